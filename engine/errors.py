@@ -1,0 +1,120 @@
+"""The one exception tree. Each class has a stable `code`; each instance carries the facts in `details`.
+
+    AidreError
+    ├── InvalidInput            the caller's fault
+    │   ├── InvalidVector       not finite, zero in a cosine space, out of range
+    │   ├── DimensionMismatch   a vector of the wrong length
+    │   ├── InvalidFilter       a filter outside the grammar
+    │   └── InvalidDocument     a document or row that cannot be stored
+    ├── Missing                 what was named does not exist
+    │   ├── CollectionMissing
+    │   ├── GenerationMissing   swept, or never there
+    │   └── SpaceMissing
+    ├── Conflict                right in itself, but not now or not here
+    │   ├── StoreLocked         another writer holds the collection
+    │   └── SpaceConflict       a configuration contradicts a space of the manifest
+    ├── StoreDamaged            a file that holds truth is truncated or altered
+    ├── FormatTooNew            written by a newer release
+    ├── StorageFailed           the disk refused: full, read-only, input/output error
+    ├── ModelUnavailable        an embedding model that cannot be loaded
+    └── ConfigurationError      the operator's configuration is wrong
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class AidreError(Exception):
+    """Everything that aidre raises on purpose. `str(error)` is one line that says what is wrong and the cure."""
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details: dict[str, Any] = details
+
+
+class InvalidInput(AidreError):
+    code = "invalid_input"
+
+
+class InvalidVector(InvalidInput):
+    """`details["row"]` is the row in the array that was given, where there is more than one."""
+
+    code = "invalid_vector"
+
+
+class DimensionMismatch(InvalidInput):
+    """Details: embedding_space, expected_dimensions, actual_dimensions."""
+
+    code = "dimension_mismatch"
+
+
+class InvalidFilter(InvalidInput):
+    code = "invalid_filter"
+
+
+class InvalidDocument(InvalidInput):
+    code = "invalid_document"
+
+
+class Missing(AidreError):
+    code = "missing"
+
+
+class CollectionMissing(Missing):
+    """Details: collection."""
+
+    code = "collection_missing"
+
+
+class GenerationMissing(Missing):
+    """Details: collection, generation."""
+
+    code = "generation_missing"
+
+
+class SpaceMissing(Missing):
+    """Details: embedding_space."""
+
+    code = "space_missing"
+
+
+class Conflict(AidreError):
+    code = "conflict"
+
+
+class StoreLocked(Conflict):
+    """Details: collection, pid, host."""
+
+    code = "store_locked"
+
+
+class SpaceConflict(Conflict):
+    """Details: embedding_space, member."""
+
+    code = "space_conflict"
+
+
+class StoreDamaged(AidreError):
+    """Details: collection, file (relative to the store), problem."""
+
+    code = "store_damaged"
+
+
+class FormatTooNew(AidreError):
+    code = "format_too_new"
+
+
+class StorageFailed(AidreError):
+    code = "storage_failed"
+
+
+class ModelUnavailable(AidreError):
+    code = "model_unavailable"
+
+
+class ConfigurationError(AidreError):
+    code = "configuration_error"

@@ -1,0 +1,136 @@
+"""The nouns of the engine: frozen data with no behaviour and no imports from the rest of the house.
+
+`score` is larger-is-better in every space: cosine similarity, inner product, or minus the euclidean distance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Distance: TypeAlias = Literal["cosine", "dot", "euclidean"]
+Precision: TypeAlias = Literal["float16", "float32"]
+Visibility: TypeAlias = Literal["public", "private"]
+Json: TypeAlias = Any
+"""A value as JSON has them: None, bool, int, float, str, list or dict."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingSpace:
+    """The declaration under which vectors are comparable.
+
+    `model` names an Embedder; without it vectors come with the rows. `revision` names weights, pooling,
+    prefixes and chunking. `precision` is how a vector is stored; `None` leaves the choice to the engine.
+    """
+
+    id: str
+    dimensions: int
+    distance: Distance
+    normalized: bool = False
+    provider: str | None = None
+    model: str | None = None
+    revision: str | None = None
+    precision: Precision | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading of a document: where its section starts in the text (in characters), its level and its words."""
+
+    start: int
+    level: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One source text as a source yields it, before it is chunked.
+
+    `updated_at` is RFC 3339 in UTC ("2026-04-01T10:00:00Z") or None where the source does not say.
+    `schema_object` is a schema.org object kept whole; `vectors` maps space ids to one vector each, and a
+    document that brings any is one chunk, unsplit. `origin` is "file" or "file:line", for messages.
+    """
+
+    id: str
+    text: str
+    title: str | None = None
+    url: str | None = None
+    updated_at: str | None = None
+    type: str | None = None
+    section: str | None = None
+    canonical: bool = True
+    metadata: Mapping[str, Json] = field(default_factory=dict)
+    semantic_payload: Json = None
+    schema_object: Mapping[str, Json] | None = None
+    vectors: Mapping[str, NDArray[np.float32]] | None = None
+    headings: tuple[Heading, ...] = ()
+    source: str = ""
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The smallest retrievable unit; `text == document.text[start:end]`.
+
+    `id` is `{document_id}#chunk_{number}`, number from 1. `start` and `end` count characters (code points).
+    `section` is the path of headings joined by " > ". `token_count` is None where no tokenizer is known.
+    """
+
+    id: str
+    number: int
+    text: str
+    start: int
+    end: int
+    section: str | None = None
+    token_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A document ready to be stored: its chunks in order and the fingerprint that tells whether it changed."""
+
+    document: Document
+    chunks: tuple[Chunk, ...]
+    fingerprint: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Vectors of one space in their stored form.
+
+    `codes` is float16 or float32 of shape (n, dimensions), unit rows in a cosine space;
+    `norms` is float32 of shape (n,), the norm each row had as given (1.0 where it was kept as given).
+    """
+
+    codes: NDArray[Any]
+    norms: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A named set of chunks, as a manifest declares it. `updated_at` is RFC 3339 in UTC."""
+
+    name: str
+    description: str
+    visibility: Visibility
+    updated_at: str
+    spaces: tuple[EmbeddingSpace, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked of a Snapshot: the best `top_k` rows for `vector` in `space`, after `offset` better ones.
+
+    `vector` has shape (dimensions,); it need not be normalised. `filter` is a parsed filter (engine.filters)
+    or None.
+    """
+
+    vector: NDArray[np.float32] | Sequence[float]
+    space: str
+    top_k: int = 10
+    offset: int = 0
+    filter: Any = None

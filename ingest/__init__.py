@@ -1,0 +1,1 @@
+"""Documents in, one commit out. Knows no HTTP and no FAISS."""
