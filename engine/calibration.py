@@ -1,0 +1,239 @@
+"""Chooses the code size and the candidate depth of a space's scan by measuring recall on its own live rows.
+
+Sampled rows are asked as queries (themselves excluded, ties tolerated); the depth that reaches the target is
+doubled, since the rows of a corpus answer a little better than the queries of its users. Where no depth
+that pays reaches the target, the space stays exact and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.cost import exact_cost, gather_cost, scan_cost, worth_an_index
+from aidre.engine.index import (
+    TRAIN_ROWS,
+    Column,
+    Scan,
+    blocks_of,
+    code_sizes,
+    fill,
+    train,
+)
+from aidre.engine.manifest import Calibration, Depth
+from aidre.engine.model import EmbeddingSpace
+from aidre.engine.search import Allowed
+
+RESULTS = (10, 100, 1000)
+MARGIN = 2
+QUERIES = 200
+_DEEPEST = 16_384
+_SEED = 20_260_101
+
+
+@dataclass(slots=True)
+class Target:
+    """A segment to be calibrated on: its column, its live rows and its scan, where it has one."""
+
+    segment_id: str
+    column: Column
+    live: Allowed
+    scan: Scan | None
+    built: Any = None
+    trained_rows: int = 0
+
+
+def row_bytes(column: Column) -> int:
+    return int(column.codes.itemsize * column.codes.shape[1])
+
+
+def large(target: Target) -> bool:
+    return worth_an_index(len(target.column), row_bytes(target.column))
+
+
+def calibrate(space: EmbeddingSpace, targets: Sequence[Target], goal: float) -> Calibration:
+    """Measure, and leave in each large target the scan that the chosen code size needs (`built` where it is new)."""
+    rows = sum(target.live.count for target in targets)
+    candidates = [target for target in targets if large(target)]
+    if not candidates:
+        return Calibration("exact", goal, rows, reason="small: comparing with every row is as fast")
+    truth = _Truth(space, targets, rows)
+    for code_size in code_sizes(space.dimensions):
+        _prepare(space, candidates, code_size)
+        depths = _depths(truth, targets, code_size, goal)
+        if depths:
+            return Calibration("scan", goal, rows, len(truth.queries), code_size, depths)
+    for target in candidates:
+        target.scan, target.built = None, None
+    reason = f"no affordable depth reaches recall {goal:g} with 4-bit codes"
+    return Calibration("exact", goal, rows, len(truth.queries), reason=reason)
+
+
+def _prepare(space: EmbeddingSpace, targets: Sequence[Target], code_size: int) -> None:
+    codebook = None
+    for target in targets:
+        if target.scan is not None and target.scan.code_size == code_size:
+            codebook = target.scan.codebook()
+            trained = target.trained_rows
+            break
+    if codebook is None:
+        sample = sample_rows(targets, TRAIN_ROWS)
+        trained = len(sample)
+        codebook = train(space, sample, code_size)
+    for target in targets:
+        if target.scan is None or target.scan.code_size != code_size:
+            target.built = fill(codebook, blocks_of(target.column.codes))
+            target.scan = Scan(space, target.built, None)
+            target.trained_rows = trained
+
+
+def sample_rows(targets: Sequence[Target], count: int) -> NDArray[Any]:
+    """Up to `count` live stored rows, drawn evenly over all targets with a fixed seed."""
+    rng = np.random.default_rng(_SEED)
+    total = sum(target.live.count for target in targets)
+    taken = []
+    for target in targets:
+        live = target.live.rows(len(target.column))
+        share = min(len(live), -(-count * len(live) // max(1, total)))
+        taken.append(target.column.take(np.sort(rng.choice(live, share, replace=False))))
+    return np.concatenate(taken)[:count]
+
+
+class _Truth:
+    """Sampled queries and their true neighbours, themselves excluded.
+
+    `neighbours[q]` maps (target, row), as target * 2^32 + row, to the place it has among the true neighbours:
+    0 for each that belongs to the first `results[0]` (ties included), 1 for the next group, and so on.
+    """
+
+    def __init__(self, space: EmbeddingSpace, targets: Sequence[Target], rows: int) -> None:
+        rng = np.random.default_rng(_SEED)
+        self.results = tuple(k for k in RESULTS if k < rows) or (max(1, rows - 1),)
+        live = [target.live.rows(len(target.column)) for target in targets]
+        ends = np.cumsum([len(part) for part in live])
+        starts = ends - [len(part) for part in live]
+        picks = np.sort(rng.choice(rows, min(QUERIES, rows), replace=False))
+        owners = np.searchsorted(ends, picks, side="right")
+        own_rows = [int(live[o][p - starts[o]]) for o, p in zip(owners, picks, strict=True)]
+        self.own = [place_of(int(o), r) for o, r in zip(owners, own_rows, strict=True)]
+        parts = [targets[o].column.take(np.array([r])) for o, r in zip(owners, own_rows, strict=True)]
+        self.queries: NDArray[np.float32] = np.concatenate(parts).astype(np.float32)
+        nearest = _nearest(space, self, targets, live)
+        self.groups = [_grouped(places, scores, self.results) for places, scores in nearest]
+
+
+def place_of(target: int, rows: Any) -> Any:
+    """One number for a row of a target."""
+    return (target << 32) + rows
+
+
+def _nearest(
+    space: EmbeddingSpace, truth: _Truth, targets: Sequence[Target], live: Sequence[NDArray[np.int64]]
+) -> list[tuple[NDArray[np.int64], NDArray[Any]]]:
+    """Places and scores of the nearest rows of each query, best first, by matrix products block by block."""
+    wide = np.float64 if space.dimensions < 64 else np.float32
+    l2 = space.distance == "euclidean" or targets[0].column.measure.chord
+    # Distances do not change when all is shifted; near the origin a matrix product loses no digits.
+    centre = truth.queries.mean(axis=0).astype(wide) if space.distance == "euclidean" else wide(0)
+    queries = truth.queries.astype(wide) - centre
+    keep = max(truth.results) + 1
+    best: list[tuple[NDArray[np.int64], NDArray[Any]]] = [
+        (np.empty(0, np.int64), np.empty(0, wide)) for _ in truth.queries
+    ]
+    for number, target in enumerate(targets):
+        for block in blocks_of(live[number]):
+            rows = target.column.take(block).astype(wide) - centre
+            scores = queries @ rows.T
+            if l2:
+                scores = 2 * scores - np.einsum("ij,ij->i", rows, rows)[None, :]
+            places = place_of(number, block)
+            best = [_best(old, places, row, keep) for old, row in zip(best, scores, strict=True)]
+    result = []
+    for (places, scores), own in zip(best, truth.own, strict=True):
+        others = places != own
+        order = np.argsort(-scores[others], kind="stable")
+        result.append((places[others][order], scores[others][order]))
+    return result
+
+
+def _best(
+    old: tuple[NDArray[np.int64], NDArray[Any]], places: NDArray[np.int64], scores: NDArray[Any], keep: int
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """The best `keep` of what was kept and one more block; most of a block falls to the threshold at once."""
+    if len(old[1]) >= keep:
+        passing = np.flatnonzero(scores > old[1].min())
+        places, scores = places[passing], scores[passing]
+    places, scores = np.concatenate([old[0], places]), np.concatenate([old[1], scores])
+    if len(scores) > keep:
+        chosen = np.argpartition(-scores, keep - 1)[:keep]
+        places, scores = places[chosen], scores[chosen]
+    return places, scores
+
+
+def _grouped(places: NDArray[np.int64], scores: NDArray[Any], results: Sequence[int]) -> dict[int, int]:
+    # The matrix product rounds unlike the search kernel: a hair's breadth counts as a tie.
+    bounds = [scores[k - 1] - abs(scores[k - 1]) * 1e-6 for k in results]
+    groups = (scores[:, None] < np.array(bounds)[None, :]).sum(axis=1)
+    return dict(zip(places.tolist(), groups.tolist(), strict=True))
+
+
+def _depths(truth: _Truth, targets: Sequence[Target], code_size: int, goal: float) -> tuple[Depth, ...]:
+    """One Depth for each number of results that an affordable depth can serve, () where the first cannot."""
+    deepest = _affordable(targets, code_size)
+    if deepest < truth.results[0]:
+        return ()
+    found = [_found(truth, number, targets, deepest) for number in range(len(truth.queries))]
+    depths = []
+    for place, results in enumerate(truth.results):
+        recall = np.stack([np.minimum(row[place], results) / results for row in found])
+        reached = np.flatnonzero(recall.mean(axis=0) >= goal)
+        if not len(reached):
+            break
+        depth = min(max(int(reached[0]) + 1, results) * MARGIN, deepest)
+        at = recall[:, depth - 1]
+        depths.append(Depth(results, depth, float(at.mean()), float(np.percentile(at, 5))))
+    return tuple(depths)
+
+
+def _affordable(targets: Sequence[Target], code_size: int) -> int:
+    """The largest depth at which scanning and re-ranking cost less than comparing with every row."""
+    width = row_bytes(targets[0].column)
+    exact = sum(exact_cost(len(target.column), width) for target in targets if large(target))
+    depth = _DEEPEST
+    while depth:
+        scan = sum(scan_cost(len(target.column), code_size, depth) for target in targets if large(target))
+        if scan + gather_cost(depth, width) < exact:
+            return min(depth, sum(target.live.count for target in targets if large(target)))
+        depth //= 2
+    return 0
+
+
+def _found(truth: _Truth, number: int, targets: Sequence[Target], deepest: int) -> list[NDArray[np.int64]]:
+    """For each number of results: how many true neighbours lie in the first 1..deepest candidates.
+
+    Segments without a scan are searched exactly: their neighbours are found at any depth.
+    """
+    query, groups = truth.queries[number : number + 1], truth.groups[number]
+    scanned = {place for place, target in enumerate(targets) if target.scan is not None and large(target)}
+    places, near = [], []
+    for place in scanned:
+        scan = targets[place].scan
+        assert scan is not None
+        rows, scores = scan.search(query, deepest + 1, targets[place].live.bits)
+        places.append(place_of(place, rows))
+        near.append(scores)
+    merged, scores = np.concatenate(places), np.concatenate(near)
+    order = np.argsort(-scores, kind="stable")
+    candidates = [place for place in merged[order].tolist() if place != truth.own[number]][:deepest]
+    missing = len(truth.results)
+    group = np.array([groups.get(place, missing) for place in candidates])
+    elsewhere = np.array([group for place, group in groups.items() if place >> 32 not in scanned], dtype=np.int64)
+    counts = []
+    for place in range(missing):
+        count = int((elsewhere <= place).sum()) + np.cumsum(group <= place)
+        counts.append(np.pad(count, (0, deepest - len(count)), mode="edge"))
+    return counts

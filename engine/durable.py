@@ -1,0 +1,84 @@
+"""The only way to disk: write, fsync, rename, fsync the folder. Knows no Arrow and no manifest.
+
+A rename is durable only once the folder that holds the name was synced, and a file only once it was synced
+itself; kill -9 shows neither, a power cut shows both. After a failed fsync the same file is never retried.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from aidre.engine.errors import StorageFailed
+
+READ_ONLY = 0o444
+
+
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turn the disk's refusals (full, read-only, input/output error) into StorageFailed."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailed(f"cannot write {path.name}: {error.strerror or error}", file=path.name) from error
+
+
+def sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder and its missing parents so that they outlive a power cut."""
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    with storage_errors(path):
+        path.mkdir(exist_ok=True)
+        sync_folder(path.parent)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write or replace one file atomically: readers see the old content or the new, never a part."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with storage_errors(path):
+        try:
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
+def publish_folder(temporary: Path, final: Path) -> None:
+    """Sync every file of a finished folder, make the files read-only, and give the folder its name."""
+    with storage_errors(final):
+        for file in sorted(temporary.iterdir()):
+            sync_file(file)
+            file.chmod(READ_ONLY)
+        sync_folder(temporary)
+        temporary.rename(final)
+        sync_folder(final.parent)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove what no manifest names. Not synced: a power cut brings it back, the next sweep takes it away."""
+    shutil.rmtree(path, ignore_errors=True)

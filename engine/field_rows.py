@@ -1,0 +1,244 @@
+"""From documents to columns: what a document offers to filters, flattened and sorted by name and JSON type.
+
+Members of nested objects are reached by dotted names; every element of a list is a value of its field. Null is
+nothing. Knows nothing of files, of filters only how fields are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from aidre.engine.columns import INT_MISSING, Column, Kind, Values, column_of, dtype_of
+from aidre.engine.filters import (
+    MAX_CHARACTERS,
+    RESERVED,
+    field_name,
+    metadata_name,
+    parse_instant,
+    plain_number,
+    site_of,
+)
+from aidre.engine.model import Json
+from aidre.engine.words import Strings, Words, kernels, ranked, strings_of
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRow:
+    """What one document offers to filters."""
+
+    document_id: str
+    url: str | None
+    type: str | None
+    updated_at: str
+    metadata: Mapping[str, Json]
+    schema_object: Mapping[str, Json] | None = None
+
+
+Columns: TypeAlias = dict[tuple[str, Kind], Column]
+Pairs: TypeAlias = tuple[list[int], list[Any]]
+"""Rows and their values, as they come."""
+
+_PRESENT: Final = object()
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """All values so far: metadata by type and path, and the reserved fields."""
+
+    size: int = 0
+    metadata: dict[type, dict[str, Pairs]] = field(
+        default_factory=lambda: {kind: {} for kind in (str, int, float, bool, object)}
+    )
+    ids: list[str] = field(default_factory=list)
+    moments: list[str] = field(default_factory=list)
+    urls: Pairs = field(default_factory=lambda: ([], []))
+    types: Pairs = field(default_factory=lambda: ([], []))
+
+    def take(self, documents: Iterable[FieldRow]) -> None:
+        """One document after the other; the inner loop runs once for every value of a million documents."""
+        metadata = self.metadata
+        row = self.size
+        for document in documents:
+            self._take_reserved(row, document)
+            for path, value in document.metadata.items():
+                paths = metadata.get(type(value))
+                if paths is None:
+                    if value is not None:
+                        self._take_leaves(row, path, value)
+                    continue
+                pairs = paths.get(path)
+                if pairs is None:
+                    pairs = paths[path] = ([], [])
+                pairs[0].append(row)
+                pairs[1].append(value)
+            row += 1
+        self.size = row
+
+    def _take_reserved(self, row: int, document: FieldRow) -> None:
+        self.ids.append(document.document_id)
+        self.moments.append(document.updated_at)
+        if document.url is not None:
+            self.urls[0].append(row)
+            self.urls[1].append(document.url)
+        if document.type is not None:
+            self.types[0].append(row)
+            self.types[1].append(document.type)
+        if document.schema_object is not None:
+            for name in _schema_types(document.schema_object):
+                self.types[0].append(row)
+                self.types[1].append(name)
+
+    def _take_leaves(self, row: int, path: str, value: Json) -> None:
+        for name, leaf in _leaves(path, value):
+            rows, values = self.metadata[type(leaf)].setdefault(name, ([], []))
+            rows.append(row)
+            values.append(leaf)
+
+
+def _schema_types(schema_object: Mapping[str, Json]) -> Iterator[str]:
+    """The types of a schema.org object; one that is given as a URL by its last name too."""
+    declared = schema_object.get("@type")
+    for name in declared if isinstance(declared, list) else [declared]:
+        if isinstance(name, str):
+            yield name
+            if "schema.org/" in name:
+                yield name.rpartition("/")[2]
+
+
+def _leaves(path: str, value: Json) -> Iterator[tuple[str, Any]]:
+    """What lies in a list or an object, by dotted name; an object itself and odd values only as being there.
+
+    Names that no filter can be long enough to ask for are left out; nesting costs no stack.
+    """
+    waiting = [(path, value)]
+    while waiting:
+        name, one = waiting.pop()
+        kind = type(one)
+        if kind is dict:
+            yield name, _PRESENT
+            if len(name) <= MAX_CHARACTERS:
+                waiting.extend([(f"{name}.{key}", member) for key, member in one.items()])
+        elif kind is list or kind is tuple:
+            waiting.extend([(name, member) for member in one])
+        elif one is not None:
+            yield name, one if kind in {str, int, float, bool} else _PRESENT
+
+
+def columns_of(documents: Iterable[FieldRow], dates: Collection[str]) -> tuple[Columns, int]:
+    """The columns over the documents and how many these are; strings of the fields `dates` are read as dates too."""
+    gathered = _Gathered()
+    gathered.take(documents)
+    columns = _Columns(gathered.size)
+    every = range(gathered.size)
+    columns.put_dates("updated_at", every, strings_of(gathered.moments))
+    columns.put_strings("document_id", every, strings_of(gathered.ids))
+    columns.put_strings("url", gathered.urls[0], strings_of(gathered.urls[1]))
+    columns.put_strings("site", *_sites(gathered.urls))
+    columns.put_strings("type", gathered.types[0], strings_of(gathered.types[1]))
+    declared = frozenset(map(field_name, dates)) - RESERVED
+    found = gathered.metadata
+    for path, (rows, values) in found[str].items():
+        name, strings = metadata_name(path), strings_of(values)
+        columns.put_strings(name, rows, strings)
+        if name in declared:
+            columns.put_dates(name, rows, strings)
+    for path, pairs in found[int].items():
+        columns.put_integers(path, pairs, found[float])
+    for path, pairs in found[float].items():
+        columns.put_floats(path, pairs, found[object])
+    for path, (rows, values) in found[bool].items():
+        columns.put(metadata_name(path), "bool", rows, values)
+    for path, (rows, _) in found[object].items():
+        columns.put(metadata_name(path), "other", rows, np.zeros(len(rows), np.int32))
+    return columns.columns, gathered.size
+
+
+@dataclass(slots=True)
+class _Columns:
+    size: int
+    columns: Columns = field(default_factory=dict)
+
+    def put(self, name: str, kind: Kind, rows: Any, values: Any) -> None:
+        if len(rows):
+            numbers = np.array(rows, np.int32), np.array(values, dtype_of(kind))
+            self.columns[name, kind] = column_of(kind, self.size, *numbers)
+
+    def put_strings(self, name: str, rows: Sequence[int], strings: Strings) -> None:
+        if len(rows):
+            words, codes = ranked(strings)
+            self.columns[name, "string"] = column_of("string", self.size, np.array(rows, np.int32), codes, words)
+
+    def put_dates(self, name: str, rows: Sequence[int], strings: Strings) -> None:
+        moments = instants_of(strings)
+        read = moments != INT_MISSING
+        self.put(name, "date", np.array(rows, np.int32)[read], moments[read])
+
+    def put_integers(self, path: str, pairs: Pairs, floats: dict[str, Pairs]) -> None:
+        """Those that do not fit into 64 bits go to the floats of the same field."""
+        rows, values = pairs
+        try:
+            fitting = np.array(values, np.int64) != INT_MISSING
+        except OverflowError:
+            fitting = np.array([INT_MISSING < value < -INT_MISSING for value in values])
+        if not fitting.all():
+            wide = np.flatnonzero(~fitting).tolist()
+            others = floats.setdefault(path, ([], []))
+            others[0].extend(rows[i] for i in wide)
+            others[1].extend(float(plain_number(values[i])) for i in wide)
+            narrow = np.flatnonzero(fitting).tolist()
+            rows, values = [rows[i] for i in narrow], [values[i] for i in narrow]
+        self.put(metadata_name(path), "int", rows, values)
+
+    def put_floats(self, path: str, pairs: Pairs, others: dict[str, Pairs]) -> None:
+        """NaN goes to what is only there; minus zero becomes zero."""
+        rows, values = np.array(pairs[0], np.int32), np.array(pairs[1], np.float64) + 0.0
+        absent = np.isnan(values)
+        if absent.any():
+            there = others.setdefault(path, ([], []))
+            there[0].extend(rows[absent].tolist())
+            there[1].extend([_PRESENT] * int(absent.sum()))
+        self.put(metadata_name(path), "float", rows[~absent], values[~absent])
+
+
+def _sites(urls: Pairs) -> tuple[list[int], Strings]:
+    """The sites of the URLs that have one. What ends at the first slash behind the host is looked at once."""
+    known: dict[str, str | None] = {}
+    rows, sites = [], []
+    for row, url in zip(*urls, strict=True):
+        end = url.find("/", 8) if url.startswith(("http://", "https://")) else -1
+        head = url if end < 0 else url[:end]
+        if head in known:
+            site = known[head]
+        else:
+            site = known[head] = site_of(head)
+        if site is not None:
+            rows.append(row)
+            sites.append(site)
+    return rows, strings_of(sites)
+
+
+def instants_of(strings: Strings) -> Values:
+    """Microseconds since 1970 of every date, INT_MISSING where a string is none. All in one go if all are plain."""
+    plain = kernels.and_(kernels.equal(kernels.binary_length(strings), 20), kernels.ends_with(strings, b"Z"))
+    if len(strings) and kernels.all(plain).as_py():
+        try:
+            seconds = strings.cast(pa.large_string()).cast(pa.timestamp("s", "UTC")).cast(pa.int64()).to_numpy()
+        except pa.ArrowInvalid:
+            return _instants_one_by_one(strings)
+        if seconds.min() >= _YEAR_1:
+            return seconds * 1_000_000
+    return _instants_one_by_one(strings)
+
+
+_YEAR_1: Final = -62_135_596_800
+
+
+def _instants_one_by_one(strings: Strings) -> Values:
+    texts = Words(strings).texts()
+    moments = (INT_MISSING if one is None else one for one in map(parse_instant, texts))
+    return np.fromiter(moments, np.int64, len(strings))

@@ -1,0 +1,235 @@
+"""The manifest of a generation: what is live, where it lies, and how it can be checked. Knows no Arrow column.
+
+One JSON file a generation, `{"checksum": xxh3-128 of the body's bytes, "body": {...}}`, written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import xxhash
+
+from aidre.engine.arrow import FileEntry
+from aidre.engine.errors import FormatTooNew, StoreDamaged
+from aidre.engine.model import Collection, EmbeddingSpace, Visibility
+from aidre.engine.schema import FORMAT, manifest_name
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """Calibrated for one number of results: how many candidates to re-rank, and the recall that gave.
+
+    `mean` and `p5` are the mean and the fifth percentile of recall over the sampled queries at `candidates`.
+    """
+
+    results: int
+    candidates: int
+    mean: float
+    p5: float
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What the scan of a space needs to reach `target` recall, measured on `queries` live rows out of `rows`.
+
+    `kind` is "scan" where a depth reached the target, else "exact". `code_size` is the number of 4-bit
+    codes a vector (m); `reason` says why the kind is exact.
+    """
+
+    kind: str
+    target: float
+    rows: int
+    queries: int = 0
+    code_size: int = 0
+    depths: tuple[Depth, ...] = ()
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceState:
+    """A space of the collection: its declaration, whether it answers ("live") and its calibration."""
+
+    space: EmbeddingSpace
+    state: str = "live"
+    runtime: str | None = None
+    calibration: Calibration | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentEntry:
+    """A live segment: counts, files, and the file that lists its deleted documents (None: none deleted)."""
+
+    id: str
+    documents: int
+    chunks: int
+    files: Mapping[str, FileEntry]
+    deletes: str | None = None
+    deleted_documents: int = 0
+    deleted_chunks: int = 0
+
+    @property
+    def live_chunks(self) -> int:
+        return self.chunks - self.deleted_chunks
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One generation. `parent` is the generation it was made from, 0 for the first."""
+
+    generation: int
+    parent: int
+    lineage: str
+    created_at: str
+    name: str
+    description: str
+    visibility: Visibility
+    updated_at: str
+    spaces: tuple[SpaceState, ...]
+    segments: tuple[SegmentEntry, ...] = ()
+    dates: tuple[str, ...] = ()
+    deletes: Mapping[str, FileEntry] = field(default_factory=dict)
+    changes: FileEntry | None = None
+    source_roots: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def documents(self) -> int:
+        return sum(entry.documents - entry.deleted_documents for entry in self.segments)
+
+    @property
+    def chunks(self) -> int:
+        return sum(entry.live_chunks for entry in self.segments)
+
+    @property
+    def collection(self) -> Collection:
+        spaces = tuple(state.space for state in self.spaces if state.state == "live")
+        return Collection(self.name, self.description, self.visibility, self.updated_at, spaces)
+
+    def with_space(self, state: SpaceState) -> Manifest:
+        """The same manifest with the state of one space replaced."""
+        return replace(self, spaces=tuple(state if s.space.id == state.space.id else s for s in self.spaces))
+
+
+def to_bytes(manifest: Manifest) -> bytes:
+    body = orjson.dumps(
+        {
+            "format": FORMAT,
+            "generation": manifest.generation,
+            "parent": manifest.parent,
+            "lineage": manifest.lineage,
+            "created_at": manifest.created_at,
+            "collection": {
+                "name": manifest.name,
+                "description": manifest.description,
+                "visibility": manifest.visibility,
+                "updated_at": manifest.updated_at,
+            },
+            "counts": {"documents": manifest.documents, "chunks": manifest.chunks},
+            "dates": list(manifest.dates),
+            "source_roots": dict(manifest.source_roots),
+            "spaces": [_space_json(state) for state in manifest.spaces],
+            "segments": [_segment_json(entry) for entry in manifest.segments],
+            "deletes": {name: entry.to_json() for name, entry in manifest.deletes.items()},
+            "changes": manifest.changes.to_json() if manifest.changes else None,
+        }
+    )
+    return b'{"checksum":"%s","body":%s}\n' % (xxhash.xxh3_128_hexdigest(body).encode(), body)
+
+
+def read_manifest(folder: Path, generation: int, collection: str) -> Manifest:
+    """Read and check one manifest. FileNotFoundError where it is gone; StoreDamaged, FormatTooNew."""
+    name = manifest_name(generation)
+    content = (folder / name).read_bytes()
+    try:
+        body = content[content.index(b'"body":') + 7 : content.rindex(b"}")]
+        checksum = orjson.loads(content)["checksum"]
+        value = orjson.loads(body)
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(collection, name, "is not valid JSON") from error
+    if xxhash.xxh3_128_hexdigest(body) != checksum:
+        raise _damaged(collection, name, "does not have the checksum that was recorded")
+    if value.get("format", 0) > FORMAT:
+        raise FormatTooNew(
+            f"collection {collection!r} was written in format {value['format']}, this release reads up to {FORMAT}: "
+            "upgrade aidre",
+            collection=collection,
+            format=value["format"],
+        )
+    try:
+        manifest = _from_json(value)
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(collection, name, "lacks a member that every manifest has") from error
+    if manifest.generation != generation:
+        raise _damaged(collection, name, f"calls itself generation {manifest.generation}")
+    return manifest
+
+
+def _damaged(collection: str, name: str, problem: str) -> StoreDamaged:
+    file = f"{collection}/manifests/{name}"
+    return StoreDamaged(f"{file} {problem}", collection=collection, file=file, problem=problem)
+
+
+def _space_json(state: SpaceState) -> dict[str, Any]:
+    return {
+        **asdict(state.space),
+        "state": state.state,
+        "runtime": state.runtime,
+        "calibration": asdict(state.calibration) if state.calibration else None,
+    }
+
+
+def _segment_json(entry: SegmentEntry) -> dict[str, Any]:
+    return {
+        "id": entry.id,
+        "documents": entry.documents,
+        "chunks": entry.chunks,
+        "deletes": entry.deletes,
+        "deleted_documents": entry.deleted_documents,
+        "deleted_chunks": entry.deleted_chunks,
+        "files": {name: file.to_json() for name, file in entry.files.items()},
+    }
+
+
+def _from_json(value: Mapping[str, Any]) -> Manifest:
+    collection = value["collection"]
+    return Manifest(
+        generation=value["generation"],
+        parent=value["parent"],
+        lineage=value["lineage"],
+        created_at=value["created_at"],
+        name=collection["name"],
+        description=collection["description"],
+        visibility=collection["visibility"],
+        updated_at=collection["updated_at"],
+        spaces=tuple(_space_from(item) for item in value["spaces"]),
+        segments=tuple(_segment_from(item) for item in value["segments"]),
+        dates=tuple(value["dates"]),
+        deletes={name: FileEntry.from_json(entry) for name, entry in value["deletes"].items()},
+        changes=FileEntry.from_json(value["changes"]) if value["changes"] else None,
+        source_roots=dict(value["source_roots"]),
+    )
+
+
+def _space_from(value: Mapping[str, Any]) -> SpaceState:
+    members = ("id", "dimensions", "distance", "normalized", "provider", "model", "revision", "precision")
+    calibration = value["calibration"]
+    if calibration:
+        depths = tuple(Depth(**depth) for depth in calibration["depths"])
+        calibration = Calibration(**{**calibration, "depths": depths})
+    space = EmbeddingSpace(**{name: value[name] for name in members})
+    return SpaceState(space, value["state"], value["runtime"], calibration)
+
+
+def _segment_from(value: Mapping[str, Any]) -> SegmentEntry:
+    return SegmentEntry(
+        id=value["id"],
+        documents=value["documents"],
+        chunks=value["chunks"],
+        files={name: FileEntry.from_json(entry) for name, entry in value["files"].items()},
+        deletes=value["deletes"],
+        deleted_documents=value["deleted_documents"],
+        deleted_chunks=value["deleted_chunks"],
+    )

@@ -1,0 +1,252 @@
+"""One query over the parts of a generation: candidates from each, one exact evaluation, order by (score, id).
+
+Each part yields candidates by the cheapest means (`cost`): all allowed rows, an exact search, or a scan. The
+depth of the scan belongs to the generation: parts are asked for their share by rows, and one whose list was
+cut while it still held rows better than the generation's last candidate is asked again. So the candidates
+are those that one large segment would have given, and results do not depend on segmentation.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.cost import exact_cost, gather_cost, scan_cost
+from aidre.engine.filters import Filter, canonical
+from aidre.engine.index import Bits, Column, Found, Scan, evaluate
+from aidre.engine.segment import Segment
+
+_SLACK = 16
+_DEEPER = 4
+_GATHER_BYTES = 1 << 26
+_ALLOWED = 32
+
+
+class Allowed:
+    """Live rows of a part that pass a filter. `mask` is None where every row does."""
+
+    def __init__(self, mask: NDArray[np.bool_] | None, rows: int) -> None:
+        self.mask = mask
+        self.count = rows if mask is None else int(np.count_nonzero(mask))
+        self.bits = None if mask is None or self.count == rows else Bits(mask)
+
+    def rows(self, total: int) -> NDArray[np.int64]:
+        return np.arange(total) if self.mask is None else np.flatnonzero(self.mask)
+
+
+class Part:
+    """A segment as one generation sees it: with its deleted documents (None where there are none)."""
+
+    def __init__(self, segment: Segment, deleted: NDArray[np.bool_] | None) -> None:
+        self.segment = segment
+        self.deleted = deleted
+        self.live = Allowed(None if deleted is None else segment.to_chunks(~deleted), segment.entry.chunks)
+        self._allowed: OrderedDict[bytes, Allowed] = OrderedDict()
+
+    def allowed(self, wanted: Filter | None) -> Allowed:
+        if wanted is None:
+            return self.live
+        key = canonical(wanted)
+        allowed = self._allowed.get(key)
+        if allowed is None:
+            mask = self.segment.document_mask(wanted)
+            if self.deleted is not None:
+                mask = mask & ~self.deleted
+            allowed = Allowed(self.segment.to_chunks(mask), self.segment.entry.chunks)
+            while len(self._allowed) >= _ALLOWED:
+                self._allowed.popitem(last=False)
+            self._allowed[key] = allowed
+        return allowed
+
+    def is_live(self, document_row: int) -> bool:
+        return self.deleted is None or not self.deleted[document_row]
+
+
+class _List:
+    """The candidates of one part so far, best first, and whether the part has more."""
+
+    def __init__(self, part: Part, column: Column, scan: Scan | None, allowed: Allowed) -> None:
+        self.part = part
+        self.column = column
+        self.scan = scan
+        self.allowed = allowed
+        self.rows: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self.approximate: NDArray[np.float64] = np.empty(0)
+
+    @property
+    def exhausted(self) -> bool:
+        return len(self.rows) >= self.allowed.count
+
+    def gather(self) -> None:
+        self.rows = self.allowed.rows(len(self.column))
+        self.approximate = np.full(len(self.rows), np.inf)
+
+    def fetch(self, query: NDArray[np.float32], count: int) -> None:
+        if len(self.rows) >= min(count, self.allowed.count):
+            return
+        search: Callable[..., Found] = self.scan.search if self.scan else self.column.search
+        self.rows, self.approximate = search(query, min(count, self.allowed.count), self.allowed.bits)
+
+    def bound(self) -> float:
+        """No row outside the list has a better (approximate) score than this."""
+        return -np.inf if self.exhausted else float(self.approximate[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The answer: for each hit its part (a place in `parts`), its chunk row and its score, best first."""
+
+    parts: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    scores: NDArray[np.float64]
+
+
+def search(
+    parts: Sequence[Part],
+    space_id: str,
+    query: NDArray[np.float32],
+    wanted: int,
+    depth: int | None,
+    only: Filter | None,
+) -> Ranked:
+    """The best `wanted` rows over all parts; `depth` is the scan's number of candidates, None: search exactly."""
+    lists = _lists(parts, space_id, wanted, depth, only)
+    slack, deeper = _SLACK, depth or 0
+    while True:
+        scans = [entry for entry in lists if entry.scan]
+        exacts = [entry for entry in lists if not entry.scan]
+        for entry in exacts:
+            entry.fetch(query, wanted + slack)
+        threshold = _scan(scans, query, wanted, deeper)
+        ranked, lowest = _evaluate(parts, lists, scans, threshold, query, wanted)
+        last = float(ranked.scores[-1]) if len(ranked.scores) >= wanted else -np.inf
+        more_exact = any(entry.bound() >= last for entry in exacts if not entry.exhausted)
+        more_scan = lowest <= threshold and any(not entry.exhausted for entry in scans)
+        if not more_exact and not more_scan:
+            return ranked
+        slack = slack * _DEEPER if more_exact else slack
+        if more_scan:
+            deeper *= _DEEPER
+            for entry in scans:
+                if deeper > entry.allowed.count // 4:
+                    entry.scan, entry.rows = None, entry.rows[:0]
+
+
+def _lists(
+    parts: Sequence[Part], space_id: str, wanted: int, depth: int | None, only: Filter | None
+) -> list[_List]:
+    lists = []
+    for part in parts:
+        allowed = part.allowed(only)
+        if not allowed.count:
+            continue
+        column = part.segment.columns[space_id]
+        row_bytes = column.codes.itemsize * column.codes.shape[1]
+        scan = part.segment.scans.get(space_id) if depth is not None else None
+        exact = exact_cost(allowed.count, row_bytes)
+        costs = {"exact": exact}
+        if allowed.count * row_bytes <= _GATHER_BYTES:
+            costs["gather"] = gather_cost(allowed.count, row_bytes)
+        if scan is not None and depth is not None:
+            costs["scan"] = scan_cost(len(column), scan.code_size, depth) + gather_cost(depth, row_bytes)
+        best = min(costs, key=costs.__getitem__)
+        entry = _List(part, column, scan if best == "scan" else None, allowed)
+        # A list without a bitmap is searched in place; gathering pays only where few of many rows are allowed.
+        if allowed.count <= wanted or (best == "gather" and allowed.bits is not None):
+            entry.scan = None
+            entry.gather()
+        lists.append(entry)
+    return lists
+
+
+def _scan(scans: Sequence[_List], query: NDArray[np.float32], wanted: int, depth: int) -> float:
+    """Fetch the generation's best `depth` candidates; returns the approximate score of the last one."""
+    total = sum(len(entry.column) for entry in scans)
+    for entry in scans:
+        share = depth * len(entry.column) / max(1, total)
+        entry.fetch(query, min(depth, max(wanted, int(share * 1.5) + _SLACK)))
+    threshold = _last(scans, depth)
+    cut = [entry for entry in scans if entry.bound() > threshold]
+    for entry in cut:
+        entry.fetch(query, depth)
+    return _last(scans, depth) if cut else threshold
+
+
+def _last(scans: Sequence[_List], depth: int) -> float:
+    if not scans:
+        return -np.inf
+    scores = np.concatenate([entry.approximate for entry in scans])
+    if len(scores) <= depth:
+        return float(scores.min()) if any(not entry.exhausted for entry in scans) else -np.inf
+    return float(np.partition(scores, len(scores) - depth)[len(scores) - depth])
+
+
+def _evaluate(
+    parts: Sequence[Part],
+    lists: Sequence[_List],
+    scans: Sequence[_List],
+    threshold: float,
+    query: NDArray[np.float32],
+    wanted: int,
+) -> tuple[Ranked, float]:
+    """Score every candidate with the one kernel. Also returns the lowest approximate score of a scanned hit."""
+    if not lists:
+        return Ranked(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)), np.inf
+    places = {id(part): place for place, part in enumerate(parts)}
+    scanned = {id(entry) for entry in scans}
+    chosen, owners, approximate = [], [], []
+    for entry in lists:
+        keep = slice(None)
+        if id(entry) in scanned and threshold > -np.inf:
+            keep = slice(0, int(np.count_nonzero(entry.approximate >= threshold)))
+        rows = entry.rows[keep]
+        chosen.append((entry, rows))
+        owners.append(np.full(len(rows), places[id(entry.part)]))
+        values = entry.approximate[keep]
+        approximate.append(values if id(entry) in scanned else np.full(len(rows), np.inf))
+    codes = [entry.column.take(rows) for entry, rows in chosen]
+    gathered = codes[0] if len(codes) == 1 else np.concatenate(codes)
+    scores = evaluate(lists[0].column.measure, gathered, query)
+    owner, row = np.concatenate(owners), np.concatenate([rows for _, rows in chosen])
+    order = _order(parts, owner, row, scores, wanted)
+    near = np.concatenate(approximate)
+    reached = scores >= scores[order[-1]] if len(order) else np.zeros(0, bool)
+    lowest = float(near[reached].min()) if reached.any() else np.inf
+    return Ranked(owner[order], row[order], scores[order]), lowest
+
+
+def _order(
+    parts: Sequence[Part],
+    owner: NDArray[np.int64],
+    row: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    wanted: int,
+) -> NDArray[np.int64]:
+    """The best `wanted` places by (-score, chunk id). Ids are read only where scores tie."""
+    order = np.argsort(-scores, kind="stable")
+    if len(order) > wanted:
+        order = order[: int(np.searchsorted(-scores[order], -scores[order[wanted - 1]], side="right"))]
+    ranked = scores[order]
+    if len(order) < 2 or not (ranked[1:] == ranked[:-1]).any():
+        return order[:wanted]
+    # Within a segment the stored rank of ids decides; ids themselves only between segments.
+    ranks = np.empty(len(order), dtype=np.uint32)
+    for place in np.unique(owner[order]):
+        mine = owner[order] == place
+        ranks[mine] = parts[place].segment.ids.ranks[row[order][mine]]
+    order = order[np.lexsort((ranks, owner[order], -ranked))]
+    kept = _first_of_each(owner[order], scores[order], wanted)
+    order = order[kept]
+    keys = [(-scores[i], parts[owner[i]].segment.chunks.bytes("id")[row[i]]) for i in order.tolist()]
+    return order[sorted(range(len(keys)), key=keys.__getitem__)][:wanted]
+
+
+def _first_of_each(owner: NDArray[np.int64], scores: NDArray[np.float64], wanted: int) -> NDArray[np.int64]:
+    """At most `wanted` of each run of one owner and score: a tie of thousands must not read thousands of ids."""
+    starts = np.flatnonzero(np.r_[True, (owner[1:] != owner[:-1]) | (scores[1:] != scores[:-1])])
+    within = np.arange(len(owner)) - np.repeat(starts, np.diff(np.r_[starts, len(owner)]))
+    return np.flatnonzero(within < wanted)

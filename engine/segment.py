@@ -1,0 +1,348 @@
+"""A segment opened by memory map: immutable files, shared by every generation that names it.
+
+Files that hold truth (documents, chunks, vectors) must be sound or the segment refuses to open. Files that
+are derived (ids, fields, keys, index) are rebuilt in memory or bypassed when they are not, with a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from aidre.engine import ids as ids_file
+from aidre.engine.arrow import ArrowFile, FileProblem, open_file
+from aidre.engine.errors import StoreDamaged
+from aidre.engine.fields import FieldRow, Fields, build_fields
+from aidre.engine.filters import Filter, canonical
+from aidre.engine.index import Column, Scan, open_scan, trained_rows_of
+from aidre.engine.manifest import SegmentEntry
+from aidre.engine.model import EmbeddingSpace, Json
+from aidre.engine.schema import (
+    BATCH_ROWS,
+    CHUNKS_FILE,
+    DOCUMENTS_FILE,
+    FIELDS_FILE,
+    IDS_FILE,
+    index_file,
+    keys_file,
+    vectors_file,
+)
+from aidre.engine.vectors import decode
+
+T = TypeVar("T")
+_MASKS = 64
+
+
+class Bytes:
+    """A column of strings or bytes without nulls, read row by row from the map without making Arrow scalars."""
+
+    def __init__(self, file: ArrowFile, name: str) -> None:
+        place = file.schema.get_field_index(name)
+        self._parts = [_string_views(batch.column(place)) for batch in file.batches]
+
+    def __getitem__(self, row: int) -> bytes:
+        offsets, data = self._parts[row // BATCH_ROWS]
+        place = row % BATCH_ROWS
+        return data[offsets[place] : offsets[place + 1]].tobytes()
+
+
+def _string_views(column: pa.Array) -> tuple[NDArray[np.int64], memoryview]:
+    _, offsets, data = column.buffers()
+    rows = np.frombuffer(offsets, dtype=np.int64)[column.offset : column.offset + len(column) + 1]
+    return rows, memoryview(data) if data is not None else memoryview(b"")
+
+
+class Table:
+    """A file of several batches of BATCH_ROWS rows, read by row."""
+
+    def __init__(self, file: ArrowFile) -> None:
+        self.file = file
+        self._bytes: dict[str, Bytes] = {}
+
+    def bytes(self, name: str) -> Bytes:
+        column = self._bytes.get(name)
+        if column is None:
+            column = self._bytes[name] = Bytes(self.file, name)
+        return column
+
+    def value(self, name: str, row: int) -> Any:
+        return self.file.batches[row // BATCH_ROWS].column(name)[row % BATCH_ROWS].as_py()
+
+    def numbers(self, name: str) -> NDArray[Any]:
+        """A numeric column as one array (a copy where the file has several batches)."""
+        return np.asarray(self.chunked(name).to_numpy())
+
+    def chunked(self, name: str) -> pa.ChunkedArray:
+        place = self.file.schema.get_field_index(name)
+        columns = [batch.column(place) for batch in self.file.batches]
+        return pa.chunked_array(columns, type=self.file.schema.field(place).type)
+
+
+class Segment:
+    """Opened files of one segment. `warnings` name the derived files that were bypassed."""
+
+    def __init__(self, folder: Path, entry: SegmentEntry, spaces: Sequence[EmbeddingSpace], collection: str) -> None:
+        self.id = entry.id
+        self.entry = entry
+        self.warnings: list[str] = []
+        self._folder = folder
+        self._collection = collection
+        self._masks: dict[bytes, NDArray[np.bool_]] = {}
+        self.documents = Table(self._truth(DOCUMENTS_FILE, entry.documents))
+        self.chunks = Table(self._truth(CHUNKS_FILE, entry.chunks))
+        self.ids = self._derived(IDS_FILE, ids_file.Ids, self._rebuilt_ids)
+        self.fields = self._derived(FIELDS_FILE, Fields, self._rebuilt_fields)
+        self.columns: dict[str, Column] = {}
+        self.scans: dict[str, Scan] = {}
+        self.trained_rows: dict[str, int] = {}
+        self._vectors: dict[str, pa.RecordBatch] = {}
+        for space in spaces:
+            self._open_space(space)
+
+    # -- opening -------------------------------------------------------------------------------------------
+
+    def _truth(self, name: str, rows: int) -> ArrowFile:
+        try:
+            file = open_file(self._folder / name, self.entry.files[name])
+            if file.rows != rows:
+                raise FileProblem(f"holds {file.rows} rows instead of {rows}")
+        except (FileProblem, KeyError) as problem:
+            where = f"{self._collection}/segments/{self.id}/{name}"
+            raise StoreDamaged(
+                f"{where} {problem}: restore it from a backup",
+                collection=self._collection,
+                file=where,
+                problem=str(problem),
+            ) from problem
+        return file
+
+    def _derived(self, name: str, make: Callable[[pa.RecordBatch], T], rebuild: Callable[[], pa.RecordBatch]) -> T:
+        try:
+            return make(open_file(self._folder / name, self.entry.files[name], whole=True).batches[0])
+        except (FileProblem, KeyError, IndexError) as problem:
+            self._warn(name, f"{problem}; rebuilt in memory")
+            return make(rebuild())
+
+    def _warn(self, name: str, what: str) -> None:
+        self.warnings.append(f"{self._collection}/segments/{self.id}/{name} {what}")
+
+    def _open_space(self, space: EmbeddingSpace) -> None:
+        name = vectors_file(space.id)
+        batch = self._truth(name, self.entry.chunks).batches[0]
+        values = batch.column(0).values.to_numpy(zero_copy_only=True)
+        self._vectors[space.id] = batch
+        self.columns[space.id] = Column(space, values.reshape(-1, space.dimensions))
+        index = index_file(space.id)
+        if index not in self.entry.files:
+            return
+        try:
+            opened = open_file(self._folder / index, self.entry.files[index], whole=True).batches[0]
+            scan = open_scan(space, opened, self.entry.chunks, self.entry.files[name].checksum)
+        except (FileProblem, IndexError) as problem:
+            self._warn(index, f"{problem}; searched exactly instead")
+            return
+        self.scans[space.id] = scan
+        self.trained_rows[space.id] = trained_rows_of(opened)
+
+    def _rebuilt_ids(self) -> pa.RecordBatch:
+        return ids_file.build_ids(self.chunks.chunked("id"), self.documents.chunked("id"))
+
+    def _rebuilt_fields(self) -> pa.RecordBatch:
+        return build_fields(self.field_rows())
+
+    def field_rows(self) -> Iterator[FieldRow]:
+        """What each document offers to filters, parsed from its stored JSON."""
+        for batch in self.documents.file.batches:
+            columns = ("id", "url", "type", "updated_at", "metadata", "schema_object")
+            for row in zip(*(batch.column(name).to_pylist() for name in columns), strict=True):
+                metadata, schema_object = (orjson.loads(value) if value else None for value in row[4:])
+                yield FieldRow(row[0], row[1], row[2], row[3], metadata or {}, schema_object)
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def find_document(self, document_id: str) -> int | None:
+        value = document_id.encode("utf-8", "surrogatepass")
+        ids = self.documents.bytes("id")
+        return self.ids.documents.find(value, lambda row: ids[row] == value)
+
+    def find_documents(self, values: Sequence[bytes]) -> NDArray[np.int64]:
+        """The document row of each id (UTF-8), -1 where the segment does not have it."""
+        ids = self.documents.bytes("id")
+        return self.ids.documents.find_all(values, lambda number, row: ids[row] == values[number])
+
+    def find_chunk(self, chunk_id: str) -> int | None:
+        value = chunk_id.encode("utf-8", "surrogatepass")
+        ids = self.chunks.bytes("id")
+        return self.ids.chunks.find(value, lambda row: ids[row] == value)
+
+    def document_mask(self, wanted: Filter) -> NDArray[np.bool_]:
+        """Documents that pass a filter, whether deleted or not; cached by the filter's canonical form."""
+        key = canonical(wanted)
+        mask = self._masks.get(key)
+        if mask is None:
+            mask = self.fields.mask(wanted)
+            if len(self._masks) >= _MASKS:
+                self._masks.pop(next(iter(self._masks)), None)
+            self._masks[key] = mask
+        return mask
+
+    @cached_property
+    def chunk_counts(self) -> NDArray[np.int32] | None:
+        """Chunks of each document in order, None where each has exactly one."""
+        if self.entry.documents == self.entry.chunks:
+            return None
+        return np.asarray(self.documents.numbers("chunks"))
+
+    def to_chunks(self, document_mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """The mask over chunk rows that a mask over document rows means."""
+        counts = self.chunk_counts
+        return document_mask if counts is None else np.repeat(document_mask, counts)
+
+    def chunk_rows(self, document_row: int) -> range:
+        first = int(self.documents.value("first_chunk", document_row))
+        return range(first, first + int(self.documents.value("chunks", document_row)))
+
+    def norms(self, space_id: str) -> NDArray[np.float32]:
+        return np.asarray(self._vectors[space_id].column(1).to_numpy(zero_copy_only=True))
+
+    def key_column(self, space_id: str) -> pa.Array:
+        return self._vectors[space_id].column(2)
+
+    @cached_property
+    def _key_lookups(self) -> dict[str, ids_file.Lookup]:
+        return {}
+
+    def keys(self, space_id: str) -> ids_file.Lookup:
+        """The look-up of embedding keys, opened when a writer first asks."""
+        lookup = self._key_lookups.get(space_id)
+        if lookup is None:
+            chunked = pa.chunked_array([self.key_column(space_id)])
+            lookup = self._derived(keys_file(space_id), ids_file.open_keys, lambda: ids_file.build_keys(chunked))
+            self._key_lookups[space_id] = lookup
+        return lookup
+
+    def find_keys(self, space_id: str, keys: Sequence[bytes]) -> NDArray[np.int64]:
+        column = self.key_column(space_id)
+        return self.keys(space_id).find_all(keys, lambda number, row: column[row].as_py() == keys[number])
+
+
+class StoredChunk:
+    """One row of a segment, read from the map when asked. `json_*` are fragments ready to splice."""
+
+    __slots__ = ("_row", "_segment")
+
+    def __init__(self, segment: Segment, row: int) -> None:
+        self._segment = segment
+        self._row = row
+
+    def _bytes(self, name: str) -> bytes:
+        return self._segment.chunks.bytes(name)[self._row]
+
+    def _document(self, name: str) -> Any:
+        return self._segment.documents.value(name, self.document_row)
+
+    @property
+    def document_row(self) -> int:
+        return int(self._segment.chunks.value("document_row", self._row))
+
+    @property
+    def id(self) -> str:
+        return self._bytes("id").decode()
+
+    @property
+    def document_id(self) -> str:
+        return str(self._document("id"))
+
+    @property
+    def json_id(self) -> bytes:
+        return self._bytes("json_id")
+
+    @property
+    def json_source(self) -> bytes:
+        return self._bytes("json_source")
+
+    @property
+    def json_metadata(self) -> bytes:
+        return self._bytes("json_metadata")
+
+    @property
+    def json_payload(self) -> bytes | None:
+        payload: bytes | None = self._document("payload")
+        return payload
+
+    @property
+    def etag(self) -> str:
+        value: bytes = self._segment.chunks.value("etag", self._row)
+        return value.hex()
+
+    @property
+    def text(self) -> str:
+        return self._bytes("text").decode()
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where the text stands in the document, in characters."""
+        chunks = self._segment.chunks
+        return int(chunks.value("start", self._row)), int(chunks.value("end", self._row))
+
+    @property
+    def section(self) -> str | None:
+        section: str | None = self._segment.chunks.value("section", self._row)
+        return section
+
+    @property
+    def token_count(self) -> int | None:
+        count: int | None = self._segment.chunks.value("token_count", self._row)
+        return count
+
+    @property
+    def content_hash(self) -> str:
+        digest: bytes = self._segment.chunks.value("content_hash", self._row)
+        return "sha256:" + digest.hex()
+
+    @property
+    def url(self) -> str | None:
+        url: str | None = self._document("url")
+        return url
+
+    @property
+    def title(self) -> str | None:
+        title: str | None = self._document("title")
+        return title
+
+    @property
+    def type(self) -> str | None:
+        type_: str | None = self._document("type")
+        return type_
+
+    @property
+    def updated_at(self) -> str:
+        return str(self._document("updated_at"))
+
+    @property
+    def metadata(self) -> Mapping[str, Json]:
+        """The document's own metadata as ingested."""
+        stored = self._document("metadata")
+        metadata: Mapping[str, Json] = orjson.loads(stored) if stored else {}
+        return metadata
+
+    @property
+    def schema_object(self) -> bytes | None:
+        """The schema.org object as JSON, None where the document has none."""
+        value: bytes | None = self._document("schema_object")
+        return value
+
+    def vectors(self) -> dict[str, NDArray[np.float32]]:
+        """The chunk's vector in each space, float32 of shape (dimensions,), with the norm it was given with."""
+        row = np.array([self._row], dtype=np.int64)
+        return {
+            space: decode(column.take(row), self._segment.norms(space)[self._row : self._row + 1])[0]
+            for space, column in self._segment.columns.items()
+        }

@@ -1,0 +1,241 @@
+"""Writes segments: from pending rows, and from the live rows of other segments (merging).
+
+A segment is written into a folder of its own, synced, then given its name; no manifest names it before. Rows
+of vectors pass through a raw file that is mapped, so that merging holds no column in memory.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from aidre.engine import durable
+from aidre.engine.arrow import FileEntry, write_file
+from aidre.engine.fields import build_fields, concat_fields
+from aidre.engine.ids import build_ids, build_keys
+from aidre.engine.index import blocks_of
+from aidre.engine.manifest import SegmentEntry
+from aidre.engine.model import EmbeddingSpace
+from aidre.engine.rows import PendingRows
+from aidre.engine.schema import (
+    BATCH_ROWS,
+    CHUNKS,
+    CHUNKS_FILE,
+    DOCUMENTS,
+    DOCUMENTS_FILE,
+    FIELDS_FILE,
+    IDS_FILE,
+    KEY_BYTES,
+    NO_KEY,
+    SEGMENTS,
+    keys_file,
+    vectors_file,
+    vectors_schema,
+)
+from aidre.engine.segment import Segment
+from aidre.engine.vectors import dtype_of
+
+
+@dataclass(frozen=True, slots=True)
+class Survivors:
+    """What merging takes of a segment: its live document rows and their chunk rows, both ascending."""
+
+    segment: Segment
+    documents: NDArray[np.int64]
+    chunks: NDArray[np.int64]
+
+
+def write_pending(
+    folder: Path, pending: PendingRows, spaces: Sequence[EmbeddingSpace], dates: Sequence[str]
+) -> SegmentEntry:
+    """Write pending rows as a new segment of the collection in `folder`."""
+
+    def write(place: Path) -> dict[str, FileEntry]:
+        fields = build_fields(pending.field_rows(), dates)
+        files = {
+            DOCUMENTS_FILE: write_file(place / DOCUMENTS_FILE, pending.document_batches(), DOCUMENTS),
+            CHUNKS_FILE: write_file(place / CHUNKS_FILE, pending.chunk_batches(), CHUNKS),
+            FIELDS_FILE: write_file(place / FIELDS_FILE, [fields], fields.schema),
+        }
+        _write_ids(place, files, *pending.id_columns())
+        for space in spaces:
+            encoded = pending.vectors[space.id]
+            codes = np.concatenate([part.codes for part in encoded])
+            norms = np.concatenate([part.norms for part in encoded])
+            keys = pending.keys.get(space.id)
+            _write_vectors(place, files, space, codes, norms, _key_array(keys, len(codes)))
+        return files
+
+    return _publish(folder, pending.documents, pending.chunks, write)
+
+
+def write_merged(folder: Path, parts: Sequence[Survivors], spaces: Sequence[EmbeddingSpace]) -> SegmentEntry:
+    """Write the survivors of several segments, in order, as one new segment."""
+    documents = sum(len(part.documents) for part in parts)
+    chunks = sum(len(part.chunks) for part in parts)
+
+    def write(place: Path) -> dict[str, FileEntry]:
+        fields = concat_fields([(part.segment.fields, part.documents) for part in parts])
+        files = {
+            DOCUMENTS_FILE: write_file(place / DOCUMENTS_FILE, _rebatched(_merged_documents(parts)), DOCUMENTS),
+            CHUNKS_FILE: write_file(place / CHUNKS_FILE, _rebatched(_merged_chunks(parts)), CHUNKS),
+            FIELDS_FILE: write_file(place / FIELDS_FILE, [fields], fields.schema),
+        }
+        chunk_ids = [part.segment.chunks.chunked("id").take(pa.array(part.chunks)) for part in parts]
+        document_ids = [part.segment.documents.chunked("id").take(pa.array(part.documents)) for part in parts]
+        _write_ids(place, files, _joined(chunk_ids), _joined(document_ids))
+        for space in spaces:
+            _merge_vectors(place, files, space, parts, chunks)
+        return files
+
+    return _publish(folder, documents, chunks, write)
+
+
+def add_file(folder: Path, segment_id: str, name: str, batch: pa.RecordBatch) -> FileEntry:
+    """Add or replace one derived file of a segment durably; who has the old one mapped keeps it."""
+    place = folder / SEGMENTS / segment_id
+    temporary = place / f".{name}.{secrets.token_hex(4)}.tmp"
+    entry = write_file(temporary, [batch], batch.schema)
+    with durable.storage_errors(temporary):
+        durable.sync_file(temporary)
+        temporary.chmod(durable.READ_ONLY)
+        temporary.replace(place / name)
+        durable.sync_folder(place)
+    return entry
+
+
+def _publish(
+    folder: Path, documents: int, chunks: int, write: Callable[[Path], dict[str, FileEntry]]
+) -> SegmentEntry:
+    segment_id = secrets.token_hex(8)
+    segments = folder / SEGMENTS
+    durable.make_folder(segments)
+    place = segments / f".{segment_id}.tmp"
+    with durable.storage_errors(place):
+        place.mkdir()
+    try:
+        files = write(place)
+        durable.publish_folder(place, segments / segment_id)
+    except BaseException:
+        durable.remove_folder(place)
+        raise
+    return SegmentEntry(segment_id, documents, chunks, files)
+
+
+def _write_ids(
+    place: Path, files: dict[str, FileEntry], chunk_ids: pa.ChunkedArray, document_ids: pa.ChunkedArray
+) -> None:
+    batch = build_ids(chunk_ids, document_ids)
+    files[IDS_FILE] = write_file(place / IDS_FILE, [batch], batch.schema)
+
+
+def _key_array(keys: Sequence[bytes] | None, rows: int) -> pa.Array:
+    joined = b"".join(keys) if keys else NO_KEY * rows
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(KEY_BYTES), rows, [None, pa.py_buffer(joined)])
+
+
+def _write_vectors(
+    place: Path,
+    files: dict[str, FileEntry],
+    space: EmbeddingSpace,
+    codes: NDArray[Any],
+    norms: NDArray[np.float32],
+    keys: pa.Array,
+) -> None:
+    schema = vectors_schema(space)
+    # One batch: the index views the whole column as one array.
+    values = pa.FixedSizeListArray.from_arrays(pa.array(codes.reshape(-1)), type=schema.field("vector").type)
+    batch = pa.RecordBatch.from_arrays([values, pa.array(norms), keys], schema=schema)
+    files[vectors_file(space.id)] = write_file(place / vectors_file(space.id), [batch], schema)
+    if space.model is not None:
+        lookup = build_keys(pa.chunked_array([keys]))
+        files[keys_file(space.id)] = write_file(place / keys_file(space.id), [lookup], lookup.schema)
+
+
+def _merge_vectors(
+    place: Path, files: dict[str, FileEntry], space: EmbeddingSpace, parts: Sequence[Survivors], rows: int
+) -> None:
+    raw = place / ".raw"
+    codes = np.memmap(raw, dtype=dtype_of(space), mode="w+", shape=(rows, space.dimensions))
+    norms, keys, start = [], [], 0
+    for part in parts:
+        column = part.segment.columns[space.id]
+        for block in blocks_of(part.chunks):
+            codes[start : start + len(block)] = column.take(block)
+            start += len(block)
+        norms.append(part.segment.norms(space.id)[part.chunks])
+        keys.append(part.segment.key_column(space.id).take(pa.array(part.chunks)))
+    _write_vectors(place, files, space, codes, np.concatenate(norms), pa.concat_arrays(keys))
+    del codes
+    raw.unlink()
+
+
+def _joined(parts: Iterable[pa.ChunkedArray]) -> pa.ChunkedArray:
+    chunks = [chunk for part in parts for chunk in part.chunks]
+    return pa.chunked_array([pa.concat_arrays(chunks)]) if chunks else pa.chunked_array([], pa.large_string())
+
+
+def _taken(batches: Sequence[pa.RecordBatch], rows: NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+    """The given ascending rows of a table of BATCH_ROWS batches, batch by batch."""
+    for number, batch in enumerate(batches):
+        first = number * BATCH_ROWS
+        low, high = np.searchsorted(rows, (first, first + batch.num_rows))
+        if high - low == batch.num_rows:
+            yield batch
+        elif high > low:
+            yield batch.take(pa.array(rows[low:high] - first))
+
+
+def _replaced(batch: pa.RecordBatch, name: str, values: NDArray[Any], type_: pa.DataType) -> pa.RecordBatch:
+    return batch.set_column(batch.schema.get_field_index(name), pa.field(name, type_), pa.array(values, type_))
+
+
+def _merged_documents(parts: Sequence[Survivors]) -> Iterator[pa.RecordBatch]:
+    first = 0
+    for part in parts:
+        for batch in _taken(part.segment.documents.file.batches, part.documents):
+            counts = np.asarray(batch.column("chunks").to_numpy()).astype(np.int64)
+            ends = first + np.cumsum(counts)
+            yield _replaced(batch, "first_chunk", ends - counts, pa.int64())
+            first = int(ends[-1]) if len(ends) else first
+
+
+def _merged_chunks(parts: Sequence[Survivors]) -> Iterator[pa.RecordBatch]:
+    first = 0
+    for part in parts:
+        for batch in _taken(part.segment.chunks.file.batches, part.chunks):
+            old = np.asarray(batch.column("document_row").to_numpy())
+            yield _replaced(batch, "document_row", first + np.searchsorted(part.documents, old), pa.int64())
+        first += len(part.documents)
+
+
+def _rebatched(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of exactly BATCH_ROWS, the last one shorter."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        while rows >= BATCH_ROWS:
+            joined = pa.concat_batches(waiting)
+            yield joined.slice(0, BATCH_ROWS)
+            rest = joined.slice(BATCH_ROWS)
+            waiting, rows = [rest], rest.num_rows
+    if rows:
+        yield pa.concat_batches(waiting)
+
+
+def survivors(segment: Segment, deleted: NDArray[np.bool_] | None) -> Survivors:
+    """The live rows of a segment under a mask of deleted documents."""
+    if deleted is None:
+        documents = np.arange(segment.entry.documents)
+        return Survivors(segment, documents, np.arange(segment.entry.chunks))
+    live = ~deleted
+    return Survivors(segment, np.flatnonzero(live), np.flatnonzero(segment.to_chunks(live)))

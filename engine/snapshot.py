@@ -1,0 +1,195 @@
+"""One generation opened by memory map: everything read goes through it. Immutable, shared by threads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.arrow import FileEntry, FileProblem, open_file
+from aidre.engine.errors import SpaceMissing, StoreDamaged
+from aidre.engine.filters import Filter
+from aidre.engine.manifest import Calibration, Manifest, SpaceState
+from aidre.engine.model import Json, Query
+from aidre.engine.schema import DELETES, SEGMENTS
+from aidre.engine.search import Part, search
+from aidre.engine.segment import Segment, StoredChunk
+from aidre.engine.vectors import encode_query
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """What is found: a chunk and its score, larger is better."""
+
+    chunk: StoredChunk
+    score: float
+
+
+class Snapshot:
+    """A generation of a collection. `warnings` name derived files that were rebuilt in memory or bypassed."""
+
+    def __init__(self, folder: Path, manifest: Manifest, previous: Snapshot | None = None) -> None:
+        self.manifest = manifest
+        self.collection = manifest.collection
+        self.generation = manifest.generation
+        self.lineage = manifest.lineage
+        self.documents = manifest.documents
+        self.chunks = manifest.chunks
+        self.parts = _open_parts(folder, manifest, previous)
+        self.warnings = tuple(warning for part in self.parts for warning in part.segment.warnings)
+        self._spaces = {state.space.id: state for state in manifest.spaces if state.state == "live"}
+
+    def space(self, space_id: str) -> SpaceState:
+        """A live space with its calibration; SpaceMissing."""
+        try:
+            return self._spaces[space_id]
+        except KeyError:
+            raise SpaceMissing(
+                f"collection {self.collection.name!r} has no embedding space {space_id!r}",
+                embedding_space=space_id,
+            ) from None
+
+    def search(self, query: Query) -> list[Hit]:
+        """Hits ordered by (-score, chunk id). SpaceMissing, DimensionMismatch, InvalidVector, InvalidFilter."""
+        state = self.space(query.space)
+        vector = encode_query(state.space, query.vector)
+        wanted = query.offset + query.top_k
+        depth = depth_for(state.calibration, wanted)
+        ranked = search(self.parts, query.space, vector, wanted, depth, query.filter)
+        return [
+            Hit(StoredChunk(self.parts[part].segment, row), score)
+            for part, row, score in zip(
+                ranked.parts[query.offset :].tolist(),
+                ranked.rows[query.offset :].tolist(),
+                ranked.scores[query.offset :].tolist(),
+                strict=True,
+            )
+        ]
+
+    def count(self, wanted: Filter | None = None) -> int:
+        """Live chunks that pass the filter."""
+        return sum(part.allowed(wanted).count for part in self.parts)
+
+    def get(self, chunk_id: str) -> StoredChunk | None:
+        for part in reversed(self.parts):
+            row = part.segment.find_chunk(chunk_id)
+            if row is not None:
+                chunk = StoredChunk(part.segment, row)
+                if part.is_live(chunk.document_row):
+                    return chunk
+        return None
+
+    def fields(self) -> frozenset[str]:
+        """Names of the metadata fields that any document carries."""
+        return frozenset().union(*(part.segment.fields.names for part in self.parts))
+
+    def find_documents(self, document_ids: Sequence[str]) -> NDArray[np.int64]:
+        """Where each document lives, shape (n, 2): (part, document row), (-1, -1) where it is not live."""
+        found = np.full((len(document_ids), 2), -1, dtype=np.int64)
+        values = [document_id.encode("utf-8", "surrogatepass") for document_id in document_ids]
+        for place, part in enumerate(self.parts):
+            rows = part.segment.find_documents(values)
+            hits = np.flatnonzero(rows >= 0)
+            if part.deleted is not None:
+                hits = hits[~part.deleted[rows[hits]]]
+            found[hits, 0] = place
+            found[hits, 1] = rows[hits]
+        return found
+
+    def status(self) -> dict[str, Json]:
+        """What an operator wants to know of the collection, as JSON."""
+        manifest = self.manifest
+        return {
+            "collection": self.collection.name,
+            "description": self.collection.description,
+            "visibility": self.collection.visibility,
+            "generation": self.generation,
+            "created_at": manifest.created_at,
+            "updated_at": self.collection.updated_at,
+            "documents": self.documents,
+            "chunks": self.chunks,
+            "deleted_chunks": sum(entry.deleted_chunks for entry in manifest.segments),
+            "segments": len(manifest.segments),
+            "bytes": sum(file.size for entry in manifest.segments for file in entry.files.values()),
+            "spaces": [_space_status(state) for state in manifest.spaces],
+            "warnings": list(self.warnings),
+        }
+
+
+def _space_status(state: SpaceState) -> dict[str, Json]:
+    calibration = asdict(state.calibration) if state.calibration else None
+    return {**asdict(state.space), "state": state.state, "runtime": state.runtime, "calibration": calibration}
+
+
+def depth_for(calibration: Calibration | None, wanted: int) -> int | None:
+    """Candidates to re-rank for `wanted` results, between the calibrated numbers by logarithm.
+
+    None, that is an exact search, where the space is exact or `wanted` lies beyond what was calibrated.
+    """
+    if calibration is None or calibration.kind != "scan" or not calibration.depths:
+        return None
+    below = calibration.depths[0]
+    for depth in calibration.depths:
+        if depth.results == wanted:
+            return depth.candidates
+        if depth.results > wanted:
+            if depth is calibration.depths[0]:
+                return depth.candidates
+            share = math.log(wanted / below.results) / math.log(depth.results / below.results)
+            return math.ceil(below.candidates * (depth.candidates / below.candidates) ** share)
+        below = depth
+    return None
+
+
+def _open_parts(folder: Path, manifest: Manifest, previous: Snapshot | None) -> list[Part]:
+    """The parts of a generation; segments and parts that `previous` has open are used again."""
+    open_already = {part.segment.id: part for part in previous.parts} if previous else {}
+    spaces = [state.space for state in manifest.spaces if state.state == "live"]
+    deleted = _read_deletes(folder, manifest)
+    parts = []
+    for entry in manifest.segments:
+        old = open_already.get(entry.id)
+        if old is not None and old.segment.entry.files == entry.files:
+            segment = old.segment
+            if _same_deletes(old.deleted, deleted.get(entry.id)):
+                parts.append(old)
+                continue
+        else:
+            segment = Segment(folder / SEGMENTS / entry.id, entry, spaces, manifest.name)
+        parts.append(Part(segment, deleted.get(entry.id)))
+    return parts
+
+
+def _same_deletes(old: NDArray[np.bool_] | None, new: NDArray[np.bool_] | None) -> bool:
+    if old is None or new is None:
+        return old is new
+    return bool(np.array_equal(old, new))
+
+
+def _read_deletes(folder: Path, manifest: Manifest) -> Mapping[str, NDArray[np.bool_]]:
+    """Masks of deleted documents by segment id. StoreDamaged where a list of deletes cannot be trusted."""
+    rows = {entry.id: entry for entry in manifest.segments}
+    masks: dict[str, NDArray[np.bool_]] = {}
+    for name, file in manifest.deletes.items():
+        for segment_id, bitmap in _read_delete_file(folder, name, file, manifest.name):
+            entry = rows.get(segment_id)
+            if entry is not None and entry.deletes == name:
+                packed = np.frombuffer(bitmap, dtype=np.uint8)
+                masks[segment_id] = np.unpackbits(packed, count=entry.documents, bitorder="little").astype(bool)
+    return masks
+
+
+def _read_delete_file(folder: Path, name: str, file: FileEntry, collection: str) -> list[tuple[str, bytes]]:
+    try:
+        opened = open_file(folder / DELETES / name, file, whole=True)
+    except FileProblem as problem:
+        where = f"{collection}/{DELETES}/{name}"
+        raise StoreDamaged(
+            f"{where} {problem}: restore it from a backup", collection=collection, file=where, problem=str(problem)
+        ) from problem
+    batch = opened.batches[0]
+    return list(zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True))

@@ -1,0 +1,161 @@
+"""Store: a folder that holds all collections. Opens generations for readers, hands out the one writer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from aidre.engine import durable
+from aidre.engine.errors import (
+    CollectionMissing,
+    GenerationMissing,
+    Missing,
+    SpaceConflict,
+    StorageFailed,
+    StoreDamaged,
+)
+from aidre.engine.lock import WriterLock
+from aidre.engine.manifest import Manifest, SpaceState, read_manifest
+from aidre.engine.model import EmbeddingSpace, Visibility
+from aidre.engine.schema import CURRENT, MANIFESTS, check_collection_name, precision_of
+from aidre.engine.snapshot import Snapshot
+from aidre.engine.writer import Writer
+
+_ATTEMPTS = 5
+
+
+class Store:
+    """A folder on disk. Making the object touches nothing; readers never lock."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def require(self) -> None:
+        """Raise Missing with the cure where the folder does not exist."""
+        if not self.path.is_dir():
+            raise Missing(f"there is no store at {self.path}: make one with 'aidre ingest'", store=str(self.path))
+
+    def collections(self) -> list[str]:
+        """Names of the collections that have a generation, sorted."""
+        self.require()
+        return sorted(
+            path.name
+            for path in self.path.iterdir()
+            if path.is_dir() and not path.name.startswith(".") and (path / CURRENT).exists()
+        )
+
+    def current(self, collection: str) -> int:
+        """The number of the newest generation. CollectionMissing, StoreDamaged."""
+        try:
+            content = (self._folder(collection) / CURRENT).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            raise CollectionMissing(
+                f"there is no collection {collection!r} in this store", collection=collection
+            ) from None
+        text = content.strip()
+        if not text.isdigit():
+            where = f"{collection}/{CURRENT}"
+            raise StoreDamaged(
+                f"{where} does not hold a generation number: restore it from a backup",
+                collection=collection,
+                file=where,
+                problem="does not hold a generation number",
+            )
+        return int(text)
+
+    def open(
+        self, collection: str, *, previous: Snapshot | None = None, generation: int | None = None
+    ) -> Snapshot:
+        """Open a generation, the newest by default, using again what `previous` has open.
+
+        CollectionMissing, GenerationMissing, StoreDamaged, FormatTooNew. A generation that is swept while it
+        is being opened is not an error: the newest one is tried again.
+        """
+        folder = self._folder(collection)
+        for _ in range(_ATTEMPTS):
+            newest = self.current(collection)
+            number = newest if generation is None else generation
+            try:
+                return Snapshot(folder, self._manifest(collection, number), previous)
+            except (StoreDamaged, GenerationMissing):
+                if generation is not None or self.current(collection) == newest:
+                    raise
+        raise StorageFailed(f"collection {collection!r} changes faster than it can be opened", collection=collection)
+
+    def writer(
+        self,
+        collection: str,
+        *,
+        spaces: Sequence[EmbeddingSpace],
+        description: str | None = None,
+        visibility: Visibility | None = None,
+        dates: Collection[str] = (),
+        runtimes: dict[str, str] | None = None,
+    ) -> Writer:
+        """The writer of a collection, which holds its lock until it is closed. StoreLocked, SpaceConflict.
+
+        `spaces` are those of a new collection; those of an existing one must agree. `runtimes` records what
+        computes the vectors of a space ("onnxruntime int8").
+        """
+        folder = self._folder(check_collection_name(collection))
+        durable.make_folder(folder)
+        lock = WriterLock(folder, collection).__enter__()
+        try:
+            exists = (folder / CURRENT).exists()
+            manifest = self._manifest(collection, self.current(collection)) if exists else None
+            states = tuple(
+                SpaceState(replace(space, precision=precision_of(space)), runtime=(runtimes or {}).get(space.id))
+                for space in spaces
+            )
+            if manifest is not None:
+                _agree(collection, manifest, states)
+            return Writer(
+                folder,
+                manifest,
+                name=collection,
+                spaces=states,
+                description=description,
+                visibility=visibility,
+                dates=dates,
+                lock=lock,
+            )
+        except BaseException:
+            lock.__exit__(None, None, None)
+            raise
+
+    def _folder(self, collection: str) -> Path:
+        return self.path / collection
+
+    def _manifest(self, collection: str, generation: int) -> Manifest:
+        try:
+            return read_manifest(self._folder(collection) / MANIFESTS, generation, collection)
+        except FileNotFoundError:
+            raise GenerationMissing(
+                f"collection {collection!r} has no generation {generation} any more",
+                collection=collection,
+                generation=generation,
+            ) from None
+
+
+def _agree(collection: str, manifest: Manifest, states: Sequence[SpaceState]) -> None:
+    """Refuse by name a configuration that contradicts the spaces a collection was written with."""
+    stored = {state.space.id: state.space for state in manifest.spaces}
+    wanted = {state.space.id: state.space for state in states}
+    for space_id in sorted(stored.keys() ^ wanted.keys()):
+        there = "is stored but not configured" if space_id in stored else "is configured but not stored"
+        raise SpaceConflict(
+            f"embedding space {space_id!r} {there} in collection {collection!r}: a collection keeps the spaces it began with",
+            embedding_space=space_id,
+            member="id",
+        )
+    for space_id, space in wanted.items():
+        for member in ("dimensions", "distance", "normalized", "model", "revision", "precision"):
+            old, new = getattr(stored[space_id], member), getattr(space, member)
+            if old != new:
+                raise SpaceConflict(
+                    f"embedding space {space_id!r} has {member} {old!r} in collection {collection!r}, "
+                    f"but {new!r} in the configuration: change it back or ingest into a new collection",
+                    embedding_space=space_id,
+                    member=member,
+                )

@@ -1,0 +1,91 @@
+"""Sorted dictionaries of strings: a string is stored as its place (code) among the distinct ones of its column.
+
+Strings are UTF-8 with lone surrogates passed through, so the order of bytes is the order of code points.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from aidre.engine.intervals import Landmarks
+
+Strings: TypeAlias = "pa.Array[Any]"
+Codes: TypeAlias = NDArray[np.int32]
+kernels: Final[Any] = pc
+"""Arrow's functions, whose published types know no arrays of unknown type."""
+_SAMPLE: Final = 4_096
+
+
+class Words:
+    """The distinct strings of a column in order, read where they lie; a damaged offset gives a wrong word, no crash."""
+
+    __slots__ = ("_bytes", "_offsets", "array")
+
+    def __init__(self, array: Strings) -> None:
+        buffers: list[Any] = array.buffers()
+        self.array = array
+        self._offsets = np.frombuffer(buffers[1] if len(array) else bytes(8), np.int64)[array.offset :]
+        self._bytes = memoryview(buffers[2] or b"")
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, code: int) -> bytes:
+        start, stop = int(self._offsets[code]), int(self._offsets[code + 1])
+        return bytes(self._bytes[max(start, 0) : max(stop, 0)])
+
+    def texts(self) -> Iterator[str]:
+        return (self[code].decode("utf-8", "surrogatepass") for code in range(len(self)))
+
+    def landmarks(self, text: str) -> Landmarks:
+        word = encoded(text)
+        first = bisect_left(range(len(self)), word, key=self.__getitem__)
+        after = first + (first < len(self) and self[first] == word)
+        return Landmarks(0, first - 1, after - 1, first, after, len(self) - 1)
+
+
+def encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def no_strings() -> Strings:
+    return pa.array([], pa.large_binary())
+
+
+def strings_of(texts: Sequence[str]) -> Strings:
+    try:
+        return pa.array(texts, pa.large_string()).cast(pa.large_binary())
+    except UnicodeEncodeError:
+        return pa.array(list(map(encoded, texts)), pa.large_binary())
+
+
+def ranked(strings: Strings) -> tuple[Words, Codes]:
+    """The distinct strings in order, and for each string its code."""
+    if kernels.all(kernels.less(strings[:-1], strings[1:])).as_py() is not False:
+        return Words(strings), np.arange(len(strings), dtype=np.int32)
+    sample = strings[:_SAMPLE]
+    if 2 * kernels.count_distinct(sample).as_py() > len(sample):
+        return _ranked_by_sorting(strings)
+    dictionary = kernels.dictionary_encode(strings)
+    order = kernels.sort_indices(dictionary.dictionary).to_numpy()
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    return Words(dictionary.dictionary.take(pa.array(order))), place[dictionary.indices.to_numpy()]
+
+
+def _ranked_by_sorting(strings: Strings) -> tuple[Words, Codes]:
+    """Faster than a hash table where nearly all strings differ."""
+    order = kernels.sort_indices(strings)
+    ordered = strings.take(order)
+    fresh = np.ones(len(strings), np.bool_)
+    fresh[1:] = kernels.not_equal(ordered[1:], ordered[:-1]).to_numpy(zero_copy_only=False)
+    codes = np.empty(len(strings), np.int32)
+    codes[order.to_numpy()] = np.cumsum(fresh, dtype=np.int32) - 1
+    return Words(ordered if fresh.all() else ordered.filter(pa.array(fresh))), codes

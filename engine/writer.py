@@ -1,0 +1,417 @@
+"""The one writer of a collection: upsert, delete, commit, merge. Holds the lock for its whole run.
+
+A commit appends one small segment, marks replaced documents as deleted, and becomes durable by the order of
+its steps: segment, list of deletes, list of changes, manifest, CURRENT, each synced before the next.
+Merging follows as a generation of its own.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from aidre.engine import durable, sweep
+from aidre.engine.arrow import write_file
+from aidre.engine.indexing import index_generation
+from aidre.engine.lock import WriterLock
+from aidre.engine.manifest import Manifest, SegmentEntry, SpaceState, to_bytes
+from aidre.engine.merging import MOST_SEGMENTS, Size, groups, to_merge
+from aidre.engine.model import Encoded, Record, Visibility
+from aidre.engine.rows import PendingRows
+from aidre.engine.schema import (
+    CHANGES,
+    CHANGES_SCHEMA,
+    CURRENT,
+    DELETES,
+    DELETES_SCHEMA,
+    MANIFESTS,
+    manifest_name,
+    segment_rows,
+)
+from aidre.engine.search import Part
+from aidre.engine.segment_writer import survivors, write_merged, write_pending
+from aidre.engine.snapshot import Snapshot
+from aidre.engine.vectors import dtype_of, encode
+
+RECALL_TARGET = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """A durable generation: its number and the live counts of the collection in it."""
+
+    generation: int
+    documents: int
+    chunks: int
+
+
+@dataclass(slots=True)
+class _Pending:
+    """What the next commit will hold. `rows_of` maps a document id to its row in `rows`."""
+
+    rows: PendingRows = field(default_factory=PendingRows)
+    rows_of: dict[str, int] = field(default_factory=dict)
+    dropped: set[int] = field(default_factory=set)
+    deleted: dict[tuple[int, int], str] = field(default_factory=dict)
+    changed: bool = False
+
+
+class Writer:
+    """Use as a context manager. `snapshot` is the newest generation, None until the first commit."""
+
+    def __init__(
+        self,
+        folder: Path,
+        manifest: Manifest | None,
+        *,
+        name: str,
+        spaces: Sequence[SpaceState],
+        description: str | None,
+        visibility: Visibility | None,
+        dates: Collection[str],
+        lock: WriterLock,
+    ) -> None:
+        self._folder = folder
+        self._lock = lock
+        self._manifest = manifest or _first_manifest(name, spaces)
+        self._settings = (description, visibility, tuple(sorted(dates)))
+        self._bulk = manifest is None
+        self._source_roots = dict(self._manifest.source_roots)
+        self._pending = _Pending()
+        self.snapshot = Snapshot(folder, manifest) if manifest else None
+        self.spaces = {state.space.id: state.space for state in self._manifest.spaces}
+        sweep.remove_unfinished(folder)
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._lock.__exit__(kind, error, traceback)
+
+    # -- what is stored already ----------------------------------------------------------------------------
+
+    def fingerprints(self, document_ids: Sequence[str]) -> list[bytes | None]:
+        """The fingerprint of each live or pending document, None for the others."""
+        return self._stored("fingerprint", document_ids)
+
+    def updated_at(self, document_ids: Sequence[str]) -> list[str | None]:
+        return self._stored("updated_at", document_ids)
+
+    def _stored(self, column: str, document_ids: Sequence[str]) -> list[Any]:
+        values: list[Any] = [None] * len(document_ids)
+        places = self._places(document_ids)
+        for number, document_id in enumerate(document_ids):
+            row = self._pending.rows_of.get(document_id)
+            part, stored = places[number]
+            if row is not None:
+                values[number] = self._pending.rows.document_value(column, row)
+            elif part >= 0 and (part, stored) not in self._pending.deleted:
+                values[number] = self._parts[part].segment.documents.value(column, stored)
+        return values
+
+    def documents_of(self, source: str) -> Iterator[tuple[str, str]]:
+        """Id and origin of each live document that a source brought; call it with nothing pending."""
+        for part in self._parts:
+            row = 0
+            for batch in part.segment.documents.file.batches:
+                columns = (batch.column(name).to_pylist() for name in ("id", "origin", "source"))
+                for document_id, origin, name in zip(*columns, strict=True):
+                    if name == source and part.is_live(row):
+                        yield document_id, origin
+                    row += 1
+
+    def source_roots(self) -> Mapping[str, str]:
+        """Where each source name was read from, so that two folders do not share a name by accident."""
+        return dict(self._source_roots)
+
+    def set_source_root(self, source: str, root: str) -> None:
+        if self._source_roots.get(source) != root:
+            self._source_roots[source] = root
+            self._pending.changed = True
+
+    def reuse(self, space_id: str, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], Encoded]:
+        """Which embedding keys the store has vectors for, and those vectors in stored form (other rows zero)."""
+        space = self.spaces[space_id]
+        found = np.zeros(len(keys), dtype=np.bool_)
+        codes = np.zeros((len(keys), space.dimensions), dtype=dtype_of(space))
+        norms = np.ones(len(keys), dtype=np.float32)
+        for number, key in enumerate(keys):
+            pending = self._pending.rows.find_key(space_id, key)
+            if pending is not None:
+                codes[number], norms[number] = pending
+                found[number] = True
+        for part in reversed(self._parts):
+            missing = np.flatnonzero(~found)
+            if not len(missing):
+                break
+            rows = part.segment.find_keys(space_id, [keys[number] for number in missing])
+            hits = rows >= 0
+            codes[missing[hits]] = part.segment.columns[space_id].take(rows[hits])
+            norms[missing[hits]] = part.segment.norms(space_id)[rows[hits]]
+            found[missing[hits]] = True
+        return found, Encoded(codes, norms)
+
+    def encode(self, space_id: str, vectors: NDArray[np.float32]) -> Encoded:
+        """Vectors (n, dimensions) in stored form. DimensionMismatch, InvalidVector with `details["row"]`."""
+        return encode(self.spaces[space_id], vectors)
+
+    # -- what is to be stored ------------------------------------------------------------------------------
+
+    @property
+    def pending_documents(self) -> int:
+        return len(self._pending.rows_of) + len(self._pending.deleted)
+
+    @property
+    def pending_bytes(self) -> int:
+        return self._pending.rows.bytes
+
+    def upsert(
+        self,
+        records: Sequence[Record],
+        vectors: Mapping[str, Encoded],
+        keys: Mapping[str, Sequence[bytes]],
+    ) -> None:
+        """Add or replace documents. Row i of each Encoded is chunk i over all records in order.
+
+        Every space of the collection must be in `vectors`; `keys` holds 16-byte embedding keys for the
+        spaces that have a model. Of two documents with one id the later wins.
+        """
+        if self._nothing_pending():
+            self.merge()
+        pending = self._pending
+        for number, (part, row) in enumerate(self._places([record.document.id for record in records])):
+            if part >= 0:
+                pending.deleted[int(part), int(row)] = records[number].document.id
+        first = pending.rows.documents
+        for number, record in enumerate(records):
+            before = pending.rows_of.get(record.document.id)
+            if before is not None:
+                pending.dropped.add(before)
+            pending.rows_of[record.document.id] = first + number
+        pending.rows.add(records, vectors, keys, now())
+
+    def delete(self, document_ids: Sequence[str]) -> int:
+        """Delete documents; returns how many there were."""
+        deleted = 0
+        for document_id, (part, row) in zip(document_ids, self._places(document_ids), strict=True):
+            pending = self._pending.rows_of.pop(document_id, None)
+            if pending is not None:
+                self._pending.dropped.add(pending)
+            stored = part >= 0 and (int(part), int(row)) not in self._pending.deleted
+            if stored:
+                self._pending.deleted[int(part), int(row)] = document_id
+            deleted += int(stored or pending is not None)
+        return deleted
+
+    # -- generations ---------------------------------------------------------------------------------------
+
+    def commit(self) -> CommitResult | None:
+        """Make everything pending a new generation, durable when this returns. None when nothing is pending."""
+        if self._nothing_pending():
+            return None
+        pending, manifest = self._pending, self._manifest
+        generation = manifest.generation + 1
+        segments = list(manifest.segments)
+        deleted = self._deleted_masks(pending)
+        if pending.rows_of:
+            entry = write_pending(
+                self._folder, pending.rows, [state.space for state in manifest.spaces], self._settings[2]
+            )
+            segments.append(entry)
+            if pending.dropped:
+                mask = np.zeros(entry.documents, dtype=np.bool_)
+                mask[list(pending.dropped)] = True
+                deleted[entry.id] = mask
+        counts = {part.segment.id: part.segment.chunk_counts for part in self._parts}
+        if pending.dropped and pending.rows_of:
+            counts[segments[-1].id] = pending.rows.chunk_counts()
+        description, visibility, dates = self._settings
+        manifest = replace(
+            manifest,
+            segments=tuple(segments),
+            description=manifest.description if description is None else description,
+            visibility=visibility or manifest.visibility,
+            updated_at=now(),
+            dates=dates or manifest.dates,
+            source_roots=dict(self._source_roots),
+        )
+        manifest = self._with_deletes(manifest, generation, deleted, counts)
+        manifest = self._with_changes(manifest, generation, pending)
+        self._publish(manifest, generation, anew=False)
+        self._pending = _Pending()
+        return CommitResult(generation, self._manifest.documents, self._manifest.chunks)
+
+    def merge(self) -> None:
+        """Merge segments where their sizes ask for it; each merge is a generation of its own.
+
+        Called with nothing pending, by the first `upsert` after a commit and by `finish`. During a first bulk load merging waits for `finish`, unless the segments become too many.
+        """
+        while True:
+            sizes = [Size(entry.live_chunks, entry.chunks) for entry in self._manifest.segments]
+            if self._bulk and len(sizes) <= MOST_SEGMENTS:
+                return
+            chosen = to_merge(sizes, self._most_rows())
+            if not chosen:
+                return
+            self._merge([chosen], anew=False)
+
+    def finish(self) -> None:
+        """End of a run: full compaction after a first bulk load, merging otherwise."""
+        if self._bulk and len(self._manifest.segments) > 1:
+            self.compact()
+        self._bulk = False
+        self.merge()
+
+    def compact(self) -> None:
+        """Rewrite all live rows into as few segments as they fit, with freshly trained and calibrated indexes."""
+        lives = [entry.live_chunks for entry in self._manifest.segments]
+        if lives:
+            self._merge(groups(lives, self._most_rows()), anew=True)
+
+    # -- inside --------------------------------------------------------------------------------------------
+
+    def _nothing_pending(self) -> bool:
+        return not (self._pending.rows_of or self._pending.deleted or self._pending.changed)
+
+    @property
+    def _parts(self) -> Sequence[Part]:
+        return self.snapshot.parts if self.snapshot else []
+
+    def _places(self, document_ids: Sequence[str]) -> NDArray[np.int64]:
+        if self.snapshot is None:
+            return np.full((len(document_ids), 2), -1, dtype=np.int64)
+        return self.snapshot.find_documents(document_ids)
+
+    def _most_rows(self) -> int:
+        return min(segment_rows(space.dimensions) for space in self.spaces.values())
+
+    def _deleted_masks(self, pending: _Pending) -> dict[str, NDArray[np.bool_]]:
+        """The complete masks of the segments in which this commit deletes documents."""
+        masks: dict[str, NDArray[np.bool_]] = {}
+        for place, row in pending.deleted:
+            part = self._parts[place]
+            mask = masks.get(part.segment.id)
+            if mask is None:
+                empty = np.zeros(part.segment.entry.documents, dtype=np.bool_)
+                mask = masks[part.segment.id] = empty if part.deleted is None else part.deleted.copy()
+            mask[row] = True
+        return masks
+
+    def _with_deletes(
+        self,
+        manifest: Manifest,
+        generation: int,
+        masks: Mapping[str, NDArray[np.bool_]],
+        counts: Mapping[str, NDArray[np.int32] | None],
+    ) -> Manifest:
+        if not masks:
+            return manifest
+        name = f"{generation:06d}.arrow"
+        bitmaps = [np.packbits(mask, bitorder="little").tobytes() for mask in masks.values()]
+        batch = pa.RecordBatch.from_pydict({"segment": list(masks), "documents": bitmaps}, schema=DELETES_SCHEMA)
+        durable.make_folder(self._folder / DELETES)
+        file = write_file(self._folder / DELETES / name, [batch], DELETES_SCHEMA)
+        self._sync(DELETES, name)
+
+        def with_mask(entry: SegmentEntry) -> SegmentEntry:
+            mask = masks.get(entry.id)
+            if mask is None:
+                return entry
+            per_document = counts.get(entry.id)
+            dead = int(mask.sum() if per_document is None else per_document[mask].sum())
+            return replace(entry, deletes=name, deleted_documents=int(mask.sum()), deleted_chunks=dead)
+
+        segments = tuple(with_mask(entry) for entry in manifest.segments)
+        segments = tuple(entry for entry in segments if entry.live_chunks)
+        return _referenced(replace(manifest, segments=segments, deletes={**manifest.deletes, name: file}))
+
+    def _with_changes(self, manifest: Manifest, generation: int, pending: _Pending) -> Manifest:
+        """Write what this commit did to each chunk: added, changed (by content or metadata) or deleted."""
+        before: dict[str, bytes] = {}
+        for place, row in pending.deleted:
+            chunks = self._parts[place].segment.chunks
+            for chunk in self._parts[place].segment.chunk_rows(row):
+                before[chunks.bytes("id")[chunk].decode()] = chunks.value("content_hash", chunk)
+        rows: list[tuple[str, str, bytes]] = []
+        for row in pending.rows_of.values():
+            for chunk_id, digest in pending.rows.hashes(row):
+                rows.append(("change" if before.pop(chunk_id, None) else "add", chunk_id, digest))
+        rows.extend(("delete", chunk_id, digest) for chunk_id, digest in before.items())
+        if not rows:
+            return replace(manifest, changes=None)
+        columns = dict(zip(CHANGES_SCHEMA.names, map(list, zip(*rows, strict=True)), strict=True))
+        batch = pa.RecordBatch.from_pydict(columns, schema=CHANGES_SCHEMA)
+        name = f"{generation:06d}.arrow"
+        durable.make_folder(self._folder / CHANGES)
+        file = write_file(self._folder / CHANGES / name, [batch], CHANGES_SCHEMA)
+        self._sync(CHANGES, name)
+        return replace(manifest, changes=file)
+
+    def _sync(self, folder: str, name: str) -> None:
+        path = self._folder / folder / name
+        with durable.storage_errors(path):
+            durable.sync_file(path)
+            path.chmod(durable.READ_ONLY)
+            durable.sync_folder(path.parent)
+
+    def _merge(self, chosen: Sequence[Sequence[int]], anew: bool) -> None:
+        """Replace each chosen group of segments by one, the rest kept; a generation without changes."""
+        spaces = [state.space for state in self._manifest.spaces]
+        entries: list[SegmentEntry | None] = list(self._manifest.segments)
+        merged = []
+        for group in chosen:
+            parts = [survivors(self._parts[place].segment, self._parts[place].deleted) for place in group]
+            merged.append(write_merged(self._folder, [part for part in parts if len(part.chunks)], spaces))
+            for place in group:
+                entries[place] = None
+        kept = tuple(entry for entry in entries if entry is not None)
+        manifest = _referenced(replace(self._manifest, segments=kept + tuple(merged), changes=None))
+        self._publish(manifest, self._manifest.generation + 1, anew=anew)
+
+    def _publish(self, manifest: Manifest, generation: int, *, anew: bool) -> None:
+        """Index, calibrate and make durable; afterwards this generation is the newest for every reader."""
+        manifest = replace(manifest, generation=generation, parent=self._manifest.generation, created_at=now())
+        draft = Snapshot(self._folder, manifest, self.snapshot)
+        indexed = index_generation(self._folder, manifest, draft.parts, RECALL_TARGET, anew)
+        durable.make_folder(self._folder / MANIFESTS)
+        durable.replace_file(self._folder / MANIFESTS / manifest_name(generation), to_bytes(indexed))
+        durable.replace_file(self._folder / CURRENT, f"{generation:06d}\n".encode())
+        self._manifest = indexed
+        self.snapshot = draft if indexed is manifest else Snapshot(self._folder, indexed, draft)
+        sweep.sweep(self._folder, indexed)
+
+
+def _referenced(manifest: Manifest) -> Manifest:
+    """The manifest without the lists of deletes that no segment names any more."""
+    named = {entry.deletes for entry in manifest.segments}
+    return replace(manifest, deletes={name: file for name, file in manifest.deletes.items() if name in named})
+
+
+def _first_manifest(name: str, spaces: Sequence[SpaceState]) -> Manifest:
+    return Manifest(
+        generation=0,
+        parent=0,
+        lineage=secrets.token_hex(16),
+        created_at=now(),
+        name=name,
+        description="",
+        visibility="public",
+        updated_at=now(),
+        spaces=tuple(spaces),
+    )
+
+
+def now() -> str:
+    """The present as RFC 3339 in UTC, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
