@@ -96,10 +96,10 @@ def describe(path: Path, starts: list[int], end: int) -> FileEntry:
     """The FileEntry of a finished file whose batches begin at `starts` and whose footer begins at `end`."""
     data = _bytes_of(path)
     # The writer puts the schema down together with the first batch: that batch begins behind the schema.
-    first = _MAGIC_BYTES + _PREFIX.size + _PREFIX.unpack_from(data, _MAGIC_BYTES)[1]
+    first = _MAGIC_BYTES + _PREFIX.size + _PREFIX.unpack_from(data.data, _MAGIC_BYTES)[1]
     frame = [(0, first)]
     for start in (max(start, first) for start in starts):
-        continuation, length = _PREFIX.unpack_from(data, start)
+        continuation, length = _PREFIX.unpack_from(data.data, start)
         if continuation != 0xFFFFFFFF:
             raise FileProblem("a record batch does not begin with a message")
         frame.append((start, _PREFIX.size + length))
@@ -111,14 +111,14 @@ def describe(path: Path, starts: list[int], end: int) -> FileEntry:
 def whole_checksum(data: NDArray[np.uint8]) -> str:
     digest = xxhash.xxh3_128()
     for start in range(0, len(data), _BLOCK):
-        digest.update(memoryview(data[start : start + _BLOCK]))
+        digest.update(data[start : start + _BLOCK].data)
     return digest.hexdigest()
 
 
 def _frame_checksum(data: NDArray[np.uint8], frame: tuple[tuple[int, int], ...]) -> str:
     digest = xxhash.xxh3_128()
     for offset, length in frame:
-        digest.update(memoryview(data[offset : offset + length]))
+        digest.update(data[offset : offset + length].data)
     return digest.hexdigest()
 
 
@@ -168,7 +168,7 @@ def open_file(path: Path, entry: FileEntry, *, whole: bool = False) -> ArrowFile
     return ArrowFile(reader.schema, batches, source)
 
 
-def read_file(path: Path, *, whole: bool = True) -> ArrowFile:
+def read_file(path: Path) -> ArrowFile:
     """Open a file that no manifest vouches for (tests, tools)."""
     source = pa.memory_map(str(path), "r")
     reader = pa.ipc.open_file(source)

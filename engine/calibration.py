@@ -138,15 +138,15 @@ def _nearest(
     wide = np.float64 if space.dimensions < 64 else np.float32
     l2 = space.distance == "euclidean" or targets[0].column.measure.chord
     # Distances do not change when all is shifted; near the origin a matrix product loses no digits.
-    centre = truth.queries.mean(axis=0).astype(wide) if space.distance == "euclidean" else wide(0)
-    queries = truth.queries.astype(wide) - centre
+    centre: NDArray[Any] = truth.queries.mean(axis=0).astype(wide) * (space.distance == "euclidean")
+    queries: NDArray[Any] = truth.queries.astype(wide) - centre
     keep = max(truth.results) + 1
     best: list[tuple[NDArray[np.int64], NDArray[Any]]] = [
         (np.empty(0, np.int64), np.empty(0, wide)) for _ in truth.queries
     ]
     for number, target in enumerate(targets):
         for block in blocks_of(live[number]):
-            rows = target.column.take(block).astype(wide) - centre
+            rows: NDArray[Any] = target.column.take(block).astype(wide) - centre
             scores = queries @ rows.T
             if l2:
                 scores = 2 * scores - np.einsum("ij,ij->i", rows, rows)[None, :]

@@ -31,24 +31,28 @@ _MANY: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """How a kind is stored: the numpy type, the mark of a missing value, the lowest and the highest value."""
+    """What a kind holds: the mark of a missing value, the lowest and the highest value."""
 
-    dtype: Any
     missing: float
     bottom: float
     top: float
 
 
-_CODE: Final = _Range(np.int32, -1, 0, 2**31 - 1)
-_INT: Final = _Range(np.int64, INT_MISSING, INT_MIN, INT_MAX)
-_FLOAT: Final = _Range(np.float64, math.nan, -math.inf, math.inf)
+_CODE: Final = _Range(-1, 0, 2**31 - 1)
+_INT: Final = _Range(INT_MISSING, INT_MIN, INT_MAX)
+_FLOAT: Final = _Range(math.nan, -math.inf, math.inf)
 _RANGES: Final[dict[Kind, _Range]] = {
     "string": _CODE, "bool": _CODE, "other": _CODE, "int": _INT, "date": _INT, "float": _FLOAT,
 }  # fmt: skip
 
 
-def dtype_of(kind: Kind) -> Any:
-    return _RANGES[kind].dtype
+def dtype_of(kind: Kind, words: int = 0) -> Any:
+    """How values are stored; codes as narrow as their number allows, for they are what is compared most."""
+    if kind == "float":
+        return np.float64
+    if kind in {"int", "date"}:
+        return np.int64
+    return np.int8 if words < 2**7 else np.int16 if words < 2**15 else np.int32
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,7 @@ class Column:
         return zip(starts.tolist(), stops.tolist(), strict=True)
 
     def _bounds(self, wanted: Sequence[Interval]) -> tuple[Values, Values]:
-        dtype = dtype_of(self.kind)
+        dtype = self.values.dtype
         return np.array([low for low, _ in wanted], dtype), np.array([high for _, high in wanted], dtype)
 
     def _within_one(self, low: float, high: float) -> Mask:
@@ -154,6 +158,7 @@ def _present(kind: Kind, values: Values) -> Mask:
 
 def column_of(kind: Kind, size: int, rows: Rows, values: Values, words: Words = NO_WORDS) -> Column:
     """The column over `size` rows that holds these pairs; its layout follows from the set of pairs alone."""
+    values = values.astype(dtype_of(kind, len(words)), copy=False)
     if not (rows[1:] > rows[:-1]).all():
         rows, values = _distinct(rows, values)
     if 2 * len(rows) < size or (rows[1:] == rows[:-1]).any():

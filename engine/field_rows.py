@@ -227,11 +227,11 @@ def instants_of(strings: Strings) -> Values:
     plain = kernels.and_(kernels.equal(kernels.binary_length(strings), 20), kernels.ends_with(strings, b"Z"))
     if len(strings) and kernels.all(plain).as_py():
         try:
-            seconds = strings.cast(pa.large_string()).cast(pa.timestamp("s", "UTC")).cast(pa.int64()).to_numpy()
+            seconds: Values = strings.cast(pa.large_string()).cast(pa.timestamp("s", "UTC")).cast(pa.int64()).to_numpy()
         except pa.ArrowInvalid:
             return _instants_one_by_one(strings)
         if seconds.min() >= _YEAR_1:
-            return seconds * 1_000_000
+            return np.multiply(seconds, 1_000_000)
     return _instants_one_by_one(strings)
 
 

@@ -24,9 +24,11 @@ __all__ = ["FieldRow", "Fields", "build_fields", "concat_fields"]
 
 _NUMBERS: Final[dict[str, Any]] = {
     "rows": pa.int32(),
-    "codes": pa.int32(),
-    "integers": pa.int64(),
-    "floats": pa.float64(),
+    "int8": pa.int8(),
+    "int16": pa.int16(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "float64": pa.float64(),
 }
 _TYPES: Final[dict[str, pa.DataType]] = {
     "name": pa.large_binary(),
@@ -36,7 +38,6 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "words": pa.large_list(pa.large_binary()),
 }
 _SCHEMA: Final = pa.schema(_TYPES)
-_STORED: Final[dict[Any, str]] = {np.int32: "codes", np.int64: "integers", np.float64: "floats"}
 _COMPARED: Final[dict[Kind, tuple[type, ...]]] = {
     "string": (str,), "bool": (bool,), "int": (int, float), "float": (int, float), "date": (Instant,), "other": (),
 }  # fmt: skip
@@ -51,12 +52,12 @@ def _batch(columns: Columns, size: int) -> pa.RecordBatch:
     """The columns in order of name and kind, whatever order they were met in."""
     entries = sorted(((encoded(name), kind, column) for (name, kind), column in columns.items()), key=lambda e: e[:2])
     arrays: dict[str, list[Values]] = {name: [] for name in _NUMBERS}
-    nothing = np.empty(0, np.int32)
-    for _, kind, column in entries:
-        stored = _STORED[dtype_of(kind)]
-        arrays["rows"].append(nothing if column.rows is None else column.rows)
-        for name in _STORED.values():
-            arrays[name].append(column.values if name == stored else nothing)
+    nothing = np.empty(0, np.int8)
+    for _, _, column in entries:
+        stored = {"rows": column.rows, column.values.dtype.name: column.values}
+        for name, each in arrays.items():
+            values = stored.get(name)
+            each.append(nothing if values is None else values)
     words = [column.words.array for _, _, column in entries]
     parts: list[Any] = [
         pa.array([name for name, _, _ in entries], pa.large_binary()),
@@ -89,7 +90,7 @@ class Fields:
             raise ValueError("not a batch of fields; build it again from the documents")
         batch.validate()
         self.rows = int((batch.schema.metadata or {})[b"rows"])
-        self._lists = {name: _Lists(batch.column(name)) for name in ("rows", "codes", "integers", "floats", "words")}
+        self._lists = {name: _Lists(batch.column(name)) for name in (*_NUMBERS, "words")}
         self._dense = batch.column("dense").to_pylist()
         self._entries: dict[str, dict[Kind, int]] = {}
         names: list[Any] = batch.column("name").to_pylist()
@@ -158,7 +159,8 @@ class Fields:
         return column
 
     def _stored(self, entry: int, kind: Kind) -> Column:
-        values = self._lists[_STORED[dtype_of(kind)]].numbers(entry)
+        words = Words(self._lists["words"].part(entry)) if kind == "string" else NO_WORDS
+        values = self._lists[np.dtype(dtype_of(kind, len(words))).name].numbers(entry)
         rows = None if self._dense[entry] else self._lists["rows"].numbers(entry)
         if len(values) != (self.rows if rows is None else len(rows)):
             raise ValueError("a column of fields has lost values; build the fields again from the documents")

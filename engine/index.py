@@ -227,7 +227,7 @@ def open_scan(space: EmbeddingSpace, batch: pa.RecordBatch, rows: int, vectors_c
     body = np.frombuffer(batch.column(0).buffers()[2], dtype=np.uint8)
     try:
         reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(body), body.nbytes)
-        index = faiss.downcast_index(faiss.read_index(reader))
+        index = faiss.read_index(reader)
     except RuntimeError as error:
         raise FileProblem("cannot be read by this release of FAISS") from error
     if index.ntotal != rows or index.d < space.dimensions:

@@ -23,12 +23,12 @@ def index_generation(folder: Path, manifest: Manifest, parts: Sequence[Part], go
     """The manifest with indexes added to its segments; `anew` calibrates whether it is due or not."""
     for state in manifest.spaces:
         if state.state == "live":
-            manifest = _index_space(folder, manifest, parts, state, goal, anew)
+            manifest = _index_space(folder, manifest, parts, state, goal=goal, anew=anew)
     return manifest
 
 
 def _index_space(
-    folder: Path, manifest: Manifest, parts: Sequence[Part], state: SpaceState, goal: float, anew: bool
+    folder: Path, manifest: Manifest, parts: Sequence[Part], state: SpaceState, *, goal: float, anew: bool
 ) -> Manifest:
     space = state.space
     targets = [_target(part, space) for part in parts if part.live.count]

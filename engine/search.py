@@ -109,9 +109,10 @@ def search(
     parts: Sequence[Part],
     space_id: str,
     query: NDArray[np.float32],
+    *,
     wanted: int,
-    depth: int | None,
-    only: Filter | None,
+    depth: int | None = None,
+    only: Filter | None = None,
 ) -> Ranked:
     """The best `wanted` rows over all parts; `depth` is the scan's number of candidates, None: search exactly."""
     lists = _lists(parts, space_id, wanted, depth, only)
@@ -122,7 +123,7 @@ def search(
         for entry in exacts:
             entry.fetch(query, wanted + slack)
         threshold = _scan(scans, query, wanted, deeper)
-        ranked, lowest = _evaluate(parts, lists, scans, threshold, query, wanted)
+        ranked, lowest = _evaluate(parts, lists, scans, threshold, query=query, wanted=wanted)
         last = float(ranked.scores[-1]) if len(ranked.scores) >= wanted else -np.inf
         more_exact = any(entry.bound() >= last for entry in exacts if not entry.exhausted)
         more_scan = lowest <= threshold and any(not entry.exhausted for entry in scans)
@@ -190,6 +191,7 @@ def _evaluate(
     lists: Sequence[_List],
     scans: Sequence[_List],
     threshold: float,
+    *,
     query: NDArray[np.float32],
     wanted: int,
 ) -> tuple[Ranked, float]:

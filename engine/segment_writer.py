@@ -70,7 +70,7 @@ def write_pending(
             codes = np.concatenate([part.codes for part in encoded])
             norms = np.concatenate([part.norms for part in encoded])
             keys = pending.keys.get(space.id)
-            _write_vectors(place, files, space, codes, norms, _key_array(keys, len(codes)))
+            _write_vectors(place, files, space, codes=codes, norms=norms, keys=_key_array(keys, len(codes)))
         return files
 
     return _publish(folder, pending.documents, pending.chunks, write)
@@ -145,6 +145,7 @@ def _write_vectors(
     place: Path,
     files: dict[str, FileEntry],
     space: EmbeddingSpace,
+    *,
     codes: NDArray[Any],
     norms: NDArray[np.float32],
     keys: pa.Array,
@@ -172,7 +173,7 @@ def _merge_vectors(
             start += len(block)
         norms.append(part.segment.norms(space.id)[part.chunks])
         keys.append(part.segment.key_column(space.id).take(pa.array(part.chunks)))
-    _write_vectors(place, files, space, codes, np.concatenate(norms), pa.concat_arrays(keys))
+    _write_vectors(place, files, space, codes=codes, norms=np.concatenate(norms), keys=pa.concat_arrays(keys))
     del codes
     raw.unlink()
 

@@ -59,7 +59,7 @@ class Snapshot:
         vector = encode_query(state.space, query.vector)
         wanted = query.offset + query.top_k
         depth = depth_for(state.calibration, wanted)
-        ranked = search(self.parts, query.space, vector, wanted, depth, query.filter)
+        ranked = search(self.parts, query.space, vector, wanted=wanted, depth=depth, only=query.filter)
         return [
             Hit(StoredChunk(self.parts[part].segment, row), score)
             for part, row, score in zip(
@@ -140,7 +140,8 @@ def depth_for(calibration: Calibration | None, wanted: int) -> int | None:
             if depth is calibration.depths[0]:
                 return depth.candidates
             share = math.log(wanted / below.results) / math.log(depth.results / below.results)
-            return math.ceil(below.candidates * (depth.candidates / below.candidates) ** share)
+            growth = float(depth.candidates / below.candidates)
+            return math.ceil(below.candidates * math.pow(growth, share))
         below = depth
     return None
 

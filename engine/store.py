@@ -145,7 +145,8 @@ def _agree(collection: str, manifest: Manifest, states: Sequence[SpaceState]) ->
     for space_id in sorted(stored.keys() ^ wanted.keys()):
         there = "is stored but not configured" if space_id in stored else "is configured but not stored"
         raise SpaceConflict(
-            f"embedding space {space_id!r} {there} in collection {collection!r}: a collection keeps the spaces it began with",
+            f"embedding space {space_id!r} {there} in collection {collection!r}: "
+            "a collection keeps the spaces it began with",
             embedding_space=space_id,
             member="id",
         )

@@ -155,7 +155,7 @@ class Writer:
             missing = np.flatnonzero(~found)
             if not len(missing):
                 break
-            rows = part.segment.find_keys(space_id, [keys[number] for number in missing])
+            rows = part.segment.find_keys(space_id, [keys[number] for number in missing.tolist()])
             hits = rows >= 0
             codes[missing[hits]] = part.segment.columns[space_id].take(rows[hits])
             norms[missing[hits]] = part.segment.norms(space_id)[rows[hits]]
@@ -255,7 +255,8 @@ class Writer:
     def merge(self) -> None:
         """Merge segments where their sizes ask for it; each merge is a generation of its own.
 
-        Called with nothing pending, by the first `upsert` after a commit and by `finish`. During a first bulk load merging waits for `finish`, unless the segments become too many.
+        Called with nothing pending, by the first `upsert` after a commit and by `finish`. During a first bulk
+        load it waits for `finish`, unless the segments become too many.
         """
         while True:
             sizes = [Size(entry.live_chunks, entry.chunks) for entry in self._manifest.segments]

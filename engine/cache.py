@@ -1,0 +1,99 @@
+"""The user's cache folder: folders that are derived, published whole or not at all, and safe to delete.
+
+`AIDRE_CACHE` names it, else `$XDG_CACHE_HOME/aidre`, else `~/.cache/aidre`. It does not know what is kept in it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from aidre.engine.errors import StorageFailed
+
+
+def cache_folder() -> Path:
+    """The cache folder, made where it is missing; where it cannot be written, a private folder of this user in the
+    system's temporary one."""
+    named = os.environ.get("AIDRE_CACHE")
+    folder = Path(named).expanduser() if named else _home_cache() / "aidre"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return _temporary_cache()
+    return folder
+
+
+@contextmanager
+def staging(parent: Path) -> Iterator[Path]:
+    """A new folder beside the published ones, removed at the end unless it has been published."""
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=".new-", dir=parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def publish(folder: Path, target: Path, intact: Callable[[Path], bool]) -> None:
+    """Make the finished `folder` appear as `target` at once. An intact `target` of another process is kept."""
+    for path in folder.iterdir():
+        sync(path)
+    sync(folder)
+    for _ in range(3):  # each round loses at most to one other process
+        try:
+            folder.rename(target)
+        except OSError:
+            if intact(target):
+                return
+            _set_aside(target)
+        else:
+            sync(target.parent)
+            return
+    raise StorageFailed(f"cache folder {target.parent} cannot be written: free it, or name another one in AIDRE_CACHE")
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Replace one small file at once."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as file:
+        file.write(content)
+    Path(file.name).replace(path)
+
+
+def sync(path: Path) -> None:
+    """Flush a file or a folder to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _set_aside(target: Path) -> None:
+    with staging(target.parent) as aside:
+        try:
+            target.rename(aside / "damaged")
+        except FileNotFoundError:
+            return
+
+
+def _home_cache() -> Path:
+    named = os.environ.get("XDG_CACHE_HOME")
+    return Path(named) if named else Path("~/.cache").expanduser()
+
+
+def _temporary_cache() -> Path:
+    """A folder that another user prepared is not trusted: what lies in it is run."""
+    folder = Path(tempfile.gettempdir()) / f"aidre-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        state = folder.lstat()
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="aidre-"))
+    mine = stat.S_ISDIR(state.st_mode) and state.st_uid == os.getuid() and not state.st_mode & 0o022
+    return folder if mine else Path(tempfile.mkdtemp(prefix="aidre-"))

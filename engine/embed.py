@@ -1,0 +1,119 @@
+"""Texts to vectors: the Embedder protocol, the default space, and the choice of what runs a model.
+
+It does not know how a model is run; `runtime` and `reference` do, and are imported when one is asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.errors import ConfigurationError
+from aidre.engine.hashing import HashingEmbedder
+from aidre.engine.model import EmbeddingSpace
+from aidre.engine.weights import DEFAULT_MODEL, Weights, find_weights
+
+log = logging.getLogger(__name__)
+
+DEFAULT_SPACE = EmbeddingSpace(
+    id="sentence-transformers:all-MiniLM-L6-v2:384:cosine:v1",
+    dimensions=384,
+    distance="cosine",
+    normalized=True,
+    provider="sentence-transformers",
+    model=DEFAULT_MODEL,
+)
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors of one space: float32, finite, of length 1 where the space is normalised.
+
+    Safe to call from several threads. A text that is too long is embedded by its beginning.
+    """
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space as it was asked for, with `revision` filled in."""
+
+    @property
+    def runtime(self) -> str:
+        """ "onnxruntime int8", "onnxruntime fp32", "sentence-transformers" or "hashing"."""
+
+    @property
+    def max_tokens(self) -> int:
+        """How many tokens of a text count, special tokens left out."""
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One row a text, in order; made for many texts."""
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One row a text, in order; made for one text at a time."""
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each whole text, special tokens left out."""
+
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        """Where each token starts and ends in `text`, in characters."""
+
+
+def load_embedder(space: EmbeddingSpace, *, runtime: str = "auto") -> Embedder:
+    """The embedder of `space.model`; ModelUnavailable, or ConfigurationError where the space cannot be its.
+
+    `runtime` is "onnxruntime", "sentence-transformers", or "auto": the former where the model can be exported.
+    The first use of a model on a machine exports it, which takes some seconds.
+    """
+    if space.model is None:
+        raise ConfigurationError(f"space {space.id!r} has no model: its vectors come with the rows")
+    if runtime not in RUNTIMES:
+        raise ConfigurationError(f"runtime {runtime!r} is unknown: use one of {', '.join(RUNTIMES)}")
+    if space.model == "hashing":
+        return HashingEmbedder(space)
+    if space.provider not in {None, "sentence-transformers"}:
+        raise ConfigurationError(
+            f"space {space.id!r}: provider {space.provider!r} is unknown: use sentence-transformers"
+        )
+    return RUNTIMES[runtime](space, find_weights(space.model))
+
+
+def embedding_key(space: EmbeddingSpace, text: str) -> bytes:
+    """16 bytes that are equal where the embedding would be: same space, revision, precision and embedded string."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (space.id, space.revision or "", space.precision or "", text):
+        content = part.encode("utf-8", "surrogatepass")
+        digest.update(len(content).to_bytes(8, "little"))
+        digest.update(content)
+    return digest.digest()
+
+
+def _exported(space: EmbeddingSpace, weights: Weights) -> Embedder:
+    from aidre.engine.runtime import load_exported
+
+    return load_exported(space, weights)
+
+
+def _native(space: EmbeddingSpace, weights: Weights) -> Embedder:
+    from aidre.engine.reference import ReferenceEmbedder
+
+    return ReferenceEmbedder(space, weights)
+
+
+def _auto(space: EmbeddingSpace, weights: Weights) -> Embedder:
+    from aidre.engine.export import NotExportable
+
+    try:
+        return _exported(space, weights)
+    except NotExportable as error:
+        log.warning("%s; it runs by sentence-transformers, which is slower", error)
+        return _native(space, weights)
+
+
+RUNTIMES: Mapping[str, Callable[[EmbeddingSpace, Weights], Embedder]] = {
+    "auto": _auto,
+    "onnxruntime": _exported,
+    "sentence-transformers": _native,
+}

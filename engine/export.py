@@ -1,0 +1,214 @@
+"""Turns a sentence-transformers model into one ONNX graph, once: pooling and normalisation inside, int8 where a
+self-test finds it close enough to the reference, float32 otherwise.
+
+It does not know how the graph is served; `runtime` does. torch and onnx are imported when `export` is called.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.cache import publish, staging
+from aidre.engine.errors import ModelUnavailable
+from aidre.engine.probes import PROBES, probe_texts
+from aidre.engine.reference import SentenceTransformer, load_model, prompts_of, special_tokens
+from aidre.engine.runtime import GRAPH, TOKENIZER, Card, Graph, available_cores, open_tokenizer, read_card, sha256_of
+from aidre.engine.weights import Weights
+
+log = logging.getLogger(__name__)
+
+OPSET = 17
+MIN_COSINE_FLOAT = 0.9999  # below it the graph is not the model
+MIN_COSINE_INT8 = 0.99
+MAX_RANKING_LOSS = 0.005
+
+
+class NotExportable(ModelUnavailable):
+    """The model cannot be turned into a graph, or the graph is not the model; sentence-transformers still runs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTest:
+    """A graph against the reference over the probes. `ndcg` and `reference_ndcg` rank the labelled probes."""
+
+    cosine_mean: float
+    cosine_least: float
+    ndcg: float
+    reference_ndcg: float
+    top10_agreement: float
+
+    @property
+    def int8_is_close_enough(self) -> bool:
+        return self.cosine_mean >= MIN_COSINE_INT8 and self.reference_ndcg - self.ndcg <= MAX_RANKING_LOSS
+
+
+def export(weights: Weights, target: Path) -> None:
+    """Write graph, tokenizer and card as `target`; NotExportable where the model does not let itself be exported."""
+    started = time.monotonic()
+    log.info("exporting the model in %s: once on this machine, some seconds", weights.folder)
+    model = load_model(weights.folder, attention="eager")
+    _require_plain(model, weights)
+    with staging(target.parent) as folder:
+        _write_tokenizer(model, folder)
+        with _failures_named(weights):
+            _write_graph(model, folder / "float32.onnx")
+            _write_int8(folder / "float32.onnx", folder / "int8.onnx")
+        precision, tests = _choose(model, folder)
+        if tests["fp32"].cosine_least < MIN_COSINE_FLOAT:
+            raise NotExportable(f"the exported graph of the model in {weights.folder} gives other vectors")
+        _optimise(folder / ("int8.onnx" if precision == "int8" else "float32.onnx"), folder / GRAPH)
+        (folder / "float32.onnx").unlink()
+        (folder / "int8.onnx").unlink()
+        _card(model, folder, precision, tests).write(folder)
+        publish(folder, target, lambda path: read_card(path) is not None)
+    log.info("exported as %s in %.1f s", precision, time.monotonic() - started)
+
+
+def _require_plain(model: SentenceTransformer, weights: Weights) -> None:
+    """What happens outside of the modules' forward pass is not in the graph."""
+    pooled = [module for module in model if type(module).__name__ == "Pooling"]
+    if model.truncate_dim is not None or any(not module.include_prompt for module in pooled):
+        raise NotExportable(f"the model in {weights.folder} truncates its vectors or leaves prompts out of pooling")
+
+
+@contextmanager
+def _failures_named(weights: Weights) -> Iterator[None]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # tracing warns of each shape that it reads; the self-test decides
+            yield
+    except (RuntimeError, TypeError, ValueError, KeyError, AttributeError, ImportError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise NotExportable(f"the model in {weights.folder} cannot be exported ({reason})") from error
+
+
+def _write_tokenizer(model: SentenceTransformer, folder: Path) -> None:
+    tokenizer = model.tokenizer.backend_tokenizer
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    tokenizer.save(str(folder / TOKENIZER))
+
+
+def _write_graph(model: SentenceTransformer, path: Path) -> None:
+    import torch
+
+    class Whole(torch.nn.Module):  # type: ignore[misc, unused-ignore]  # torch may be untyped where it is not installed
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, input_ids: torch.Tensor) -> Any:
+            # One text a run, so nothing is padded and the mask is all ones.
+            features = {"input_ids": input_ids, "attention_mask": torch.ones_like(input_ids)}
+            return self.model(features)["sentence_embedding"]
+
+    example = torch.tensor([model.tokenizer("an example to trace")["input_ids"]])
+    with torch.no_grad():
+        torch.onnx.export(
+            Whole().eval(),
+            (example,),
+            str(path),
+            input_names=["input_ids"],
+            output_names=["embedding"],
+            dynamic_axes={"input_ids": {1: "tokens"}},
+            opset_version=OPSET,
+            dynamo=False,
+        )
+
+
+def _write_int8(source: Path, path: Path) -> None:
+    """Weights to signed int8 by channel, activations at run time; attention itself stays in float32."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    root = logging.getLogger()
+    level = root.level
+    root.setLevel(logging.ERROR)  # it advises preprocessing on the root logger, for each call
+    try:
+        quantize_dynamic(
+            source,
+            path,
+            op_types_to_quantize=["MatMul", "Gather"],
+            per_channel=True,
+            weight_type=QuantType.QInt8,
+            extra_options={"DefaultTensorType": 1},
+        )
+    finally:
+        root.setLevel(level)
+
+
+def _optimise(source: Path, path: Path) -> None:
+    """Save the graph as the runtime fuses it, without what depends on this CPU: it then loads in half the time."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(path)
+    options.log_severity_level = 3
+    onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+
+
+def _choose(model: SentenceTransformer, folder: Path) -> tuple[str, dict[str, SelfTest]]:
+    reference = np.asarray(model.encode(probe_texts(), show_progress_bar=False, prompt=""), np.float32)
+    tokenizer = open_tokenizer(folder / TOKENIZER, int(model.max_seq_length))
+    ids = [tokens.ids or [0] for tokens in tokenizer.encode_batch_fast(probe_texts())]
+    tests: dict[str, SelfTest] = {}
+    for precision, name in (("fp32", "float32.onnx"), ("int8", "int8.onnx")):
+        graph = Graph(folder / name, available_cores())
+        tests[precision] = self_test(reference, np.array([graph.run(tokens) for tokens in ids]))
+    return ("int8" if tests["int8"].int8_is_close_enough else "fp32"), tests
+
+
+def _card(model: SentenceTransformer, folder: Path, precision: str, tests: dict[str, SelfTest]) -> Card:
+    return Card(
+        precision=precision,
+        dimensions=int(model.get_embedding_dimension()),
+        max_length=int(model.max_seq_length),
+        special_tokens=special_tokens(model),
+        normalized=any(type(module).__name__ == "Normalize" for module in model),
+        prompts=prompts_of(model),
+        self_test={name: {key: round(value, 5) for key, value in asdict(test).items()} for name, test in tests.items()},
+        files={name: sha256_of(folder / name) for name in (GRAPH, TOKENIZER)},
+    )
+
+
+def self_test(reference: NDArray[np.float32], candidate: NDArray[np.float32]) -> SelfTest:
+    """Compare the vectors of `probe_texts()` by two embedders; a candidate that is not finite fails."""
+    reference, candidate = _unit(reference), _unit(candidate)
+    cosines = np.nan_to_num((reference * candidate).sum(axis=1))
+    before, after = _ranking(reference), _ranking(np.nan_to_num(candidate))
+    shared = [np.intersect1d(a, b).size / a.size for a, b in zip(before[:, :10], after[:, :10], strict=True)]
+    return SelfTest(
+        cosine_mean=float(cosines.mean()),
+        cosine_least=float(cosines.min()),
+        ndcg=_ndcg(after),
+        reference_ndcg=_ndcg(before),
+        top10_agreement=float(np.mean(shared)),
+    )
+
+
+def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    unit: NDArray[np.float32] = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    return unit
+
+
+def _ranking(rows: NDArray[np.float32]) -> NDArray[np.intp]:
+    """For the query of each probe all passages, the best first; queries are the first texts, passages the next."""
+    queries, passages = rows[: len(PROBES)], rows[len(PROBES) : 2 * len(PROBES)]
+    order: NDArray[np.intp] = np.argsort(-(queries @ passages.T), axis=1, kind="stable")
+    return order
+
+
+def _ndcg(ranking: NDArray[np.intp]) -> float:
+    """nDCG@10 with one right passage a query."""
+    places = np.argmax(ranking == np.arange(len(ranking))[:, None], axis=1)
+    return float(np.where(places < 10, 1.0 / np.log2(places + 2.0), 0.0).mean())
