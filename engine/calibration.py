@@ -106,8 +106,8 @@ def sample_rows(targets: Sequence[Target], count: int) -> NDArray[Any]:
 class _Truth:
     """Sampled queries and their true neighbours, themselves excluded.
 
-    `neighbours[q]` maps (target, row), as target * 2^32 + row, to the place it has among the true neighbours:
-    0 for each that belongs to the first `results[0]` (ties included), 1 for the next group, and so on.
+    `groups[q]` holds two arrays: the neighbours as target * 2^32 + row, ascending, and for each of them 0 where
+    it belongs to the first `results[0]` (ties included), 1 where to the next number of results, and so on.
     """
 
     def __init__(self, space: EmbeddingSpace, targets: Sequence[Target], rows: int) -> None:
@@ -174,11 +174,14 @@ def _best(
     return places, scores
 
 
-def _grouped(places: NDArray[np.int64], scores: NDArray[Any], results: Sequence[int]) -> dict[int, int]:
+def _grouped(
+    places: NDArray[np.int64], scores: NDArray[Any], results: Sequence[int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     # The matrix product rounds unlike the search kernel: a hair's breadth counts as a tie.
-    bounds = [scores[k - 1] - abs(scores[k - 1]) * 1e-6 for k in results]
-    groups = (scores[:, None] < np.array(bounds)[None, :]).sum(axis=1)
-    return dict(zip(places.tolist(), groups.tolist(), strict=True))
+    bounds = np.array([scores[k - 1] - abs(scores[k - 1]) * 1e-6 for k in results])
+    groups = (scores[:, None] < bounds[None, :]).sum(axis=1)
+    order = np.argsort(places)
+    return places[order], groups[order]
 
 
 def _depths(truth: _Truth, targets: Sequence[Target], code_size: int, goal: float) -> tuple[Depth, ...]:
@@ -217,23 +220,23 @@ def _found(truth: _Truth, number: int, targets: Sequence[Target], deepest: int) 
 
     Segments without a scan are searched exactly: their neighbours are found at any depth.
     """
-    query, groups = truth.queries[number : number + 1], truth.groups[number]
-    scanned = {place for place, target in enumerate(targets) if target.scan is not None and large(target)}
-    places, near = [], []
+    query, (known, groups) = truth.queries[number : number + 1], truth.groups[number]
+    scanned = [place for place, target in enumerate(targets) if target.scan is not None and large(target)]
+    found, near = [], []
     for place in scanned:
         scan = targets[place].scan
         assert scan is not None
         rows, scores = scan.search(query, deepest + 1, targets[place].live.bits)
-        places.append(place_of(place, rows))
+        found.append(place_of(place, rows))
         near.append(scores)
-    merged, scores = np.concatenate(places), np.concatenate(near)
-    order = np.argsort(-scores, kind="stable")
-    candidates = [place for place in merged[order].tolist() if place != truth.own[number]][:deepest]
-    missing = len(truth.results)
-    group = np.array([groups.get(place, missing) for place in candidates])
-    elsewhere = np.array([group for place, group in groups.items() if place >> 32 not in scanned], dtype=np.int64)
+    merged = np.concatenate(found)
+    candidates = merged[np.argsort(-np.concatenate(near), kind="stable")]
+    candidates = candidates[candidates != truth.own[number]][:deepest]
+    at = np.minimum(np.searchsorted(known, candidates), len(known) - 1)
+    group = np.where(known[at] == candidates, groups[at], len(truth.results))
+    elsewhere = groups[~np.isin(known >> 32, scanned)]
     counts = []
-    for place in range(missing):
+    for place in range(len(truth.results)):
         count = int((elsewhere <= place).sum()) + np.cumsum(group <= place)
         counts.append(np.pad(count, (0, deepest - len(count)), mode="edge"))
     return counts

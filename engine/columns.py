@@ -147,7 +147,7 @@ class Column:
             return np.take(allowed, self.values)
         lows, highs = self._bounds(wanted)
         place = np.searchsorted(lows, self.values, "right") - 1
-        mask: Mask = (place >= 0) & (self.values <= highs[place]) & self.present()
+        mask: Mask = (place >= 0) & (self.values <= highs[place])
         return mask
 
 

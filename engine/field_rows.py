@@ -195,8 +195,8 @@ class _Columns:
         self.put(metadata_name(path), "int", rows, values)
 
     def put_floats(self, path: str, pairs: Pairs, others: dict[str, Pairs]) -> None:
-        """NaN goes to what is only there; minus zero becomes zero."""
-        rows, values = np.array(pairs[0], np.int32), np.array(pairs[1], np.float64) + 0.0
+        """NaN goes to what is only there."""
+        rows, values = np.array(pairs[0], np.int32), np.array(pairs[1], np.float64)
         absent = np.isnan(values)
         if absent.any():
             there = others.setdefault(path, ([], []))

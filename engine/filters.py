@@ -291,7 +291,7 @@ def _scalar(op: Operator, value: Json, place: str) -> Scalar:
         if op in _ORDERING:
             raise InvalidFilter(f"{place} cannot order true and false; use eq, ne or in")
         return value
-    if isinstance(value, int | float) and not math.isnan(value):
+    if isinstance(value, int) or (isinstance(value, float) and not math.isnan(value)):
         return plain_number(value)
     raise InvalidFilter(f"{place} must be a string, a number, true or false; {_cure(value)}")
 

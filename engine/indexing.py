@@ -18,24 +18,27 @@ from aidre.engine.segment_writer import add_file
 GROWTH = 2
 """A space is calibrated again when its live rows have grown by this factor."""
 
+BULK_GROWTH = 8
+"""The same during a first bulk load, which ends with a compaction and a calibration anyway."""
 
-def index_generation(folder: Path, manifest: Manifest, parts: Sequence[Part], goal: float, anew: bool) -> Manifest:
-    """The manifest with indexes added to its segments; `anew` calibrates whether it is due or not."""
+
+def index_generation(folder: Path, manifest: Manifest, parts: Sequence[Part], goal: float, growth: int) -> Manifest:
+    """The manifest with indexes added to its segments, its spaces calibrated if their rows grew by `growth`."""
     for state in manifest.spaces:
         if state.state == "live":
-            manifest = _index_space(folder, manifest, parts, state, goal=goal, anew=anew)
+            manifest = _index_space(folder, manifest, parts, state, goal=goal, growth=growth)
     return manifest
 
 
 def _index_space(
-    folder: Path, manifest: Manifest, parts: Sequence[Part], state: SpaceState, *, goal: float, anew: bool
+    folder: Path, manifest: Manifest, parts: Sequence[Part], state: SpaceState, *, goal: float, growth: int
 ) -> Manifest:
     space = state.space
     targets = [_target(part, space) for part in parts if part.live.count]
     if not targets:
         return manifest
     calibration = state.calibration
-    if anew or calibration is None or _due(calibration, targets):
+    if calibration is None or _due(calibration, targets, growth):
         calibration = calibrate(space, targets, goal)
         manifest = manifest.with_space(replace(state, calibration=calibration))
     elif calibration.kind == "scan":
@@ -49,10 +52,10 @@ def _target(part: Part, space: EmbeddingSpace) -> Target:
     return Target(segment.id, segment.columns[space.id], part.live, scan, None, segment.trained_rows.get(space.id, 0))
 
 
-def _due(calibration: Calibration, targets: Sequence[Target]) -> bool:
+def _due(calibration: Calibration, targets: Sequence[Target], growth: int) -> bool:
     rows = sum(target.live.count for target in targets)
     first_large = calibration.kind == "exact" and calibration.queries == 0 and any(map(large, targets))
-    return rows >= GROWTH * max(1, calibration.rows) or first_large
+    return rows >= growth * max(1, calibration.rows) or first_large
 
 
 def _complete(space: EmbeddingSpace, targets: Sequence[Target], code_size: int) -> None:

@@ -6,7 +6,7 @@ Knows no folder; `segment_writer` puts the batches on disk.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,11 @@ from aidre.engine.schema import BATCH_ROWS, CHUNKS, DOCUMENTS, NO_KEY
 
 
 class PendingRows:
-    """Columns that grow by `add`; the vectors of each space stay in the blocks they came in."""
+    """Rows that grow by `add`, a tuple each; the vectors of each space stay in the blocks they came in."""
 
     def __init__(self) -> None:
-        self._documents: dict[str, list[Any]] = {name: [] for name in DOCUMENTS.names}
-        self._chunks: dict[str, list[Any]] = {name: [] for name in CHUNKS.names}
+        self._documents: list[tuple[Any, ...]] = []
+        self._chunks: list[tuple[Any, ...]] = []
         self._fields: list[FieldRow] = []
         self.vectors: dict[str, list[Encoded]] = {}
         self.keys: dict[str, list[bytes]] = {}
@@ -34,11 +34,11 @@ class PendingRows:
 
     @property
     def documents(self) -> int:
-        return len(self._fields)
+        return len(self._documents)
 
     @property
     def chunks(self) -> int:
-        return len(self._chunks["id"])
+        return len(self._chunks)
 
     def add(
         self,
@@ -74,26 +74,26 @@ class PendingRows:
         schema_object = orjson.dumps(document.schema_object) if document.schema_object else None
         # A schema.org object is the semantic payload unless the document brings one of its own.
         payload = orjson.dumps(document.semantic_payload) if document.semantic_payload is not None else schema_object
-        columns = self._documents
-        first = len(self._chunks["id"])
-        for name, value in (
-            ("id", document.id),
-            ("url", document.url),
-            ("title", document.title),
-            ("type", document.type),
-            ("updated_at", updated_at),
-            ("canonical", document.canonical),
-            ("metadata", metadata),
-            ("schema_object", schema_object),
-            ("payload", payload),
-            ("source", document.source),
-            ("origin", document.origin),
-            ("fingerprint", record.fingerprint),
-            ("first_chunk", first),
-            ("chunks", len(record.chunks)),
-        ):
-            columns[name].append(value)
-        row = len(self._fields)
+        row = len(self._documents)
+        # In the order of schema.DOCUMENTS.
+        self._documents.append(
+            (
+                document.id,
+                document.url,
+                document.title,
+                document.type,
+                updated_at,
+                document.canonical,
+                metadata,
+                schema_object,
+                payload,
+                document.source,
+                document.origin,
+                record.fingerprint,
+                len(self._chunks),
+                len(record.chunks),
+            )
+        )
         self._fields.append(
             FieldRow(document.id, document.url, document.type, updated_at, document.metadata, document.schema_object)
         )
@@ -103,40 +103,32 @@ class PendingRows:
     def _add_chunk(self, document: Document, chunk: Chunk, row: int, updated_at: str, payload: bytes | None) -> None:
         text = chunk.text.encode()
         digest = hashlib.sha256(text)
-        source = orjson.dumps(
-            {
-                name: value
-                for name, value in (("url", document.url), ("title", document.title), ("section", chunk.section))
-                if value is not None
-            }
+        parts = (("url", document.url), ("title", document.title), ("section", chunk.section))
+        source = orjson.dumps({name: value for name, value in parts if value is not None})
+        own = {
+            "updated_at": updated_at,
+            "canonical": document.canonical,
+            "content_hash": f"sha256:{digest.hexdigest()}",
+        }
+        metadata = orjson.dumps({**document.metadata, **own})[1:-1]
+        etag = xxhash.xxh3_64_digest(b"\0".join((source, metadata, text, payload or b"")))
+        # In the order of schema.CHUNKS.
+        self._chunks.append(
+            (
+                chunk.id,
+                row,
+                chunk.text,
+                chunk.start,
+                chunk.end,
+                chunk.section,
+                chunk.token_count,
+                digest.digest(),
+                orjson.dumps(chunk.id),
+                source,
+                metadata,
+                etag,
+            )
         )
-        metadata = orjson.dumps(
-            {
-                **document.metadata,
-                "updated_at": updated_at,
-                "canonical": document.canonical,
-                "content_hash": f"sha256:{digest.hexdigest()}",
-            }
-        )[1:-1]
-        etag = xxhash.xxh3_64(source)
-        for part in (metadata, text, payload or b""):
-            etag.update(part)
-        columns = self._chunks
-        for name, value in (
-            ("id", chunk.id),
-            ("document_row", row),
-            ("text", chunk.text),
-            ("start", chunk.start),
-            ("end", chunk.end),
-            ("section", chunk.section),
-            ("token_count", chunk.token_count),
-            ("content_hash", digest.digest()),
-            ("json_id", orjson.dumps(chunk.id)),
-            ("json_source", source),
-            ("json_metadata", metadata),
-            ("etag", etag.digest()),
-        ):
-            columns[name].append(value)
         self.bytes += len(text) * 2 + len(metadata) + 512
 
     def document_batches(self) -> Iterator[pa.RecordBatch]:
@@ -150,25 +142,34 @@ class PendingRows:
 
     def id_columns(self) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
         """Chunk ids and document ids."""
-        chunks = pa.array(self._chunks["id"], pa.large_string())
-        documents = pa.array(self._documents["id"], pa.large_string())
+        chunks = pa.array([row[_CHUNK_ID] for row in self._chunks], pa.large_string())
+        documents = pa.array([row[_DOCUMENT_ID] for row in self._documents], pa.large_string())
         return pa.chunked_array([chunks]), pa.chunked_array([documents])
 
     def chunk_counts(self) -> NDArray[np.int32]:
-        return np.array(self._documents["chunks"], dtype=np.int32)
+        return np.array([row[_COUNT] for row in self._documents], dtype=np.int32)
 
-    def hashes(self, document_row: int) -> list[tuple[str, bytes]]:
-        """Id and content hash of each chunk of a pending document."""
-        first = self._documents["first_chunk"][document_row]
-        rows = range(first, first + self._documents["chunks"][document_row])
-        return [(self._chunks["id"][row], self._chunks["content_hash"][row]) for row in rows]
+    def hashes(self, document_rows: Iterable[int]) -> tuple[list[str], list[bytes]]:
+        """Id and content hash of each chunk of some pending documents."""
+        chunks = []
+        for document_row in document_rows:
+            first = self._documents[document_row][_FIRST]
+            chunks += self._chunks[first : first + self._documents[document_row][_COUNT]]
+        return [row[_CHUNK_ID] for row in chunks], [row[_HASH] for row in chunks]
 
     def document_value(self, name: str, document_row: int) -> Any:
-        return self._documents[name][document_row]
+        return self._documents[document_row][DOCUMENTS.get_field_index(name)]
 
 
-def _batches(columns: Mapping[str, list[Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    rows = len(columns[schema.names[0]])
-    for start in range(0, rows, BATCH_ROWS):
-        arrays = [pa.array(columns[field.name][start : start + BATCH_ROWS], field.type) for field in schema]
+_DOCUMENT_ID = DOCUMENTS.get_field_index("id")
+_FIRST = DOCUMENTS.get_field_index("first_chunk")
+_COUNT = DOCUMENTS.get_field_index("chunks")
+_CHUNK_ID = CHUNKS.get_field_index("id")
+_HASH = CHUNKS.get_field_index("content_hash")
+
+
+def _batches(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(rows), BATCH_ROWS):
+        columns = zip(*rows[start : start + BATCH_ROWS], strict=True)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -30,13 +30,19 @@ def remove_unfinished(folder: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def sweep(folder: Path, newest: Manifest, *, keep_seconds: float = KEEP_SECONDS) -> None:
+def sweep(
+    folder: Path,
+    newest: Manifest,
+    *,
+    keep_seconds: float = KEEP_SECONDS,
+    keep_generations: int = KEEP_GENERATIONS,
+) -> None:
     """Remove what neither the kept generations nor the newest one name. Call it under the lock only."""
     limit = time.time() - keep_seconds
     old_segments = {path for path in _older(folder / SEGMENTS, limit) if path.is_dir()}
     old_deletes = set(_older(folder / DELETES, limit))
     old_manifests = set(_older(folder / MANIFESTS, limit))
-    doomed = {path for path in old_manifests if _generation(path) <= newest.generation - KEEP_GENERATIONS}
+    doomed = {path for path in old_manifests if _generation(path) <= newest.generation - keep_generations}
     segments = {entry.id for entry in newest.segments}
     unnamed = [path for path in old_segments if path.name not in segments]
     unnamed += [path for path in old_deletes if path.name not in newest.deletes]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from aidre.engine import durable, sweep
 from aidre.engine.arrow import write_file
-from aidre.engine.indexing import index_generation
+from aidre.engine.indexing import BULK_GROWTH, GROWTH, index_generation
 from aidre.engine.lock import WriterLock
 from aidre.engine.manifest import Manifest, SegmentEntry, SpaceState, to_bytes
 from aidre.engine.merging import MOST_SEGMENTS, Size, groups, to_merge
@@ -176,6 +176,11 @@ class Writer:
     def pending_bytes(self) -> int:
         return self._pending.rows.bytes
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the next commit should come before more documents: a segment holds only so many rows."""
+        return self._pending.rows.chunks >= self._most_rows() // 2
+
     def upsert(
         self,
         records: Sequence[Record],
@@ -269,9 +274,9 @@ class Writer:
 
     def finish(self) -> None:
         """End of a run: full compaction after a first bulk load, merging otherwise."""
-        if self._bulk and len(self._manifest.segments) > 1:
+        bulk, self._bulk = self._bulk, False
+        if bulk and len(self._manifest.segments) > 1:
             self.compact()
-        self._bulk = False
         self.merge()
 
     def compact(self) -> None:
@@ -279,6 +284,16 @@ class Writer:
         lives = [entry.live_chunks for entry in self._manifest.segments]
         if lives:
             self._merge(groups(lives, self._most_rows()), anew=True)
+
+    def purge(self) -> None:
+        """Remove deleted documents from the disk now: rewrite the segments that hold any, keep no older generation.
+
+        Readers that have an older generation open keep it until they move on; its files lose their names.
+        """
+        doomed = [[place] for place, entry in enumerate(self._manifest.segments) if entry.deletes]
+        if doomed:
+            self._merge(doomed, anew=False)
+        sweep.sweep(self._folder, self._manifest, keep_seconds=0, keep_generations=1)
 
     # -- inside --------------------------------------------------------------------------------------------
 
@@ -344,14 +359,15 @@ class Writer:
             chunks = self._parts[place].segment.chunks
             for chunk in self._parts[place].segment.chunk_rows(row):
                 before[chunks.bytes("id")[chunk].decode()] = chunks.value("content_hash", chunk)
-        rows: list[tuple[str, str, bytes]] = []
-        for row in pending.rows_of.values():
-            for chunk_id, digest in pending.rows.hashes(row):
-                rows.append(("change" if before.pop(chunk_id, None) else "add", chunk_id, digest))
-        rows.extend(("delete", chunk_id, digest) for chunk_id, digest in before.items())
-        if not rows:
+        ids, digests = pending.rows.hashes(pending.rows_of.values())
+        ops = ["change" if before.pop(chunk_id, None) else "add" for chunk_id in ids]
+        columns = {
+            "op": ops + ["delete"] * len(before),
+            "chunk_id": ids + list(before),
+            "content_hash": digests + list(before.values()),
+        }
+        if not columns["op"]:
             return replace(manifest, changes=None)
-        columns = dict(zip(CHANGES_SCHEMA.names, map(list, zip(*rows, strict=True)), strict=True))
         batch = pa.RecordBatch.from_pydict(columns, schema=CHANGES_SCHEMA)
         name = f"{generation:06d}.arrow"
         durable.make_folder(self._folder / CHANGES)
@@ -384,7 +400,8 @@ class Writer:
         """Index, calibrate and make durable; afterwards this generation is the newest for every reader."""
         manifest = replace(manifest, generation=generation, parent=self._manifest.generation, created_at=now())
         draft = Snapshot(self._folder, manifest, self.snapshot)
-        indexed = index_generation(self._folder, manifest, draft.parts, RECALL_TARGET, anew)
+        growth = BULK_GROWTH if self._bulk else GROWTH
+        indexed = index_generation(self._folder, manifest, draft.parts, RECALL_TARGET, 0 if anew else growth)
         durable.make_folder(self._folder / MANIFESTS)
         durable.replace_file(self._folder / MANIFESTS / manifest_name(generation), to_bytes(indexed))
         durable.replace_file(self._folder / CURRENT, f"{generation:06d}\n".encode())
