@@ -68,6 +68,14 @@ def replace_file(path: Path, content: bytes) -> None:
         sync_folder(path.parent)
 
 
+def settle_file(path: Path) -> None:
+    """Make a file that was just written under its final name durable and read-only."""
+    with storage_errors(path):
+        sync_file(path)
+        path.chmod(READ_ONLY)
+        sync_folder(path.parent)
+
+
 def publish_folder(temporary: Path, final: Path) -> None:
     """Sync every file of a finished folder, make the files read-only, and give the folder its name."""
     with storage_errors(final):

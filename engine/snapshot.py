@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.arrow import FileEntry, FileProblem, open_file
-from aidre.engine.errors import SpaceMissing, StoreDamaged
+from aidre.engine.deletes import read_deletes
+from aidre.engine.errors import SpaceMissing
 from aidre.engine.filters import Filter
 from aidre.engine.manifest import Calibration, Manifest, SpaceState
 from aidre.engine.model import Json, Query
-from aidre.engine.schema import DELETES, SEGMENTS
+from aidre.engine.schema import SEGMENTS
 from aidre.engine.search import Part, search
 from aidre.engine.segment import Segment, StoredChunk
 from aidre.engine.vectors import encode_query
@@ -150,7 +150,7 @@ def _open_parts(folder: Path, manifest: Manifest, previous: Snapshot | None) -> 
     """The parts of a generation; segments and parts that `previous` has open are used again."""
     open_already = {part.segment.id: part for part in previous.parts} if previous else {}
     spaces = [state.space for state in manifest.spaces if state.state == "live"]
-    deleted = _read_deletes(folder, manifest)
+    deleted = read_deletes(folder, manifest)
     parts = []
     for entry in manifest.segments:
         old = open_already.get(entry.id)
@@ -169,28 +169,3 @@ def _same_deletes(old: NDArray[np.bool_] | None, new: NDArray[np.bool_] | None) 
     if old is None or new is None:
         return old is new
     return bool(np.array_equal(old, new))
-
-
-def _read_deletes(folder: Path, manifest: Manifest) -> Mapping[str, NDArray[np.bool_]]:
-    """Masks of deleted documents by segment id. StoreDamaged where a list of deletes cannot be trusted."""
-    rows = {entry.id: entry for entry in manifest.segments}
-    masks: dict[str, NDArray[np.bool_]] = {}
-    for name, file in manifest.deletes.items():
-        for segment_id, bitmap in _read_delete_file(folder, name, file, manifest.name):
-            entry = rows.get(segment_id)
-            if entry is not None and entry.deletes == name:
-                packed = np.frombuffer(bitmap, dtype=np.uint8)
-                masks[segment_id] = np.unpackbits(packed, count=entry.documents, bitorder="little").astype(bool)
-    return masks
-
-
-def _read_delete_file(folder: Path, name: str, file: FileEntry, collection: str) -> list[tuple[str, bytes]]:
-    try:
-        opened = open_file(folder / DELETES / name, file, whole=True)
-    except FileProblem as problem:
-        where = f"{collection}/{DELETES}/{name}"
-        raise StoreDamaged(
-            f"{where} {problem}: restore it from a backup", collection=collection, file=where, problem=str(problem)
-        ) from problem
-    batch = opened.batches[0]
-    return list(zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True))

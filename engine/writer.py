@@ -19,8 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine import durable, sweep
-from aidre.engine.arrow import write_file
+from aidre.engine import changes, deletes, durable, sweep
 from aidre.engine.indexing import BULK_GROWTH, GROWTH, index_generation
 from aidre.engine.lock import WriterLock
 from aidre.engine.manifest import Manifest, SegmentEntry, SpaceState, to_bytes
@@ -28,11 +27,7 @@ from aidre.engine.merging import MOST_SEGMENTS, Size, groups, to_merge
 from aidre.engine.model import Encoded, Record, Visibility
 from aidre.engine.rows import PendingRows
 from aidre.engine.schema import (
-    CHANGES,
-    CHANGES_SCHEMA,
     CURRENT,
-    DELETES,
-    DELETES_SCHEMA,
     MANIFESTS,
     manifest_name,
     segment_rows,
@@ -251,8 +246,8 @@ class Writer:
             dates=dates or manifest.dates,
             source_roots=dict(self._source_roots),
         )
-        manifest = self._with_deletes(manifest, generation, deleted, counts)
-        manifest = self._with_changes(manifest, generation, pending)
+        manifest = deletes.with_deletes(self._folder, manifest, generation, deleted, counts)
+        manifest = changes.with_changes(self._folder, manifest, generation, self._changes(pending))
         self._publish(manifest, generation, anew=False)
         self._pending = _Pending()
         return CommitResult(generation, self._manifest.documents, self._manifest.chunks)
@@ -324,63 +319,14 @@ class Writer:
             mask[row] = True
         return masks
 
-    def _with_deletes(
-        self,
-        manifest: Manifest,
-        generation: int,
-        masks: Mapping[str, NDArray[np.bool_]],
-        counts: Mapping[str, NDArray[np.int32] | None],
-    ) -> Manifest:
-        if not masks:
-            return manifest
-        name = f"{generation:06d}.arrow"
-        bitmaps = [np.packbits(mask, bitorder="little").tobytes() for mask in masks.values()]
-        batch = pa.RecordBatch.from_pydict({"segment": list(masks), "documents": bitmaps}, schema=DELETES_SCHEMA)
-        durable.make_folder(self._folder / DELETES)
-        file = write_file(self._folder / DELETES / name, [batch], DELETES_SCHEMA)
-        self._sync(DELETES, name)
-
-        def with_mask(entry: SegmentEntry) -> SegmentEntry:
-            mask = masks.get(entry.id)
-            if mask is None:
-                return entry
-            per_document = counts.get(entry.id)
-            dead = int(mask.sum() if per_document is None else per_document[mask].sum())
-            return replace(entry, deletes=name, deleted_documents=int(mask.sum()), deleted_chunks=dead)
-
-        segments = tuple(with_mask(entry) for entry in manifest.segments)
-        segments = tuple(entry for entry in segments if entry.live_chunks)
-        return _referenced(replace(manifest, segments=segments, deletes={**manifest.deletes, name: file}))
-
-    def _with_changes(self, manifest: Manifest, generation: int, pending: _Pending) -> Manifest:
-        """Write what this commit did to each chunk: added, changed (by content or metadata) or deleted."""
+    def _changes(self, pending: _Pending) -> pa.RecordBatch:
+        """What this commit does to each chunk: added, changed (its content or its metadata) or deleted."""
         before: dict[str, bytes] = {}
         for place, row in pending.deleted:
             chunks = self._parts[place].segment.chunks
             for chunk in self._parts[place].segment.chunk_rows(row):
                 before[chunks.bytes("id")[chunk].decode()] = chunks.value("content_hash", chunk)
-        ids, digests = pending.rows.hashes(pending.rows_of.values())
-        ops = ["change" if before.pop(chunk_id, None) else "add" for chunk_id in ids]
-        columns = {
-            "op": ops + ["delete"] * len(before),
-            "chunk_id": ids + list(before),
-            "content_hash": digests + list(before.values()),
-        }
-        if not columns["op"]:
-            return replace(manifest, changes=None)
-        batch = pa.RecordBatch.from_pydict(columns, schema=CHANGES_SCHEMA)
-        name = f"{generation:06d}.arrow"
-        durable.make_folder(self._folder / CHANGES)
-        file = write_file(self._folder / CHANGES / name, [batch], CHANGES_SCHEMA)
-        self._sync(CHANGES, name)
-        return replace(manifest, changes=file)
-
-    def _sync(self, folder: str, name: str) -> None:
-        path = self._folder / folder / name
-        with durable.storage_errors(path):
-            durable.sync_file(path)
-            path.chmod(durable.READ_ONLY)
-            durable.sync_folder(path.parent)
+        return changes.batch_of(*pending.rows.hashes(pending.rows_of.values()), before)
 
     def _merge(self, chosen: Sequence[Sequence[int]], anew: bool) -> None:
         """Replace each chosen group of segments by one, the rest kept; a generation without changes."""
@@ -393,7 +339,7 @@ class Writer:
             for place in group:
                 entries[place] = None
         kept = tuple(entry for entry in entries if entry is not None)
-        manifest = _referenced(replace(self._manifest, segments=kept + tuple(merged), changes=None))
+        manifest = deletes.referenced(replace(self._manifest, segments=kept + tuple(merged), changes=None))
         self._publish(manifest, self._manifest.generation + 1, anew=anew)
 
     def _publish(self, manifest: Manifest, generation: int, *, anew: bool) -> None:
@@ -408,12 +354,6 @@ class Writer:
         self._manifest = indexed
         self.snapshot = draft if indexed is manifest else Snapshot(self._folder, indexed, draft)
         sweep.sweep(self._folder, indexed)
-
-
-def _referenced(manifest: Manifest) -> Manifest:
-    """The manifest without the lists of deletes that no segment names any more."""
-    named = {entry.deletes for entry in manifest.segments}
-    return replace(manifest, deletes={name: file for name, file in manifest.deletes.items() if name in named})
 
 
 def _first_manifest(name: str, spaces: Sequence[SpaceState]) -> Manifest:

@@ -1,0 +1,50 @@
+# make demo [ONCE=1] [PORT=8321]   install, ingest the demo corpus, serve it, show a query of the protocol
+# make test                        install with the test tools, then lint, types and tests
+# make bench [NAME=embed]          run the benchmarks
+# make check | clean               lint and types alone; remove all that was made
+
+PYTHON ?= python3
+PORT ?= 8321
+ONCE ?=
+NAME ?= *
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench clean
+
+help:
+	@sed -n 's/^# //p' Makefile
+
+# torch goes first and by itself: a resolver that meets it later may choose another build of it.
+$(VENV)/.torch:
+	@echo "Making $(VENV) and installing the libraries (a few minutes the first time) ..."
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install "$$(grep '^torch==' constraints.txt)"
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.torch pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.tools: $(VENV)/.installed
+	$(PIP) install -c constraints.txt -e '.[test]'
+	@touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/python demo/run.py --port $(PORT) $(if $(ONCE),--once)
+
+check: $(VENV)/.tools
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/mypy tests benchmarks demo
+
+test: check
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/.tools
+	@for file in benchmarks/bench_$(NAME).py; do $(BIN)/python -m "benchmarks.$$(basename $$file .py)" || exit 1; done
+
+clean:
+	rm -rf $(VENV) .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks

@@ -1,0 +1,149 @@
+"""Embeds the texts of concurrent queries in one batch, off the event loop, and remembers recent ones.
+
+While a batch runs, the texts that arrive become the next one: no timer, so a lone query never waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.embed import load_embedder
+from aidre.engine.errors import AidreError, ModelUnavailable
+from aidre.engine.model import EmbeddingSpace
+
+logger = logging.getLogger("aidre")
+
+BATCH = 32
+REMEMBERED = 4_096
+RELOAD_SECONDS = 30.0
+
+Vector = NDArray[np.float32]
+
+
+class QueryEmbedder(Protocol):
+    """As much of an Embedder as a query needs."""
+
+    def embed_queries(self, texts: Sequence[str]) -> Vector: ...
+
+
+Load: TypeAlias = Callable[[EmbeddingSpace], QueryEmbedder]
+
+
+class SpaceQueries:
+    """The text queries of one embedding space. All but `warm` and `_embed` run in the event loop."""
+
+    def __init__(self, space: EmbeddingSpace, load: Load = load_embedder) -> None:
+        self._space = space
+        self._load = load
+        self._embedder: QueryEmbedder | None = None
+        self._failure: ModelUnavailable | None = None
+        self._failed_at = 0.0
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="embed")
+        self._recent: OrderedDict[str, Vector] = OrderedDict()
+        self._queue: list[str] = []
+        self._answers: dict[str, asyncio.Future[Vector]] = {}
+        self._draining: asyncio.Task[None] | None = None
+
+    async def embed(self, text: str) -> Vector:
+        """Raises ModelUnavailable."""
+        remembered = self._recent.get(text)
+        if remembered is not None:
+            self._recent.move_to_end(text)
+            return remembered
+        answer = self._answers.get(text)
+        if answer is None:
+            answer = self._answers[text] = asyncio.get_running_loop().create_future()
+            answer.add_done_callback(_retrieved)
+            self._queue.append(text)
+            if self._draining is None:
+                self._draining = asyncio.create_task(self._drain())
+        return await asyncio.shield(answer)  # a caller that goes away must not take the answer from the others
+
+    async def _drain(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._queue:
+            batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
+            try:
+                vectors = await loop.run_in_executor(self._thread, self._embed, batch)
+            except Exception as error:  # the outermost handler of this task: whoever waits must hear of it
+                for text in batch:
+                    self._answers.pop(text).set_exception(error)
+                continue
+            for text, vector in zip(batch, vectors, strict=True):
+                self._remember(text, vector)
+                self._answers.pop(text).set_result(vector)
+        self._draining = None
+
+    def _remember(self, text: str, vector: Vector) -> None:
+        self._recent[text] = vector
+        if len(self._recent) > REMEMBERED:
+            self._recent.popitem(last=False)
+
+    def _embed(self, texts: list[str]) -> Vector:
+        return self._ready().embed_queries(texts)
+
+    def _ready(self) -> QueryEmbedder:
+        if self._embedder is None:
+            if self._failure is not None and time.monotonic() - self._failed_at < RELOAD_SECONDS:
+                raise self._failure
+            try:
+                self._embedder = self._load(self._space)
+            except ModelUnavailable as error:
+                self._failure, self._failed_at = error, time.monotonic()
+                logger.error("text queries in %s are unavailable: %s", self._space.id, error)
+                raise
+        return self._embedder
+
+    def warm(self) -> None:
+        """Begins to load the model, so that the first query need not wait for it."""
+        self._thread.submit(self._warm)
+
+    def _warm(self) -> None:
+        with suppress(AidreError):
+            self._ready()
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+class TextQueries:
+    """The text queries of all spaces; a model is loaded once, when its space is first seen."""
+
+    def __init__(self, load: Load = load_embedder) -> None:
+        self._load = load
+        self._spaces: dict[EmbeddingSpace, SpaceQueries] = {}
+
+    async def embed(self, space: EmbeddingSpace, text: str) -> Vector:
+        """Raises ModelUnavailable."""
+        return await self._of(space).embed(text)
+
+    def warm(self, spaces: Iterable[EmbeddingSpace]) -> None:
+        """Begins to load the models of spaces that were not seen before."""
+        for space in spaces:
+            if space.model is not None and space not in self._spaces:
+                self._of(space).warm()
+
+    def _of(self, space: EmbeddingSpace) -> SpaceQueries:
+        queries = self._spaces.get(space)
+        if queries is None:
+            queries = self._spaces[space] = SpaceQueries(space, self._load)
+        return queries
+
+    def close(self) -> None:
+        for queries in self._spaces.values():
+            queries.close()
+
+
+def _retrieved(answer: asyncio.Future[Vector]) -> None:
+    if not answer.cancelled():
+        answer.exception()  # asyncio complains of exceptions that nobody looked at

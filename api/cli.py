@@ -1,0 +1,311 @@
+"""The command `aidre`: reads arguments, calls one verb, prints its answer, sets the exit status.
+
+0 is success; 1 that data were refused or damaged; 2 that the call, the configuration or the named thing is
+wrong; 130 an interruption. Libraries are imported by the command that needs them, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aidre.api import console
+from aidre.engine.errors import (
+    AidreError,
+    CollectionMissing,
+    ConfigurationError,
+    StorageFailed,
+    StoreDamaged,
+)
+
+if TYPE_CHECKING:
+    from aidre.engine.model import EmbeddingSpace, Json
+    from aidre.engine.store import Store
+
+app = typer.Typer(
+    help="Turns documents into a store of vectors, and serves it to programs that retrieve.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+StoreOption = Annotated[Path, typer.Option("--store", metavar="DIR", help="The folder of the store.")]
+NamedCollection = Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection.")]
+AnyCollection = Annotated[
+    str | None, typer.Option("--collection", metavar="NAME", help="May be left out where the store has one.")
+]
+EveryCollection = Annotated[
+    str | None, typer.Option("--collection", metavar="NAME", help="Only this collection; otherwise all of them.")
+]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="aidre.toml; without it every key has its default.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line on standard output.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        console.show(version("aidre"))
+        raise typer.Exit
+
+
+@app.callback()
+def _every_command(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None: ...
+
+
+@app.command()
+def ingest(
+    sources: Annotated[list[Path], typer.Argument(metavar="SOURCE", help="Files and folders.")],
+    store: StoreOption,
+    collection: NamedCollection,
+    config: ConfigOption = None,
+    mirror: Annotated[bool, typer.Option("--mirror", help="Delete documents these sources no longer have.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Let --mirror delete more than half of a source.")] = False,
+    commit_every: Annotated[
+        int | None,
+        typer.Option("--commit-every", metavar="N", min=1, help="Documents of a commit; otherwise by size and time."),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option("--source", metavar="NAME", help="Name of the source; default: the folder's name.")
+    ] = None,
+    url_base: Annotated[
+        str | None, typer.Option("--url-base", metavar="URL", help="Base of the url of files that name none.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read, chunk and count; embed and write nothing.")] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Put documents into a collection, new and changed ones only.
+
+    Reads Markdown, text, HTML, JSON Lines, Parquet and schema.org JSON-LD. Exit status 1: some documents failed;
+    each is named on standard error, and the others are stored.
+    """
+    from aidre.api.reporter import Reporter
+    from aidre.api.settings import load_settings
+    from aidre.engine.embed import load_embedder
+    from aidre.engine.schema import check_collection_name
+    from aidre.engine.store import Store
+    from aidre.ingest import pipeline
+    from aidre.ingest.run import IngestOptions
+
+    wanted = load_settings(config).collection(check_collection_name(collection))
+    options = IngestOptions(
+        source=source,
+        url_base=url_base,
+        mirror=mirror,
+        force=force,
+        commit_every=commit_every,
+        dry_run=dry_run,
+        description=wanted.description,
+        # Never opens what was closed: a run without the configuration of the first one must not publish.
+        visibility="private" if wanted.visibility == "private" else None,
+    )
+    spaces = _spaces(Store(store), config, collection, sources)
+    embedders = {space.id: load_embedder(space) for space in spaces if space.model}
+    with Reporter(as_json) as report:
+        summary = pipeline.ingest(
+            Store(store), collection, sources, spaces=spaces, embedders=embedders, options=options, report=report
+        )
+    return summary.exit_status
+
+
+@app.command()
+def serve(
+    store: StoreOption,
+    config: ConfigOption = None,
+    host: Annotated[str, typer.Option("--host", metavar="H", help="The address to bind.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", metavar="P", min=0, max=65535, help="The port to bind.")] = 8080,
+    workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Processes that share the port.")] = 1,
+) -> int:
+    """Answer over HTTP until interrupted; new generations are picked up as they are committed."""
+    _existing(store)
+    from aidre.api import serve as server
+
+    server.serve(store, config, host, port, workers)
+    return 0
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="What is looked for, in words.")],
+    store: StoreOption,
+    collection: AnyCollection = None,
+    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="How many hits.")] = 10,
+    filter: Annotated[
+        str | None, typer.Option("--filter", metavar="JSON", help='Such as \'{"type": "Recipe"}\'.')
+    ] = None,
+    mode: Annotated[str, typer.Option("--mode", metavar="M", help="Only dense so far: by meaning.")] = "dense",
+    as_json: JsonOption = False,
+) -> int:
+    """Search by text, without a server. With --json one hit a line."""
+    from aidre.api.asking import records
+
+    if mode != "dense":
+        raise ConfigurationError(f"--mode: dense is the only mode so far, not {mode!r}")
+    opened = _existing(store)
+    for record in records(opened.open(_chosen(opened, collection)), query, k, filter):
+        if as_json:
+            console.emit(record)
+        else:
+            console.show_all(console.hit_lines(record))
+    return 0
+
+
+@app.command()
+def status(store: StoreOption, collection: EveryCollection = None, as_json: JsonOption = False) -> int:
+    """What each collection holds: counts, segments, spaces and their indexes, calibration, size on disk."""
+    opened = _existing(store)
+    for name in _named(opened, collection):
+        snapshot = opened.open(name)
+        record = {**snapshot.status(), "disk_bytes": _bytes(store / name)}
+        if as_json:
+            console.emit(record)
+        else:
+            console.show_all(console.status_lines(record))
+    return 0
+
+
+@app.command()
+def verify(store: StoreOption, as_json: JsonOption = False) -> int:
+    """Check every byte of the store against its checksums. Exit status 1: something that holds truth is damaged."""
+    from aidre.engine import verify as checks
+
+    reports = checks.verify(_existing(store))
+    ok = all(report.ok for report in reports)
+    if as_json:
+        console.emit(console.verified(reports, ok))
+    else:
+        console.show_all(console.report_lines(reports))
+    return 0 if ok else 1
+
+
+@app.command()
+def delete(
+    document_ids: Annotated[list[str], typer.Argument(metavar="DOCUMENT_ID", help="Ids of documents.")],
+    store: StoreOption,
+    collection: AnyCollection = None,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Rewrite what is left now; the old files go with a later write.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Delete documents; ids that are not there are passed over. One new generation holds the change."""
+    opened = _existing(store)
+    name = _chosen(opened, collection)
+    with opened.writer(name, spaces=opened.open(name).collection.spaces) as writer:
+        deleted = writer.delete(document_ids)
+        writer.commit()
+        if purge and deleted:
+            writer.compact()
+        generation = opened.current(name)
+    _tell(as_json, f"{name}: {deleted} deleted, generation {generation}", deleted=deleted, generation=generation)
+    return 0
+
+
+@app.command()
+def compact(store: StoreOption, collection: EveryCollection = None, as_json: JsonOption = False) -> int:
+    """Rewrite all live rows into as few segments as they fit, and calibrate their indexes anew."""
+    opened = _existing(store)
+    for name in _named(opened, collection):
+        with opened.writer(name, spaces=opened.open(name).collection.spaces) as writer:
+            writer.compact()
+        snapshot = opened.open(name)
+        counts = {"generation": snapshot.generation, "documents": snapshot.documents, "chunks": snapshot.chunks}
+        text = (
+            f"{name}: {snapshot.chunks:,} chunks of {snapshot.documents:,} documents, generation {snapshot.generation}"
+        )
+        _tell(as_json, text, collection=name, **counts)
+    return 0
+
+
+def _spaces(store: Store, config: Path | None, collection: str, sources: Sequence[Path]) -> tuple[EmbeddingSpace, ...]:
+    from aidre.api.settings import load_settings
+    from aidre.api.spaces import spaces_for
+    from aidre.ingest.sources import brought_spaces, locate
+
+    exists = store.path.is_dir() and collection in store.collections()
+    stored = store.open(collection).collection.spaces if exists else ()
+    return spaces_for(load_settings(config), collection, stored, brought_spaces(locate(sources)))
+
+
+def _tell(as_json: bool, text: str, **facts: Json) -> None:
+    if as_json:
+        console.emit(facts)
+    else:
+        console.show(text)
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _named(store: Store, name: str | None) -> list[str]:
+    return [_chosen(store, name)] if name is not None else store.collections()
+
+
+def _existing(path: Path) -> Store:
+    from aidre.engine.store import Store
+
+    store = Store(path)
+    store.require()
+    return store
+
+
+def _chosen(store: Store, name: str | None) -> str:
+    names = store.collections()
+    if name is not None:
+        if name not in names:
+            raise CollectionMissing(f"--collection: {name} is not in the store; {_offer(names)}", collection=name)
+        return name
+    if len(names) != 1:
+        raise ConfigurationError(f"--collection: say which one; {_offer(names)}")
+    return names[0]
+
+
+def _offer(names: Sequence[str]) -> str:
+    return f"it has {', '.join(names)}" if names else "the store is empty; `aidre ingest` fills it"
+
+
+def main() -> None:
+    """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a closed one is None
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit status. Nothing escapes as a traceback."""
+    try:
+        return typer.main.get_command(app).main(list(arguments), prog_name="aidre", standalone_mode=False) or 0
+    except typer.TyperException as error:
+        console.say(f"{error.format_message()} See `aidre --help`.")
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except AidreError as error:
+        console.say(str(error))
+        return 1 if isinstance(error, StoreDamaged | StorageFailed) else 2
+    except OSError as error:
+        console.say(str(error))
+        return 1
+    except Exception as error:
+        if os.environ.get("AIDRE_TRACEBACK"):
+            raise
+        console.say(f"a defect of aidre: {type(error).__name__}: {error}; AIDRE_TRACEBACK=1 shows where")
+        return 70
+
+
+if __name__ == "__main__":
+    main()

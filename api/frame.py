@@ -1,0 +1,88 @@
+"""What stands around every request: its id, CORS without credentials, HEAD without a body, an answer if all breaks."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from aidre.api.refusals import ServerFault
+from aidre.api.wire import Refuse
+
+logger = logging.getLogger("aidre")
+
+METHODS = "GET, HEAD, POST, OPTIONS"
+EXPOSED = b"ETag, Last-Modified, Retry-After, X-Request-Id"
+PREFLIGHT_SECONDS = "600"
+
+RawHeaders = list[tuple[bytes, bytes]]
+
+
+class Frame:
+    """The outermost layer. `refuse` says what broke; `origins` may contain "*" and may be empty."""
+
+    def __init__(self, app: ASGIApp, refuse: Refuse, origins: Sequence[str]) -> None:
+        self.app = app
+        self._refuse = refuse
+        self._origins = frozenset(origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        identifier = "req_" + os.urandom(9).hex()
+        scope.setdefault("state", {})["request_id"] = identifier
+        added = [(b"x-request-id", identifier.encode()), *self._shared(scope)]
+        head = scope["method"] == "HEAD"
+        started = False
+
+        async def framed(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = [*message["headers"], *added]
+            elif head:
+                message = {**message, "body": b""}
+            await send(message)
+
+        try:
+            await (_preflight(scope) if self._asks_before(scope) else self.app)(scope, receive, framed)
+        except ClientDisconnect:
+            return
+        except Exception:  # the outermost handler of all
+            logger.exception("request %s failed", identifier)
+            if not started:
+                fault = ServerFault("the server failed: try again, or tell the operator the request_id")
+                await self._refuse(Request(scope), fault)(scope, receive, framed)
+
+    def _shared(self, scope: Scope) -> RawHeaders:
+        """The CORS fields of an answer."""
+        if "*" in self._origins:
+            return [(b"access-control-allow-origin", b"*"), (b"access-control-expose-headers", EXPOSED)]
+        if not self._origins:
+            return []
+        origin = Headers(scope=scope).get("origin")
+        if origin not in self._origins:
+            return [(b"vary", b"Origin")]
+        allowed = (b"access-control-allow-origin", str(origin).encode("latin-1"))
+        return [(b"vary", b"Origin"), allowed, (b"access-control-expose-headers", EXPOSED)]
+
+    def _asks_before(self, scope: Scope) -> bool:
+        """Whether this is a browser's preflight."""
+        if scope["method"] != "OPTIONS" or not self._origins:
+            return False
+        headers = Headers(scope=scope)
+        return "origin" in headers and "access-control-request-method" in headers
+
+
+def _preflight(scope: Scope) -> Response:
+    wanted = Headers(scope=scope).get("access-control-request-headers", "")
+    headers = {"Access-Control-Allow-Methods": METHODS, "Access-Control-Max-Age": PREFLIGHT_SECONDS}
+    if wanted:
+        headers |= {"Access-Control-Allow-Headers": wanted, "Vary": "Access-Control-Request-Headers"}
+    return Response(status_code=204, headers=headers)

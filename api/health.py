@@ -1,0 +1,52 @@
+"""Whether the process lives and whether the store can be served; and a signpost at the root."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from aidre.api.access import ANONYMOUS
+from aidre.api.retrieve import Retrieval
+from aidre.api.wire import JSON
+
+NO_STORE = {"Cache-Control": "no-store"}
+
+
+async def alive(request: Request) -> Response:
+    return Response(orjson.dumps({"status": "ok"}), 200, NO_STORE, JSON)
+
+
+async def ready(request: Request) -> Response:
+    """Ready while anything can be served: one damaged collection must not take the others off the net."""
+    status, body = readiness(request.app.state.retrieval)
+    return Response(orjson.dumps(body), status, NO_STORE, JSON)
+
+
+def readiness(retrieval: Retrieval) -> tuple[int, dict[str, Any]]:
+    """The status and the body of /readyz. It names only collections that everybody may see."""
+    live = retrieval.live
+    opened = live.collections
+    visible = retrieval.names(ANONYMOUS, "aidre")
+    damaged = [name for name in visible if name in opened and opened[name].problem is not None]
+    serves = not opened or any(collection.snapshot is not None for collection in opened.values())
+    if live.problem is not None or not serves:
+        return 503, {"status": "unavailable", "damaged": damaged}
+    healthy = all(collection.problem is None for collection in opened.values())
+    return 200, {"status": "ready" if healthy else "degraded", "damaged": damaged}
+
+
+async def root(request: Request) -> Response:
+    base = request.app.state.retrieval.settings.server.base_url
+    body = {"service": "AIDRE", "discovery": f"{base}/.well-known/ai-discovery", "openapi": f"{base}/openapi.json"}
+    return Response(orjson.dumps(body), 200, {"Cache-Control": "max-age=300"}, JSON)
+
+
+routes = [
+    Route("/healthz", alive, methods=["GET"]),
+    Route("/readyz", ready, methods=["GET"]),
+    Route("/", root, methods=["GET"]),
+]

@@ -1,0 +1,258 @@
+"""The OpenAPI 3.1 description of AIDRE as it is served; the draft stays the definition (22.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from aidre.api.discovery import FILTER, VERSION
+from aidre.api.settings import Limits, Settings
+from aidre.api.wire import AIDRE_JSON, JSON, PROBLEM_JSON, digest, not_modified
+
+Schema = dict[str, Any]
+
+STRING: Schema = {"type": "string"}
+BOOLEAN: Schema = {"type": "boolean"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+TIME: Schema = {"type": "string", "format": "date-time"}
+SHA256: Schema = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
+
+
+def _object(required: list[str], **properties: Schema) -> Schema:
+    return {"type": "object", "required": required, "properties": properties}
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _nullable(kind: str, **more: Any) -> Schema:
+    return {"type": [kind, "null"], **more}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+SOURCE = _object([], url=STRING, title=STRING, section=STRING)
+METADATA = _object(
+    ["updated_at", "canonical", "visibility", "content_hash", "etag"],
+    updated_at=TIME,
+    canonical=BOOLEAN,
+    visibility={"enum": ["public", "private"]},
+    content_hash=SHA256,
+    etag=STRING,
+)
+SPACE = _object(
+    ["id", "dimensions", "distance", "normalized"],
+    id=STRING,
+    dimensions={"type": "integer", "minimum": 1},
+    distance={"enum": ["cosine", "dot", "euclidean"]},
+    normalized=BOOLEAN,
+    provider=_nullable("string"),
+    model=_nullable("string"),
+    revision=_nullable("string"),
+    score=STRING,
+    query_text=BOOLEAN,
+)
+COLLECTION = _object(
+    ["name", "description", "visibility", "updated_at"],
+    name=STRING,
+    description=STRING,
+    visibility={"enum": ["public", "private"]},
+    updated_at=TIME,
+    document_count=COUNT,
+    chunk_count=COUNT,
+    embedding_spaces=_list(STRING),
+)
+ERROR = _object(
+    ["error", "message", "details", "request_id"],
+    error=STRING,
+    message=STRING,
+    details={"type": "object"},
+    request_id=STRING,
+)
+RESULT = _object(
+    ["score"],
+    id=STRING,
+    score={"type": "number"},
+    source=_ref("Source"),
+    metadata=_ref("Metadata"),
+    text=STRING,
+    semantic_payload={},
+    vectors={"type": "object", "additionalProperties": _list({"type": "number"})},
+)
+CHUNK = _object(
+    ["id", "collection", "source", "metadata"],
+    id=STRING,
+    collection=STRING,
+    source=_ref("Source"),
+    metadata=_ref("Metadata"),
+    text=STRING,
+    semantic_payload={},
+)
+META = _object(
+    ["returned", "top_k"],
+    returned=COUNT,
+    top_k={"type": "integer", "minimum": 1},
+    top_k_requested={"type": "integer", "minimum": 1},
+    mode={"enum": ["dense"]},
+    embedding_space=STRING,
+    next_cursor=STRING,
+)
+SEARCH_RESPONSE = _object(
+    ["request_id", "collection", "results", "meta"],
+    request_id=STRING,
+    collection=STRING,
+    results=_list(_ref("Result")),
+    meta=_ref("Meta"),
+)
+DISCOVERY = _object(
+    ["version", "service", "endpoints", "capabilities", "embedding_spaces", "auth"],
+    version={"const": VERSION},
+    service={"const": "AIDRE"},
+    organization=STRING,
+    endpoints=_object(["search", "collections", "chunk"], search=STRING, collections=STRING, chunk=STRING),
+    capabilities={"type": "object", "additionalProperties": BOOLEAN},
+    embedding_spaces=_list(_ref("EmbeddingSpace")),
+    auth=_object(["type"], type=STRING),
+    modes=_list(STRING),
+    defaults={"type": "object"},
+    limits={"type": "object", "additionalProperties": {"type": "integer"}},
+)
+
+
+def _search_request(limits: Limits) -> Schema:
+    flags = {name: _nullable("boolean") for name in ("ids", "metadata", "text", "semantic_payload", "vectors")}
+    members = _object(
+        [],
+        query=_nullable("string", minLength=1, maxLength=limits.query_chars),
+        query_vector=_nullable("array", items={"type": "number"}),
+        embedding_space=_nullable("string"),
+        collection=_nullable("string"),
+        top_k=_nullable("integer", minimum=1, default=limits.top_k_default),
+        cursor=_nullable("string"),
+        mode={"enum": ["dense", None], "default": "dense"},
+        filter={"type": ["object", "null"], "description": FILTER},
+    )
+    members["properties"]["return"] = _nullable("object", properties=flags)
+    members["oneOf"] = [
+        {"required": ["query"], "properties": {"query": STRING, "query_vector": {"type": "null"}}},
+        {
+            "required": ["query_vector", "embedding_space"],
+            "properties": {
+                "query_vector": {"type": "array"},
+                "embedding_space": STRING,
+                "query": {"type": "null"},
+            },
+        },
+    ]
+    return members
+
+
+def _schemas(limits: Limits) -> Schema:
+    return {
+        "Discovery": DISCOVERY,
+        "EmbeddingSpace": SPACE,
+        "Collection": COLLECTION,
+        "CollectionAnswer": {"allOf": [_ref("Collection"), _object(["request_id"], request_id=STRING)]},
+        "Collections": _object(["collections", "request_id"], collections=_list(_ref("Collection")), request_id=STRING),
+        "SearchRequest": _search_request(limits),
+        "SearchResponse": SEARCH_RESPONSE,
+        "Meta": META,
+        "Result": RESULT,
+        "Chunk": CHUNK,
+        "Source": SOURCE,
+        "Metadata": METADATA,
+        "Error": ERROR,
+    }
+
+
+def _content(name: str, *types: str) -> Schema:
+    return {media_type: {"schema": _ref(name)} for media_type in types}
+
+
+def _operation(name: str, summary: str, schema: str, errors: tuple[int, ...], **more: Any) -> Schema:
+    responses: Schema = {"200": {"description": "The answer", "content": _content(schema, AIDRE_JSON, JSON)}}
+    for status in errors:
+        content = _content("Error", AIDRE_JSON, JSON, PROBLEM_JSON)
+        responses[str(status)] = {"description": "An error", "content": content}
+    if 304 in more.pop("also", ()):
+        responses["304"] = {"description": "The caller has it already"}
+    return {"operationId": name, "summary": summary, **more, "responses": responses}
+
+
+def _path_parameter(name: str) -> Schema:
+    return {"name": name, "in": "path", "required": True, "schema": STRING}
+
+
+def _paths() -> Schema:
+    kept = (304,)
+    narrowing = {"name": "collection", "in": "query", "required": False, "schema": STRING}
+    body = {"required": True, "content": _content("SearchRequest", AIDRE_JSON, JSON)}
+    return {
+        "/.well-known/ai-discovery": {
+            "get": _operation("discover", "What is served here", "Discovery", (500,), also=kept)
+        },
+        "/collections": {"get": _operation("listCollections", "All collections", "Collections", (406, 500), also=kept)},
+        "/collections/{name}": {
+            "get": _operation(
+                "showCollection",
+                "One collection",
+                "CollectionAnswer",
+                (404, 406, 500, 503),
+                also=kept,
+                parameters=[_path_parameter("name")],
+            )
+        },
+        "/search": {
+            "post": _operation(
+                "search",
+                "The chunks nearest to a text or a vector",
+                "SearchResponse",
+                (400, 404, 406, 409, 413, 415, 422, 500, 503),
+                requestBody=body,
+            )
+        },
+        "/chunks/{id}": {
+            "get": _operation(
+                "showChunk",
+                "One chunk by its id",
+                "Chunk",
+                (404, 406, 409, 500, 503),
+                also=kept,
+                parameters=[_path_parameter("id"), narrowing],
+            )
+        },
+    }
+
+
+def description(settings: Settings) -> Schema:
+    """The whole document."""
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "AIDRE",
+            "version": VERSION,
+            "description": "AI Discovery and Retrieval Endpoint, draft-batum-aidre-00",
+        },
+        "servers": [{"url": settings.server.base_url}],
+        "paths": _paths(),
+        "components": {"schemas": _schemas(settings.limits)},
+    }
+
+
+async def show(request: Request) -> Response:
+    body = orjson.dumps(description(request.app.state.retrieval.settings))
+    etag = f'"{digest(body)}"'
+    headers = {"ETag": etag, "Cache-Control": "max-age=300"}
+    if not_modified(request, etag, None):
+        return Response(status_code=304, headers=headers)
+    return Response(body, 200, headers, JSON)
+
+
+routes = [Route("/openapi.json", show, methods=["GET"])]

@@ -1,0 +1,253 @@
+"""The one verb that all protocols share: which collection, which vector, which page, then Snapshot.search.
+
+It raises the errors of the engine and refusals; how they are said is each protocol's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from aidre.api.access import Caller, may_see, visibility_in_force
+from aidre.api.batching import TextQueries
+from aidre.api.cursor import Cursors, Place, lineage_digest
+from aidre.api.live import Live, Opened
+from aidre.api.refusals import BadRequest, Conflicting, NotFound, Unavailable, Unprocessable
+from aidre.api.settings import CollectionSettings, Protocol, Settings
+from aidre.engine.errors import CollectionMissing, GenerationMissing, SpaceMissing
+from aidre.engine.filters import Filter, canonical, parse_filter
+from aidre.engine.model import EmbeddingSpace, Query, Visibility
+from aidre.engine.segment import StoredChunk
+from aidre.engine.snapshot import Hit, Snapshot
+
+RESULTS_MOST = 1_000
+INLINE_WORK = 40_000_000
+"""A search of at most so much work (see `_work`) takes half a millisecond: handing it to a thread would cost more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a caller asks: exactly one of `text` and `vector`. `filter` is JSON as it came."""
+
+    top_k: int
+    text: str | None = None
+    vector: NDArray[np.float32] | None = None
+    space: str | None = None
+    filter: Any = None
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A collection that a caller may see, at one snapshot."""
+
+    name: str
+    snapshot: Snapshot
+    settings: CollectionSettings
+    visibility: Visibility
+
+    @property
+    def description(self) -> str:
+        return self.settings.description or self.snapshot.collection.description
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    shown: Shown
+    space: str
+    hits: list[Hit]
+    next_cursor: str | None
+
+
+class Retrieval:
+    """Everything an endpoint needs; one per process."""
+
+    def __init__(self, settings: Settings, live: Live, cursors: Cursors, texts: TextQueries) -> None:
+        self.settings = settings
+        self.live = live
+        self.texts = texts
+        self._cursors = cursors
+        self._threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="search")
+
+    def names(self, caller: Caller, protocol: Protocol) -> list[str]:
+        """The collections that exist for this caller, also those that cannot be opened just now."""
+        return [name for name, opened in self.live.collections.items() if self._sees(caller, name, opened, protocol)]
+
+    def shown(self, caller: Caller, protocol: Protocol) -> Iterator[Shown]:
+        """The collections that this caller can search just now."""
+        for name in self.names(caller, protocol):
+            opened = self.live.collections.get(name)
+            if opened is not None and opened.snapshot is not None:
+                yield self._shown(name, opened.snapshot)
+
+    def find(self, name: str | None, caller: Caller, protocol: Protocol) -> Shown:
+        """The collection of that name, or the one that is meant without a name."""
+        if name is None:
+            name = self._meant(caller, protocol)
+        opened = self.live.collections.get(name)
+        if opened is None or not self._sees(caller, name, opened, protocol):
+            raise CollectionMissing(f"there is no collection {name!r}", collection=name)
+        if opened.snapshot is None:
+            raise Unavailable("this collection cannot be read at the moment: try again later", collection=name)
+        return self._shown(name, opened.snapshot)
+
+    def _sees(self, caller: Caller, name: str, opened: Opened, protocol: Protocol) -> bool:
+        settings = self.settings.collection(name)
+        manifest = opened.snapshot.collection.visibility if opened.snapshot else "public"
+        return protocol in settings.protocols and may_see(caller, name, visibility_in_force(manifest, settings))
+
+    def _shown(self, name: str, snapshot: Snapshot) -> Shown:
+        settings = self.settings.collection(name)
+        return Shown(name, snapshot, settings, visibility_in_force(snapshot.collection.visibility, settings))
+
+    def _meant(self, caller: Caller, protocol: Protocol) -> str:
+        names = self.names(caller, protocol)
+        default = self.settings.server.default_collection
+        if default in names:
+            return str(default)
+        if len(names) != 1:
+            raise BadRequest("collection is missing: name the collection to search", missing=["collection"])
+        return names[0]
+
+    async def search(self, shown: Shown, question: Question, caller: Caller, protocol: Protocol) -> Answer:
+        """The page of hits that is asked for, in a collection that `find` has found for this caller."""
+        space = _space(shown.snapshot, question)
+        filter = parse_filter(question.filter) if question.filter is not None else None
+        binding = _binding(caller, shown.name, space.id, question, filter)
+        place, snapshot = await self._place(shown, question.cursor, binding)
+        if snapshot is not shown.snapshot:
+            shown = self.find(shown.name, caller, protocol)  # a cursor of a newer generation has made it open that one
+        vector = question.vector
+        if vector is None:
+            vector = await self.texts.embed(space, str(question.text))
+        page = _Page(vector, space.id, min(question.top_k, self.results_most - place.offset), filter)
+        hits, offset = await self._page(page, place.offset, snapshot, shown.snapshot)
+        more = len(hits) == page.size and offset < min(snapshot.count(filter), self.results_most)
+        following = Place(place.generation, offset, place.started, place.lineage)
+        return Answer(shown, space.id, hits, self._cursors.write(following, binding) if more else None)
+
+    @property
+    def results_most(self) -> int:
+        """Where the pages of one search end."""
+        return max(RESULTS_MOST, self.settings.limits.top_k_max)
+
+    async def _place(self, shown: Shown, cursor: str | None, binding: bytes) -> tuple[Place, Snapshot]:
+        """Where the search goes on, and the generation it began in."""
+        now = shown.snapshot
+        if cursor is None:
+            return Place(now.generation, 0, int(time.time()), lineage_digest(now.lineage)), now
+        place = self._cursors.read(cursor, binding)
+        if place.expired or place.offset >= self.results_most:
+            raise _moved_on()
+        if place.generation == now.generation and place.lineage == lineage_digest(now.lineage):
+            return place, now
+        try:
+            then = await asyncio.to_thread(self.live.at, shown.name, place.generation)
+        except GenerationMissing as error:
+            raise _moved_on() from error
+        if place.lineage != lineage_digest(then.lineage):
+            raise _moved_on()
+        return place, then
+
+    async def _page(self, page: _Page, offset: int, then: Snapshot, now: Snapshot) -> tuple[list[Hit], int]:
+        """Fills a page from `then`, passing over what has been deleted since; also says where the next one begins."""
+        hits: list[Hit] = []
+        while True:
+            wanted = page.size - len(hits)
+            found = await self._run(then, Query(page.vector, page.space, wanted, offset, page.filter))
+            offset += len(found)
+            hits += found if then is now else [hit for hit in found if now.get(hit.chunk.id) is not None]
+            if len(hits) == page.size or len(found) < wanted or offset + page.size - len(hits) > self.results_most:
+                return hits, offset
+
+    async def _run(self, snapshot: Snapshot, query: Query) -> list[Hit]:
+        if _work(snapshot, query) <= INLINE_WORK:
+            return snapshot.search(query)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, snapshot.search, query)
+
+    def chunk(self, id: str, collection: str | None, caller: Caller, protocol: Protocol) -> tuple[Shown, StoredChunk]:
+        """A chunk by its id, looked for in all collections that the caller may see, or in one."""
+        names = [collection] if collection is not None else self.names(caller, protocol)
+        found: list[tuple[Shown, StoredChunk]] = []
+        unavailable: Unavailable | None = None
+        for name in names:
+            try:
+                shown = self.find(name, caller, protocol)
+            except Unavailable as error:
+                unavailable = error
+                continue
+            chunk = shown.snapshot.get(id)
+            if chunk is not None:
+                found.append((shown, chunk))
+        if len(found) > 1:
+            holders = [shown.name for shown, _ in found]
+            raise Conflicting("several collections have this chunk: add ?collection=", collections=holders)
+        if not found:
+            raise unavailable or NotFound("there is no chunk with this id")
+        return found[0]
+
+    def warm(self) -> None:
+        """Begins to load the models of all spaces that take text."""
+        for opened in self.live.collections.values():
+            if opened.snapshot is not None:
+                self.texts.warm(opened.snapshot.collection.spaces)
+
+    def close(self) -> None:
+        self.texts.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    vector: NDArray[np.float32]
+    space: str
+    size: int
+    filter: Filter | None
+
+
+def _work(snapshot: Snapshot, query: Query) -> int:
+    """About how many numbers a scan reads in the time that this search takes; an exact search is slower a number."""
+    calibration = snapshot.space(query.space).calibration
+    exact = calibration is None or calibration.kind != "scan"
+    return snapshot.chunks * max(len(query.vector), 64) * (12 if exact else 1) * (1 if query.filter is None else 4)
+
+
+def _space(snapshot: Snapshot, question: Question) -> EmbeddingSpace:
+    spaces: Mapping[str, EmbeddingSpace] = {space.id: space for space in snapshot.collection.spaces}
+    if question.space is not None:
+        named = spaces.get(question.space)
+        if named is None:
+            raise SpaceMissing("this collection has no such embedding space", embedding_space=question.space)
+        if question.text is not None and named.model is None:
+            raise SpaceMissing("this embedding space takes no text: send query_vector", embedding_space=named.id)
+        return named
+    for space in snapshot.collection.spaces:
+        if space.model is not None:
+            return space
+    raise Unprocessable("this collection has no embedding model for text: send query_vector")
+
+
+def _binding(caller: Caller, collection: str, space: str, question: Question, filter: Filter | None) -> bytes:
+    """What a cursor is good for: this caller, this query, this filter."""
+    asked = question.text.encode("utf-8", "surrogatepass") if question.text is not None else _bytes(question.vector)
+    filtered = canonical(filter).hex() if filter is not None else None
+    context = orjson.dumps([caller.name, collection, space, question.vector is None, filtered])
+    return hashlib.blake2b(context + asked, digest_size=16).digest()
+
+
+def _bytes(vector: NDArray[np.float32] | None) -> bytes:
+    return b"" if vector is None else vector.tobytes()
+
+
+def _moved_on() -> Conflicting:
+    return Conflicting("this cursor has expired: begin the search again without it", member="cursor")

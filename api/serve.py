@@ -1,0 +1,151 @@
+"""Runs the server: the listening socket, the workers, and an end that finishes what is running.
+
+Everything that can go wrong before it listens is one ConfigurationError with one line.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+from starlette.applications import Starlette
+from uvicorn.supervisors import Multiprocess
+
+from aidre.api.app import create_app
+from aidre.api.cursor import INHERITED_SECRET, SECRET_BYTES
+from aidre.api.settings import Settings, is_loopback, load_settings
+from aidre.engine.errors import ConfigurationError
+from aidre.engine.store import Store
+
+BACKLOG = 2_048
+KEEP_ALIVE_SECONDS = 75
+SHUTDOWN_SECONDS = 30
+STORE, CONFIGURATION, BASE_URL = "AIDRE_STORE", "AIDRE_CONFIG", "AIDRE_BASE_URL"
+"""The environment variables by which the parent tells its workers what to serve."""
+
+
+def serve(store: Path, settings_path: Path | None, host: str, port: int, workers: int = 1) -> None:
+    """Serves until it is interrupted or terminated; raises ConfigurationError."""
+    if not store.is_dir():
+        raise ConfigurationError(f"there is no store at {store}: make one with `aidre ingest`")
+    if workers < 1:
+        raise ConfigurationError(f"--workers must be at least 1, not {workers}")
+    settings = load_settings(settings_path)
+    check_base_url(settings, host)
+    with _listen(host, port) as listener:
+        settings = with_base_url(settings, host, listener.getsockname()[1])
+        sys.stderr.write(f"aidre serves {settings.server.base_url}\n")
+        sys.stderr.flush()
+        if workers == 1:
+            _serve_alone(create_app(Store(store), settings), listener)
+        else:
+            _serve_together(store, settings_path, settings, listener, workers)
+
+
+def check_base_url(settings: Settings, host: str) -> None:
+    """Beyond loopback the published addresses must be https, and only the configuration knows them."""
+    if settings.server.base_url is None and not is_loopback(host):
+        raise ConfigurationError(
+            f"server.base_url is missing: to listen on {host}, set it to the https:// address that callers use"
+        )
+
+
+def with_base_url(settings: Settings, host: str, port: int) -> Settings:
+    """The settings with a base_url on loopback where the configuration has none."""
+    if settings.server.base_url is not None:
+        return settings
+    shown = f"[{host}]" if ":" in host else host
+    return replace(settings, server=replace(settings.server, base_url=f"http://{shown}:{port}"))
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
+        )[0]
+        # IPPROTO_TCP by name: asyncio sets TCP_NODELAY only on sockets that say so, and without it answers wait 40 ms.
+        listener = socket.socket(family, kind, protocol)
+    except (OSError, OverflowError) as error:
+        raise ConfigurationError(f"{host}:{port} is no address to listen on: {_reason(error)}") from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            raise ConfigurationError(f"port {port} on {host} is in use: choose another with --port") from error
+        raise ConfigurationError(f"cannot listen on {host}:{port}: {_reason(error)}") from error
+    return listener
+
+
+def _reason(error: OSError | OverflowError) -> str:
+    return str(error.strerror) if isinstance(error, OSError) else str(error)
+
+
+def _config(app: Starlette | str, workers: int) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        factory=isinstance(app, str),
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        workers=workers,
+        access_log=False,
+        log_level="warning",
+        proxy_headers=False,
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+    )
+
+
+def _serve_alone(app: Starlette, listener: socket.socket) -> None:
+    with _quiet_signals():
+        uvicorn.Server(_config(app, 1)).run(sockets=[listener])
+
+
+def _serve_together(
+    store: Path, settings_path: Path | None, settings: Settings, listener: socket.socket, workers: int
+) -> None:
+    os.environ[STORE] = str(store.resolve())
+    os.environ[CONFIGURATION] = str(settings_path.resolve()) if settings_path is not None else ""
+    os.environ[BASE_URL] = str(settings.server.base_url)
+    os.environ[INHERITED_SECRET] = secrets.token_hex(SECRET_BYTES)
+    Multiprocess(_config("aidre.api.serve:worker", workers), sockets=[listener]).run()
+
+
+def worker() -> Starlette:
+    """The application of one worker, as its parent described it in the environment."""
+    configuration = os.environ[CONFIGURATION]
+    settings = load_settings(Path(configuration) if configuration else None)
+    settings = replace(settings, server=replace(settings.server, base_url=os.environ[BASE_URL]))
+    return create_app(Store(Path(os.environ[STORE])), settings)
+
+
+@contextmanager
+def _quiet_signals() -> Iterator[None]:
+    """uvicorn raises the signal that ended it once more, when it is done: a clean end needs no second one."""
+    former = {number: signal.signal(number, _ignore) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """A signal that was already obeyed."""

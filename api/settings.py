@@ -1,0 +1,313 @@
+"""The configuration: `aidre.toml` as frozen dataclasses, every key with a default and checked when it is read.
+
+It knows no store: what a manifest says about a collection is compared with it elsewhere.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from aidre.api.tables import Duration, Rate, Secret, read
+from aidre.engine.errors import ConfigurationError
+from aidre.engine.model import EmbeddingSpace, Visibility
+
+Protocol: TypeAlias = Literal["aidre", "nlweb", "intent", "intake"]
+Scope: TypeAlias = Literal["search", "vectors"]
+Table: TypeAlias = Mapping[str, Any]
+
+DAY = Duration(86_400.0)
+MONTH = Duration(2_592_000.0)
+COLLECTION_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """`base_url` is what published addresses begin with; the command line fills it in on loopback."""
+
+    base_url: str | None = None
+    origin: str | None = None
+    organization: str | None = None
+    cors_origins: tuple[str, ...] = ("*",)
+    default_collection: str | None = None
+    trusted_proxies: tuple[str, ...] = ()
+    tls: Literal["proxy", "none"] = "proxy"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """All limits are inclusive. No `rate` means none on loopback and 600/minute beyond."""
+
+    top_k_default: int = 10
+    top_k_max: int = 100
+    body_bytes: int = 1_048_576
+    query_chars: int = 8_192
+    rate: Rate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionSettings:
+    description: str | None = None
+    visibility: Visibility = "public"
+    spaces: tuple[str, ...] | None = None
+    protocols: tuple[Protocol, ...] = ("aidre", "nlweb", "intent", "intake")
+    return_text: bool = True
+    return_vectors: bool = False
+    index: Table = field(default_factory=dict)
+    fusion: Table = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Who may see `collections` beside the public ones; `sha256` is the digest of the secret, in hex."""
+
+    name: str
+    sha256: str
+    collections: tuple[str, ...] = ()
+    scopes: tuple[Scope, ...] = ("search",)
+    rate: Rate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    id: str | None = None
+    name: str | None = None
+    domain: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compliance:
+    """`last_updated` and `sunset` are dates; without `last_updated` the configuration's own date stands."""
+
+    revocable: bool = True
+    notice_required: bool = False
+    last_updated: Any = None
+    revocation_reason: Literal["legal", "policy", "technical"] | None = None
+    sunset: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class EditorialDomain:
+    collection: str
+    filter: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    enabled: bool = False
+    state: Literal["active", "paused", "disabled"] = "active"
+    publisher: Publisher = Publisher()
+    max_chunks: int = 10
+    max_tokens: int = 4_000
+    full_article: bool = False
+    event_required: bool = False
+    max_document_fraction: float = 0.5
+    compliance: Compliance = Compliance()
+    editorial_domains: Mapping[str, EditorialDomain] = field(default_factory=dict)
+    keys: Mapping[str, Secret] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedIntake:
+    """One business intake: a query template over a collection whose hits become the offer."""
+
+    id: str
+    name: str = ""
+    description: str = ""
+    category: str | None = None
+    offer_type: str = "computed_result"
+    collection: str | None = None
+    filter: Any = None
+    query: str = "{query}"
+    top_k: int = 5
+    min_score: float = 0.0
+    expires_in: Duration = DAY
+    bind_requires: tuple[str, ...] = ()
+    terms_url: str | None = None
+    privacy: Table = field(default_factory=dict)
+    rate_limit: Table = field(default_factory=dict)
+    requires_auth: bool = False
+    input_schema: Table = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    bind_key: Secret | None = field(default=None, repr=False)
+    webhook: str | None = None
+    retention: Duration = MONTH
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageModel:
+    base_url: str
+    model: str
+    key: Secret | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Nlweb:
+    """No `min_score` means the calibrated one."""
+
+    llm: LanguageModel | None = None
+    min_score: float | None = None
+    sites: Any = None
+    elicitation: Any = None
+    actions: Any = None
+    template: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    key: str | None = None
+    lifetime: Duration = MONTH
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What `aidre.toml` says. `spaces` are those that it declares; the default text space needs no declaration."""
+
+    server: Server = Server()
+    limits: Limits = Limits()
+    spaces: tuple[EmbeddingSpace, ...] = ()
+    collections: Mapping[str, CollectionSettings] = field(default_factory=dict)
+    keys: tuple[Key, ...] = ()
+    intent: Intent = Intent()
+    intakes: tuple[OfferedIntake, ...] = ()
+    intake: Intake = Intake()
+    nlweb: Nlweb = Nlweb()
+    provenance: Provenance = Provenance()
+
+    def collection(self, name: str) -> CollectionSettings:
+        """What the file says about a collection; the defaults where it says nothing."""
+        return self.collections.get(name, ANY_COLLECTION)
+
+
+ANY_COLLECTION = CollectionSettings()
+
+
+def load_settings(path: Path | None) -> Settings:
+    """The settings in the file, or the defaults without one; raises ConfigurationError."""
+    if path is None:
+        return Settings()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the configuration {path} cannot be read: {_reason(error)}") from error
+    return parse_settings(text)
+
+
+def parse_settings(text: str) -> Settings:
+    """The settings in a text of TOML; raises ConfigurationError."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"the configuration is not TOML: {error}") from error
+    settings: Settings = read(Settings, tables, "")
+    _check_server(settings.server)
+    _check_limits(settings.limits)
+    _check_spaces(settings.spaces)
+    _check_names(settings)
+    _check_keys(settings.keys)
+    _check_intakes(settings.intakes)
+    return settings
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host names this machine alone."""
+    bare = host.strip("[]").lower()
+    if bare == "localhost" or bare.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(bare).is_loopback
+    except ValueError:
+        return False
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return error.strerror or "unreadable" if isinstance(error, OSError) else "it is not UTF-8"
+
+
+def _check_server(server: Server) -> None:
+    _check_url(server.base_url, "server.base_url")
+    _check_url(server.origin, "server.origin")
+    if server.default_collection is not None:
+        _check_name(server.default_collection, "server.default_collection")
+
+
+def _check_url(url: str | None, where: str) -> None:
+    if url is None:
+        return
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise ConfigurationError(f"{where} must be a URL, not {url!r}") from error
+    if parts.scheme not in {"http", "https"} or not host or parts.query or parts.fragment or parts.username:
+        raise ConfigurationError(f"{where} must be a URL such as https://ai.example.com, not {url!r}")
+    if parts.scheme == "http" and not is_loopback(host):
+        raise ConfigurationError(f"{where} must begin with https://: http:// is for loopback alone, not {host}")
+
+
+def _check_limits(limits: Limits) -> None:
+    for name in ("top_k_default", "top_k_max", "body_bytes", "query_chars"):
+        if getattr(limits, name) < 1:
+            raise ConfigurationError(f"limits.{name} must be at least 1, not {getattr(limits, name)}")
+    if limits.top_k_default > limits.top_k_max:
+        raise ConfigurationError("limits.top_k_default must not be larger than limits.top_k_max")
+
+
+def _check_spaces(spaces: tuple[EmbeddingSpace, ...]) -> None:
+    for number, space in enumerate(spaces):
+        if not space.id:
+            raise ConfigurationError(f"spaces[{number}].id must not be empty")
+        if space.dimensions < 1:
+            raise ConfigurationError(f"spaces[{number}].dimensions must be at least 1, not {space.dimensions}")
+    _check_unique((space.id for space in spaces), "spaces", "id")
+
+
+def _check_unique(names: Iterable[str], where: str, member: str) -> None:
+    seen: set[str] = set()
+    for number, name in enumerate(names):
+        if name in seen:
+            raise ConfigurationError(f"{where}[{number}].{member} {name!r} stands there twice: give it another")
+        seen.add(name)
+
+
+def _check_name(name: str, where: str) -> None:
+    if not COLLECTION_NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"{where} {name!r} is no name for a collection: use 1 to 64 of a-z 0-9 . _ - and begin with a-z or 0-9"
+        )
+
+
+def _check_names(settings: Settings) -> None:
+    for name in settings.collections:
+        _check_name(name, "collections")
+    for key in settings.keys:
+        for name in key.collections:
+            _check_name(name, f"the collection of key {key.name!r}")
+    for domain, grant in settings.intent.editorial_domains.items():
+        _check_name(grant.collection, f'intent.editorial_domains."{domain}".collection')
+    for intake in settings.intakes:
+        if intake.collection is not None:
+            _check_name(intake.collection, f"the collection of intake {intake.id!r}")
+
+
+def _check_keys(keys: tuple[Key, ...]) -> None:
+    for number, key in enumerate(keys):
+        if not re.fullmatch(r"[0-9a-f]{64}", key.sha256):
+            raise ConfigurationError(f"keys[{number}].sha256 must be 64 hex digits, as `aidre keys new` prints them")
+    _check_unique((key.name for key in keys), "keys", "name")
+
+
+def _check_intakes(intakes: tuple[OfferedIntake, ...]) -> None:
+    for number, intake in enumerate(intakes):
+        if not re.fullmatch(r"[a-z0-9-]+", intake.id) or intake.id == "bind":
+            raise ConfigurationError(f"intakes[{number}].id {intake.id!r} must be of a-z 0-9 - and not 'bind'")
+    _check_unique((intake.id for intake in intakes), "intakes", "id")

@@ -1,0 +1,220 @@
+"""What all protocols share of HTTP: reading JSON with limits, media types, conditional GET, the wrapper of endpoints.
+
+It knows no protocol: each hands in how it refuses.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from email.utils import formatdate, parsedate_to_datetime
+from functools import lru_cache
+from typing import Any
+
+import orjson
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from aidre.api.refusals import BadRequest, PayloadTooLarge, ServerFault, UnsupportedMediaType
+from aidre.engine.errors import AidreError
+from aidre.engine.filters import parse_instant
+
+logger = logging.getLogger("aidre")
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+Refuse = Callable[[Request, AidreError], Response]
+
+AIDRE_JSON = "application/aidre+json"
+JSON = "application/json"
+PROBLEM_JSON = "application/problem+json"
+ETAG = re.compile(r'(?:W/)?"([^"]*)"')
+
+
+def speaks(refuse: Refuse) -> Callable[[Endpoint], Endpoint]:
+    """Makes an endpoint answer errors in the envelope of its protocol."""
+
+    def wrap(endpoint: Endpoint) -> Endpoint:
+        @functools.wraps(endpoint)
+        async def speaking(request: Request) -> Response:
+            try:
+                return await endpoint(request)
+            except AidreError as error:
+                return refuse(request, error)
+            except ClientDisconnect:
+                raise
+            except Exception:  # the outermost handler: whatever went wrong, the answer is the protocol's
+                logger.exception("%s %s failed", request.method, request.scope["route"].path)
+                return refuse(request, ServerFault("the server failed: try again, or tell the operator the request_id"))
+
+        return speaking
+
+    return wrap
+
+
+def request_id(request: Request) -> str:
+    found: str = request.scope["state"]["request_id"]
+    return found
+
+
+async def read_object(request: Request, types: frozenset[str], limit: int) -> dict[str, Any]:
+    """The JSON object in the body of a request, which must be of one of `types` and have at most `limit` bytes."""
+    _check_type(request, types)
+    try:
+        value = orjson.loads(await read_body(request, limit))
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(f"the body is not JSON: {error}") from error
+    if type(value) is not dict:
+        raise BadRequest("the body must be a JSON object")
+    return value
+
+
+def _check_type(request: Request, types: frozenset[str]) -> None:
+    media_type, charset = _content_type(request.headers.get("content-type", ""))
+    if media_type not in types or charset not in {"", "utf-8"}:
+        offered = ", ".join(sorted(types))
+        raise UnsupportedMediaType(f"Content-Type must be one of {offered}, in UTF-8", {"Accept": offered})
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding != "identity":
+        raise UnsupportedMediaType("a body must be sent without Content-Encoding", {"Accept-Encoding": "identity"})
+
+
+@lru_cache(maxsize=128)
+def _content_type(header: str) -> tuple[str, str]:
+    media_type, *parameters = header.lower().split(";")
+    pairs = (parameter.strip().partition("=") for parameter in parameters)
+    charset = next((value.strip('"') for name, _, value in pairs if name == "charset"), "")
+    return media_type.strip(), charset
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """The body; raises PayloadTooLarge before it has read much more than `limit`."""
+    declared = request.headers.get("content-length", "")
+    if declared.isascii() and declared.isdigit() and int(declared[:20]) > limit:
+        raise _too_large(limit)
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        part = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise _too_large(limit)
+        parts.append(part)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+def _too_large(limit: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"the body is larger than {limit} bytes: send less", limit=limit)
+
+
+def text_member(body: Mapping[str, Any], name: str) -> str | None:
+    """A string or None; null counts as absent."""
+    value = body.get(name)
+    if value is not None and type(value) is not str:
+        raise BadRequest(f"{name} must be a string", member=name)
+    return value
+
+
+def object_member(body: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """An object, empty where it is absent; null counts as absent."""
+    value = body.get(name)
+    if value is None:
+        return {}
+    if type(value) is not dict:
+        raise BadRequest(f"{name} must be an object", member=name)
+    return value
+
+
+def flag_member(body: Mapping[str, Any], name: str, default: bool, where: str) -> bool:
+    """True or false; null counts as absent."""
+    value = body.get(name)
+    if value is None:
+        return default
+    if type(value) is not bool:
+        raise BadRequest(f"{where}.{name} must be true or false", member=f"{where}.{name}")
+    return value
+
+
+def positive_member(body: Mapping[str, Any], name: str) -> int | None:
+    """A whole number of at least 1, however large; null counts as absent."""
+    value = body.get(name)
+    if value is None:
+        return None
+    if type(value) is float and abs(value) >= 2**63:
+        value = int(value)  # the JSON parser reads integers beyond 64 bits as floats
+    if type(value) is not int or value < 1:
+        raise BadRequest(f"{name} must be a whole number of at least 1", member=name)
+    return value
+
+
+def accept_of(request: Request) -> str:
+    """All Accept fields as one; empty where there is none."""
+    return ", ".join(request.headers.getlist("accept"))
+
+
+@lru_cache(maxsize=128)
+def quality(accept: str, media_type: str) -> float:
+    """The weight that an Accept field gives to a media type: the most specific range that admits it decides."""
+    if not accept.strip():
+        return 1.0
+    weights = _ranges(accept)
+    kind = media_type.partition("/")[0]
+    for admitted in (media_type, f"{kind}/*", "*/*"):
+        if admitted in weights:
+            return weights[admitted]
+    return 0.0
+
+
+def listed_quality(accept: str, media_type: str) -> float:
+    """The weight that an Accept field gives to a media type by its own name; 0 where it does not name it."""
+    return _ranges(accept).get(media_type, 0.0)
+
+
+@lru_cache(maxsize=128)
+def _ranges(accept: str) -> Mapping[str, float]:
+    weights: dict[str, float] = {}
+    for item in accept.lower().split(","):
+        admitted, *parameters = item.split(";")
+        weight = 1.0
+        for parameter in parameters:
+            name, _, value = parameter.strip().partition("=")
+            if name == "q":
+                weight = float(value) if re.fullmatch(r"[01](\.\d{0,3})?", value) else 0.0
+        weights[admitted.strip()] = max(weight, weights.get(admitted.strip(), 0.0))
+    return weights
+
+
+def not_modified(request: Request, etag: str, modified: float | None) -> bool:
+    """Whether the caller has this representation already (RFC 9110, 13.2.2). `etag` is quoted, `modified` Unix time."""
+    wanted = request.headers.getlist("if-none-match")
+    if wanted:
+        listed = ", ".join(wanted)
+        opaque = ETAG.fullmatch(etag)
+        return listed.strip() == "*" or (opaque is not None and opaque[1] in ETAG.findall(listed))
+    since = request.headers.get("if-modified-since")
+    if since is None or modified is None:
+        return False
+    try:
+        return modified <= parsedate_to_datetime(since).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return False
+
+
+def http_date(timestamp: str) -> tuple[str, float] | None:
+    """An RFC 3339 time as an HTTP-date and as whole seconds of Unix time; None if it is none."""
+    instant = parse_instant(timestamp)
+    if instant is None:
+        return None
+    seconds = instant // 1_000_000
+    return formatdate(seconds, usegmt=True), float(seconds)
+
+
+def digest(content: bytes) -> str:
+    """16 hex digits over a representation, for its ETag."""
+    return hashlib.blake2b(content, digest_size=8).hexdigest()

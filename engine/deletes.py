@@ -1,0 +1,83 @@
+"""Which documents of which segments are deleted: bitmaps in one small file a generation, named by the manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from aidre.engine import durable
+from aidre.engine.arrow import FileEntry, FileProblem, open_file, write_file
+from aidre.engine.errors import StoreDamaged
+from aidre.engine.manifest import Manifest, SegmentEntry
+from aidre.engine.schema import DELETES, DELETES_SCHEMA
+
+Mask = NDArray[np.bool_]
+"""True where a document (by its row in the segment) is deleted."""
+
+
+def with_deletes(
+    folder: Path,
+    manifest: Manifest,
+    generation: int,
+    masks: Mapping[str, Mask],
+    counts: Mapping[str, NDArray[np.int32] | None],
+) -> Manifest:
+    """Write the complete masks of the segments that changed; the manifest that names them.
+
+    `counts` are the chunks of each document by segment, None where each has one. A segment without live
+    chunks leaves the manifest.
+    """
+    if not masks:
+        return manifest
+    path = folder / DELETES / f"{generation:06d}.arrow"
+    bitmaps = [np.packbits(mask, bitorder="little").tobytes() for mask in masks.values()]
+    batch = pa.RecordBatch.from_pydict({"segment": list(masks), "documents": bitmaps}, schema=DELETES_SCHEMA)
+    durable.make_folder(path.parent)
+    file = write_file(path, [batch], DELETES_SCHEMA)
+    durable.settle_file(path)
+
+    def with_mask(entry: SegmentEntry) -> SegmentEntry:
+        mask = masks.get(entry.id)
+        if mask is None:
+            return entry
+        per_document = counts.get(entry.id)
+        dead = int(mask.sum() if per_document is None else per_document[mask].sum())
+        return replace(entry, deletes=path.name, deleted_documents=int(mask.sum()), deleted_chunks=dead)
+
+    segments = tuple(entry for entry in map(with_mask, manifest.segments) if entry.live_chunks)
+    return referenced(replace(manifest, segments=segments, deletes={**manifest.deletes, path.name: file}))
+
+
+def referenced(manifest: Manifest) -> Manifest:
+    """The manifest without the files that no segment names any more."""
+    named = {entry.deletes for entry in manifest.segments}
+    return replace(manifest, deletes={name: file for name, file in manifest.deletes.items() if name in named})
+
+
+def read_deletes(folder: Path, manifest: Manifest) -> Mapping[str, Mask]:
+    """The mask of each segment that has deleted documents. StoreDamaged where a file cannot be trusted."""
+    entries = {entry.id: entry for entry in manifest.segments}
+    masks: dict[str, Mask] = {}
+    for name, file in manifest.deletes.items():
+        batch = _read(folder, name, file, manifest.name)
+        for segment_id, bitmap in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+            entry = entries.get(segment_id)
+            if entry is not None and entry.deletes == name:
+                packed = np.frombuffer(bitmap, dtype=np.uint8)
+                masks[segment_id] = np.unpackbits(packed, count=entry.documents, bitorder="little").astype(bool)
+    return masks
+
+
+def _read(folder: Path, name: str, file: FileEntry, collection: str) -> pa.RecordBatch:
+    try:
+        return open_file(folder / DELETES / name, file, whole=True).batches[0]
+    except FileProblem as problem:
+        where = f"{collection}/{DELETES}/{name}"
+        raise StoreDamaged(
+            f"{where} {problem}: restore it from a backup", collection=collection, file=where, problem=str(problem)
+        ) from problem

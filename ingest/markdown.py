@@ -1,0 +1,97 @@
+"""Markdown with YAML front matter as a Document: its text is the body as it stands, headings by their place in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+from markdown_it import MarkdownIt
+
+from aidre.engine.errors import InvalidDocument
+from aidre.engine.model import Heading, Json
+from aidre.ingest.found import File, Found, content, decoded
+from aidre.ingest.members import document, document_id, instant
+from aidre.ingest.plain import plain
+from aidre.ingest.vectors import VectorRules
+
+LARGEST_FRONT_MATTER = 1 << 18
+_FENCE = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
+_OPENING = re.compile(r"---[ \t]*\r?\n")
+_LINE_END = re.compile(r"\r\n?|\n")
+
+# Blocks are all that is asked for: without inline rules and link references the time is linear in the text.
+_BLOCKS = MarkdownIt("commonmark").disable(["inline", "text_join", "reference"])
+_INLINE = MarkdownIt("commonmark")
+_LONGEST_TITLE = 1000
+_ROWS_ONLY = ("text", "vectors", "@type", "@id")
+
+
+def markdown(file: File, rules: VectorRules) -> Iterator[Found]:
+    """The one document of a file; raises InvalidDocument, OSError."""
+    members, text = front_matter(decoded(content(file)))
+    headings = outline(text)
+    if members.get("title") is None:
+        members["title"] = next((each.title for each in headings if each.level == 1 and each.title), file.path.stem)
+    if members.get("url") is None and type(members.get("canonical")) is not str:
+        members["url"] = file.url
+    identity = file.id if members.get("id") is None else document_id(members["id"])
+    yield file.origin, document(members, file, identity, text=text, headings=headings)
+
+
+def plain_text(file: File, rules: VectorRules) -> Iterator[Found]:
+    """The one document of a text file; raises InvalidDocument, OSError."""
+    members = {"title": file.path.stem, "url": file.url}
+    yield file.origin, document(members, file, document_id(file.id, "the path"), text=decoded(content(file)))
+
+
+def front_matter(text: str) -> tuple[dict[str, Json], str]:
+    """The members before the body, and the body; a text that begins with a mere rule has none."""
+    opening = _OPENING.match(text)
+    closing = _FENCE.search(text, opening.end()) if opening else None
+    if opening is None or closing is None or closing.start() - opening.end() > LARGEST_FRONT_MATTER:
+        return {}, text
+    try:
+        loaded = yaml.safe_load(text[opening.end() : closing.start()])
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidDocument(f"front matter is not valid YAML: {_one_line(error)}") from None
+    if loaded is not None and not isinstance(loaded, dict):
+        return {}, text
+    members: dict[str, Json] = plain(loaded or {}, "front matter")
+    if members.get("updated_at") is None and members.get("date") is not None:
+        members["updated_at"] = instant(members.pop("date"), "date")
+    # Members of rows that are a page author's own fields.
+    own = {name: members.pop(name) for name in _ROWS_ONLY if name in members}
+    if own and type(members.setdefault("metadata", {})) is dict:
+        members["metadata"] = own | members["metadata"]
+    end = closing.end()
+    ending = _LINE_END.match(text, end)
+    return members, text[ending.end() if ending else end :]
+
+
+def outline(text: str) -> tuple[Heading, ...]:
+    """The headings that stand at the top level of a Markdown text."""
+    if not any(mark in text for mark in "#=-"):
+        return ()
+    starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
+    tokens = _BLOCKS.parse(text)
+    return tuple(
+        Heading(starts[token.map[0]], int(token.tag[1:]), _words(tokens[at + 1].content))
+        for at, token in enumerate(tokens)
+        if token.type == "heading_open" and token.level == 0 and token.map
+    )
+
+
+def _words(heading: str) -> str:
+    """A heading without its markup."""
+    parts: list[str] = []
+    for token in _INLINE.parseInline(heading[:_LONGEST_TITLE])[0].children or []:
+        parts.append(" " if token.type in ("softbreak", "hardbreak") else token.content)
+    return " ".join("".join(parts).split())
+
+
+def _one_line(error: Any) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or type(error).__name__
+    return f"{problem}, line {mark.line + 2}" if mark else str(problem)

@@ -1,0 +1,239 @@
+"""Rows of Parquet as Documents, a record batch at a time; vectors stay in the batch's buffers. Memory is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from aidre.engine.errors import InvalidDocument
+from aidre.engine.model import EmbeddingSpace, Json
+from aidre.ingest.found import File, Found
+from aidre.ingest.plain import plain
+from aidre.ingest.rows import documents, read, rejected
+from aidre.ingest.vectors import Brought, VectorRules, wrong_length
+
+BATCH_BYTES = 32 << 20
+BATCH_ROWS = 8192
+_BUFFER = 1 << 20
+
+
+Faults = dict[int, str]
+"""What is wrong with the rows of a batch, by row."""
+
+
+def parquet(file: File, rules: VectorRules) -> Iterator[Found]:
+    """The rows of a Parquet file; raises OSError, pyarrow.ArrowException."""
+    with pq.ParquetFile(file.path, buffer_size=_BUFFER, pre_buffer=False) as table:
+        first = 1
+        for batch in table.iter_batches(batch_size=_batch_rows(table.metadata)):
+            yield from _rows(batch, first, file, rules)
+            first += len(batch)
+
+
+def spaces_of(file: File) -> set[str]:
+    """The embedding spaces that a file's column `vectors` names, by its schema or (a map) its first batch."""
+    with pq.ParquetFile(file.path, buffer_size=_BUFFER, pre_buffer=False) as table:
+        index = table.schema_arrow.get_field_index("vectors")
+        if index < 0:
+            return set()
+        kind = table.schema_arrow.field(index).type
+        if pa.types.is_struct(kind):
+            return {kind.field(i).name for i in range(kind.num_fields)}
+        if not pa.types.is_map(kind):
+            return set()
+        batch = next(table.iter_batches(batch_size=1024, columns=["vectors"]), None)
+        return set() if batch is None else {str(key) for key in pc.unique(batch.column(0).keys).to_pylist()}
+
+
+def _batch_rows(metadata: Any) -> int:
+    """So many rows that a batch stays near BATCH_BYTES, by the widest row group."""
+    widest = 1
+    for i in range(metadata.num_row_groups):
+        group = metadata.row_group(i)
+        widest = max(widest, group.total_byte_size // max(1, group.num_rows))
+    return int(max(1, min(BATCH_ROWS, BATCH_BYTES // widest)))
+
+
+def _rows(batch: pa.RecordBatch, first: int, file: File, rules: VectorRules) -> Iterator[Found]:
+    faults: Faults = {}
+    names = [name for name in batch.schema.names if name != "vectors"]
+    cells = [_cells(batch.column(name), name, faults) for name in names]
+    brought = _vectors(batch, rules, faults)
+    prefix = f"{file.origin}:"
+    for at, row in enumerate(_as_rows(names, cells, len(batch))):
+        where = f"{prefix}{first + at}"
+        if at in faults:
+            yield rejected(row, where, file, faults[at])
+        elif "@graph" in row:
+            yield from documents(row, where, file, brought[at])
+        else:
+            yield read(row, where, file, brought[at])
+
+
+def _as_rows(names: Sequence[str], cells: Sequence[list[Json]], count: int) -> Iterator[dict[str, Json]]:
+    """One object a row; a null cell is a member that the row has not."""
+    if not cells:
+        return ({} for _ in range(count))
+    if any(None in column for column in cells):
+        return (
+            {name: value for name, value in zip(names, values, strict=True) if value is not None}
+            for values in zip(*cells, strict=True)
+        )
+    return (dict(zip(names, values, strict=True)) for values in zip(*cells, strict=True))
+
+
+def _cells(column: pa.Array, name: str, faults: Faults) -> list[Json]:
+    """A column as JSON values; one that cannot be a JSON value is null and its row has a fault."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if pa.types.is_struct(kind) and kind.num_fields:
+        return _objects(column, name, faults)
+    values = _values(column, name, faults)
+    if _is_text(kind):
+        return _convert(values, name, _parsed, faults) if name in ("metadata", "semantic_payload") else values
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return values
+    return _convert(values, name, plain, faults)
+
+
+def _objects(column: pa.Array, name: str, faults: Faults) -> list[Json]:
+    """A struct column field by field, which is much faster than value by value."""
+    names = [field.name for field in column.type]
+    cells = [_cells(child, each, faults) for each, child in zip(names, column.flatten(), strict=True)]
+    values: list[Json] = list(_as_rows(names, cells, len(column)))
+    if column.null_count:
+        for at in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist():
+            values[at] = None
+    return values
+
+
+def _values(column: pa.Array, name: str, faults: Faults) -> list[Any]:
+    """Python's values; read one by one where the column holds some that Python cannot have."""
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":  # finer than Python's dates
+        column = column.cast(pa.timestamp("us", tz=column.type.tz), safe=False)
+    try:
+        return list(column.to_pylist(maps_as_pydicts="lossy"))
+    except (ValueError, OverflowError, pa.ArrowException):
+        return [_value(column, at, name, faults) for at in range(len(column))]
+
+
+def _value(column: pa.Array, at: int, name: str, faults: Faults) -> Any:
+    try:
+        return column[at].as_py(maps_as_pydicts="lossy")
+    except UnicodeDecodeError:
+        faults[at] = f"{name} is not UTF-8"
+    except (ValueError, OverflowError, pa.ArrowException):
+        faults[at] = f"{name} has a value out of range"
+    return None
+
+
+def _convert(values: list[Any], name: str, convert: Callable[[Any, str], Json], faults: Faults) -> list[Json]:
+    converted: list[Json] = []
+    for at, value in enumerate(values):
+        try:
+            converted.append(None if value is None else convert(value, name))
+        except InvalidDocument as error:
+            faults[at] = error.message
+            converted.append(None)
+    return converted
+
+
+def _parsed(value: str, name: str) -> Json:
+    """Metadata and payload may be a string of JSON; a payload may as well be a string that is none."""
+    if name == "semantic_payload" and not value.lstrip().startswith(("{", "[")):
+        return value
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        if name == "semantic_payload":
+            return value
+        raise InvalidDocument(f"{name} is neither a struct nor JSON: {error}") from None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _vectors(batch: pa.RecordBatch, rules: VectorRules, faults: Faults) -> list[Brought | None]:
+    """For each row what it brings, as views of one matrix a space."""
+    brought: list[Brought | None] = [None] * len(batch)
+    if "vectors" not in batch.schema.names:
+        return brought
+    for name, present, at in _spaces(batch.column("vectors")):
+        lists, rows = present, at
+        if not len(lists):
+            continue
+        try:
+            lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
+            fits = lengths == rules.space(name).dimensions
+            if not fits.all():
+                _name_lengths(faults, rules.space(name), rows[~fits], lengths[~fits])
+                lists, rows = lists.filter(pa.array(fits)), rows[fits]
+            matrix = _matrix(lists, rules.space(name))
+        except InvalidDocument as error:
+            faults.update(dict.fromkeys(rows.tolist(), error.message))
+            continue
+        faults.update({int(rows[at]): fault for at, fault in rules.faults(name, matrix).items()})
+        _hand_out(brought, name, rows, matrix)
+    return brought
+
+
+def _name_lengths(faults: Faults, space: EmbeddingSpace, rows: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
+    for row, length in zip(rows.tolist(), lengths.tolist(), strict=True):
+        faults[row] = wrong_length(space, length)
+
+
+def _hand_out(brought: list[Brought | None], name: str, rows: NDArray[np.int64], matrix: NDArray[np.float32]) -> None:
+    for row, vector in zip(rows.tolist(), matrix, strict=True):
+        bag = brought[row]
+        if bag is None:
+            brought[row] = {name: vector}
+        else:
+            bag[name] = vector
+
+
+def _spaces(column: pa.Array) -> Iterator[tuple[str, pa.Array, NDArray[np.int64]]]:
+    """Space by space the lists that are there and the rows that they belong to."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        # flatten() carries the nulls of the struct into its children; field() does not.
+        for field, lists in zip(kind, column.flatten(), strict=True):
+            yield field.name, *_present(lists, np.arange(len(lists)))
+    elif pa.types.is_map(kind):
+        yield from _map_spaces(*_present(column, np.arange(len(column))))
+    elif not pa.types.is_null(kind):
+        raise pa.ArrowTypeError("column vectors must be a struct or a map of number lists")
+
+
+def _map_spaces(maps: pa.Array, rows: NDArray[np.int64]) -> Iterator[tuple[str, pa.Array, NDArray[np.int64]]]:
+    offsets = maps.offsets.to_numpy()
+    first, entries = int(offsets[0]), int(offsets[-1] - offsets[0])
+    keys, items = maps.keys.slice(first, entries), maps.items.slice(first, entries)
+    rows = np.repeat(rows, np.diff(offsets))
+    for key in pc.unique(keys).to_pylist():
+        mask = pc.equal(keys, key)
+        yield str(key), *_present(items.filter(mask), rows[mask.to_numpy(zero_copy_only=False)])
+
+
+def _present(lists: pa.Array, rows: NDArray[np.int64]) -> tuple[pa.Array, NDArray[np.int64]]:
+    if lists.null_count == 0:
+        return lists, rows
+    return lists.drop_null(), rows[lists.is_valid().to_numpy(zero_copy_only=False)]
+
+
+def _matrix(lists: pa.Array, space: EmbeddingSpace) -> NDArray[np.float32]:
+    """Lists of one length as a matrix, without a copy where they hold float32 and no nulls."""
+    values = lists.flatten()
+    if not (pa.types.is_floating(values.type) or pa.types.is_integer(values.type)):
+        raise InvalidDocument(f"vectors.{space.id} must be lists of numbers")
+    with np.errstate(over="ignore"):
+        numbers: NDArray[np.float32] = values.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
+    return numbers.reshape(-1, space.dimensions)

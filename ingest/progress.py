@@ -1,0 +1,85 @@
+"""What an ingest tells while it runs and when it is done. Knows no terminal: whoever asked is told by a callable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from aidre.engine.model import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A generation is durable. Documents and chunks are those of this run so far, unchanged documents included."""
+
+    generation: int
+    documents: int
+    chunks: int
+
+    def as_json(self) -> dict[str, Json]:
+        return {
+            "event": "commit",
+            "generation": self.generation,
+            "documents": self.documents,
+            "chunks": self.chunks,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Documents and chunks that went through so far, not yet durable; comes often."""
+
+    documents: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A document that failed: "file" or "file:line", and why."""
+
+    where: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something worth knowing that is no failure."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The counts of a run.
+
+    `documents` were read, `updated` of them written (`new` of those for the first time), `embedded` texts went
+    through an Embedder, `skipped` had no text. `refused` says why --mirror deleted nothing.
+    """
+
+    documents: int
+    chunks: int
+    embedded: int
+    updated: int
+    unchanged: int
+    deleted: int
+    failed: int
+    skipped: int
+    seconds: float
+    new: int = 0
+    refused: str | None = None
+    dry_run: bool = False
+
+    @property
+    def exit_status(self) -> int:
+        return 1 if self.failed or self.refused else 0
+
+    def as_json(self) -> dict[str, Json]:
+        names = ["documents", "chunks", "embedded", "updated", "unchanged", "deleted", "failed", "skipped"]
+        counts = {name: getattr(self, name) for name in names}
+        extra: dict[str, Json] = {"new": self.new, "dry_run": True} if self.dry_run else {}
+        if self.refused:
+            extra["refused"] = self.refused
+        return {"event": "done"} | counts | {"seconds": round(self.seconds, 3)} | extra
+
+
+Event: TypeAlias = Committed | Progress | Problem | Notice | Summary

@@ -1,0 +1,201 @@
+"""Folders and files as streams of documents: which files there are, and which parser reads each. Writes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from aidre.engine.errors import AidreError, ConfigurationError
+from aidre.ingest.found import File, Found, Rejected
+from aidre.ingest.html import html
+from aidre.ingest.markdown import markdown, plain_text
+from aidre.ingest.members import printable
+from aidre.ingest.parquet import parquet
+from aidre.ingest.parquet import spaces_of as parquet_spaces
+from aidre.ingest.rows import json_lines
+from aidre.ingest.rows import spaces_of as json_spaces
+from aidre.ingest.vectors import VectorRules
+
+Parser: TypeAlias = Callable[[File, VectorRules], Iterator[Found]]
+
+PARSERS: dict[str, Parser] = {
+    ".md": markdown,
+    ".markdown": markdown,
+    ".txt": plain_text,
+    ".text": plain_text,
+    ".html": html,
+    ".htm": html,
+    ".jsonl": json_lines,
+    ".ndjson": json_lines,
+    ".parquet": parquet,
+}
+_SPACES: dict[str, Callable[[File], set[str]]] = {
+    ".jsonl": json_spaces,
+    ".ndjson": json_spaces,
+    ".parquet": parquet_spaces,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A folder or one file. `root` is the folder that path ids count from; `only` is the file, inside it."""
+
+    name: str
+    root: Path
+    only: str | None = None
+    url_base: str | None = None
+
+    def file(self, path: Path) -> File:
+        origin = path.relative_to(self.root).as_posix()
+        url = None if self.url_base is None else f"{self.url_base}/{quote(os.fsencode(origin))}"
+        return File(path, self.name, origin, url)
+
+
+def locate(paths: Sequence[Path], name: str | None = None, url_base: str | None = None) -> list[Source]:
+    """The sources that these paths name; raises ConfigurationError for one that is not there or not readable."""
+    if url_base is not None:
+        if not url_base.startswith(("http://", "https://")):
+            raise ConfigurationError(f"url base {url_base!r} must begin with http:// or https://")
+        url_base = url_base.rstrip("/")
+    sources = [_source(path, name, url_base) for path in paths]
+    roots: dict[str, Path] = {}
+    for source in sources:
+        if roots.setdefault(source.name, source.root) != source.root:
+            raise ConfigurationError(
+                f"two folders are both named {source.name!r}: ingest one of them on its own with --source NAME"
+            )
+    return list(dict.fromkeys(sources))
+
+
+def read(source: Source, rules: VectorRules, note: Callable[[str], None]) -> Iterator[Found]:
+    """Everything that a source holds, file by file in order; `note` is told what was left out."""
+    others: Counter[str] = Counter()
+    for found in [source.root / source.only] if source.only is not None else _walk(source):
+        if isinstance(found, Rejected):
+            yield found
+        elif found.suffix.lower() in PARSERS:
+            yield from _read_file(source.file(found), rules)
+        else:
+            others[found.suffix.lower() or "no suffix"] += 1
+    if others:
+        kinds = ", ".join(f"{kind} {count}" for kind, count in others.most_common(5))
+        note(f"{source.name}: {others.total()} files of other kinds left out ({printable(kinds)})")
+
+
+def brought_spaces(sources: Sequence[Source]) -> set[str]:
+    """Ids of the spaces that rows bring vectors for, from the schema or the first rows of each file."""
+    names: set[str] = set()
+    for source in sources:
+        for path in [source.root / source.only] if source.only is not None else _walk(source):
+            look = None if isinstance(path, Rejected) else _SPACES.get(path.suffix.lower())
+            if look is not None and isinstance(path, Path):
+                try:
+                    names |= look(source.file(path))
+                except (OSError, pa.ArrowException, ValueError):
+                    continue  # whoever reads the file says what is wrong with it
+    return names
+
+
+def _source(path: Path, name: str | None, url_base: str | None) -> Source:
+    try:
+        resolved = path.resolve(strict=True)
+        if resolved.is_dir():
+            with os.scandir(resolved):
+                return Source(name or _name(resolved), resolved, None, url_base)
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "a loop of links"
+        raise ConfigurationError(f"source {printable(str(path))} cannot be read: {reason}") from None
+    if not resolved.is_file():
+        raise ConfigurationError(f"source {printable(str(path))} is neither a file nor a folder")
+    # A link is known by its own name: resolve the folder that it stands in, not the link.
+    named = path.parent.resolve() / path.name
+    if named.suffix.lower() not in PARSERS:
+        raise ConfigurationError(
+            f"source {printable(str(path))} is of no known kind: {' '.join(sorted(PARSERS))} can be read"
+        )
+    return Source(name or _name(named.parent), named.parent, named.name, url_base)
+
+
+def _name(folder: Path) -> str:
+    return folder.name or "root"
+
+
+def _walk(source: Source) -> Iterator[Path | Rejected]:
+    """Files below a folder in order of their names, each folder once, however links lead back to it."""
+    seen: set[tuple[int, int]] = set()
+    linked: list[Path] = []
+    yield from _folder(source.root, source, seen, linked)
+    while linked:
+        yield from _folder(linked.pop(0), source, seen, linked)
+
+
+def _folder(top: Path, source: Source, seen: set[tuple[int, int]], linked: list[Path]) -> Iterator[Path | Rejected]:
+    pending = [top]
+    while pending:
+        path = pending.pop()
+        try:
+            status = path.stat()
+            if (status.st_dev, status.st_ino) in seen:
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            with os.scandir(path) as entries:
+                visible = sorted((entry for entry in entries if not entry.name.startswith(".")), key=_entry_name)
+        except OSError as error:
+            yield _unreadable(source, path, error)
+            continue
+        folders = [entry for entry in visible if _is_folder(entry)]
+        linked.extend(Path(entry.path) for entry in folders if entry.is_symlink())
+        pending.extend(Path(entry.path) for entry in reversed(folders) if not entry.is_symlink())
+        yield from (Path(entry.path) for entry in visible if _is_openable(entry))
+
+
+def _entry_name(entry: os.DirEntry[str]) -> str:
+    return entry.name
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
+
+
+def _is_openable(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a file, or a link that leads nowhere, which opening it will say; a pipe would block."""
+    try:
+        return entry.is_file() or (entry.is_symlink() and not Path(entry.path).exists())
+    except OSError:
+        return True
+
+
+def _unreadable(source: Source, folder: Path, error: OSError) -> Rejected:
+    origin = folder.relative_to(source.root).as_posix()
+    where = printable(origin)
+    return Rejected(where, f"cannot be read: {error.strerror}", source.name, origin, folder=True)
+
+
+def _read_file(file: File, rules: VectorRules) -> Iterator[Found]:
+    """What a file's parser yields; a file that fails is one failure more, not the end."""
+    where = printable(file.origin)
+    if where != file.origin:
+        yield Rejected(where, "the file name is not printable text: rename it", file.source, file.origin)
+        return
+    try:
+        yield from PARSERS[file.path.suffix.lower()](file, rules)
+    except AidreError as error:
+        yield Rejected(where, error.message, file.source, file.origin)
+    except OSError as error:
+        yield Rejected(where, f"cannot be read: {error.strerror or type(error).__name__}", file.source, file.origin)
+    except pa.ArrowException as error:
+        yield Rejected(where, f"not a readable Parquet file: {_first_line(error)}", file.source, file.origin)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

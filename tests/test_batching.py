@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from serving import TEXT
+
+from aidre.api import batching
+from aidre.api.batching import SpaceQueries, TextQueries
+from aidre.engine.errors import ModelUnavailable
+from aidre.engine.model import EmbeddingSpace
+
+
+class Gated:
+    """An embedder that waits for its gate and writes down its batches; text "n" becomes the vector [n]."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.batches: list[list[str]] = []
+        self.threads: set[int] = set()
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.threads.add(threading.get_ident())
+        self.batches.append(list(texts))
+        assert self.gate.wait(10)
+        return np.array([[float(text)] for text in texts], np.float32)
+
+
+async def until(condition: object) -> None:
+    assert callable(condition)
+    for _ in range(2_000):
+        if condition():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it does not happen")
+
+
+def test_what_arrives_during_a_batch_becomes_the_next_one() -> None:
+    async def story() -> None:
+        embedder = Gated()
+        queries = SpaceQueries(TEXT, lambda space: embedder)
+        first = asyncio.create_task(queries.embed("0"))
+        await until(lambda: embedder.batches)
+        others = [asyncio.create_task(queries.embed(str(number))) for number in range(1, 11)]
+        await asyncio.sleep(0)
+        embedder.gate.set()
+        vectors = await asyncio.gather(first, *others)
+        assert [float(vector[0]) for vector in vectors] == [float(number) for number in range(11)]
+        assert embedder.batches == [["0"], [str(number) for number in range(1, 11)]]
+        assert len(embedder.threads) == 1
+        assert threading.get_ident() not in embedder.threads
+        queries.close()
+
+    asyncio.run(story())
+
+
+def test_no_batch_is_larger_than_the_largest() -> None:
+    async def story() -> None:
+        embedder = Gated()
+        embedder.gate.set()
+        queries = SpaceQueries(TEXT, lambda space: embedder)
+        await asyncio.gather(*(queries.embed(str(number)) for number in range(100)))
+        assert max(map(len, embedder.batches)) <= batching.BATCH
+        assert sum(map(len, embedder.batches)) == 100
+        queries.close()
+
+    asyncio.run(story())
+
+
+def test_equal_and_recent_texts_are_embedded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "REMEMBERED", 2)
+
+    async def story() -> None:
+        embedder = Gated()
+        embedder.gate.set()
+        queries = SpaceQueries(TEXT, lambda space: embedder)
+        await asyncio.gather(*(queries.embed("7") for _ in range(5)))
+        await queries.embed("7")
+        assert embedder.batches == [["7"]]
+        for text in ("8", "7", "9", "7", "8"):
+            await queries.embed(text)
+        assert embedder.batches == [["7"], ["8"], ["9"], ["8"]], (
+            "the one that was asked for least recently is forgotten"
+        )
+        queries.close()
+
+    asyncio.run(story())
+
+
+def test_a_caller_that_goes_away_does_not_take_the_answer_from_the_others() -> None:
+    async def story() -> None:
+        embedder = Gated()
+        queries = SpaceQueries(TEXT, lambda space: embedder)
+        leaving, staying = (asyncio.create_task(queries.embed("3")) for _ in range(2))
+        await until(lambda: embedder.batches)
+        leaving.cancel()
+        embedder.gate.set()
+        assert float((await staying)[0]) == 3.0
+        assert leaving.cancelled()
+        queries.close()
+
+    asyncio.run(story())
+
+
+def test_a_batch_that_fails_fails_its_own_callers_alone() -> None:
+    async def story() -> None:
+        embedder = Gated()
+        embedder.gate.set()
+        queries = SpaceQueries(TEXT, lambda space: embedder)
+        with pytest.raises(ValueError, match="could not convert"):
+            await queries.embed("not a number")
+        assert float((await queries.embed("4"))[0]) == 4.0
+        queries.close()
+
+    asyncio.run(story())
+
+
+def test_a_model_that_cannot_load_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = []
+
+    def load(space: EmbeddingSpace) -> Gated:
+        tries.append(space)
+        if len(tries) == 1:
+            raise ModelUnavailable("not there yet")
+        embedder = Gated()
+        embedder.gate.set()
+        return embedder
+
+    async def story() -> None:
+        queries = SpaceQueries(TEXT, load)
+        for _ in range(3):
+            with pytest.raises(ModelUnavailable):
+                await queries.embed("1")
+        assert len(tries) == 1
+        monkeypatch.setattr(batching, "RELOAD_SECONDS", 0.0)
+        assert float((await queries.embed("1"))[0]) == 1.0
+        assert len(tries) == 2
+        queries.close()
+
+    asyncio.run(story())
+
+
+def test_a_model_is_loaded_once_a_space_and_ahead_of_the_first_query() -> None:
+    loaded: list[EmbeddingSpace] = []
+
+    def load(space: EmbeddingSpace) -> Gated:
+        loaded.append(space)
+        embedder = Gated()
+        embedder.gate.set()
+        return embedder
+
+    async def story() -> None:
+        texts = TextQueries(load)
+        plain = EmbeddingSpace("plain", 1, "dot")
+        for _ in range(3):
+            texts.warm([TEXT, plain])
+        await until(lambda: loaded)
+        await texts.embed(TEXT, "5")
+        assert loaded == [TEXT]
+        texts.close()
+
+    asyncio.run(story())

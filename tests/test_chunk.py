@@ -1,0 +1,168 @@
+"""Chunking: nothing is lost, nothing comes twice, nothing is longer than the model reads, headings are respected."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aidre.engine.model import Chunk, Document
+from aidre.ingest.chunk import Chunker, approximate_tokens
+from aidre.ingest.markdown import outline
+
+
+def words(texts: Sequence[str]) -> list[int]:
+    return [len(text.split()) for text in texts]
+
+
+def characters(texts: Sequence[str]) -> list[int]:
+    return [len(text) for text in texts]
+
+
+def cut(text: str, chunker: Chunker | None = None, **members: str) -> tuple[Chunk, ...]:
+    document = Document("d", text, headings=outline(text), **members)  # type: ignore[arg-type]
+    return (chunker or Chunker(words, 20, 10)).chunks(document)
+
+
+def solid(text: str) -> str:
+    return "".join(text.split())
+
+
+MARKS = list(" \n\t#`~-=.!?。aA漢\r\u2028\u00a0\u200b\x00\U0001f600")
+texts = st.text(st.one_of(st.sampled_from(MARKS), st.characters(exclude_categories=["Cs"])), max_size=400)
+
+
+@given(texts, st.integers(8, 40), st.integers(1, 40), st.sampled_from([words, characters, None]))
+def test_every_solid_character_is_in_exactly_one_chunk(text: str, limit: int, target: int, count: object) -> None:
+    chunker = Chunker(count, limit, target)  # type: ignore[arg-type]
+    chunks = cut(text, chunker)
+    at = 0
+    for number, chunk in enumerate(chunks, 1):
+        assert chunk.text == text[chunk.start : chunk.end] == chunk.text.strip() != ""
+        assert not text[at : chunk.start].strip()
+        assert (chunk.number, chunk.id) == (number, f"d#chunk_{number}")
+        at = chunk.end
+    assert not text[at:].strip()
+
+
+@given(texts, st.integers(8, 60))
+def test_what_is_embedded_never_has_more_tokens_than_the_model_reads(text: str, limit: int) -> None:
+    chunker = Chunker(characters, limit, limit)
+    document = Document("d", text, title="T", section="S > x", headings=outline(text))
+    for chunk in chunker.chunks(document):
+        # The line break between heading and text counts here, but is no token to a model.
+        assert len(chunker.embedded(document, chunk)) <= limit + 1
+        assert chunk.token_count == len(chunk.text)
+
+
+def test_a_short_text_is_one_chunk() -> None:
+    (chunk,) = cut("  one two three \n")
+    assert (chunk.text, chunk.start, chunk.end, chunk.token_count, chunk.section) == ("one two three", 2, 15, 3, None)
+
+
+def test_a_blank_text_has_no_chunks() -> None:
+    assert cut("") == cut(" \n\t") == ()
+
+
+def test_sections_end_at_headings_and_carry_their_path() -> None:
+    text = "intro\n\n# A\n\na\n\n## B\n\nb\n\n# C\n\nc\n"
+    assert [(chunk.text, chunk.section) for chunk in cut(text)] == [
+        ("intro", None),
+        ("# A\n\na", "A"),
+        ("## B\n\nb", "A > B"),
+        ("# C\n\nc", "C"),
+    ]
+
+
+def test_a_heading_without_words_below_it_stays_with_what_follows() -> None:
+    assert [(chunk.text, chunk.section) for chunk in cut("# A\n\n## B\n\nb\n")] == [("# A\n\n## B\n\nb", "A > B")]
+    assert [chunk.text for chunk in cut("A\n=\n\n## B\n\nb\n\n# C")] == ["A\n=\n\n## B\n\nb", "# C"]
+
+
+def test_the_section_of_the_row_comes_first() -> None:
+    assert [chunk.section for chunk in cut("x\n\n# A\n\na", section="Row")] == ["Row", "Row > A"]
+
+
+def test_paragraphs_are_kept_whole_where_they_fit() -> None:
+    paragraphs = ["one two three four five six", "seven eight nine ten one two", "three four five"]
+    assert [chunk.text for chunk in cut("\n\n".join(paragraphs))] == [
+        paragraphs[0],
+        f"{paragraphs[1]}\n\n{paragraphs[2]}",
+    ]
+
+
+def test_a_long_paragraph_is_cut_at_sentences() -> None:
+    sentences = [f"This is the sentence that has number {number} here." for number in range(6)]
+    assert [chunk.text for chunk in cut(" ".join(sentences))] == sentences
+
+
+def test_a_long_sentence_is_cut_between_words_evenly() -> None:
+    chunks = cut(" ".join(f"word{number}" for number in range(60)))
+    assert all(2 <= len(chunk.text.split()) <= 10 for chunk in chunks)
+    assert all(re.fullmatch(r"(word\d+ ?)+", chunk.text) for chunk in chunks)
+
+
+def test_a_word_beyond_the_limit_is_cut_hard() -> None:
+    chunks = cut("x" * 1000, Chunker(characters, 50, 40))
+    assert {len(chunk.text) for chunk in chunks} <= set(range(20, 41))
+
+
+def test_text_without_spaces_is_cut_at_its_own_full_stops() -> None:
+    sentence = "これは日本語の文章であり、空白を含まないので句点で区切られる必要がある文である。"
+    chunks = cut(sentence * 4, Chunker(characters, 50, 45))
+    assert [chunk.text for chunk in chunks] == [sentence] * 4
+
+
+def test_a_fenced_block_is_kept_whole_where_the_model_can_read_it() -> None:
+    code = "```python\n" + "\n\n".join(f"a = {number}" for number in range(4)) + "\n```"
+    chunks = cut(f"before these words there is text\n\n{code}\n\nafter", Chunker(words, 20, 10))
+    assert code in [chunk.text for chunk in chunks]
+    longer = "~~~\n" + "\n\n".join(f"a = {number}" for number in range(40)) + "\n~~~"
+    assert all(len(chunk.text.split()) <= 20 for chunk in cut(longer))
+
+
+def test_the_last_chunk_is_not_a_crumb() -> None:
+    text = " ".join(f"Sentence number {number} stands right here." for number in range(21))
+    counts = words([chunk.text for chunk in cut(text, Chunker(words, 256, 100))])
+    assert len(counts) == 2 and min(counts) > 40
+
+
+def embedded(title: str | None, section: str | None, text: str, limit: int = 256) -> str:
+    return Chunker(words, limit).embedded(Document("d", text, title), Chunk("d#chunk_1", 1, text, 0, 0, section))
+
+
+def test_title_and_section_stand_before_the_text_that_is_embedded() -> None:
+    assert embedded("T", "A > B", "text") == "T\nA > B\ntext"
+    assert embedded("T", "T > B", "text") == "T\nB\ntext"
+    assert embedded("T", "T", "text") == "T\ntext"
+    assert embedded(None, None, "text") == "text"
+    assert embedded("T", None, "") == "T"
+    assert embedded(None, None, "") == ""
+
+
+@pytest.mark.parametrize("title", ["t" * 5000, "字" * 5000, "a b " * 5000])
+def test_a_title_of_any_length_leaves_half_the_limit_for_the_text(title: str) -> None:
+    chunker = Chunker(approximate_tokens, 64)
+    document = Document("d", "some words " * 100, title)
+    for chunk in chunker.chunks(document):
+        assert approximate_tokens([chunker.embedded(document, chunk)])[0] <= 64
+        assert chunk.token_count is not None and chunk.token_count > 20
+
+
+def test_counting_is_asked_for_each_character_a_few_times_at_most() -> None:
+    counted = 0
+
+    def count(texts: Sequence[str]) -> list[int]:
+        nonlocal counted
+        counted += sum(map(len, texts))
+        assert max(map(len, texts)) <= 4000
+        return words(texts)
+
+    for text in ("a" * 1_000_000, "word " * 200_000, "One two. " * 100_000, "\n".join(["x"] * 500_000)):
+        counted = 0
+        chunks = Chunker(count, 256, 200).chunks(Document("d", text))
+        assert solid("".join(chunk.text for chunk in chunks)) == solid(text)
+        assert counted < 4 * len(text)

@@ -1,0 +1,443 @@
+"""Columns over documents against a plain reading of their JSON: the same answers however rows are split and merged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from aidre.engine.errors import InvalidFilter
+from aidre.engine.fields import FieldRow, Fields, build_fields, concat_fields
+from aidre.engine.filters import parse_filter
+
+
+def row(metadata: dict[str, Any], number: int = 0, **reserved: Any) -> FieldRow:
+    given: dict[str, Any] = {"url": None, "type": None, "updated_at": "2026-04-01T10:00:00Z"} | reserved
+    return FieldRow(document_id=f"d{number}", metadata=metadata, **given)
+
+
+def matches(rows: Sequence[FieldRow], written: Any, dates: Sequence[str] = ()) -> list[int]:
+    mask = Fields(build_fields(rows, dates)).mask(parse_filter(written, dates))
+    return np.flatnonzero(mask).tolist()
+
+
+# -- a plain reading of the rules, which knows nothing of columns ------------------------------------------
+
+
+def values_of(document: FieldRow, name: str) -> list[Any]:
+    if name.startswith("metadata."):
+        return list(reach(dict(document.metadata), name.removeprefix("metadata.")))
+    if name == "type":
+        declared = (document.schema_object or {}).get("@type")
+        return [document.type, *(declared if isinstance(declared, list) else [declared])]
+    if name == "site":
+        host = (document.url or "").removeprefix("https://").removeprefix("www.").split("/")[0].lower()
+        return [host or None]
+    if name in {"url", "document_id", "updated_at"}:
+        return [getattr(document, name)]
+    return list(reach(dict(document.metadata), name))
+
+
+def reach(value: Any, path: str) -> Iterator[Any]:
+    """Every way to read a dotted path: `a.b` may be one key or two."""
+    if isinstance(value, list):
+        for element in value:
+            yield from reach(element, path)
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            if key == path:
+                yield from elements(member)
+            elif path.startswith(f"{key}."):
+                yield from reach(member, path[len(key) + 1 :])
+
+
+def elements(value: Any) -> Iterator[Any]:
+    if isinstance(value, list):
+        for element in value:
+            yield from elements(element)
+    else:
+        yield value
+
+
+def in_64_bits(value: Any) -> Any:
+    return float(value) if type(value) is int and not -(2**63) <= value < 2**63 else value
+
+
+def holds(value: Any, op: str, wanted: Any) -> bool:
+    if op == "in":
+        return any(holds(value, "eq", one) for one in wanted)
+    value, wanted = in_64_bits(value), in_64_bits(wanted)
+    numbers = (int, float)
+    alike = type(value) is type(wanted) or (type(value) in numbers and type(wanted) in numbers)
+    if not alike or type(value) not in {str, bool, int, float}:
+        return False
+    if isinstance(value, str):
+        value, wanted = list(map(ord, value)), list(map(ord, wanted))
+    outcome = {"eq": value == wanted, "gt": value > wanted, "gte": value >= wanted, "lt": value < wanted}
+    return bool(outcome.get(op, value <= wanted))
+
+
+def moment(text: Any) -> float | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def answer(document: FieldRow, written: dict[str, Any], dates: Sequence[str] = ()) -> bool:
+    return all(answer_member(document, key, value, dates) for key, value in written.items())
+
+
+def answer_member(document: FieldRow, key: str, value: Any, dates: Sequence[str]) -> bool:
+    if key == "and":
+        return all(answer(document, part, dates) for part in value)
+    if key == "or":
+        return any(answer(document, part, dates) for part in value)
+    if key == "not":
+        return not answer(document, value, dates)
+    operators = value if isinstance(value, dict) else {"eq": value}
+    return all(answer_operator(document, key, op, wanted, dates) for op, wanted in operators.items())
+
+
+def answer_operator(document: FieldRow, name: str, op: str, wanted: Any, dates: Sequence[str]) -> bool:
+    found = [one for one in values_of(document, name) if one is not None]
+    if op == "exists":
+        return bool(found) == wanted
+    if op == "ne":
+        return not answer_operator(document, name, "eq", wanted, dates)
+    if name in {"updated_at", *dates}:
+        found = [moment(one) for one in found]
+        wanted = [moment(one) for one in wanted] if op == "in" else moment(wanted)
+    return any(holds(one, op, wanted) for one in found)
+
+
+names = st.sampled_from(["a", "b", "a.b", "b.a", "a.a.b", "type", "url", "when", "metadata", "é"])
+moments = st.sampled_from(["2026-04-01", "2026-04-01T02:00:00+02:00", "2026-04-01T00:00:00.5Z", "2025-12-31T23:59:59Z"])
+texts = st.text(alphabet="a5Zé\ud800\uffff\U0001f600", max_size=2) | st.sampled_from(["5", "true", ""])
+whole = st.integers(-3, 3) | st.sampled_from([2**53 + 1, 2**60, 2**60 + 1, 2**63 - 1, -(2**63), 2**63, 2**64])
+broken = st.sampled_from(
+    [0.5, -0.0, 1.0, 0.1, 1e300, -1e300, 2.0**53, 2.0**60, 2.0**63, -(2.0**63), math.inf, -math.inf]
+)
+scalars = st.booleans() | whole | broken | texts
+stored = st.recursive(
+    scalars | st.none() | st.just(math.nan) | moments,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=2),
+    max_leaves=5,
+)
+documents = st.builds(
+    FieldRow,
+    document_id=st.sampled_from(["d1", "d2", "d3", "é"]),
+    url=st.none() | st.sampled_from(["https://www.X.org/a", "https://y.org", "https://y.org/b"]),
+    type=st.none() | st.sampled_from(["Recipe", "Article"]),
+    updated_at=moments,
+    metadata=st.dictionaries(names, stored, max_size=4),
+    schema_object=st.none() | st.fixed_dictionaries({"@type": st.sampled_from(["Recipe", ["Thing", "Recipe"], None])}),
+)
+collections = st.lists(documents, max_size=9)
+
+
+def operators(values: st.SearchStrategy[Any], ordered: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    pairs = (
+        st.tuples(st.sampled_from(["eq", "ne"]), values)
+        | st.tuples(st.just("in"), st.lists(values, max_size=20))
+        | st.tuples(st.sampled_from(["gt", "gte", "lt", "lte"]), ordered)
+        | st.tuples(st.just("exists"), st.booleans())
+    )
+    return st.lists(pairs, min_size=1, max_size=2).map(dict)
+
+
+compared = (
+    st.tuples(names.filter(lambda name: name != "when"), scalars | operators(scalars, whole | broken | texts))
+    | st.tuples(st.sampled_from(["updated_at", "when"]), moments | operators(moments, moments))
+    | st.tuples(st.sampled_from(["type", "metadata.type"]), operators(st.sampled_from(["Recipe", "Thing"]), texts))
+    | st.tuples(st.sampled_from(["site"]), operators(st.sampled_from(["x.org", "y.org"]), st.just("x.org")))
+    | st.tuples(st.sampled_from(["document_id"]), operators(st.sampled_from(["d1", "é"]), st.just("d2")))
+)
+filters = st.recursive(
+    st.lists(compared, max_size=2).map(dict),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda parts: {"and": parts})
+        | st.lists(inner, max_size=3).map(lambda parts: {"or": parts})
+        | inner.map(lambda part: {"not": part})
+    ),
+    max_leaves=5,
+)
+DATES = ["when"]
+
+
+@settings(deadline=None, max_examples=300)
+@given(collections, filters)
+def test_masks_say_what_a_plain_reading_of_the_documents_says(rows: list[FieldRow], written: dict[str, Any]) -> None:
+    expected = [number for number, document in enumerate(rows) if answer(document, written, DATES)]
+    assert matches(rows, written, DATES) == expected
+
+
+@settings(deadline=None)
+@given(collections, filters, st.lists(st.integers(0, 9), max_size=3), st.booleans())
+def test_any_split_into_parts_gives_the_same_answers(
+    rows: list[FieldRow], written: dict[str, Any], cuts: list[int], declared: bool
+) -> None:
+    edges = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
+    dates = DATES if declared else ()
+    parts = [Fields(build_fields(rows[a:b], dates)) for a, b in pairwise(edges)]
+    asked = parse_filter(written, DATES)
+    whole = Fields(build_fields(rows, DATES)).mask(asked)
+    assert np.concatenate([part.mask(asked) for part in parts]).tolist() == whole.tolist()
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(documents, st.booleans()), max_size=9), st.integers(0, 9), filters)
+def test_merging_chosen_rows_makes_what_building_from_their_documents_makes(
+    marked: list[tuple[FieldRow, bool]], cut: int, written: dict[str, Any]
+) -> None:
+    parts = []
+    for half in (marked[:cut], marked[cut:]):
+        fields = Fields(build_fields((document for document, _ in half), DATES))
+        parts.append((fields, np.flatnonzero([kept for _, kept in half])))
+    chosen = [document for document, kept in marked if kept]
+    joined, built = concat_fields(parts), build_fields(chosen, DATES)
+    assert repr(joined.to_pylist()) == repr(built.to_pylist())
+    assert Fields(joined).names == Fields(built).names
+    asked = parse_filter(written, DATES)
+    assert Fields(joined).mask(asked).tolist() == [answer(document, written, DATES) for document in chosen]
+
+
+# -- single statements -------------------------------------------------------------------------------------
+
+
+def test_true_is_not_one_and_a_number_is_not_its_digits() -> None:
+    rows = [row({"a": value}) for value in (True, 1, 1.0, "1", "true", None, [], {})]
+    assert matches(rows, {"a": True}) == [0]
+    assert matches(rows, {"a": 1}) == [1, 2]
+    assert matches(rows, {"a": "1"}) == [3]
+    assert matches(rows, {"a": {"in": ["true", True]}}) == [0, 4]
+    assert matches(rows, {"a": {"exists": True}}) == [0, 1, 2, 3, 4, 7]
+
+
+def test_large_integers_compare_exactly_with_integers_and_floats() -> None:
+    rows = [row({"a": value}) for value in (2**60, 2**60 + 1, float(2**60), 2**53 + 1)]
+    assert matches(rows, {"a": 2**60 + 1}) == [1]
+    assert matches(rows, {"a": 2**60}) == [0, 2]
+    assert matches(rows, {"a": {"gt": float(2**60)}}) == [1]
+    assert matches(rows, {"a": {"lt": 2**53 + 2}}) == [3]
+    assert matches(rows, {"a": float(2**53)}) == []
+
+
+def test_integers_beyond_64_bits_count_as_floats_however_large() -> None:
+    rows = [row({"a": value}) for value in (2**70, 10**400, -(10**400), math.inf, 5)]
+    assert matches(rows, {"a": 2**70}) == [0]
+    assert matches(rows, {"a": {"gt": 2**63}}) == [0, 1, 3]
+    assert matches(rows, {"a": {"lt": -(2**80)}}) == [2]
+    assert matches(rows, {"a": 5}) == [4]
+
+
+def test_nan_exists_and_compares_with_nothing() -> None:
+    rows = [row({"a": math.nan}), row({"a": 1.0}), row({})]
+    assert matches(rows, {"a": {"exists": True}}) == [0, 1]
+    assert matches(rows, {"or": [{"a": {"gte": -math.inf}}, {"a": {"lte": math.inf}}]}) == [1]
+    assert matches(rows, {"a": {"ne": 1}}) == [0, 2]
+
+
+def test_not_equal_holds_for_a_missing_field_and_no_element_of_a_list() -> None:
+    rows = [row({"tags": ["x", "y"]}), row({"tags": ["y"]}), row({"tags": "x"}), row({"tags": []}), row({})]
+    assert matches(rows, {"tags": "x"}) == [0, 2]
+    assert matches(rows, {"tags": {"ne": "x"}}) == [1, 3, 4]
+    assert matches(rows, {"not": {"tags": "x"}}) == [1, 3, 4]
+    assert matches(rows, {"tags": {"gt": "x"}}) == [0, 1]
+
+
+def test_a_name_nobody_carries_matches_nothing_and_is_unequal_everywhere() -> None:
+    rows = [row({"a": 1}), row({})]
+    for operator in ({"eq": 1}, {"in": [1, "x", True]}, {"gt": 0}, {"lte": "z"}, {"exists": True}):
+        assert matches(rows, {"nobody": operator}) == []
+    assert matches(rows, {"nobody": {"ne": 1}}) == [0, 1]
+    assert matches(rows, {"nobody": {"exists": False}}) == [0, 1]
+
+
+def test_dotted_names_reach_nested_members_lists_of_objects_and_keys_with_a_dot() -> None:
+    rows = [
+        row({"author": {"name": "Ada"}}),
+        row({"author": [{"name": "Bob"}, {"name": "Ada"}]}),
+        row({"author.name": "Ada"}),
+        row({"author": "Ada"}),
+    ]
+    assert matches(rows, {"author.name": "Ada"}) == [0, 1, 2]
+    assert matches(rows, {"author": {"exists": True}}) == [0, 1, 3]
+    assert matches(rows, {"author": "Ada"}) == [3]
+
+
+def test_the_prefix_reaches_metadata_behind_a_reserved_name() -> None:
+    rows = [
+        row({"type": "meta", "metadata": {"type": "deep", "x": 1}}, type="Recipe"),
+        row({"site": "Not.Normal"}, url="https://www.Shop.example/x"),
+    ]
+    assert matches(rows, {"type": "Recipe"}) == [0]
+    assert matches(rows, {"type": "meta"}) == []
+    assert matches(rows, {"metadata.type": "meta"}) == [0]
+    assert matches(rows, {"metadata.metadata.type": "deep"}) == [0]
+    assert matches(rows, {"metadata.x": 1}) == []
+    assert matches(rows, {"site": "shop.example"}) == [1]
+    assert matches(rows, {"metadata.site": "Not.Normal"}) == [1]
+
+
+def test_a_type_is_the_documents_or_any_of_its_schema_object() -> None:
+    rows = [
+        row({}, type="Recipe"),
+        row({}, schema_object={"@type": ["Recipe", "NewsArticle"]}),
+        row({}, schema_object={"@type": "https://schema.org/Recipe"}),
+        row({}, schema_object={"@type": 5}),
+        row({}),
+    ]
+    assert matches(rows, {"type": "Recipe"}) == [0, 1, 2]
+    assert matches(rows, {"type": "https://schema.org/Recipe"}) == [2]
+    assert matches(rows, {"type": {"exists": False}}) == [3, 4]
+
+
+def test_dates_compare_as_instants() -> None:
+    rows = [
+        row({"born": "2026-04-01"}, updated_at="2026-04-01T12:00:00+02:00"),
+        row({"born": "2026-04-01T00:30:00+01:00"}, updated_at="2026-04-01T10:00:00.250Z"),
+        row({"born": "in spring"}, updated_at="2026-04-01T09:59:59Z"),
+        row({"born": 20260401}, updated_at="2026-04-01"),
+    ]
+    assert matches(rows, {"updated_at": "2026-04-01T10:00:00Z"}) == [0]
+    assert matches(rows, {"updated_at": {"gte": "2026-04-01T10:00:00"}}) == [0, 1]
+    assert matches(rows, {"updated_at": {"lt": "2026-04-01T00:00:01Z"}}) == [3]
+    assert matches(rows, {"born": {"lt": "2026-04-01"}}, dates=["born"]) == [1]
+    assert matches(rows, {"born": {"gte": "0001-01-01"}}, dates=["born"]) == [0, 1]
+    assert matches(rows, {"born": {"exists": True}}, dates=["born"]) == [0, 1, 2, 3]
+    with pytest.raises(InvalidFilter, match="born"):
+        matches(rows, {"born": "in spring"}, dates=["born"])
+
+
+def test_a_field_declared_a_date_after_it_was_stored_compares_as_dates_all_the_same() -> None:
+    fields = Fields(build_fields([row({"born": ["2026-04-01", "x"]}), row({"born": "2025-01-01"}), row({})]))
+    assert fields.mask(parse_filter({"born": {"gt": "2025-06-01T00:00:00Z"}}, ["born"])).tolist() == [
+        True,
+        False,
+        False,
+    ]
+    assert fields.mask(parse_filter({"born": {"gt": "2025-06-01"}})).tolist() == [True, False, False]
+    assert fields.mask(parse_filter({"born": {"ne": "2026-04-01"}}, ["born"])).tolist() == [False, True, True]
+
+
+def test_strings_order_by_code_point_also_beyond_the_basic_plane() -> None:
+    rows = [row({"a": text}) for text in ("\U0001f600", "\uffff", "\ud800", "z", "")]
+    assert matches(rows, {"a": {"gt": "\uffff"}}) == [0]
+    assert matches(rows, {"a": {"lt": "\uffff"}}) == [2, 3, 4]
+    assert matches(rows, {"a": "\ud800"}) == [2]
+
+
+@pytest.mark.parametrize("carriers", [range(300), range(0, 200), range(0, 300, 3)])
+def test_complete_common_and_rare_fields_answer_alike(carriers: range) -> None:
+    rows = [row({"n": i, "f": i / 8, "s": f"{i:03d}"} if i in carriers else {}) for i in range(300)]
+    assert matches(rows, {"n": {"gte": 17, "lt": 55}}) == [i for i in carriers if 17 <= i < 55]
+    assert matches(rows, {"f": {"gt": 17 / 8, "lte": 55 / 8}}) == [i for i in carriers if 17 < i <= 55]
+    assert matches(rows, {"s": {"gt": "017", "lte": "055"}}) == [i for i in carriers if 17 < i <= 55]
+    picked = [*range(0, 200, 7), carriers[-1]]
+    kept = [i for i in carriers if i in picked]
+    assert matches(rows, {"n": {"in": picked}}) == kept
+    assert matches(rows, {"f": {"in": [i / 8 for i in picked]}}) == kept
+    assert matches(rows, {"s": {"in": [f"{i:03d}" for i in picked]}}) == kept
+    assert matches(rows, {"n": {"exists": False}}) == [i for i in range(300) if i not in carriers]
+
+
+@pytest.mark.parametrize("others", [0, 1, 9])
+def test_values_at_and_beyond_the_ends_of_64_bits_and_of_floats_compare_exactly(others: int) -> None:
+    stored = [-(2**63), 2**63 - 1, 0, math.inf, -math.inf, float(2**60), 1.5]
+    rows = [row({"a": value}) for value in stored] + [row({})] * others
+    assert matches(rows, {"a": {"gt": -math.inf}}) == [0, 1, 2, 3, 5, 6]
+    assert matches(rows, {"a": {"gte": -(10**400)}}) == [0, 1, 2, 3, 4, 5, 6]
+    assert matches(rows, {"a": {"lt": 10**30}}) == [0, 1, 2, 4, 5, 6]
+    assert matches(rows, {"a": {"gt": math.inf}}) == matches(rows, {"a": {"lt": -math.inf}}) == []
+    assert matches(rows, {"a": {"gte": math.inf}}) == [3]
+    assert matches(rows, {"a": -(2**63)}) == [0]
+    assert matches(rows, {"a": {"lte": -(2**63)}}) == [0, 4]
+    assert matches(rows, {"a": {"gt": 2**63 - 1}}) == [3]
+    assert matches(rows, {"a": {"in": [2**60 - 1, 2**60 + 1]}}) == []
+    assert matches(rows, {"a": {"in": [1, 2]}}) == []
+
+
+def test_thousands_of_names_cost_rows_of_one_small_batch() -> None:
+    rows = [row({f"name{i}": i, "shared": "x"}) for i in range(5_000)]
+    batch = build_fields(rows)
+    assert batch.num_columns == build_fields([]).num_columns
+    assert batch.nbytes < 1_000_000
+    assert matches(rows, {"name4711": 4711}) == [4711]
+    assert len(Fields(batch).names) == 5_001
+
+
+def test_names_are_the_metadata_members_and_not_the_reserved_fields() -> None:
+    fields = Fields(build_fields([row({"a": {"b": [1]}, "c": None, "type": 1}, type="Recipe", url="https://x.org/")]))
+    assert fields.names == {"a", "a.b", "metadata.type"}
+
+
+def test_metadata_nested_without_end_is_stored() -> None:
+    deep: Any = "found"
+    for _ in range(3_000):
+        deep = {"k": deep}
+    fields = Fields(build_fields([row({"k": deep}), row({"k": {"k": 1}})]))
+    assert fields.mask(parse_filter({"k.k": {"exists": True}})).tolist() == [True, True]
+
+
+def test_no_documents_are_fields_of_no_rows() -> None:
+    fields = Fields(build_fields([]))
+    assert (fields.rows, fields.names) == (0, frozenset())
+    assert fields.mask(parse_filter({"a": 1})).shape == (0,)
+    assert concat_fields([]).num_rows == 0
+
+
+def test_a_mask_belongs_to_the_caller() -> None:
+    fields = Fields(build_fields([row({"a": 1}), row({"b": True})]))
+    for written in ({"a": 1}, {"a": {"exists": True}}, {"a": {"ne": 1}}, {}, {"or": []}, {"nobody": 1}):
+        asked = parse_filter(written)
+        before = fields.mask(asked).tolist()
+        fields.mask(asked)[:] ^= True
+        assert fields.mask(asked).tolist() == before
+
+
+def through_a_file(batch: pa.RecordBatch, path: Any) -> Fields:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return Fields(pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0))
+
+
+def test_fields_read_from_a_memory_map_answer_like_those_in_memory(tmp_path: Any) -> None:
+    rows = [row({"a": i % 7, "t": [f"t{i % 5}", "all"], f"rare{i % 40}": 0.5}, number=i) for i in range(200)]
+    batch = build_fields(rows)
+    mapped, held = through_a_file(batch, tmp_path / "fields.arrow"), Fields(batch)
+    for written in ({"a": {"in": [1, 3]}}, {"t": "t2"}, {"rare3": {"lt": 1}}, {"document_id": "d77"}):
+        asked = parse_filter(written)
+        assert mapped.mask(asked).any()
+        assert mapped.mask(asked).tolist() == held.mask(asked).tolist()
+
+
+def test_a_batch_that_holds_no_fields_is_refused() -> None:
+    with pytest.raises(ValueError, match="not a batch of fields"):
+        Fields(pa.record_batch({"name": ["a"]}))
+
+
+def test_a_column_that_lost_values_is_refused_and_not_misread() -> None:
+    batch = build_fields([row({"a": 1}), row({"a": 2})])
+    claimed = batch.replace_schema_metadata({"rows": "3"})
+    with pytest.raises(ValueError, match="lost values"):
+        Fields(claimed).mask(parse_filter({"a": 1}))
+
+
+@given(st.text(alphabet="0159-:TtZ .+", min_size=1, max_size=2), st.integers(0, 19))
+@example("0000", 0)
+def test_a_date_is_read_alike_among_plain_and_among_other_strings(patch: str, place: int) -> None:
+    text = ("2026-04-01T10:00:00Z"[:place] + patch + "2026-04-01T10:00:00Z"[place + len(patch) :])[:20]
+    asked = {"a": {"gte": "0001-01-01"}}
+    plain = matches([row({"a": text}), row({"a": "2026-01-01T00:00:00Z"})], asked, ["a"])
+    mixed = matches([row({"a": text}), row({"a": ""})], asked, ["a"])
+    assert plain == [*mixed, 1]

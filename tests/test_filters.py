@@ -1,0 +1,275 @@
+"""The grammar of filters: what is read, what is refused by place and cure, and what counts as the same filter."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aidre.engine.errors import InvalidFilter
+from aidre.engine.filters import (
+    MAX_CHARACTERS,
+    MAX_DEPTH,
+    MAX_NODES,
+    MAX_VALUES,
+    And,
+    Compare,
+    Instant,
+    Not,
+    Or,
+    canonical,
+    field_name,
+    fields_of,
+    metadata_name,
+    parse_filter,
+    parse_instant,
+    site_of,
+    with_dates,
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ({"lang": "de"}, Compare("lang", "eq", "de")),
+        ({"lang": {"ne": "de"}}, Compare("lang", "ne", "de")),
+        ({"price": {"gt": 1, "lte": 2}}, And((Compare("price", "gt", 1), Compare("price", "lte", 2)))),
+        ({"a": 1, "b": True}, And((Compare("a", "eq", 1), Compare("b", "eq", True)))),
+        ({"and": [{"a": 1}]}, And((Compare("a", "eq", 1),))),
+        ({"or": [{"a": 1}, {"b": 2}]}, Or((Compare("a", "eq", 1), Compare("b", "eq", 2)))),
+        ({"not": {"a": {"exists": True}}}, Not(Compare("a", "exists", True))),
+        ({"a": {"in": []}}, Compare("a", "in", ())),
+        ({}, And(())),
+        ({"and": []}, And(())),
+        ({"or": []}, Or(())),
+        ({"a": 5.0}, Compare("a", "eq", 5)),
+        ({"metadata.a": 1}, Compare("a", "eq", 1)),
+        ({"metadata.type": "x"}, Compare("metadata.type", "eq", "x")),
+        ({"metadata.and": "x"}, Compare("and", "eq", "x")),
+        ({"updated_at": {"gte": "1970-01-01T00:00:01Z"}}, Compare("updated_at", "gte", Instant(1_000_000))),
+        ({"site": "https://www.Example.org:8080/a?b"}, Compare("site", "eq", "example.org")),
+        ({"site": {"in": ["WWW.EXAMPLE.ORG", 5]}}, Compare("site", "in", (5, "example.org"))),
+    ],
+)
+def test_a_filter_reads_as_typed_nodes(written: Any, meant: Any) -> None:
+    assert parse_filter(written) == meant
+
+
+def test_whole_floats_are_read_as_integers_of_the_same_value() -> None:
+    value = parse_filter({"a": 5.0})
+    assert isinstance(value, Compare)
+    assert type(value.value) is int
+
+
+@pytest.mark.parametrize(
+    ("written", "place", "cure"),
+    [
+        (5, "filter", "object"),
+        (None, "filter", "object"),
+        ([], "filter", "object"),
+        ({"and": {"a": 1}}, "filter.and", "list"),
+        ({"or": 1}, "filter.or", "list"),
+        ({"not": [{"a": 1}]}, "filter.not", "object"),
+        ({"and": [{}, {"price": {"gt": None}}]}, "filter.and[1].price.gt", "exists"),
+        ({"price": None}, "filter.price", '{"exists": false}'),
+        ({"price": [1]}, "filter.price", '{"in": [..]}'),
+        ({"price": {"eq": {"a": 1}}}, "filter.price.eq", "one value"),
+        ({"price": {}}, "filter.price", "gte"),
+        ({"price": {"like": 1}}, "filter.price.like", "eq, ne, in"),
+        ({"price": {"exists": 1}}, "filter.price.exists", "true or false"),
+        ({"price": {"gt": True}}, "filter.price.gt", "eq, ne or in"),
+        ({"price": {"in": 1}}, "filter.price.in", "list"),
+        ({"price": {"in": [1, [2]]}}, "filter.price.in[1]", '{"in": [..]}'),
+        ({"price": math.nan}, "filter.price", "number"),
+        ({"updated_at": "yesterday"}, "filter.updated_at", "2026-04-01"),
+        ({"updated_at": {"gt": 5}}, "filter.updated_at.gt", "2026-04-01"),
+        ({"updated_at": {"in": ["2026-04-01", "2026-02-30"]}}, "filter.updated_at.in[1]", "2026-04-01"),
+        ({"not": {"born": "long ago"}}, "filter.not.born", "2026-04-01"),
+    ],
+)
+def test_a_filter_outside_the_grammar_is_refused_with_its_place_and_a_cure(written: Any, place: str, cure: str) -> None:
+    with pytest.raises(InvalidFilter) as caught:
+        parse_filter(written, dates=["born"])
+    assert caught.value.message.startswith(f"{place} ")
+    assert cure in caught.value.message
+
+
+def nested(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {"a": 1}
+    for _ in range(levels - 1):
+        value = {"not": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("within", "beyond", "limit"),
+    [
+        (nested(MAX_DEPTH), nested(MAX_DEPTH + 1), MAX_DEPTH),
+        ({"a": {"in": list(range(MAX_VALUES))}}, {"a": {"in": list(range(MAX_VALUES + 1))}}, MAX_VALUES),
+        ({"or": [{"a": 1}] * (MAX_NODES - 1)}, {"or": [{"a": 1}] * MAX_NODES}, MAX_NODES),
+        ({"a": "x" * MAX_CHARACTERS}, {"a": "x" * (MAX_CHARACTERS + 1)}, MAX_CHARACTERS),
+        ({"a": {"in": ["x" * MAX_CHARACTERS]}}, {"a": {"in": ["x" * (MAX_CHARACTERS + 1)]}}, MAX_CHARACTERS),
+        ({"x" * MAX_CHARACTERS: 1}, {"x" * (MAX_CHARACTERS + 1): 1}, MAX_CHARACTERS),
+    ],
+)
+def test_a_limit_is_inclusive_and_one_more_is_refused_by_its_number(within: Any, beyond: Any, limit: int) -> None:
+    parse_filter(within)
+    with pytest.raises(InvalidFilter, match=f"{limit:,}"):
+        parse_filter(beyond)
+
+
+def test_nesting_far_beyond_the_limit_is_refused_without_a_recursion_error() -> None:
+    with pytest.raises(InvalidFilter):
+        parse_filter(nested(100_000))
+
+
+def test_a_message_stays_on_one_short_line_whatever_the_keys_hold() -> None:
+    for key in ("a\nb", "\ud800", "\u2028", "x" * 5_000):
+        with pytest.raises(InvalidFilter) as caught:
+            parse_filter({key: None})
+        assert len(caught.value.message.splitlines()) == 1
+        assert len(caught.value.message) < 300
+        caught.value.message.encode()
+
+
+def test_declared_dates_are_read_as_instants_at_parsing_and_afterwards_alike() -> None:
+    written = {
+        "or": [{"born": {"in": ["2026-04-01", "2026-04-01T00:00:00Z"]}}, {"not": {"born": {"lt": "2026-05-01"}}}]
+    }
+    early = parse_filter(written, dates=["metadata.born"])
+    assert early == with_dates(parse_filter(written), ["born"])
+    assert parse_filter(written) != early
+    with pytest.raises(InvalidFilter, match="born"):
+        with_dates(parse_filter({"born": "soon"}), ["born"])
+
+
+def test_existence_of_a_declared_date_needs_no_date() -> None:
+    assert parse_filter({"born": {"exists": False}}, dates=["born"]) == Compare("born", "exists", False)
+
+
+def test_the_fields_of_a_filter_are_all_names_it_looks_at() -> None:
+    written = {"and": [{"a": 1}, {"or": [{"b.c": 1}, {"not": {"metadata.url": {"exists": True}}}]}], "site": "x.org"}
+    assert fields_of(parse_filter(written)) == {"a", "b.c", "metadata.url", "site"}
+    assert fields_of(parse_filter({})) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        ({"a": 1}, {"and": [{"a": {"eq": 1.0}}]}),
+        ({"a": {"in": [1, "1", 2, 1]}}, {"a": {"in": [2, 1, "1"]}}),
+        ({"or": [{"a": 1}, {"b": 2}]}, {"or": [{"b": 2}, {"a": 1}, {"a": 1}]}),
+        ({"metadata.a": 1}, {"a": 1}),
+        ({"updated_at": "2026-04-01"}, {"updated_at": "2026-04-01T02:00:00+02:00"}),
+        ({"a": -0.0}, {"a": 0}),
+    ],
+)
+def test_the_key_is_the_same_for_other_ways_to_write_a_filter(one: Any, other: Any) -> None:
+    assert canonical(parse_filter(one)) == canonical(parse_filter(other))
+
+
+def test_the_key_differs_where_the_meaning_differs() -> None:
+    different = [
+        *({}, {"or": []}, {"a": 1}, {"a": "1"}, {"a": True}, {"a": "True"}, {"a": 1.5}, {"a": "1.5"}, {"b": 1}),
+        *({"a": {"ne": 1}}, {"not": {"a": 1}}, {"a": {"gt": 1}}, {"a": {"in": [1, 2]}}, {"a": {"in": ["1", "2"]}}),
+        *({"a": {"exists": True}}, {"a": {"exists": False}}, {"a": 1, "b": 1}, {"or": [{"a": 1}, {"b": 1}]}),
+        *({"a": {"in": []}}, {"a": ""}, {"a": {"in": ["1, 2"]}}, {"a": "\ud800"}, {"a": "\udc00"}, {"a": "\\ud800"}),
+        *({"updated_at": "2026-04-01"}, {"metadata.updated_at": "2026-04-01"}, {"a": math.inf}, {"a": "inf"}),
+    ]
+    assert len({canonical(parse_filter(written)) for written in different}) == len(different)
+
+
+moments = st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=5, minutes=30))]))
+
+
+@given(moments, st.sampled_from("Tt "), st.booleans())
+def test_an_instant_is_the_same_point_in_time_in_every_notation(moment: datetime, between: str, finer: bool) -> None:
+    utc_offset = moment.utcoffset()
+    assert utc_offset is not None
+    expected = (moment.replace(tzinfo=None) - datetime(1970, 1, 1) - utc_offset) // timedelta(microseconds=1)
+    text = moment.isoformat(timespec="microseconds").replace("T", between)
+    assert parse_instant(text) == expected
+    assert parse_instant(text[:26] + "999" * finer + text[26:]) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1970-01-02", 86_400),
+        ("1970-01-01T00:00:05", 5),
+        ("1970-01-01T00:01", 60),
+        ("1970-01-01T00:01Z", 60),
+        ("1970-01-01T00:00:05.5z", 5.5),
+        ("1970-01-01T00:00:05,25Z", 5.25),
+        ("1970-01-01 02:00:00+02:00", 0),
+        ("1970-01-01T02:00:00 +0200", 0),
+        ("1969-12-31T22:00:00-02:00", 0),
+        ("1970-01-01T00:00:60Z", 60),
+    ],
+)
+def test_the_usual_ways_to_write_a_date_are_read(text: str, seconds: float) -> None:
+    assert parse_instant(text) == int(seconds * 1_000_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "soon", "2026", "2026-04", "20260401", "2026-02-30", "0000-01-01", "2026-04-01T25:00:00Z"),
+        *("2026-04-01T10:60:00Z", "2026-04-01T10:00:61Z", "2026-04-01T10:00:00+24:00", "2026-W01-1"),
+        *("2026-04-01T10:00:00Zulu", " 2026-04-01", "2026-04-01\n", "٢٠٢٦-٠٤-٠١"),
+    ],
+)
+def test_what_is_no_date_is_none(text: str) -> None:
+    assert parse_instant(text) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "site"),
+    [
+        ("https://www.Example.org/a", "example.org"),
+        ("http://user:p@ss@example.org:80?x=//other.org", "example.org"),
+        ("//example.org", "example.org"),
+        ("https://[2001:DB8::1]:443/x", "2001:db8::1"),
+        ("https://wwwx.org", "wwwx.org"),
+        ("mailto:a@b.org", None),
+        ("/relative/path", None),
+        ("file:///etc/x", None),
+        ("", None),
+    ],
+)
+def test_the_site_of_a_url_is_its_host(url: str, site: str | None) -> None:
+    assert site_of(url) == site
+
+
+@given(st.text())
+def test_every_member_of_the_metadata_has_a_name_of_its_own(path: str) -> None:
+    assert field_name("metadata." + path) == metadata_name(path)
+    assert field_name(metadata_name(path)) == metadata_name(path)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["and", "or", "not", "eq", "in", "exists", "updated_at", "a"]), inner, max_size=3
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@given(json_values)
+def test_any_json_is_either_a_filter_or_refused_by_name(value: Any) -> None:
+    try:
+        key = canonical(parse_filter(value))
+    except InvalidFilter as error:
+        assert error.message.startswith("filter")
+    else:
+        assert key == canonical(parse_filter(json.loads(json.dumps(value))))

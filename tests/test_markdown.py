@@ -1,0 +1,128 @@
+"""Markdown as a document: front matter, headings and their places, and text as it stands in the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aidre.engine.errors import InvalidDocument
+from aidre.engine.model import Document
+from aidre.ingest.found import File, Rejected
+from aidre.ingest.markdown import front_matter, markdown, outline
+from aidre.ingest.vectors import VectorRules
+
+
+def read(tmp_path: Path, content: str, url: str | None = None) -> Document:
+    path = tmp_path / "page.md"
+    path.write_bytes(content.encode())
+    (found,) = markdown(File(path, "docs", "page.md", url), VectorRules([], []))
+    assert not isinstance(found, Rejected)
+    return found[1]
+
+
+def test_the_text_is_the_body_byte_for_byte(tmp_path: Path) -> None:
+    body = "\r\n# Title \x00\r\n\r\nWords  with\ttabs.\r\n\u2028é\n"
+    assert read(tmp_path, "---\r\nid: x\r\n---\r\n" + body).text == body
+    assert read(tmp_path, body).text == body
+
+
+def test_front_matter_gives_the_members_and_the_rest_is_metadata(tmp_path: Path) -> None:
+    document = read(
+        tmp_path,
+        "---\nid: 7\ntitle: T\nurl: https://x.org/a\nupdated_at: 2026-04-01\ntype: Guide\nsection: S\n"
+        "metadata: {a: 1}\ntags: [x, y]\nday: 2026-05-06\nat: 2026-05-06T10:00:00+02:00\ncount: 3\n---\nbody",
+    )
+    assert (document.id, document.title, document.url, document.type, document.section) == (
+        "7",
+        "T",
+        "https://x.org/a",
+        "Guide",
+        "S",
+    )
+    assert document.updated_at == "2026-04-01T00:00:00Z"
+    assert document.metadata == {
+        "a": 1,
+        "tags": ["x", "y"],
+        "day": "2026-05-06",
+        "at": "2026-05-06T08:00:00Z",
+        "count": 3,
+    }
+
+
+def test_date_is_the_time_of_update_where_no_other_is_given(tmp_path: Path) -> None:
+    assert read(tmp_path, "---\ndate: 2026-04-01 10:00:00\n---\nx").updated_at == "2026-04-01T10:00:00Z"
+    document = read(tmp_path, "---\ndate: 2026-04-01\nupdated_at: 2026-05-01\n---\nx")
+    assert (document.updated_at, document.metadata) == ("2026-05-01T00:00:00Z", {"date": "2026-04-01"})
+
+
+@pytest.mark.parametrize(
+    ("content", "title"),
+    [
+        ("---\ntitle: Front\n---\n# First\n", "Front"),
+        ("## Second\n\n# *First* `code` [link](x) &amp; more\n\n# Other", "First code link & more"),
+        ("Setext\n===\n", "Setext"),
+        ("## only second level\n", "page"),
+    ],
+)
+def test_the_title_is_the_front_matters_the_first_h1s_or_the_files(tmp_path: Path, content: str, title: str) -> None:
+    assert read(tmp_path, content).title == title
+
+
+def test_headings_stand_where_they_begin() -> None:
+    text = (
+        "intro\r\n\r\n# One\r\ntext\n\nTwo\n---\n\n```\n# no heading\n```\n\n> # quoted\n\n"
+        "<div>\n# html\n</div>\n\n   ### Three ###\n"
+    )
+    headings = outline(text)
+    assert [(each.level, each.title) for each in headings] == [(1, "One"), (2, "Two"), (3, "Three")]
+    assert [text[each.start :].split(maxsplit=1)[0] for each in headings] == ["#", "Two", "###"]
+
+
+def test_a_page_that_begins_with_a_rule_has_no_front_matter() -> None:
+    for text in ("---\njust words\n---\nmore", "---\nnot closed", "--- \n", "----\na: 1\n----\n"):
+        assert front_matter(text) == ({}, text)
+
+
+def test_a_canonical_url_elsewhere_makes_a_copy(tmp_path: Path) -> None:
+    document = read(tmp_path, "---\nurl: https://x.org/a\ncanonical: https://x.org/b\n---\nx")
+    assert (document.url, document.canonical) == ("https://x.org/a", False)
+    document = read(tmp_path, "---\ncanonical: https://x.org/b\n---\nx", url="https://base/page.md")
+    assert (document.url, document.canonical) == ("https://x.org/b", True)
+    assert read(tmp_path, "---\ncanonical: false\n---\nx", url="https://base/p").canonical is False
+    assert read(tmp_path, "x", url="https://base/page.md").url == "https://base/page.md"
+
+
+@pytest.mark.parametrize(
+    "matter",
+    [
+        "a: [1",
+        "a: b: c",
+        "updated_at: yesterday",
+        "date: 2026-13-45",
+        "when: 2026-13-45",
+        "id: ''",
+        "metadata: 3",
+        "visibility: private",
+        "content_hash: abc",
+        "canonical: 7",
+        "blob: !!binary aGk=",
+        "x: " + "[" * 3000,
+        "? [a, b]\n: 1",
+        "a: &a [*a]",
+        "a: &a [1,1,1,1,1,1,1,1]\n"
+        + "\n".join(
+            f"{new}: &{new} [*{old},*{old},*{old},*{old},*{old},*{old},*{old},*{old}]"
+            for old, new in zip("abcdefg", "bcdefgh", strict=True)
+        ),
+    ],
+)
+def test_front_matter_that_cannot_be_meant_fails_in_one_line(tmp_path: Path, matter: str) -> None:
+    with pytest.raises(InvalidDocument) as error:
+        read(tmp_path, f"---\n{matter}\n---\nx")
+    assert "\n" not in error.value.message
+
+
+def test_a_pathological_text_takes_no_pathological_time() -> None:
+    for text in ("[" * 200_000, "*a_ " * 50_000, "> " * 20_000 + "#", "- " * 20_000 + "x", "`" * 200_000):
+        assert outline(text) == ()

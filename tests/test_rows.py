@@ -1,0 +1,389 @@
+"""Rows of JSON Lines and Parquet: what their members mean, and how each bad row is named."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from aidre.engine.model import Document, EmbeddingSpace
+from aidre.ingest.found import File, Found, Rejected
+from aidre.ingest.parquet import parquet
+from aidre.ingest.parquet import spaces_of as parquet_spaces
+from aidre.ingest.rows import json_lines
+from aidre.ingest.vectors import VectorRules
+
+SPACES = [EmbeddingSpace("s", 3, "cosine"), EmbeddingSpace("d", 2, "dot")]
+RULES = VectorRules(SPACES, [])
+
+
+def lines(tmp_path: Path, content: bytes) -> list[Found]:
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(content)
+    return list(json_lines(File(path, "src", "r.jsonl", "https://base/r.jsonl"), RULES))
+
+
+def table(tmp_path: Path, columns: dict[str, Any], **options: Any) -> list[Found]:
+    path = tmp_path / "r.parquet"
+    pq.write_table(pa.table(columns), path, **options)
+    return list(parquet(File(path, "src", "r.parquet"), RULES))
+
+
+def from_json(tmp_path: Path, rows: Sequence[dict[str, Any]]) -> list[Found]:
+    return lines(tmp_path, b"\n".join(map(orjson.dumps, rows)))
+
+
+def from_parquet(tmp_path: Path, rows: Sequence[dict[str, Any]]) -> list[Found]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return table(tmp_path, {name: [row.get(name) for row in rows] for name in names})
+
+
+either = pytest.mark.parametrize("rows", [from_json, from_parquet])
+Rows = Callable[[Path, Sequence[dict[str, Any]]], list[Found]]
+
+
+def documents(found: Sequence[Found]) -> list[Document]:
+    assert not [each for each in found if isinstance(each, Rejected)]
+    return [each[1] for each in found if not isinstance(each, Rejected)]
+
+
+def one(found: Sequence[Found]) -> Document:
+    (document,) = documents(found)
+    return document
+
+
+def reason(found: Sequence[Found]) -> str:
+    (rejected,) = found
+    assert isinstance(rejected, Rejected)
+    assert "\n" not in rejected.reason
+    return rejected.reason
+
+
+@either
+def test_the_members_of_a_row_become_the_document(tmp_path: Path, rows: Rows) -> None:
+    row = {
+        "id": "a",
+        "title": "T",
+        "text": "words",
+        "url": "https://x.org/a",
+        "updated_at": "2026-04-01T12:00:00+02:00",
+        "section": "S",
+        "type": "Article",
+        "metadata": {"lang": "en", "n": 3},
+        "semantic_payload": {"k": [1, 2]},
+        "vectors": {"s": [1.0, 2.0, 3.0], "d": [0.0, 1.0]},
+    }
+    document = one(rows(tmp_path, [row]))
+    assert (document.id, document.title, document.text, document.url) == ("a", "T", "words", "https://x.org/a")
+    assert (document.updated_at, document.section, document.type) == ("2026-04-01T10:00:00Z", "S", "Article")
+    assert (document.metadata, document.semantic_payload) == ({"lang": "en", "n": 3}, {"k": [1, 2]})
+    assert (document.canonical, document.schema_object, document.source) == (True, None, "src")
+    assert document.vectors is not None
+    assert {name: vector.tolist() for name, vector in document.vectors.items()} == row["vectors"]
+    assert {vector.dtype for vector in document.vectors.values()} == {np.dtype(np.float32)}
+
+
+@either
+def test_unknown_members_go_into_the_metadata_unless_it_has_the_name(tmp_path: Path, rows: Rows) -> None:
+    document = one(rows(tmp_path, [{"id": "a", "text": "x", "lang": "en", "n": 1, "metadata": {"n": 2}}]))
+    assert document.metadata == {"lang": "en", "n": 2}
+
+
+@either
+def test_the_place_of_a_row_is_its_line(tmp_path: Path, rows: Rows) -> None:
+    found = rows(tmp_path, [{"id": "a", "text": "x"}, {"id": "", "text": "x"}, {"id": "c", "text": "x"}])
+    wheres = [each.where if isinstance(each, Rejected) else each[0] for each in found]
+    assert [where.split(":")[1] for where in wheres] == ["1", "2", "3"]
+    assert [isinstance(each, Rejected) for each in found] == [False, True, False]
+
+
+@either
+def test_the_id_is_id_or_url_and_numbers_become_digits(tmp_path: Path, rows: Rows) -> None:
+    assert one(rows(tmp_path, [{"id": 7, "text": "x"}])).id == "7"
+    assert one(rows(tmp_path, [{"url": "https://x.org", "text": "x"}])).id == "https://x.org"
+    assert one(rows(tmp_path, [{"@type": "Thing", "@id": "urn:1", "url": "https://x.org", "text": "x"}])).id == "urn:1"
+
+
+@either
+def test_a_row_without_an_id_is_known_by_what_it_says(tmp_path: Path, rows: Rows) -> None:
+    first, second = documents(rows(tmp_path, [{"text": "one"}, {"text": "two"}]))
+    assert first.id != second.id
+    assert first.id.startswith("src/r.")
+    assert [each.id for each in documents(rows(tmp_path, [{"text": "zero"}, {"text": "one"}]))][1] == first.id
+
+
+def test_rows_of_vectors_alone_have_ids_of_their_own(tmp_path: Path) -> None:
+    found = documents(from_json(tmp_path, [{"vectors": {"d": [1, n]}} for n in (1, 2)]))
+    assert found[0].id != found[1].id
+
+
+@either
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ("2026-04-01", "2026-04-01T00:00:00Z"),
+        ("2026-04-01T10:00:00", "2026-04-01T10:00:00Z"),
+        ("2026-04-01t10:00:00.25z", "2026-04-01T10:00:00.250000Z"),
+        ("2026-04-01 10:00:00-01:30", "2026-04-01T11:30:00Z"),
+    ],
+)
+def test_dates_are_normalised_to_utc(tmp_path: Path, rows: Rows, given: str, stored: str) -> None:
+    assert one(rows(tmp_path, [{"id": "a", "text": "x", "updated_at": given}])).updated_at == stored
+
+
+@either
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [
+        ({"id": ""}, "id"),
+        ({"id": " "}, "id"),
+        ({"id": "a\nb"}, "id"),
+        ({"id": "x" * 1025}, "id"),
+        ({"id": 1.5}, "id"),
+        ({"id": True}, "id"),
+        ({"text": 3}, "text"),
+        ({"url": 3}, "url"),
+        ({"section": ["a"]}, "section"),
+        ({"type": 3}, "type"),
+        ({"updated_at": "soon"}, "updated_at"),
+        ({"updated_at": "2026-02-30"}, "updated_at"),
+        ({"updated_at": "0001-01-01T00:00:00+10:00"}, "updated_at"),
+        ({"updated_at": 1700000000}, "updated_at"),
+        ({"canonical": 1}, "canonical"),
+        ({"metadata": [1]}, "metadata"),
+        ({"metadata": {"etag": "x"}}, "etag"),
+        ({"metadata": {"visibility": "private"}}, "visibility"),
+        ({"visibility": "private"}, "visibility"),
+        ({"metadata": {"updated_at": "soon"}}, "updated_at"),
+        ({"metadata": {"canonical": 3}}, "canonical"),
+        ({"provenance": "me"}, "provenance"),
+        ({"vectors": {"s": [1.0, 2.0]}}, "vectors.s"),
+        ({"vectors": {"s": [0.0, 0.0, 0.0]}}, "vectors.s"),
+        ({"vectors": {"other": [1.0]}}, "vectors.other"),
+        ({"vectors": {"s": [1.0, None, 2.0]}}, "vectors.s"),
+    ],
+)
+def test_a_bad_member_fails_by_name(tmp_path: Path, rows: Rows, row: dict[str, Any], name: str) -> None:
+    assert name in reason(rows(tmp_path, [{"id": "a", "text": "x"} | row]))
+
+
+@either
+def test_a_row_that_fails_keeps_its_id_for_the_mirror(tmp_path: Path, rows: Rows) -> None:
+    (rejected,) = rows(tmp_path, [{"id": "a", "text": "x", "vectors": {"s": [1.0]}}])
+    assert isinstance(rejected, Rejected) and rejected.document_id == "a"
+
+
+@either
+def test_reserved_names_in_their_own_sense_are_the_documents(tmp_path: Path, rows: Rows) -> None:
+    metadata = {"updated_at": "2026-04-01", "canonical": False, "n": 1}
+    document = one(rows(tmp_path, [{"id": "a", "text": "x", "metadata": metadata}]))
+    assert (document.updated_at, document.canonical, document.metadata) == ("2026-04-01T00:00:00Z", False, {"n": 1})
+
+
+@either
+def test_a_schema_object_is_kept_whole_and_is_the_payload(tmp_path: Path, rows: Rows) -> None:
+    row = {
+        "@context": "https://schema.org",
+        "@type": ["schema:Recipe", "NewsArticle"],
+        "@id": "urn:r",
+        "name": "Soup",
+        "url": "https://x.org/soup",
+        "description": "Warm.",
+        "recipeIngredient": ["water", "salt"],
+        "recipeInstructions": [{"@type": "HowToStep", "text": "Boil."}],
+        "dateModified": "2026-04-01",
+        "extra": {"deep": [1]},
+    }
+    document = one(rows(tmp_path, [row | {"vectors": {"d": [1.0, 2.0]}}]))
+    assert document.schema_object == document.semantic_payload == row
+    assert (document.id, document.title, document.type, document.url) == (
+        "urn:r",
+        "Soup",
+        "Recipe",
+        "https://x.org/soup",
+    )
+    assert document.text == "Warm.\n\nwater\n\nsalt\n\nBoil."
+    assert (document.updated_at, document.metadata) == ("2026-04-01T00:00:00Z", {})
+    assert document.vectors is not None
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        ({"text": "a", "articleBody": "b", "description": "c"}, "a"),
+        ({"articleBody": "b", "description": "c"}, "b"),
+        ({"reviewBody": "r", "name": "n"}, "r"),
+        ({"mainEntity": [{"name": "Why?", "acceptedAnswer": {"text": "So."}}]}, "Why?\n\nSo."),
+        ({"name": "only a name"}, "only a name"),
+        ({"description": {"@language": "en", "@value": "tagged"}}, "tagged"),
+        ({"description": 3}, ""),
+    ],
+)
+def test_the_text_of_a_schema_object_is_what_it_says_in_words(
+    tmp_path: Path, members: dict[str, Any], text: str
+) -> None:
+    assert one(from_json(tmp_path, [{"@type": "Thing", "id": "a"} | members])).text == text
+
+
+def test_a_schema_object_with_odd_dates_and_addresses_is_no_failure(tmp_path: Path) -> None:
+    row = {"@type": "Article", "id": "a", "text": "x", "datePublished": "last week", "url": ["https://x.org"]}
+    document = one(from_json(tmp_path, [row]))
+    assert (document.updated_at, document.url) == (None, "https://x.org")
+
+
+def test_a_payload_that_the_row_brings_wins_over_the_object(tmp_path: Path) -> None:
+    row = {"@type": "Thing", "id": "a", "text": "x", "semantic_payload": {"own": 1}, "metadata": {"n": 1}}
+    document = one(from_json(tmp_path, [row]))
+    assert (document.semantic_payload, document.metadata) == ({"own": 1}, {"n": 1})
+
+
+def test_a_graph_is_as_many_documents_as_it_has_objects(tmp_path: Path) -> None:
+    graph = [{"@type": "Thing", "@id": f"urn:{n}", "name": f"n{n}"} for n in range(2)]
+    found = documents(from_json(tmp_path, [{"@context": "c", "@graph": graph}]))
+    assert [each.id for each in found] == ["urn:0", "urn:1"]
+    assert found[0].schema_object == {"@context": "c", **graph[0]}
+    assert "@graph" in reason(from_json(tmp_path, [{"@graph": [{"no": "type"}]}]))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{",
+        b"[]",
+        b"3",
+        b"null",
+        b'{"id":"a","vectors":{"s":[NaN,1,2]}}',
+        b'{"id":"a","text":"\\ud800"}',
+        b'{"id":"a","text":"\xff"}',
+        b'{"id":"a","vectors":[1,2]}',
+        b'{"id":"a","vectors":{"s":"abc"}}',
+        b'{"id":"a","vectors":{"s":["1","2","3"]}}',
+        b'{"id":"a","vectors":{"s":[true,false,true]}}',
+        b'{"id":"a","vectors":{"s":[[1],[2],[3]]}}',
+        b'{"id":"a","vectors":{"s":[1,[2],3]}}',
+        b'{"id":"a","vectors":{"s":[1e300,1,2]}}',
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+    ],
+)
+def test_a_line_that_is_no_row_fails_and_the_next_is_read(tmp_path: Path, line: bytes) -> None:
+    found = lines(tmp_path, line + b'\n\n \r\n{"id":"b","text":"x"}')
+    assert [each.where if isinstance(each, Rejected) else each[0] for each in found] == ["r.jsonl:1", "r.jsonl:4"]
+    assert isinstance(found[0], Rejected) and "\n" not in found[0].reason
+
+
+def test_numbers_beyond_64_bits_do_no_harm(tmp_path: Path) -> None:
+    found = lines(tmp_path, b'{"id":"a","text":"x","metadata":{"n":123456789012345678901234567890}}')
+    assert one(found).metadata["n"] == pytest.approx(1.2345678901234568e29)
+
+
+def test_a_line_beyond_the_limit_fails_and_the_next_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aidre.ingest.rows.LARGEST", 40)
+    found = lines(
+        tmp_path, b'\xef\xbb\xbf{"id":"a","text":"x"}\n' + b"x" * 500 + b'\n{"id":"b","text":"x"}\n' + b"y" * 41
+    )
+    assert [each.where if isinstance(each, Rejected) else each[0] for each in found] == [
+        f"r.jsonl:{number}" for number in (1, 2, 3, 4)
+    ]
+    assert [isinstance(each, Rejected) for each in found] == [False, True, False, True]
+
+
+VECTORS = [[1.0, 2.0], [3.0, 4.0], None, [5.0, 6.0]]
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.float32(), 2), pa.list_(pa.float64()), pa.large_list(pa.float16())])
+@pytest.mark.parametrize("outer", ["struct", "map"])
+def test_vectors_are_read_from_every_kind_of_list(tmp_path: Path, kind: pa.DataType, outer: str) -> None:
+    if outer == "struct":
+        column = pa.array([{"d": vector, "s": None} for vector in VECTORS], pa.struct([("d", kind), ("s", kind)]))
+    else:
+        pairs = [[("d", vector)] if vector else None for vector in VECTORS]
+        column = pa.array(pairs, pa.map_(pa.string(), kind))
+    found = documents(table(tmp_path, {"id": list("abcd"), "vectors": column}, row_group_size=3))
+    read = [each.vectors and each.vectors["d"].tolist() for each in found]
+    assert read == VECTORS
+
+
+def test_a_struct_of_vectors_that_is_null_brings_none(tmp_path: Path) -> None:
+    kind = pa.struct([("d", pa.list_(pa.float32()))])
+    found = documents(table(tmp_path, {"id": ["a", "b"], "vectors": pa.array([None, {"d": [1, 2]}], kind)}))
+    assert [each.vectors is None for each in found] == [True, False]
+
+
+def test_vectors_of_a_batch_share_one_matrix(tmp_path: Path) -> None:
+    column = pa.array([{"d": [n, n]} for n in range(5)], pa.struct([("d", pa.list_(pa.float32(), 2))]))
+    found = documents(table(tmp_path, {"id": list("abcde"), "vectors": column}))
+    owners = {id(each.vectors["d"].base) for each in found if each.vectors}
+    assert len(owners) == 1
+
+
+def test_bad_vectors_of_a_batch_fail_row_by_row(tmp_path: Path) -> None:
+    vectors = [[1.0, 2.0], [1.0], [float("nan"), 1.0], [float("inf"), 1.0], [0.0, 0.0]]
+    column = pa.array([{"d": vector} for vector in vectors])
+    found = table(tmp_path, {"id": list("abcde"), "vectors": column})
+    failed = {each.where: each.reason for each in found if isinstance(each, Rejected)}
+    assert sorted(failed) == ["r.parquet:2", "r.parquet:3", "r.parquet:4"]
+    assert "1 numbers" in failed["r.parquet:2"] and "finite" in failed["r.parquet:3"]
+
+
+def test_parquet_values_become_json(tmp_path: Path) -> None:
+    moment = datetime.datetime(2026, 4, 1, 12, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
+    columns = {
+        "id": [1],
+        "text": pa.array(["x"]).dictionary_encode(),
+        "updated_at": pa.array([moment], pa.timestamp("ns", "Europe/Vienna")),
+        "day": [datetime.date(2026, 4, 1)],
+        "price": [Decimal("1.5")],
+        "nothing": [float("nan")],
+        "tags": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())),
+        "metadata": pa.array([{"a": None, "b": {"c": None, "d": [1]}}]),
+        "semantic_payload": ['{"k": 1}'],
+    }
+    document = one(table(tmp_path, columns))
+    assert document.updated_at == "2026-04-01T10:00:00Z"
+    assert document.semantic_payload == {"k": 1}
+    assert document.metadata == {
+        "day": "2026-04-01",
+        "price": 1.5,
+        "tags": {"a": 1},
+        "b": {"d": [1]},
+    }
+
+
+def test_metadata_may_be_a_string_of_json(tmp_path: Path) -> None:
+    found = table(tmp_path, {"id": ["a", "b"], "text": ["x", "x"], "metadata": ['{"n": 1}', "oops"]})
+    assert not isinstance(found[0], Rejected) and found[0][1].metadata == {"n": 1}
+    assert isinstance(found[1], Rejected) and "metadata" in found[1].reason
+
+
+def test_cells_that_json_cannot_hold_fail_row_by_row(tmp_path: Path) -> None:
+    raw = pa.array([b"x", b"\xff", b"x"], pa.binary())
+    broken = pa.StringArray.from_buffers(3, *raw.buffers()[1:])
+    found = table(tmp_path, {"id": list("abc"), "text": broken})
+    assert [isinstance(each, Rejected) and each.reason for each in found] == [False, "text is not UTF-8", False]
+    far = pa.array([0, 2**62, 0], pa.int64()).cast(pa.timestamp("us"))
+    found = table(tmp_path, {"id": list("abc"), "text": ["x"] * 3, "when": far})
+    assert [isinstance(each, Rejected) for each in found] == [False, True, False]
+    found = table(tmp_path, {"id": ["a"], "text": ["x"], "blob": [b"x"]})
+    assert "blob" in reason(found)
+
+
+def test_the_spaces_of_a_parquet_file_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "r.parquet"
+    file = File(path, "src", "r.parquet")
+    pq.write_table(pa.table({"vectors": [{"a:1": [1.0], "b": [1.0]}]}), path)
+    assert parquet_spaces(file) == {"a:1", "b"}
+    pq.write_table(
+        pa.table({"vectors": pa.array([[("m", [1.0])]], pa.map_(pa.string(), pa.list_(pa.float32())))}), path
+    )
+    assert parquet_spaces(file) == {"m"}
+    pq.write_table(pa.table({"id": ["a"]}), path)
+    assert parquet_spaces(file) == set()

@@ -1,0 +1,228 @@
+"""A real server process on a free port of the loopback."""
+
+from __future__ import annotations
+
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from serving import AIDRE, TEXT, a_document, fill
+
+from aidre.api.serve import serve
+from aidre.engine.errors import ConfigurationError
+
+PROGRAM = "import sys\nfrom pathlib import Path\nfrom aidre.api.serve import serve\n"
+START_SECONDS = 30
+SEARCH = {"query": "alpha", "top_k": 5}
+
+
+@dataclass(frozen=True)
+class Running:
+    process: subprocess.Popen[str]
+    url: str
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(START_SECONDS)
+
+
+@contextmanager
+def running(store: Path, workers: int = 1, before: str = "") -> Iterator[Running]:
+    call = f"{before}\nserve(Path(sys.argv[1]), None, '127.0.0.1', 0, {workers})"
+    command = [sys.executable, "-c", PROGRAM + call, str(store)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            assert select.select([process.stderr], [], [], START_SECONDS)[0], "the server says nothing"
+            found = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
+            assert found is not None
+            _wait_until_ready(found[0])
+            yield Running(process, found[0])
+        finally:
+            process.terminate()
+            process.communicate(timeout=START_SECONDS)
+
+
+def _wait_until_ready(url: str) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            if httpx.get(f"{url}/readyz").status_code == 200:
+                return
+        except httpx.TransportError:
+            time.sleep(0.05)
+    raise AssertionError("the server does not become ready")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    fill(tmp_path, "docs", [a_document(f"doc_{n}", f"alpha word{n}") for n in range(12)])
+    return tmp_path
+
+
+def search(client: httpx.Client, body: dict[str, object] | None = None) -> httpx.Response:
+    return client.post("/search", json=body or SEARCH, headers={"content-type": AIDRE})
+
+
+def generation_seen(client: httpx.Client, document_id: str) -> bool:
+    return client.get(f"/chunks/{document_id}%23chunk_1").status_code == 200
+
+
+def test_a_server_answers_over_http_and_ends_cleanly(store: Path) -> None:
+    with running(store) as server:
+        with httpx.Client(base_url=server.url) as client:
+            response = search(client)
+            assert response.status_code == 200
+            assert len(response.json()["results"]) == 5
+            assert "date" in response.headers
+            assert "server" not in response.headers
+            head = client.head("/collections")
+            assert (head.status_code, head.content) == (200, b"")
+            discovered = client.get("/.well-known/ai-discovery").json()
+            assert discovered["endpoints"]["search"] == f"{server.url}/search"
+        assert server.stop() == 0
+        assert server.process.stderr is not None
+        assert server.process.stderr.read() == ""
+
+
+def test_an_interrupt_ends_it_cleanly_too(store: Path) -> None:
+    with running(store) as server:
+        assert server.stop(signal.SIGINT) == 0
+
+
+def test_raw_percent_encoding_reaches_the_route(store: Path) -> None:
+    fill(store, "docs", [a_document("a/b c%", "alpha")])
+    with running(store) as server, httpx.Client(base_url=server.url) as client:
+        assert client.get("/chunks/a%2Fb%20c%25%23chunk_1").json()["id"] == "a/b c%#chunk_1"
+        assert client.get("/chunks/a/b%20c%25%23chunk_1").json()["id"] == "a/b c%#chunk_1"
+        assert client.get("/chunks/%FF").status_code == 404
+
+
+def test_a_large_body_is_refused_and_the_next_request_answered(store: Path) -> None:
+    with running(store) as server, httpx.Client(base_url=server.url) as client:
+        large = client.post("/search", content=b" " * 3_000_000, headers={"content-type": AIDRE})
+        assert (large.status_code, large.json()["error"]) == (413, "payload_too_large")
+        assert search(client).status_code == 200
+
+
+def test_a_new_generation_is_served_within_a_second_and_no_request_fails(store: Path) -> None:
+    statuses: list[int] = []
+    done = threading.Event()
+
+    def ask(url: str) -> None:
+        with httpx.Client(base_url=url) as client:
+            while not done.is_set():
+                statuses.append(search(client).status_code)
+
+    with running(store) as server, httpx.Client(base_url=server.url) as client:
+        askers = [threading.Thread(target=ask, args=(server.url,)) for _ in range(2)]
+        for asker in askers:
+            asker.start()
+        try:
+            for number in range(3):
+                fill(store, "docs", [a_document(f"new_{number}", "alpha new")])
+                committed = time.monotonic()
+                while not generation_seen(client, f"new_{number}"):
+                    assert time.monotonic() - committed < 1.0, "a second has passed"
+                    time.sleep(0.02)
+            fill(store, "more", [a_document("x", "beta")], (TEXT,))
+        finally:
+            done.set()
+            for asker in askers:
+                asker.join()
+    assert len(statuses) > 20
+    assert set(statuses) <= {200}
+
+
+def test_a_running_request_is_finished_before_the_end(store: Path) -> None:
+    slow = (
+        "import time\n"
+        "from aidre.engine.hashing import HashingEmbedder\n"
+        "embed = HashingEmbedder.embed_queries\n"
+        "HashingEmbedder.embed_queries = lambda self, texts: (time.sleep(1.5), embed(self, texts))[1]\n"
+    )
+    answers: list[int] = []
+    with running(store, before=slow) as server:
+
+        def ask() -> None:
+            with httpx.Client(base_url=server.url) as client:
+                answers.append(search(client).status_code)
+
+        asker = threading.Thread(target=ask)
+        asker.start()
+        time.sleep(0.5)
+        assert server.stop() == 0
+        asker.join()
+    assert answers == [200]
+
+
+def test_two_workers_share_a_port_and_understand_each_others_cursors(store: Path) -> None:
+    with running(store, workers=2) as server:
+        seen = set()
+        for _ in range(10):
+            with httpx.Client(base_url=server.url) as client:
+                first = search(client)
+            with httpx.Client(base_url=server.url) as client:
+                cursor = first.json()["meta"]["next_cursor"]
+                second = search(client, {**SEARCH, "cursor": cursor})
+            assert (first.status_code, second.status_code) == (200, 200)
+            seen.add(tuple(result["id"] for result in first.json()["results"] + second.json()["results"]))
+        assert len(seen) == 1
+        assert server.stop() == 0
+
+
+def test_a_text_query_loads_no_torch(store: Path) -> None:
+    code = (
+        "import sys\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from pathlib import Path\n"
+        "from serving import serving\n"
+        "with serving(Path(sys.argv[1])) as client:\n"
+        "    assert client.search({'query': 'alpha'}).status_code == 200\n"
+        "assert 'aidre.api.app' in sys.modules\n"
+        "assert not {'torch', 'sentence_transformers', 'transformers'} & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(store)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_store_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="there is no store at") as caught:
+        serve(tmp_path / "missing", None, "127.0.0.1", 0, 1)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=f"port {port} on 127.0.0.1 is in use"):
+            serve(tmp_path, None, "127.0.0.1", port, 1)
+
+
+def test_a_host_that_is_none_is_one_line(tmp_path: Path) -> None:
+    configuration = tmp_path / "aidre.toml"
+    configuration.write_text('[server]\nbase_url = "https://ai.example.com"')
+    with pytest.raises(ConfigurationError, match="is no address to listen on"):
+        serve(tmp_path, configuration, "no such host", 0, 1)
+
+
+def test_beyond_loopback_a_base_url_is_needed(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"server\.base_url is missing"):
+        serve(tmp_path, None, "0.0.0.0", 0, 1)
+    configuration = tmp_path / "aidre.toml"
+    configuration.write_text('[server]\nbase_url = "http://ai.example.com"')
+    with pytest.raises(ConfigurationError, match=r"server\.base_url must begin with https"):
+        serve(tmp_path, configuration, "127.0.0.1", 0, 1)

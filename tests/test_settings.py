@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aidre.api.settings import Settings, load_settings, parse_settings
+from aidre.api.tables import Duration, Rate
+from aidre.engine.errors import ConfigurationError
+
+EVERYTHING = """
+[server]
+base_url = "https://ai.example.com/v1"
+origin = "https://example.com"
+organization = "Example"
+cors_origins = ["https://app.example.com"]
+default_collection = "docs"
+trusted_proxies = ["10.0.0.0/8"]
+tls = "proxy"
+
+[limits]
+top_k_default = 5
+top_k_max = 50
+body_bytes = 2_000
+query_chars = 100
+rate = "600/minute"
+
+[[spaces]]
+id = "test:plain:4:cosine:v1"
+dimensions = 4
+distance = "cosine"
+normalized = true
+provider = "test"
+model = "hashing"
+revision = "v1"
+precision = "float32"
+
+[collections.docs]
+description = "Documents"
+visibility = "private"
+spaces = ["test:plain:4:cosine:v1"]
+protocols = ["aidre"]
+return_text = false
+return_vectors = true
+index = { kind = "exact" }
+fusion = { a = 0.5, c = 10.0 }
+
+[[keys]]
+name = "partner"
+sha256 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+collections = ["docs"]
+scopes = ["search", "vectors"]
+rate = "10/second"
+
+[intent]
+enabled = true
+state = "paused"
+publisher = { id = "example", name = "Example", domain = "example.com" }
+max_chunks = 5
+max_tokens = 1_000
+full_article = false
+event_required = true
+max_document_fraction = 0.25
+[intent.compliance]
+revocable = true
+notice_required = false
+last_updated = 2026-11-01
+revocation_reason = "policy"
+sunset = 2027-01-01
+[intent.editorial_domains."finance.markets"]
+collection = "docs"
+filter = { topic = "markets" }
+[intent.keys]
+platform = "env:PLATFORM_SECRET"
+
+[[intakes]]
+id = "corpus-search"
+name = "Search"
+description = "Finds passages"
+category = "data/retrieval"
+offer_type = "computed_result"
+collection = "docs"
+filter = { topic = "markets" }
+query = "{need} {city}"
+top_k = 3
+min_score = 0.2
+expires_in = "1h"
+bind_requires = ["email"]
+terms_url = "https://example.com/terms"
+privacy = { pii_required = true }
+rate_limit = { requests_per_minute = 10 }
+requires_auth = true
+input_schema = { type = "object" }
+
+[intake]
+bind_key = "env:PLATFORM_SECRET"
+webhook = "https://example.com/hook"
+retention = "7d"
+
+[nlweb]
+llm = { base_url = "http://127.0.0.1:9000/v1", model = "small", key = "env:PLATFORM_SECRET" }
+min_score = 0.3
+sites = ["example.com"]
+elicitation = false
+actions = {}
+template = "plain"
+
+[provenance]
+key = "provenance.pem"
+lifetime = "30d"
+"""
+
+
+def test_without_a_file_everything_has_its_default() -> None:
+    settings = load_settings(None)
+    assert settings == Settings()
+    assert (settings.limits.top_k_default, settings.limits.top_k_max) == (10, 100)
+    assert (settings.limits.body_bytes, settings.limits.query_chars) == (1_048_576, 8_192)
+    assert settings.collection("docs").visibility == "public"
+    assert settings.collection("docs").protocols == ("aidre", "nlweb", "intent", "intake")
+    assert settings.collection("docs").return_text
+    assert not settings.collection("docs").return_vectors
+
+
+def test_every_key_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLATFORM_SECRET", "a long secret")
+    path = tmp_path / "aidre.toml"
+    path.write_text(EVERYTHING, encoding="utf-8")
+    settings = load_settings(path)
+    assert settings.limits.rate == Rate(600, 60)
+    assert settings.spaces[0].dimensions == 4
+    assert settings.collection("docs").fusion == {"a": 0.5, "c": 10.0}
+    assert settings.keys[0].rate == Rate(10, 1)
+    assert settings.intent.keys == {"platform": "a long secret"}
+    assert settings.intent.editorial_domains["finance.markets"].collection == "docs"
+    assert settings.intakes[0].expires_in == Duration(3_600)
+    assert settings.intake.retention == Duration(7 * 86_400)
+    assert settings.nlweb.llm is not None
+    assert settings.provenance.lifetime == Duration(30 * 86_400)
+
+
+def test_secrets_do_not_show_in_a_representation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLATFORM_SECRET", "a long secret")
+    assert "a long secret" not in repr(parse_settings(EVERYTHING))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[servers]", ["servers", "'server'"]),
+        ('[server]\nbase_uri = "x"', ["server.base_uri", "'base_url'"]),
+        ("[limits]\ntopk_max = 5", ["limits.topk_max", "'top_k_max'"]),
+        ("[collections.docs]\nreturn_txt = true", ["collections.docs.return_txt", "'return_text'"]),
+        ('[[spaces]]\nid = "a"\ndimension = 3', ["spaces[0].dimension", "'dimensions'"]),
+        ("[intent.editorial_domains.a]\ncollecton = 'docs'", ["intent.editorial_domains.a.collecton", "'collection'"]),
+    ],
+)
+def test_an_unknown_key_names_the_nearest_valid_one(text: str, words: list[str]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings(text)
+    assert all(word in str(caught.value) for word in words)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_key_unlike_all_others_lists_the_valid_ones() -> None:
+    with pytest.raises(ConfigurationError, match="body_bytes, query_chars, rate, top_k_default, top_k_max"):
+        parse_settings("[limits]\nzzz = 1")
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("limits = 3", "limits"),
+        ("[limits]\ntop_k_max = '5'", "limits.top_k_max"),
+        ("[limits]\ntop_k_max = true", "limits.top_k_max"),
+        ("[limits]\ntop_k_max = 0", "limits.top_k_max"),
+        ("[limits]\ntop_k_default = 200", "limits.top_k_default"),
+        ("[limits]\nrate = '5/fortnight'", "limits.rate"),
+        ("[limits]\nrate = 5", "limits.rate"),
+        ("[intake]\nretention = '7'", "intake.retention"),
+        ("[intake]\nretention = 7", "intake.retention"),
+        ("[intake]\nbind_key = ''", "intake.bind_key"),
+        ("[intake]\nbind_key = 'env:NOT_THERE_AT_ALL'", "intake.bind_key"),
+        ("[server]\ntls = 'some'", "server.tls"),
+        ("[server]\ncors_origins = '*'", "server.cors_origins"),
+        ("[server]\ncors_origins = [1]", "server.cors_origins[0]"),
+        ("[server]\ndefault_collection = '.log'", "server.default_collection"),
+        ("[collections.Docs]", "collections"),
+        ("[collections.docs]\nvisibility = 'secret'", "collections.docs.visibility"),
+        ("[collections.docs]\nprotocols = ['http']", "collections.docs.protocols[0]"),
+        ("[[spaces]]\nid = 'a'\ndistance = 'cosine'", "spaces[0].dimensions"),
+        ("[[spaces]]\nid = 'a'\ndimensions = 0\ndistance = 'cosine'", "spaces[0].dimensions"),
+        ("[[spaces]]\nid = ''\ndimensions = 2\ndistance = 'cosine'", "spaces[0].id"),
+        ("[[spaces]]\nid = 'a'\ndimensions = 2\ndistance = 'hamming'", "spaces[0].distance"),
+        (
+            "[[spaces]]\nid='a'\ndimensions=2\ndistance='dot'\n" * 2,
+            "spaces",
+        ),
+        ("[[keys]]\nname = 'a'\nsha256 = 'secret'", "keys[0].sha256"),
+        ("[[intakes]]\nid = 'bind'", "intakes[0].id"),
+        ("[intent]\nmax_document_fraction = 'half'", "intent.max_document_fraction"),
+        ("[limits", "not TOML"),
+    ],
+)
+def test_a_wrong_value_is_named_by_its_key(text: str, where: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings(text)
+    assert where in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://ai.example.com", "http://10.0.0.1:8000", "ftp://x", "ai.example.com", "https://", "https://x/?a=1"]
+)
+def test_a_base_url_beyond_loopback_must_be_https(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"server\.base_url"):
+        parse_settings(f'[server]\nbase_url = "{url}"')
+
+
+@pytest.mark.parametrize(
+    "url", ["https://ai.example.com", "http://127.0.0.1:8000", "http://localhost:80", "http://[::1]:8000"]
+)
+def test_https_anywhere_and_http_on_loopback_are_base_urls(url: str) -> None:
+    assert parse_settings(f'[server]\nbase_url = "{url}"').server.base_url == url
+
+
+def test_a_rate_of_none_means_no_limit() -> None:
+    assert parse_settings('[limits]\nrate = "none"').limits.rate == Rate(0, 1)
+
+
+@pytest.mark.parametrize("content", [None, b"\xff"])
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "aidre.toml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        load_settings(path)

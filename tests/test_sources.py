@@ -1,0 +1,158 @@
+"""Folders and files as sources: what is found in them, what it is called, and what is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from aidre.engine.errors import ConfigurationError
+from aidre.engine.model import Document, EmbeddingSpace
+from aidre.ingest.found import Rejected
+from aidre.ingest.sources import brought_spaces, locate, read
+from aidre.ingest.vectors import VectorRules
+
+RULES = VectorRules([EmbeddingSpace("s", 2, "cosine")], [])
+
+
+def write(path: Path, content: str | bytes = "text") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def documents(*paths: Path, name: str | None = None, url_base: str | None = None) -> list[Document]:
+    found = [each for source in locate(paths, name, url_base) for each in read(source, RULES, lambda _: None)]
+    assert not [each for each in found if isinstance(each, Rejected)]
+    return [each[1] for each in found if not isinstance(each, Rejected)]
+
+
+def rejections(path: Path) -> list[Rejected]:
+    return [each for each in read(locate([path])[0], RULES, lambda _: None) if isinstance(each, Rejected)]
+
+
+def test_ids_come_from_the_folders_name_and_the_relative_path(tmp_path: Path) -> None:
+    write(tmp_path / "docs" / "b.txt")
+    write(tmp_path / "docs" / "a" / "c.MD")
+    found = documents(tmp_path / "docs")
+    assert sorted(each.id for each in found) == ["docs/a/c.MD", "docs/b.txt"]
+    assert {(each.source, each.origin) for each in found} == {("docs", "a/c.MD"), ("docs", "b.txt")}
+
+
+def test_a_single_file_is_named_after_its_parent_or_as_it_is_told(tmp_path: Path) -> None:
+    path = write(tmp_path / "docs" / "b.txt")
+    assert documents(path)[0].id == "docs/b.txt"
+    assert documents(path, name="own")[0].id == "own/b.txt"
+
+
+def test_a_relative_source_has_the_name_of_the_folder_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "docs" / "b.txt")
+    monkeypatch.chdir(tmp_path / "docs")
+    assert documents(Path())[0].id == "docs/b.txt"
+    assert documents(Path("b.txt"))[0].id == "docs/b.txt"
+
+
+def test_hidden_files_and_folders_are_left_out(tmp_path: Path) -> None:
+    write(tmp_path / "docs" / ".hidden.md")
+    write(tmp_path / "docs" / ".git" / "a.md")
+    write(tmp_path / "docs" / "a.md")
+    assert [each.origin for each in documents(tmp_path / "docs")] == ["a.md"]
+
+
+def test_files_of_other_kinds_are_left_out_and_counted(tmp_path: Path) -> None:
+    for name in ("a.png", "b.png", "Makefile", "c.md"):
+        write(tmp_path / "docs" / name)
+    notes: list[str] = []
+    assert len(list(read(locate([tmp_path / "docs"])[0], RULES, notes.append))) == 1
+    assert notes == ["docs: 3 files of other kinds left out (.png 2, no suffix 1)"]
+
+
+def test_links_are_followed_once_and_loops_end(tmp_path: Path) -> None:
+    write(tmp_path / "docs" / "z" / "a.md")
+    (tmp_path / "docs" / "loop").symlink_to(tmp_path / "docs")
+    (tmp_path / "docs" / "b").symlink_to(tmp_path / "docs" / "z")
+    (tmp_path / "docs" / "self").symlink_to("self")
+    (tmp_path / "docs" / "link.md").symlink_to(tmp_path / "docs" / "z" / "a.md")
+    write(tmp_path / "outside" / "c.md")
+    (tmp_path / "docs" / "out").symlink_to(tmp_path / "outside")
+    assert [each.origin for each in documents(tmp_path / "docs")] == ["link.md", "z/a.md", "out/c.md"]
+
+
+def test_a_link_that_leads_nowhere_fails_by_name(tmp_path: Path) -> None:
+    write(tmp_path / "docs" / "a.md")
+    (tmp_path / "docs" / "b.md").symlink_to("nowhere")
+    assert [(each.where, each.origin) for each in rejections(tmp_path / "docs")] == [("b.md", "b.md")]
+
+
+def test_a_pipe_does_not_block(tmp_path: Path) -> None:
+    write(tmp_path / "docs" / "a.md")
+    os.mkfifo(tmp_path / "docs" / "b.md")
+    assert len(documents(tmp_path / "docs")) == 1
+    with pytest.raises(ConfigurationError, match="neither a file nor a folder"):
+        locate([tmp_path / "docs" / "b.md"])
+
+
+@pytest.mark.parametrize("name", ["missing", "missing.md", "a.png"])
+def test_a_source_that_is_not_there_or_not_known_is_refused(tmp_path: Path, name: str) -> None:
+    write(tmp_path / "a.png")
+    with pytest.raises(ConfigurationError) as error:
+        locate([tmp_path / name])
+    assert name in error.value.message and "\n" not in error.value.message
+
+
+def test_two_folders_of_one_name_in_one_run_are_refused(tmp_path: Path) -> None:
+    write(tmp_path / "x" / "docs" / "a.md")
+    write(tmp_path / "y" / "docs" / "a.md")
+    with pytest.raises(ConfigurationError, match="'docs'"):
+        locate([tmp_path / "x" / "docs", tmp_path / "y" / "docs"])
+
+
+def test_the_url_base_is_joined_with_the_encoded_path(tmp_path: Path) -> None:
+    write(tmp_path / "docs" / "a b" / "ü#?.md")
+    found = documents(tmp_path / "docs", url_base="https://example.org/x/")
+    assert found[0].url == "https://example.org/x/a%20b/%C3%BC%23%3F.md"
+    with pytest.raises(ConfigurationError, match="http"):
+        locate([tmp_path / "docs"], url_base="example.org")
+
+
+def test_text_in_utf8_is_read_with_and_without_a_byte_order_mark(tmp_path: Path) -> None:
+    write(tmp_path / "docs" / "a.txt", b"\xef\xbb\xbfcaf\xc3\xa9\r\n")
+    found = documents(tmp_path / "docs")
+    assert (found[0].text, found[0].title) == ("café\r\n", "a")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.html"])
+def test_text_in_another_encoding_fails_by_name(tmp_path: Path, name: str) -> None:
+    write(tmp_path / "docs" / name, "café".encode("utf-16"))
+    rejected = rejections(tmp_path / "docs")
+    assert [(each.where, each.document_id) for each in rejected] == [(name, None)]
+    assert rejected[0].reason == "not UTF-8 at byte 0: convert the file to UTF-8"
+
+
+def test_a_file_name_that_is_no_text_fails_by_name(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    for name in (b"a\xff.md", b"b\n.md"):
+        Path(os.fsdecode(os.fsencode(tmp_path / "docs") + b"/" + name)).write_text("x")
+    assert [each.where for each in rejections(tmp_path / "docs")] == ["a\\udcff.md", "b\\n.md"]
+
+
+def test_a_file_too_large_to_be_one_document_fails_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aidre.ingest.found.LARGEST", 10)
+    write(tmp_path / "docs" / "a.txt", "x" * 11)
+    assert "larger than" in rejections(tmp_path / "docs")[0].reason
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_may_not_be_read_fails_and_protects_what_is_below(tmp_path: Path) -> None:
+    write(tmp_path / "docs" / "closed" / "a.md")
+    (tmp_path / "docs" / "closed").chmod(0)
+    rejected = rejections(tmp_path / "docs")
+    (tmp_path / "docs" / "closed").chmod(0o700)
+    assert [(each.where, each.folder) for each in rejected] == [("closed", True)]
+
+
+def test_the_spaces_that_rows_bring_vectors_for_are_found(tmp_path: Path) -> None:
+    write(tmp_path / "docs" / "a.jsonl", '{"vectors":{"one":[1]}}\nbroken\n[]\n{"vectors":{"two":[1]}}\n')
+    write(tmp_path / "docs" / "b.md")
+    assert brought_spaces(locate([tmp_path / "docs"])) == {"one", "two"}
