@@ -5,8 +5,10 @@ One JSON file a generation, `{"checksum": xxh3-128 of the body's bytes, "body": 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +113,17 @@ class Manifest:
     def with_space(self, state: SpaceState) -> Manifest:
         """The same manifest with the state of one space replaced."""
         return replace(self, spaces=tuple(state if s.space.id == state.space.id else s for s in self.spaces))
+
+
+def now() -> str:
+    """The present as RFC 3339 in UTC, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def first_manifest(name: str, spaces: Sequence[SpaceState]) -> Manifest:
+    """What the first commit of a new collection begins with: generation 0 and a lineage of its own."""
+    moment = now()
+    return Manifest(0, 0, secrets.token_hex(16), moment, name, "", "public", moment, tuple(spaces))
 
 
 def to_bytes(manifest: Manifest) -> bytes:

@@ -99,6 +99,9 @@ class Graph:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3
+        options.graph_optimization_level = (
+            onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        )  # the export did the rest
         # Threads that spin between two queries would take the cores from everything else that serves.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         self._session: Session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])

@@ -7,8 +7,9 @@ of vectors pass through a raw file that is mapped, so that merging holds no colu
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from aidre.engine.fields import build_fields, concat_fields
 from aidre.engine.ids import build_ids, build_keys
 from aidre.engine.index import blocks_of
 from aidre.engine.manifest import SegmentEntry
-from aidre.engine.model import EmbeddingSpace
+from aidre.engine.model import EmbeddingSpace, Encoded
 from aidre.engine.rows import PendingRows
 from aidre.engine.schema import (
     BATCH_ROWS,
@@ -39,8 +40,13 @@ from aidre.engine.schema import (
     vectors_file,
     vectors_schema,
 )
-from aidre.engine.segment import Segment
+from aidre.engine.segment import Segment, StoredChunk
 from aidre.engine.vectors import dtype_of
+
+Recompute = Callable[[Sequence[StoredChunk]], tuple[Encoded, Sequence[bytes]]]
+"""Vectors and embedding keys anew for some chunks, in their order."""
+
+_RECOMPUTED = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +82,16 @@ def write_pending(
     return _publish(folder, pending.documents, pending.chunks, write)
 
 
-def write_merged(folder: Path, parts: Sequence[Survivors], spaces: Sequence[EmbeddingSpace]) -> SegmentEntry:
-    """Write the survivors of several segments, in order, as one new segment."""
+def write_merged(
+    folder: Path,
+    parts: Sequence[Survivors],
+    spaces: Sequence[EmbeddingSpace],
+    anew: Mapping[str, Recompute] | None = None,
+) -> SegmentEntry:
+    """Write the survivors of several segments, in order, as one new segment.
+
+    The vectors of the spaces in `anew` are computed from the chunks instead of copied.
+    """
     documents = sum(len(part.documents) for part in parts)
     chunks = sum(len(part.chunks) for part in parts)
 
@@ -92,7 +106,9 @@ def write_merged(folder: Path, parts: Sequence[Survivors], spaces: Sequence[Embe
         document_ids = [part.segment.documents.chunked("id").take(pa.array(part.documents)) for part in parts]
         _write_ids(place, files, _joined(chunk_ids), _joined(document_ids))
         for space in spaces:
-            _merge_vectors(place, files, space, parts, chunks)
+            recompute = (anew or {}).get(space.id)
+            sources = [_copied(part, space) if recompute is None else _recomputed(part, recompute) for part in parts]
+            _merge_vectors(place, files, space, sources, chunks)
         return files
 
     return _publish(folder, documents, chunks, write)
@@ -160,19 +176,35 @@ def _write_vectors(
         files[keys_file(space.id)] = write_file(place / keys_file(space.id), [lookup], lookup.schema)
 
 
+Block = tuple[Encoded, pa.Array]
+
+
+def _copied(part: Survivors, space: EmbeddingSpace) -> Iterator[Block]:
+    """Stored vectors and keys of the surviving rows, block by block."""
+    column, norms = part.segment.columns[space.id], part.segment.norms(space.id)
+    keys = part.segment.key_column(space.id)
+    for rows in blocks_of(part.chunks):
+        yield Encoded(column.take(rows), norms[rows]), keys.take(pa.array(rows))
+
+
+def _recomputed(part: Survivors, recompute: Recompute) -> Iterator[Block]:
+    for start in range(0, len(part.chunks), _RECOMPUTED):
+        rows = part.chunks[start : start + _RECOMPUTED].tolist()
+        encoded, keys = recompute([StoredChunk(part.segment, row) for row in rows])
+        yield encoded, _key_array(keys, len(rows))
+
+
 def _merge_vectors(
-    place: Path, files: dict[str, FileEntry], space: EmbeddingSpace, parts: Sequence[Survivors], rows: int
+    place: Path, files: dict[str, FileEntry], space: EmbeddingSpace, sources: Iterable[Iterator[Block]], rows: int
 ) -> None:
     raw = place / ".raw"
     codes = np.memmap(raw, dtype=dtype_of(space), mode="w+", shape=(rows, space.dimensions))
     norms, keys, start = [], [], 0
-    for part in parts:
-        column = part.segment.columns[space.id]
-        for block in blocks_of(part.chunks):
-            codes[start : start + len(block)] = column.take(block)
-            start += len(block)
-        norms.append(part.segment.norms(space.id)[part.chunks])
-        keys.append(part.segment.key_column(space.id).take(pa.array(part.chunks)))
+    for encoded, block_keys in chain.from_iterable(sources):
+        codes[start : start + len(encoded.codes)] = encoded.codes
+        start += len(encoded.codes)
+        norms.append(encoded.norms)
+        keys.append(block_keys)
     _write_vectors(place, files, space, codes=codes, norms=np.concatenate(norms), keys=pa.concat_arrays(keys))
     del codes
     raw.unlink()

@@ -23,6 +23,8 @@ from aidre.engine.snapshot import Snapshot
 from aidre.engine.writer import Writer
 
 _ATTEMPTS = 5
+_DECLARED = ("dimensions", "distance", "normalized", "model", "revision", "precision")
+_OF_THE_MODEL = ("model", "revision", "precision")
 
 
 class Store:
@@ -108,8 +110,7 @@ class Store:
                 SpaceState(replace(space, precision=precision_of(space)), runtime=(runtimes or {}).get(space.id))
                 for space in spaces
             )
-            if manifest is not None:
-                _agree(collection, manifest, states)
+            stale = _stale(collection, manifest, states) if manifest is not None else []
             return Writer(
                 folder,
                 manifest,
@@ -118,6 +119,7 @@ class Store:
                 description=description,
                 visibility=visibility,
                 dates=dates,
+                stale=stale,
                 lock=lock,
             )
         except BaseException:
@@ -138,10 +140,13 @@ class Store:
             ) from None
 
 
-def _agree(collection: str, manifest: Manifest, states: Sequence[SpaceState]) -> None:
-    """Refuse by name a configuration that contradicts the spaces a collection was written with."""
+def _stale(collection: str, manifest: Manifest, states: Sequence[SpaceState]) -> list[SpaceState]:
+    """The spaces with a model whose stored vectors come from another revision of it.
+
+    Everything else in which a configuration contradicts the spaces of a collection is refused by name.
+    """
     stored = {state.space.id: state.space for state in manifest.spaces}
-    wanted = {state.space.id: state.space for state in states}
+    wanted = {state.space.id: state for state in states}
     for space_id in sorted(stored.keys() ^ wanted.keys()):
         there = "is stored but not configured" if space_id in stored else "is configured but not stored"
         raise SpaceConflict(
@@ -150,13 +155,18 @@ def _agree(collection: str, manifest: Manifest, states: Sequence[SpaceState]) ->
             embedding_space=space_id,
             member="id",
         )
-    for space_id, space in wanted.items():
-        for member in ("dimensions", "distance", "normalized", "model", "revision", "precision"):
-            old, new = getattr(stored[space_id], member), getattr(space, member)
-            if old != new:
-                raise SpaceConflict(
-                    f"embedding space {space_id!r} has {member} {old!r} in collection {collection!r}, "
-                    f"but {new!r} in the configuration: change it back or ingest into a new collection",
-                    embedding_space=space_id,
-                    member=member,
-                )
+    stale = []
+    for space_id, state in wanted.items():
+        differing = [name for name in _DECLARED if getattr(stored[space_id], name) != getattr(state.space, name)]
+        fixed = [name for name in differing if name not in _OF_THE_MODEL or state.space.model is None]
+        if fixed:
+            old, new = getattr(stored[space_id], fixed[0]), getattr(state.space, fixed[0])
+            raise SpaceConflict(
+                f"embedding space {space_id!r} has {fixed[0]} {old!r} in collection {collection!r}, "
+                f"but {new!r} in the configuration: change it back or ingest into a new collection",
+                embedding_space=space_id,
+                member=fixed[0],
+            )
+        if differing:
+            stale.append(state)
+    return stale

@@ -7,10 +7,8 @@ Merging follows as a generation of its own.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,7 +20,7 @@ from numpy.typing import NDArray
 from aidre.engine import changes, deletes, durable, sweep
 from aidre.engine.indexing import BULK_GROWTH, GROWTH, index_generation
 from aidre.engine.lock import WriterLock
-from aidre.engine.manifest import Manifest, SegmentEntry, SpaceState, to_bytes
+from aidre.engine.manifest import Manifest, SegmentEntry, SpaceState, first_manifest, now, to_bytes
 from aidre.engine.merging import MOST_SEGMENTS, Size, groups, to_merge
 from aidre.engine.model import Encoded, Record, Visibility
 from aidre.engine.rows import PendingRows
@@ -33,7 +31,7 @@ from aidre.engine.schema import (
     segment_rows,
 )
 from aidre.engine.search import Part
-from aidre.engine.segment_writer import survivors, write_merged, write_pending
+from aidre.engine.segment_writer import Recompute, survivors, write_merged, write_pending
 from aidre.engine.snapshot import Snapshot
 from aidre.engine.vectors import dtype_of, encode
 
@@ -73,15 +71,17 @@ class Writer:
         description: str | None,
         visibility: Visibility | None,
         dates: Collection[str],
+        stale: Sequence[SpaceState],
         lock: WriterLock,
     ) -> None:
         self._folder = folder
         self._lock = lock
-        self._manifest = manifest or _first_manifest(name, spaces)
+        self._manifest = manifest or first_manifest(name, spaces)
         self._settings = (description, visibility, tuple(sorted(dates)))
         self._bulk = manifest is None
         self._source_roots = dict(self._manifest.source_roots)
         self._pending = _Pending()
+        self._stale = {state.space.id: state for state in stale}
         self.snapshot = Snapshot(folder, manifest) if manifest else None
         self.spaces = {state.space.id: state.space for state in self._manifest.spaces}
         sweep.remove_unfinished(folder)
@@ -93,6 +93,26 @@ class Writer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._lock.__exit__(kind, error, traceback)
+
+    # -- another revision of a model -------------------------------------------------------------------------
+
+    @property
+    def stale(self) -> tuple[str, ...]:
+        """Spaces whose stored vectors come from another revision than was asked for: `reembed` them first."""
+        return tuple(self._stale)
+
+    def reembed(self, anew: Mapping[str, Recompute]) -> None:
+        """Compute the vectors of every stale space from the stored chunks, in one generation, nothing else changed.
+
+        Until it is durable the old vectors answer; vectors of two revisions never stand in one space.
+        """
+        states = [self._stale.get(state.space.id, state) for state in self._manifest.spaces]
+        self._manifest = replace(self._manifest, spaces=tuple(states))
+        self.spaces = {state.space.id: state.space for state in states}
+        self._stale = {}
+        lives = [entry.live_chunks for entry in self._manifest.segments]
+        if lives:
+            self._merge(groups(lives, self._most_rows()), calibrate_anew=True, anew=anew)
 
     # -- what is stored already ----------------------------------------------------------------------------
 
@@ -265,7 +285,7 @@ class Writer:
             chosen = to_merge(sizes, self._most_rows())
             if not chosen:
                 return
-            self._merge([chosen], anew=False)
+            self._merge([chosen])
 
     def finish(self) -> None:
         """End of a run: full compaction after a first bulk load, merging otherwise."""
@@ -278,7 +298,7 @@ class Writer:
         """Rewrite all live rows into as few segments as they fit, with freshly trained and calibrated indexes."""
         lives = [entry.live_chunks for entry in self._manifest.segments]
         if lives:
-            self._merge(groups(lives, self._most_rows()), anew=True)
+            self._merge(groups(lives, self._most_rows()), calibrate_anew=True)
 
     def purge(self) -> None:
         """Remove deleted documents from the disk now: rewrite the segments that hold any, keep no older generation.
@@ -287,7 +307,7 @@ class Writer:
         """
         doomed = [[place] for place, entry in enumerate(self._manifest.segments) if entry.deletes]
         if doomed:
-            self._merge(doomed, anew=False)
+            self._merge(doomed)
         sweep.sweep(self._folder, self._manifest, keep_seconds=0, keep_generations=1)
 
     # -- inside --------------------------------------------------------------------------------------------
@@ -328,19 +348,25 @@ class Writer:
                 before[chunks.bytes("id")[chunk].decode()] = chunks.value("content_hash", chunk)
         return changes.batch_of(*pending.rows.hashes(pending.rows_of.values()), before)
 
-    def _merge(self, chosen: Sequence[Sequence[int]], anew: bool) -> None:
+    def _merge(
+        self,
+        chosen: Sequence[Sequence[int]],
+        *,
+        calibrate_anew: bool = False,
+        anew: Mapping[str, Recompute] | None = None,
+    ) -> None:
         """Replace each chosen group of segments by one, the rest kept; a generation without changes."""
         spaces = [state.space for state in self._manifest.spaces]
         entries: list[SegmentEntry | None] = list(self._manifest.segments)
         merged = []
         for group in chosen:
             parts = [survivors(self._parts[place].segment, self._parts[place].deleted) for place in group]
-            merged.append(write_merged(self._folder, [part for part in parts if len(part.chunks)], spaces))
+            merged.append(write_merged(self._folder, [part for part in parts if len(part.chunks)], spaces, anew))
             for place in group:
                 entries[place] = None
         kept = tuple(entry for entry in entries if entry is not None)
         manifest = deletes.referenced(replace(self._manifest, segments=kept + tuple(merged), changes=None))
-        self._publish(manifest, self._manifest.generation + 1, anew=anew)
+        self._publish(manifest, self._manifest.generation + 1, anew=calibrate_anew)
 
     def _publish(self, manifest: Manifest, generation: int, *, anew: bool) -> None:
         """Index, calibrate and make durable; afterwards this generation is the newest for every reader."""
@@ -354,22 +380,3 @@ class Writer:
         self._manifest = indexed
         self.snapshot = draft if indexed is manifest else Snapshot(self._folder, indexed, draft)
         sweep.sweep(self._folder, indexed)
-
-
-def _first_manifest(name: str, spaces: Sequence[SpaceState]) -> Manifest:
-    return Manifest(
-        generation=0,
-        parent=0,
-        lineage=secrets.token_hex(16),
-        created_at=now(),
-        name=name,
-        description="",
-        visibility="public",
-        updated_at=now(),
-        spaces=tuple(spaces),
-    )
-
-
-def now() -> str:
-    """The present as RFC 3339 in UTC, to the second."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
