@@ -196,7 +196,7 @@ def delete(
     store: StoreOption,
     collection: AnyCollection = None,
     purge: Annotated[
-        bool, typer.Option("--purge", help="Rewrite what is left now; the old files go with a later write.")
+        bool, typer.Option("--purge", help="Remove what is deleted from the disk now, older generations too.")
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -206,8 +206,8 @@ def delete(
     with opened.writer(name, spaces=opened.open(name).collection.spaces) as writer:
         deleted = writer.delete(document_ids)
         writer.commit()
-        if purge and deleted:
-            writer.compact()
+        if purge:
+            writer.purge()
         generation = opened.current(name)
     _tell(as_json, f"{name}: {deleted} deleted, generation {generation}", deleted=deleted, generation=generation)
     return 0

@@ -26,16 +26,20 @@ logger = logging.getLogger("aidre")
 LIFETIME_SECONDS = 600
 SECRET_BYTES = 32
 SEAL_BYTES = 16
-PLACE = struct.Struct(">QIQ8s")
+PLACE = struct.Struct(">QIIQ8s")
 INHERITED_SECRET = "AIDRE_CURSOR_SECRET"
 """The environment variable by which workers share a secret where the store cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a search goes on. `started` is the Unix time of its first page; `lineage` a digest of the collection's."""
+    """Where a search goes on.
+
+    `first` is the size of its first page and `started` the Unix time of it; `lineage` is a digest of the collection's.
+    """
 
     generation: int
+    first: int
     offset: int
     started: int
     lineage: bytes
@@ -57,7 +61,7 @@ class Cursors:
 
     def write(self, place: Place, binding: bytes) -> str:
         """`binding` is what the cursor is good for: it must be the same when it is read."""
-        body = PLACE.pack(place.generation, place.offset, place.started, place.lineage)
+        body = PLACE.pack(place.generation, place.first, place.offset, place.started, place.lineage)
         return base64.urlsafe_b64encode(body + self._seal(body, binding)).rstrip(b"=").decode()
 
     def read(self, cursor: str, binding: bytes) -> Place:

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from aidre.api.access import Caller, may_see, visibility_in_force
 from aidre.api.batching import TextQueries
 from aidre.api.cursor import Cursors, Place, lineage_digest
 from aidre.api.live import Live, Opened
+from aidre.api.pages import Page, first_page, later_page
 from aidre.api.refusals import BadRequest, Conflicting, NotFound, Unavailable, Unprocessable
 from aidre.api.settings import CollectionSettings, Protocol, Settings
 from aidre.engine.errors import CollectionMissing, GenerationMissing, SpaceMissing
@@ -130,11 +131,12 @@ class Retrieval:
         vector = question.vector
         if vector is None:
             vector = await self.texts.embed(space, str(question.text))
-        page = _Page(vector, space.id, min(question.top_k, self.results_most - place.offset), filter)
-        hits, offset = await self._page(page, place.offset, snapshot, shown.snapshot)
-        more = len(hits) == page.size and offset < min(snapshot.count(filter), self.results_most)
-        following = Place(place.generation, offset, place.started, place.lineage)
-        return Answer(shown, space.id, hits, self._cursors.write(following, binding) if more else None)
+        query = Query(vector, space.id, question.top_k, place.offset, filter)
+        page = await self._page(place, snapshot, shown.snapshot, query)
+        if page.offset is None:
+            return Answer(shown, space.id, page.hits, None)
+        following = replace(place, first=place.first or page.offset, offset=page.offset)
+        return Answer(shown, space.id, page.hits, self._cursors.write(following, binding))
 
     @property
     def results_most(self) -> int:
@@ -145,7 +147,7 @@ class Retrieval:
         """Where the search goes on, and the generation it began in."""
         now = shown.snapshot
         if cursor is None:
-            return Place(now.generation, 0, int(time.time()), lineage_digest(now.lineage)), now
+            return Place(now.generation, 0, 0, int(time.time()), lineage_digest(now.lineage)), now
         place = self._cursors.read(cursor, binding)
         if place.expired or place.offset >= self.results_most:
             raise _moved_on()
@@ -159,21 +161,13 @@ class Retrieval:
             raise _moved_on()
         return place, then
 
-    async def _page(self, page: _Page, offset: int, then: Snapshot, now: Snapshot) -> tuple[list[Hit], int]:
-        """Fills a page from `then`, passing over what has been deleted since; also says where the next one begins."""
-        hits: list[Hit] = []
-        while True:
-            wanted = page.size - len(hits)
-            found = await self._run(then, Query(page.vector, page.space, wanted, offset, page.filter))
-            offset += len(found)
-            hits += found if then is now else [hit for hit in found if now.get(hit.chunk.id) is not None]
-            if len(hits) == page.size or len(found) < wanted or offset + page.size - len(hits) > self.results_most:
-                return hits, offset
-
-    async def _run(self, snapshot: Snapshot, query: Query) -> list[Hit]:
-        if _work(snapshot, query) <= INLINE_WORK:
-            return snapshot.search(query)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, snapshot.search, query)
+    async def _page(self, place: Place, then: Snapshot, now: Snapshot, query: Query) -> Page:
+        if place.offset == 0 and _work(then, query) <= INLINE_WORK:
+            return first_page(then, query, self.results_most)
+        loop = asyncio.get_running_loop()
+        if place.offset == 0:
+            return await loop.run_in_executor(self._threads, first_page, then, query, self.results_most)
+        return await loop.run_in_executor(self._threads, later_page, then, now, query, place.first, self.results_most)
 
     def chunk(self, id: str, collection: str | None, caller: Caller, protocol: Protocol) -> tuple[Shown, StoredChunk]:
         """A chunk by its id, looked for in all collections that the caller may see, or in one."""
@@ -205,14 +199,6 @@ class Retrieval:
     def close(self) -> None:
         self.texts.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _Page:
-    vector: NDArray[np.float32]
-    space: str
-    size: int
-    filter: Filter | None
 
 
 def _work(snapshot: Snapshot, query: Query) -> int:

@@ -22,7 +22,7 @@ from aidre.engine.errors import StoreDamaged
 from aidre.engine.fields import FieldRow, Fields, build_fields
 from aidre.engine.filters import Filter, canonical
 from aidre.engine.index import Column, Scan, open_scan, trained_rows_of
-from aidre.engine.manifest import SegmentEntry
+from aidre.engine.manifest import Manifest, SegmentEntry
 from aidre.engine.model import EmbeddingSpace, Json
 from aidre.engine.schema import (
     BATCH_ROWS,
@@ -88,12 +88,13 @@ class Table:
 class Segment:
     """Opened files of one segment. `warnings` name the derived files that were bypassed."""
 
-    def __init__(self, folder: Path, entry: SegmentEntry, spaces: Sequence[EmbeddingSpace], collection: str) -> None:
+    def __init__(self, folder: Path, entry: SegmentEntry, spaces: Sequence[EmbeddingSpace], manifest: Manifest) -> None:
         self.id = entry.id
         self.entry = entry
         self.warnings: list[str] = []
         self._folder = folder
-        self._collection = collection
+        self._collection = manifest.name
+        self._dates = manifest.dates
         self._masks: dict[bytes, NDArray[np.bool_]] = {}
         self.documents = Table(self._truth(DOCUMENTS_FILE, entry.documents))
         self.chunks = Table(self._truth(CHUNKS_FILE, entry.chunks))
@@ -126,7 +127,7 @@ class Segment:
     def _derived(self, name: str, make: Callable[[pa.RecordBatch], T], rebuild: Callable[[], pa.RecordBatch]) -> T:
         try:
             return make(open_file(self._folder / name, self.entry.files[name], whole=True).batches[0])
-        except (FileProblem, KeyError, IndexError) as problem:
+        except (FileProblem, KeyError, IndexError, ValueError) as problem:
             self._warn(name, f"{problem}; rebuilt in memory")
             return make(rebuild())
 
@@ -155,7 +156,7 @@ class Segment:
         return ids_file.build_ids(self.chunks.chunked("id"), self.documents.chunked("id"))
 
     def _rebuilt_fields(self) -> pa.RecordBatch:
-        return build_fields(self.field_rows())
+        return build_fields(self.field_rows(), self._dates)
 
     def field_rows(self) -> Iterator[FieldRow]:
         """What each document offers to filters, parsed from its stored JSON."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.deletes import read_deletes
 from aidre.engine.errors import SpaceMissing
-from aidre.engine.filters import Filter
+from aidre.engine.filters import Filter, with_dates
 from aidre.engine.manifest import Calibration, Manifest, SpaceState
 from aidre.engine.model import Json, Query
 from aidre.engine.schema import SEGMENTS
@@ -59,7 +59,8 @@ class Snapshot:
         vector = encode_query(state.space, query.vector)
         wanted = query.offset + query.top_k
         depth = depth_for(state.calibration, wanted)
-        ranked = search(self.parts, query.space, vector, wanted=wanted, depth=depth, only=query.filter)
+        only = self._dated(query.filter)
+        ranked = search(self.parts, query.space, vector, wanted=wanted, depth=depth, only=only)
         return [
             Hit(StoredChunk(self.parts[part].segment, row), score)
             for part, row, score in zip(
@@ -71,8 +72,13 @@ class Snapshot:
         ]
 
     def count(self, wanted: Filter | None = None) -> int:
-        """Live chunks that pass the filter."""
-        return sum(part.allowed(wanted).count for part in self.parts)
+        """Live chunks that pass the filter. InvalidFilter."""
+        only = self._dated(wanted)
+        return sum(part.allowed(only).count for part in self.parts)
+
+    def _dated(self, wanted: Filter | None) -> Filter | None:
+        """The filter with the fields that this collection declares as dates compared as instants."""
+        return None if wanted is None else with_dates(wanted, self.manifest.dates)
 
     def get(self, chunk_id: str) -> StoredChunk | None:
         for part in reversed(self.parts):
@@ -160,7 +166,7 @@ def _open_parts(folder: Path, manifest: Manifest, previous: Snapshot | None) -> 
                 parts.append(old)
                 continue
         else:
-            segment = Segment(folder / SEGMENTS / entry.id, entry, spaces, manifest.name)
+            segment = Segment(folder / SEGMENTS / entry.id, entry, spaces, manifest)
         parts.append(Part(segment, deleted.get(entry.id)))
     return parts
 

@@ -63,8 +63,9 @@ def _batch_rows(metadata: Any) -> int:
 
 def _rows(batch: pa.RecordBatch, first: int, file: File, rules: VectorRules) -> Iterator[Found]:
     faults: Faults = {}
-    names = [name for name in batch.schema.names if name != "vectors"]
-    cells = [_cells(batch.column(name), name, faults) for name in names]
+    columns = [pair for pair in zip(batch.schema.names, batch.columns, strict=True) if pair[0] != "vectors"]
+    names = [name for name, _ in columns]
+    cells = [_cells(column, name, faults) for name, column in columns]
     brought = _vectors(batch, rules, faults)
     prefix = f"{file.origin}:"
     for at, row in enumerate(_as_rows(names, cells, len(batch))):
@@ -165,9 +166,8 @@ def _is_text(kind: pa.DataType) -> bool:
 def _vectors(batch: pa.RecordBatch, rules: VectorRules, faults: Faults) -> list[Brought | None]:
     """For each row what it brings, as views of one matrix a space."""
     brought: list[Brought | None] = [None] * len(batch)
-    if "vectors" not in batch.schema.names:
-        return brought
-    for name, present, at in _spaces(batch.column("vectors")):
+    index = batch.schema.names.index("vectors") if "vectors" in batch.schema.names else None
+    for name, present, at in _spaces(batch.column(index)) if index is not None else ():
         lists, rows = present, at
         if not len(lists):
             continue

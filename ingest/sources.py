@@ -193,7 +193,7 @@ def _read_file(file: File, rules: VectorRules) -> Iterator[Found]:
         yield Rejected(where, error.message, file.source, file.origin)
     except OSError as error:
         yield Rejected(where, f"cannot be read: {error.strerror or type(error).__name__}", file.source, file.origin)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         yield Rejected(where, f"not a readable Parquet file: {_first_line(error)}", file.source, file.origin)
 
 

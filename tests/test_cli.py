@@ -374,6 +374,16 @@ def test_a_blank_query_is_refused(filled: Shell) -> None:
     assert filled.run("search", "  ", "--store", filled.store)[0] == 2
 
 
+def test_vectors_of_another_revision_of_the_model_are_not_searched(
+    filled: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aidre.engine.hashing.REVISION", "another")
+    status, _, err = filled.run("search", "tea", "--store", filled.store)
+    assert status == 2
+    assert one_line(err)
+    assert "revision" in err
+
+
 def test_documents_cannot_steer_the_terminal() -> None:
     source = {"title": "\x1b[31mred", "url": "https://example.com/\x07"}
     hit = {"rank": 1, "score": 0.5, "document_id": "a", "source": source, "text": "one\x1b[2Jtwo"}
@@ -422,9 +432,19 @@ def test_delete_removes_documents_and_passes_over_unknown_ones(filled: Shell) ->
     [answer] = filled.json("delete", "texts/tea.md", "texts/gone.md")
     assert answer["deleted"] == 1
     assert {hit["document_id"] for hit in filled.json("search", "tea")} == {"texts/rain.md", "texts/bread.md"}
+
+
+def test_purge_leaves_no_byte_of_a_deleted_document(filled: Shell) -> None:
+    def held() -> bool:
+        return any(b"taped seams" in path.read_bytes() for path in filled.store.rglob("*") if path.is_file())
+
+    filled.json("delete", "texts/rain.md")
+    assert held()
     [answer] = filled.json("delete", "texts/rain.md", "--purge")
-    assert answer["deleted"] == 1
-    assert filled.json("status")[0]["deleted_chunks"] == 0
+    assert answer["deleted"] == 0
+    assert not held()
+    assert filled.json("status")[0]["documents"] == 2
+    assert filled.json("verify")[0]["ok"]
 
 
 def test_compact_makes_one_segment(filled: Shell) -> None:

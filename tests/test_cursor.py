@@ -15,7 +15,7 @@ BINDING = b"a caller and a query"
 
 
 def a_place(started: float | None = None) -> Place:
-    return Place(7, 40, int(time.time() if started is None else started), lineage_digest("lineage"))
+    return Place(7, 10, 40, int(time.time() if started is None else started), lineage_digest("lineage"))
 
 
 def test_a_cursor_says_where_to_go_on() -> None:
@@ -35,7 +35,7 @@ def test_a_cursor_is_good_for_what_it_was_made_for_alone() -> None:
 
 def test_a_cursor_with_any_bit_changed_is_refused() -> None:
     cursors = Cursors(b"s" * 32)
-    sealed = base64.urlsafe_b64decode(cursors.write(a_place(), BINDING) + "=")
+    sealed = base64.urlsafe_b64decode(cursors.write(a_place(), BINDING))
     for position in range(len(sealed) * 8):
         changed = bytearray(sealed)
         changed[position // 8] ^= 1 << position % 8

@@ -50,28 +50,25 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Embedd
         import torch
         from sentence_transformers import SentenceTransformer
         from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
-        from transformers import BertConfig, BertModel, BertTokenizerFast
+        from transformers import AutoTokenizer, BertConfig, BertModel
 
         folder = tmp_path_factory.mktemp("tiny")
-        words = [
-            "[PAD]",
-            "[UNK]",
-            "[CLS]",
-            "[SEP]",
-            "[MASK]",
-            *"abcdefghijklmnopqrstuvwxyz",
-            "the",
-            "cat",
-            "word",
-            "query",
-            ":",
-        ]
-        words += ["##" + letter for letter in "abcdefghijklmnopqrstuvwxyz"]
+        letters = "abcdefghijklmnopqrstuvwxyz"
+        words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *["the", "cat", "word", "query", ":"]]
+        words += ["##" + letter for letter in letters]
         (folder / "vocab.txt").write_text("\n".join(words))
-        BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
+        config = BertConfig(
+            vocab_size=len(words),
+            hidden_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=64,
+            max_position_embeddings=64,
+        )
+        config.save_pretrained(folder)
+        AutoTokenizer.from_pretrained(str(folder)).save_pretrained(folder)
         torch.manual_seed(7)
-        sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-        BertModel(BertConfig(vocab_size=len(words), max_position_embeddings=64, **sizes)).save_pretrained(folder)
+        BertModel(config).save_pretrained(folder)
         modules = [Transformer(str(folder), max_seq_length=24), Pooling(32, pooling_mode=pooling)]
         model = SentenceTransformer(
             modules=[*modules, *([Normalize()] if normalize else [])], device="cpu", **arguments

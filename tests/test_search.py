@@ -168,8 +168,8 @@ PORTIONS = {"none": 0, "one": 1, "seven": 7, "percent": 50, "tenth": 500, "half"
 
 @pytest.fixture(scope="module", params=["exact", "scan"])
 def filtered(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Snapshot, Vectors]:
-    """5,000 rows in 3 segments that fall under seven filters, every third one deleted; 16 dimensions or 128."""
-    dimensions = 16 if request.param == "exact" else 128
+    """5,000 rows in 3 segments that fall under seven filters, every third one deleted; 16 dimensions or 768."""
+    dimensions = 16 if request.param == "exact" else 768
     rows = structured(5000, dimensions)
     order = np.random.default_rng(8).permutation(5000)
     metadata: list[dict[str, Any]] = [
@@ -255,7 +255,7 @@ def with_duplicates(dimensions: int, copies: int, others: int) -> Vectors:
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
-@pytest.mark.parametrize(("dimensions", "commits", "scans"), [(16, 1, False), (16, 4, False), (128, 1, True)])
+@pytest.mark.parametrize(("dimensions", "commits", "scans"), [(16, 1, False), (16, 4, False), (256, 1, True)])
 def test_thousands_of_equal_rows_come_in_order_of_id(
     distance: Distance, dimensions: int, commits: int, scans: bool, tmp_path: Path
 ) -> None:
@@ -276,18 +276,18 @@ def test_thousands_of_equal_rows_come_in_order_of_id(
 
 
 def test_equal_rows_in_several_scanned_segments_come_in_order_of_id(tmp_path: Path) -> None:
-    rows = with_duplicates(128, 6000, 6000)
+    rows = with_duplicates(384, 6000, 6000)
     ids = shuffled(names(len(rows)))
-    snapshot = fill(tmp_path, space_of("cosine", 128), rows, ids, commits=3)
+    snapshot = fill(tmp_path, space_of("cosine", 384), rows, ids, commits=3)
     assert kinds(snapshot) == [True] * 3
     equal = sorted(one for one, row in zip(ids, rows, strict=True) if (row == rows[0]).all())
     assert ask(snapshot, rows[0], 100) == equal[:100]
 
 
 def test_equal_rows_in_an_exact_and_a_scanned_segment_come_in_order_of_id(tmp_path: Path) -> None:
-    rows = with_duplicates(128, 2000, 4000)
+    rows = with_duplicates(256, 2000, 4000)
     ids = shuffled(names(len(rows)))
-    space = space_of("cosine", 128)
+    space = space_of("cosine", 256)
     fill(tmp_path, space, rows[:5500], ids[:5500])
     with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
         put(writer, ids[5500:], rows[5500:])

@@ -19,7 +19,8 @@ import httpx
 import pytest
 from serving import AIDRE, TEXT, a_document, fill
 
-from aidre.api.serve import serve
+from aidre.api.serve import _listen, serve, with_base_url
+from aidre.api.settings import Settings, parse_settings
 from aidre.engine.errors import ConfigurationError
 
 PROGRAM = "import sys\nfrom pathlib import Path\nfrom aidre.api.serve import serve\n"
@@ -226,3 +227,20 @@ def test_beyond_loopback_a_base_url_is_needed(tmp_path: Path) -> None:
     configuration.write_text('[server]\nbase_url = "http://ai.example.com"')
     with pytest.raises(ConfigurationError, match=r"server\.base_url must begin with https"):
         serve(tmp_path, configuration, "127.0.0.1", 0, 1)
+
+
+def test_the_listening_socket_sends_without_delay() -> None:
+    with _listen("127.0.0.1", 0) as listener:
+        assert listener.proto == socket.IPPROTO_TCP
+        assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert listener.getsockname()[0] == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("127.0.0.1", "http://127.0.0.1:80"), ("::1", "http://[::1]:80"), ("localhost", "http://localhost:80")],
+)
+def test_on_loopback_the_base_url_is_the_address_itself(host: str, expected: str) -> None:
+    assert with_base_url(Settings(), host, 80).server.base_url == expected
+    configured = parse_settings('[server]\nbase_url = "https://ai.example.com"')
+    assert with_base_url(configured, host, 80) == configured

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from aidre.api.pages import Page, first_page, later_page
+from aidre.engine.model import Query
+from aidre.engine.snapshot import Snapshot
+
+
+@dataclass
+class Chunk:
+    id: str
+
+
+@dataclass
+class Hit:
+    chunk: Chunk
+
+
+class Careless:
+    """A snapshot of the chunks "00" to "29" whose search misses "02" while it is asked for few results."""
+
+    def __init__(self, gone: Sequence[str] = ()) -> None:
+        self.gone = gone
+
+    def search(self, query: Query) -> list[Any]:
+        ids = [f"{number:02}" for number in range(30) if number != 2 or query.top_k > 5]
+        return [Hit(Chunk(id)) for id in ids][query.offset : query.offset + query.top_k]
+
+    def count(self, wanted: object = None) -> int:
+        return 30
+
+    def get(self, chunk_id: str) -> object | None:
+        return None if chunk_id in self.gone else Chunk(chunk_id)
+
+
+def asked(top_k: int, offset: int = 0) -> Query:
+    return Query(np.zeros(1, np.float32), "space", top_k, offset)
+
+
+def ids(page: Page) -> list[str]:
+    return [hit.chunk.id for hit in page.hits]
+
+
+def crawl(size: int, gone: Sequence[str] = (), most: int = 1_000) -> list[str]:
+    then = cast(Snapshot, Careless())
+    now = cast(Snapshot, Careless(gone)) if gone else then
+    page = first_page(then, asked(size), most)
+    found = ids(page)
+    while page.offset is not None:
+        page = later_page(then, now, asked(size, page.offset), size, most)
+        found += ids(page)
+    return found
+
+
+def test_what_the_first_page_missed_comes_later_and_nothing_comes_twice() -> None:
+    for size in (1, 2, 3, 4, 5, 7, 29, 30, 31):
+        found = crawl(size)
+        assert sorted(found) == [f"{number:02}" for number in range(30)]
+    assert crawl(4)[:6] == ["00", "01", "03", "04", "02", "05"]
+
+
+def test_pages_end_where_they_must() -> None:
+    assert len(crawl(4, most=10)) == 10
+    assert len(crawl(5, most=10)) == 10
+    assert len(crawl(10, most=10)) == 10
+
+
+def test_what_is_gone_today_is_passed_over_and_pages_stay_full() -> None:
+    then, now = cast(Snapshot, Careless()), cast(Snapshot, Careless(["10", "11", "29"]))
+    page = later_page(then, now, asked(6, 8), 4, 1_000)
+    assert ids(page) == ["08", "09", "12", "13", "14", "15"]
+    assert page.offset == 16
+    last = later_page(then, now, asked(6, 24), 4, 1_000)
+    assert ids(last) == ["24", "25", "26", "27", "28"]
+    assert last.offset is None
