@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from aidre.api.access import ANONYMOUS
 from aidre.api.retrieve import Retrieval
 from aidre.api.wire import JSON
 
@@ -27,16 +26,13 @@ async def ready(request: Request) -> Response:
 
 
 def readiness(retrieval: Retrieval) -> tuple[int, dict[str, Any]]:
-    """The status and the body of /readyz. It names only collections that everybody may see."""
-    live = retrieval.live
-    opened = live.collections
-    visible = retrieval.names(ANONYMOUS, "aidre")
-    damaged = [name for name in visible if name in opened and opened[name].problem is not None]
-    serves = not opened or any(collection.snapshot is not None for collection in opened.values())
-    if live.problem is not None or not serves:
+    """The status and the body of /readyz. It names no collection: who may see a damaged one cannot be read any more."""
+    opened = list(retrieval.live.collections.values())
+    damaged = sum(collection.problem is not None for collection in opened)
+    serves = not opened or any(collection.snapshot is not None for collection in opened)
+    if retrieval.live.problem is not None or not serves:
         return 503, {"status": "unavailable", "damaged": damaged}
-    healthy = all(collection.problem is None for collection in opened.values())
-    return 200, {"status": "ready" if healthy else "degraded", "damaged": damaged}
+    return 200, {"status": "degraded" if damaged else "ready", "damaged": damaged}
 
 
 async def root(request: Request) -> Response:

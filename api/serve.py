@@ -19,6 +19,7 @@ from types import FrameType
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from aidre.api.app import create_app
@@ -114,8 +115,11 @@ def _config(app: Starlette | str, workers: int) -> uvicorn.Config:
 
 
 def _serve_alone(app: Starlette, listener: socket.socket) -> None:
+    server = uvicorn.Server(_config(app, 1))
     with _quiet_signals():
-        uvicorn.Server(_config(app, 1)).run(sockets=[listener])
+        server.run(sockets=[listener])
+    if not server.started:
+        raise _did_not_start()
 
 
 def _serve_together(
@@ -125,7 +129,14 @@ def _serve_together(
     os.environ[CONFIGURATION] = str(settings_path.resolve()) if settings_path is not None else ""
     os.environ[BASE_URL] = str(settings.server.base_url)
     os.environ[INHERITED_SECRET] = secrets.token_hex(SECRET_BYTES)
-    Multiprocess(_config("aidre.api.serve:worker", workers), sockets=[listener]).run()
+    supervisor = Multiprocess(_config("aidre.api.serve:worker", workers), sockets=[listener])
+    supervisor.run()
+    if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+        raise _did_not_start()
+
+
+def _did_not_start() -> ConfigurationError:
+    return ConfigurationError("the server could not start: the messages above say why")
 
 
 def worker() -> Starlette:

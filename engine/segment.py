@@ -59,17 +59,37 @@ def _string_views(column: pa.Array) -> tuple[NDArray[np.int64], memoryview]:
     return rows, memoryview(data) if data is not None else memoryview(b"")
 
 
+class Fixed:
+    """A column of byte strings of one length, read like Bytes."""
+
+    def __init__(self, file: ArrowFile, name: str) -> None:
+        place = file.schema.get_field_index(name)
+        self._width = file.schema.field(place).type.byte_width
+        self._parts = [memoryview(batch.column(place).buffers()[1]) for batch in file.batches]
+
+    def __getitem__(self, row: int) -> bytes:
+        start = row % BATCH_ROWS * self._width
+        return self._parts[row // BATCH_ROWS][start : start + self._width].tobytes()
+
+
 class Table:
     """A file of several batches of BATCH_ROWS rows, read by row."""
 
     def __init__(self, file: ArrowFile) -> None:
         self.file = file
         self._bytes: dict[str, Bytes] = {}
+        self._fixed: dict[str, Fixed] = {}
 
     def bytes(self, name: str) -> Bytes:
         column = self._bytes.get(name)
         if column is None:
             column = self._bytes[name] = Bytes(self.file, name)
+        return column
+
+    def fixed(self, name: str) -> Fixed:
+        column = self._fixed.get(name)
+        if column is None:
+            column = self._fixed[name] = Fixed(self.file, name)
         return column
 
     def value(self, name: str, row: int) -> Any:
@@ -280,8 +300,7 @@ class StoredChunk:
 
     @property
     def etag(self) -> str:
-        value: bytes = self._segment.chunks.value("etag", self._row)
-        return value.hex()
+        return self._segment.chunks.fixed("etag")[self._row].hex()
 
     @property
     def text(self) -> str:
@@ -305,8 +324,7 @@ class StoredChunk:
 
     @property
     def content_hash(self) -> str:
-        digest: bytes = self._segment.chunks.value("content_hash", self._row)
-        return "sha256:" + digest.hex()
+        return "sha256:" + self._segment.chunks.fixed("content_hash")[self._row].hex()
 
     @property
     def url(self) -> str | None:

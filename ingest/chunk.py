@@ -158,7 +158,7 @@ class Chunker:
                 if count <= room or end - start <= 1:
                     done.append(((start, end), count))
                 else:
-                    middle = _break(text, start, (start + end) // 2 + 1)
+                    middle = _break(text, start, (start + end) // 2)
                     halves.extend(filter(None, (_trimmed(text, start, middle), _trimmed(text, middle, end))))
             pending = halves
         return iter(sorted(done))
@@ -253,8 +253,8 @@ def _trimmed(text: str, start: int, end: int) -> Span | None:
 
 
 def _windows(text: str, start: int, end: int, target: int) -> Iterator[Span]:
-    """Runs of words of some equal length: a text beyond counting into likely chunks, a shorter one into halves."""
-    length = target * 4 if end - start > _COUNTED else (end - start + 1) // 2
+    """Runs of words of about equal length: a text beyond counting into small pieces, a shorter one into halves."""
+    length = target if end - start > _COUNTED else (end - start + 1) // 2
     while end - start > length:
         stop = _break(text, start, start + length)
         span = _trimmed(text, start, stop)

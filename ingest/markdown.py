@@ -36,7 +36,8 @@ def markdown(file: File, rules: VectorRules) -> Iterator[Found]:
         members["title"] = next((each.title for each in headings if each.level == 1 and each.title), file.path.stem)
     if members.get("url") is None and type(members.get("canonical")) is not str:
         members["url"] = file.url
-    identity = file.id if members.get("id") is None else document_id(members["id"])
+    named = members.get("id") is not None
+    identity = document_id(members["id"]) if named else document_id(file.id, "the path")
     yield file.origin, document(members, file, identity, text=text, headings=headings)
 
 

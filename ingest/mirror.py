@@ -54,6 +54,7 @@ class Mirror:
         for each in sources:
             if each.only is not None:
                 self._files[each.name].add(each.only)
+        self._roots = {each.name: each.root for each in sources}
         self._kept: set[tuple[str, str]] = set()
         self._kept_folders: list[tuple[str, str]] = []
         self._before: dict[str, int] = {}
@@ -78,7 +79,7 @@ class Mirror:
             gone[name] = [
                 identity
                 for (identity, origin), was_seen in zip(documents, known.tolist(), strict=True)
-                if not was_seen and not self._is_kept(name, origin)
+                if not was_seen and not self._is_kept(name, origin) and not self._may_have_moved(name, identity, origin)
             ]
         return gone
 
@@ -100,3 +101,11 @@ class Mirror:
         return (source, origin) in self._kept or any(
             source == name and origin.startswith(folder) for name, folder in self._kept_folders
         )
+
+    def _may_have_moved(self, source: str, identity: str, origin: str) -> bool:
+        """Whether a document with an id of its own, whose file is gone, may stand in a file that could not be read."""
+        if identity == f"{source}/{origin}" or not any(
+            name == source for name, _ in (*self._kept, *self._kept_folders)
+        ):
+            return False
+        return not (self._roots[source] / origin).exists()

@@ -18,6 +18,7 @@ from aidre.ingest.chunk import Chunker
 from aidre.ingest.embedding import Vectors, VectorStage
 from aidre.ingest.fingerprint import fingerprint, same_text, settings_digest
 from aidre.ingest.found import Found, Rejected
+from aidre.ingest.members import printable
 from aidre.ingest.mirror import Mirror, SeenIds
 from aidre.ingest.progress import Committed, Event, Notice, Problem, Progress, Summary
 from aidre.ingest.sources import Source
@@ -32,6 +33,8 @@ BATCH_BYTES = 64 << 20
 EMBEDDED_DOCUMENTS = 1024
 EMBEDDED_CHARACTERS = 1 << 20
 """Bounds of a batch; the lower ones are for documents that have to be embedded, so that commits come in time."""
+
+LONGEST_REASON = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ class Run:
         self._writer, self._chunker, self._options, self._report = writer, chunker, options, report
         self._stage = VectorStage(writer, spaces, embedders, chunker) if writer and not options.dry_run else None
         self._rules = VectorRules(spaces, embedders.keys())
-        self._models = frozenset(embedders)
+        self._models = frozenset(space.id for space in spaces if space.id in embedders)
         self._vector_bytes = 4 * sum(space.dimensions for space in spaces)
         self._settings = settings_digest(spaces, chunker)
         self._roots = {source.name: str(source.root) for source in sources}
@@ -162,7 +165,7 @@ class Run:
 
     def _reject(self, rejected: Rejected) -> None:
         self._counts.failed += 1
-        self._report(Problem(rejected.where, rejected.reason))
+        self._report(Problem(rejected.where, printable(rejected.reason[:LONGEST_REASON])))
         if rejected.document_id is not None:
             self._seen.add([rejected.document_id])
         elif self._mirror is not None:

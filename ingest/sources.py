@@ -104,18 +104,18 @@ def brought_spaces(sources: Sequence[Source]) -> set[str]:
 
 
 def _source(path: Path, name: str | None, url_base: str | None) -> Source:
+    # A link that is named is known by its own name: only the folder that it stands in is resolved.
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100
+    named = absolute.parent.resolve() / absolute.name
     try:
-        resolved = path.resolve(strict=True)
-        if resolved.is_dir():
-            with os.scandir(resolved):
-                return Source(name or _name(resolved), resolved, None, url_base)
+        if named.resolve(strict=True).is_dir():
+            with os.scandir(named):
+                return Source(name or _name(named), named, None, url_base)
     except (OSError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "a loop of links"
         raise ConfigurationError(f"source {printable(str(path))} cannot be read: {reason}") from None
-    if not resolved.is_file():
+    if not named.is_file():
         raise ConfigurationError(f"source {printable(str(path))} is neither a file nor a folder")
-    # A link is known by its own name: resolve the folder that it stands in, not the link.
-    named = path.parent.resolve() / path.name
     if named.suffix.lower() not in PARSERS:
         raise ConfigurationError(
             f"source {printable(str(path))} is of no known kind: {' '.join(sorted(PARSERS))} can be read"

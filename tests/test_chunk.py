@@ -166,3 +166,10 @@ def test_counting_is_asked_for_each_character_a_few_times_at_most() -> None:
         chunks = Chunker(count, 256, 200).chunks(Document("d", text))
         assert solid("".join(chunk.text for chunk in chunks)) == solid(text)
         assert counted < 4 * len(text)
+
+
+def test_characters_of_many_tokens_are_cut_apart() -> None:
+    def bytes_of(texts: Sequence[str]) -> list[int]:
+        return [3 * len(text) for text in texts]
+
+    assert [chunk.text for chunk in cut("ab", Chunker(bytes_of, 8, 4))] == ["a", "b"]

@@ -361,6 +361,26 @@ def test_mirror_keeps_what_failed_to_parse(bench: Bench) -> None:
     assert bench.ids() == ["docs/a.md", "docs/b.md", "r1", "r2", "s1", "s2"]
 
 
+def test_mirror_keeps_a_document_that_may_have_moved_into_an_unreadable_file(bench: Bench) -> None:
+    path = bench.write("a.md", "---\nid: own\n---\na")
+    bench.write("b.md", "b")
+    bench.write("c.md", "c")
+    bench.run()
+    path.rename(bench.docs / "z.md")
+    bench.run()
+    bench.write("z.md", b"\xff")
+    (bench.docs / "b.md").unlink()
+    assert bench.run(mirror=True).deleted == 1
+    assert bench.ids() == ["docs/c.md", "own"]
+
+
+def test_a_reason_is_one_printable_line_whatever_a_row_says(bench: Bench) -> None:
+    bench.rows("r.jsonl", {"id": "a", "vectors": {"\x1b[31m\n" + "x" * 9999: [1]}})
+    bench.run()
+    (problem,) = bench.problems
+    assert problem.isprintable() and len(problem) < 600
+
+
 def test_mirror_of_one_file_speaks_for_that_file_alone(bench: Bench) -> None:
     bench.write("a.md", "a")
     path = bench.rows("r.jsonl", {"id": "r1", "text": "1"}, {"id": "r2", "text": "2"})

@@ -1,0 +1,93 @@
+"""What people read: hits, the state of a store, damage, the progress of an ingest."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from aidre.api import console
+from aidre.api.reporter import Reporter
+from aidre.engine.verify import CollectionReport
+from aidre.engine.verify import Problem as Damage
+from aidre.ingest.progress import Committed, Notice, Problem, Progress, Summary
+
+SUMMARY = Summary(
+    documents=1200, chunks=3400, embedded=9, updated=9, unchanged=1190, deleted=0, failed=1, skipped=0, seconds=2.0
+)
+
+
+def test_documents_cannot_steer_the_terminal() -> None:
+    source = {"title": "\x1b[31mred", "url": "https://example.com/\x07"}
+    hit = {"rank": 1, "score": 0.5, "document_id": "a", "source": source, "text": "one\x1b[2Jtwo"}
+    assert all(line.isprintable() for line in console.hit_lines(hit))
+
+
+def test_messages_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    console.say("one\ntwo\r\n\tthree")
+    assert capsys.readouterr().err == "aidre: one two three\n"
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 30, "5.0 GiB"), (3 << 50, "3072.0 TiB")]
+)
+def test_sizes_are_readable(count: int, shown: str) -> None:
+    assert console.size(count) == shown
+
+
+def test_status_shows_what_calibration_measured() -> None:
+    depth = {"results": 10, "candidates": 1200, "mean": 0.9975, "p5": 0.9}
+    scan = {"kind": "scan", "reason": None, "depths": [depth]}
+    exact = {"kind": "exact", "reason": "unstructured", "depths": []}
+    space = {"id": "a", "dimensions": 4, "distance": "dot", "state": "live"}
+    spaces = [space | {"calibration": scan}, space | {"calibration": exact}, space | {"state": "building"}]
+    counts = {"documents": 1, "chunks": 2, "segments": 1, "generation": 7, "disk_bytes": 10}
+    head, *rest = console.status_lines({"collection": "c", "spaces": spaces, "warnings": ["odd"], **counts})
+    assert head == "c: generation 7, 1 documents, 2 chunks, 1 segment, 10 B on disk"
+    assert rest == [
+        "  a: 4 dimensions, dot, scan: recall@10 0.9975 (p5 0.90) of 1,200 candidates",
+        "  a: 4 dimensions, dot, exact (unstructured)",
+        "  a: 4 dimensions, dot, building",
+        "  warning: odd",
+    ]
+
+
+def test_damage_to_what_is_derived_leaves_a_store_usable() -> None:
+    derived = CollectionReport("c", 1, 2, 3, (Damage("c/ids.arrow", "is missing", True),))
+    lost = CollectionReport("d", 1, 2, 3, (Damage("d/chunks.arrow", "is missing", False),))
+    lines = list(console.report_lines([derived, lost]))
+    assert lines[0].startswith("c: usable")
+    assert "compact" in lines[1]
+    assert lines[2].startswith("d: damaged")
+    verified = console.verified([derived, lost], False)
+    assert (verified["ok"], verified["documents"], verified["chunks"]) == (False, 4, 6)
+    assert [problem["derived"] for problem in verified["problems"]] == [True, False]
+
+
+def test_an_ingest_names_what_failed_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with Reporter(as_json=True) as report:
+        for event in (Problem("a.jsonl:3", "is no object"), Notice("two files left out"), Committed(1, 2, 3)):
+            report(event)
+    printed = capsys.readouterr()
+    assert printed.err == "aidre: a.jsonl:3: is no object\naidre: two files left out\n"
+    assert printed.out == '{"event":"commit","generation":1,"documents":2,"chunks":3}\n'
+
+
+def test_a_terminal_shows_progress_and_others_do_not(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told() -> tuple[str, str]:
+        with Reporter(as_json=False) as report:
+            report(Progress(1200, 3400))
+            report(SUMMARY)
+        printed = capsys.readouterr()
+        return printed.out, printed.err
+
+    out, err = told()
+    assert out.startswith("1,200 documents: 9 written, 1,190 unchanged")
+    assert err == ""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    out, err = told()
+    assert out.startswith("1,200 documents: 9 written")
+    assert "3,400 chunks" in err

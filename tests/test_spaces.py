@@ -1,0 +1,59 @@
+"""Which spaces a collection is ingested into."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from aidre.api.settings import CollectionSettings, parse_settings
+from aidre.api.spaces import spaces_for
+from aidre.engine.embed import DEFAULT_SPACE
+from aidre.engine.errors import ConfigurationError
+from aidre.engine.model import EmbeddingSpace
+
+SETTINGS = parse_settings(
+    """
+    [[spaces]]
+    id = "images"
+    dimensions = 4
+    distance = "dot"
+    [[spaces]]
+    id = "sounds"
+    dimensions = 2
+    distance = "cosine"
+    [collections.listed]
+    spaces = ["sounds"]
+    """
+)
+IMAGES, SOUNDS = SETTINGS.spaces
+
+
+def test_a_new_collection_has_the_default_text_space() -> None:
+    assert spaces_for(SETTINGS, "new", (), set()) == (DEFAULT_SPACE,)
+
+
+def test_declared_spaces_join_where_rows_bring_vectors_for_them() -> None:
+    assert spaces_for(SETTINGS, "new", (), {"images", "undeclared"}) == (DEFAULT_SPACE, IMAGES)
+
+
+def test_listed_spaces_are_the_only_ones() -> None:
+    assert spaces_for(SETTINGS, "listed", (), {"images"}) == (SOUNDS,)
+
+
+def test_an_existing_collection_keeps_its_spaces_as_they_are_declared_now() -> None:
+    stored = (EmbeddingSpace("gone", 3, "cosine"), EmbeddingSpace("images", 8, "dot"))
+    assert spaces_for(SETTINGS, "old", stored, set()) == (stored[0], IMAGES)
+
+
+def test_the_default_space_can_be_listed_and_redeclared() -> None:
+    named = f'[collections.a]\nspaces = ["{DEFAULT_SPACE.id}"]\n'
+    assert spaces_for(parse_settings(named), "a", (), set()) == (DEFAULT_SPACE,)
+    declared = f'[[spaces]]\nid = "{DEFAULT_SPACE.id}"\ndimensions = 64\ndistance = "cosine"\nmodel = "hashing"\n'
+    [space] = spaces_for(parse_settings(declared), "a", (), set())
+    assert (space.dimensions, space.model) == (64, "hashing")
+
+
+def test_a_space_that_nobody_declares_is_refused_by_name() -> None:
+    with pytest.raises(ConfigurationError, match=r"collections\.a\.spaces .*'vidoe'.*images"):
+        spaces_for(replace(SETTINGS, collections={"a": CollectionSettings(spaces=("vidoe",))}), "a", (), set())
