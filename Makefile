@@ -1,12 +1,13 @@
-# make demo [ONCE=1] [PORT=8321]   install, ingest the demo corpus, serve it, show a query of the protocol
-# make test                        install with the test tools, then lint, types and tests
-# make bench [NAME=embed]          run the benchmarks
-# make check | clean               lint and types alone; remove all that was made
+# make demo [ONCE=1] [PORT=8321]    install, ingest the demo corpus, serve it, show a query of the protocol
+# make test                         install with the test tools, then lint, types and tests
+# make bench [NAME=search] [ARGS=]  run the benchmarks, or one with its options
+# make check | clean                lint and types alone; remove all that was made
 
 PYTHON ?= python3
 PORT ?= 8321
 ONCE ?=
 NAME ?= *
+ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
@@ -44,7 +45,7 @@ test: check
 	$(BIN)/python -m pytest
 
 bench: $(VENV)/.tools
-	@for file in benchmarks/bench_$(NAME).py; do $(BIN)/python -m "benchmarks.$$(basename $$file .py)" || exit 1; done
+	@for file in benchmarks/bench_$(NAME).py; do $(BIN)/python -m "benchmarks.$$(basename $$file .py)" $(ARGS) || exit 1; done
 
 clean:
 	rm -rf $(VENV) .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks

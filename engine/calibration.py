@@ -30,6 +30,10 @@ from aidre.engine.search import Allowed
 
 RESULTS = (10, 100, 1000)
 MARGIN = 2
+LEAST_PER_RESULT, LEAST = 5, 50
+"""No depth is less than LEAST_PER_RESULT * results + LEAST: so few candidates more cost little, and they cover
+what a calibration cannot foresee, growth until the next one and segments with different codebooks."""
+
 QUERIES = 200
 _DEEPEST = 16_384
 _SEED = 20_260_101
@@ -196,7 +200,8 @@ def _depths(truth: _Truth, targets: Sequence[Target], code_size: int, goal: floa
         reached = np.flatnonzero(recall.mean(axis=0) >= goal)
         if not len(reached):
             break
-        depth = min(max(int(reached[0]) + 1, results) * MARGIN, deepest)
+        floor = LEAST_PER_RESULT * results + LEAST
+        depth = min(max((int(reached[0]) + 1) * MARGIN, floor), deepest)
         at = recall[:, depth - 1]
         depths.append(Depth(results, depth, float(at.mean()), float(np.percentile(at, 5))))
     return tuple(depths)

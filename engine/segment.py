@@ -25,7 +25,6 @@ from aidre.engine.index import Column, Scan, open_scan, trained_rows_of
 from aidre.engine.manifest import Manifest, SegmentEntry
 from aidre.engine.model import EmbeddingSpace, Json
 from aidre.engine.schema import (
-    BATCH_ROWS,
     CHUNKS_FILE,
     DOCUMENTS_FILE,
     FIELDS_FILE,
@@ -34,75 +33,11 @@ from aidre.engine.schema import (
     keys_file,
     vectors_file,
 )
+from aidre.engine.table import Table
 from aidre.engine.vectors import decode
 
 T = TypeVar("T")
 _MASKS = 64
-
-
-class Bytes:
-    """A column of strings or bytes without nulls, read row by row from the map without making Arrow scalars."""
-
-    def __init__(self, file: ArrowFile, name: str) -> None:
-        place = file.schema.get_field_index(name)
-        self._parts = [_string_views(batch.column(place)) for batch in file.batches]
-
-    def __getitem__(self, row: int) -> bytes:
-        offsets, data = self._parts[row // BATCH_ROWS]
-        place = row % BATCH_ROWS
-        return data[offsets[place] : offsets[place + 1]].tobytes()
-
-
-def _string_views(column: pa.Array) -> tuple[NDArray[np.int64], memoryview]:
-    _, offsets, data = column.buffers()
-    rows = np.frombuffer(offsets, dtype=np.int64)[column.offset : column.offset + len(column) + 1]
-    return rows, memoryview(data) if data is not None else memoryview(b"")
-
-
-class Fixed:
-    """A column of byte strings of one length, read like Bytes."""
-
-    def __init__(self, file: ArrowFile, name: str) -> None:
-        place = file.schema.get_field_index(name)
-        self._width = file.schema.field(place).type.byte_width
-        self._parts = [memoryview(batch.column(place).buffers()[1]) for batch in file.batches]
-
-    def __getitem__(self, row: int) -> bytes:
-        start = row % BATCH_ROWS * self._width
-        return self._parts[row // BATCH_ROWS][start : start + self._width].tobytes()
-
-
-class Table:
-    """A file of several batches of BATCH_ROWS rows, read by row."""
-
-    def __init__(self, file: ArrowFile) -> None:
-        self.file = file
-        self._bytes: dict[str, Bytes] = {}
-        self._fixed: dict[str, Fixed] = {}
-
-    def bytes(self, name: str) -> Bytes:
-        column = self._bytes.get(name)
-        if column is None:
-            column = self._bytes[name] = Bytes(self.file, name)
-        return column
-
-    def fixed(self, name: str) -> Fixed:
-        column = self._fixed.get(name)
-        if column is None:
-            column = self._fixed[name] = Fixed(self.file, name)
-        return column
-
-    def value(self, name: str, row: int) -> Any:
-        return self.file.batches[row // BATCH_ROWS].column(name)[row % BATCH_ROWS].as_py()
-
-    def numbers(self, name: str) -> NDArray[Any]:
-        """A numeric column as one array (a copy where the file has several batches)."""
-        return np.asarray(self.chunked(name).to_numpy())
-
-    def chunked(self, name: str) -> pa.ChunkedArray:
-        place = self.file.schema.get_field_index(name)
-        columns = [batch.column(place) for batch in self.file.batches]
-        return pa.chunked_array(columns, type=self.file.schema.field(place).type)
 
 
 class Segment:

@@ -1,108 +1,18 @@
-"""Ingest from files to a real store, with the hashing embedder: what is written, skipped, counted, deleted."""
+"""Ingest from files to a real store, with the hashing embedder: what is written, skipped, counted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import orjson
 import pytest
-from numpy.typing import NDArray
+from ingesting import BROUGHT, SCALED, WORDS, Bench
 
-from aidre.engine.embed import Embedder
-from aidre.engine.errors import ConfigurationError
-from aidre.engine.hashing import HashingEmbedder
-from aidre.engine.model import EmbeddingSpace, Query
-from aidre.engine.store import Store
+from aidre.engine.model import Query
 from aidre.ingest.pipeline import ingest
-from aidre.ingest.progress import Committed, Event, Notice, Problem, Summary
+from aidre.ingest.progress import Committed, Event
 from aidre.ingest.run import IngestOptions
-
-WORDS = EmbeddingSpace("words", 32, "cosine", normalized=True, provider="aidre", model="hashing")
-BROUGHT = EmbeddingSpace("brought", 4, "cosine")
-SCALED = EmbeddingSpace("scaled", 4, "dot", normalized=True)
-
-
-class CountingEmbedder(HashingEmbedder):
-    """Remembers what it was asked to embed."""
-
-    def __init__(self, space: EmbeddingSpace) -> None:
-        super().__init__(space)
-        self.texts: list[str] = []
-
-    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        self.texts += texts
-        return super().embed_documents(texts)
-
-
-@dataclass
-class Bench:
-    """A store, a folder of sources, and one collection that is ingested again and again."""
-
-    root: Path
-    spaces: tuple[EmbeddingSpace, ...] = (WORDS,)
-    events: list[Event] = field(default_factory=list)
-    embedder: CountingEmbedder = field(default_factory=lambda: CountingEmbedder(WORDS))
-
-    @property
-    def store(self) -> Store:
-        return Store(self.root / "store")
-
-    @property
-    def docs(self) -> Path:
-        return self.root / "docs"
-
-    def write(self, name: str, content: str | bytes) -> Path:
-        path = self.docs / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    def rows(self, name: str, *rows: Any) -> Path:
-        return self.write(name, b"".join(orjson.dumps(row) + b"\n" for row in rows))
-
-    def run(self, *sources: Path, **options: Any) -> Summary:
-        self.events, self.embedder.texts = [], []
-        embedders: dict[str, Embedder] = {WORDS.id: self.embedder} if WORDS in self.spaces else {}
-        return ingest(
-            self.store,
-            "c",
-            sources or [self.docs],
-            spaces=self.spaces,
-            embedders=embedders,
-            options=IngestOptions(**options),
-            report=self.events.append,
-        )
-
-    @property
-    def problems(self) -> list[str]:
-        return [f"{event.where}: {event.reason}" for event in self.events if isinstance(event, Problem)]
-
-    @property
-    def notices(self) -> list[str]:
-        return [event.text for event in self.events if isinstance(event, Notice)]
-
-    @property
-    def commits(self) -> list[Committed]:
-        return [event for event in self.events if isinstance(event, Committed)]
-
-    def ids(self) -> list[str]:
-        with self.store.writer("c", spaces=[self.embedder.space if s is WORDS else s for s in self.spaces]) as writer:
-            return sorted(id for name in writer.source_roots() for id, _ in writer.documents_of(name))
-
-    def text(self, chunk_id: str) -> str:
-        chunk = self.store.open("c").get(chunk_id)
-        assert chunk is not None
-        return chunk.text
-
-    def metadata(self, chunk_id: str) -> dict[str, Any]:
-        chunk = self.store.open("c").get(chunk_id)
-        assert chunk is not None
-        read: dict[str, Any] = orjson.loads(b"{" + chunk.json_metadata + b"}")
-        return read
 
 
 @pytest.fixture
@@ -263,6 +173,19 @@ def test_commit_every_commits_after_exactly_so_many_documents(bench: Bench) -> N
     assert generations == sorted(set(generations))
 
 
+@pytest.mark.parametrize("bound", ["COMMIT_DOCUMENTS", "COMMIT_BYTES", "COMMIT_SECONDS"])
+def test_commits_come_by_documents_bytes_or_time(bench: Bench, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    monkeypatch.setattr("aidre.ingest.run.BATCH_DOCUMENTS", 2)
+    rows = [{"id": str(n), "text": f"text {n}"} for n in range(5)]
+    bench.rows("r.jsonl", *rows)
+    bench.run()
+    assert [commit.documents for commit in bench.commits] == [5]
+    bench.rows("r.jsonl", *(row | {"text": "other"} for row in rows))
+    monkeypatch.setattr(f"aidre.ingest.run.{bound}", 0)
+    bench.run()
+    assert [commit.documents for commit in bench.commits] == [2, 4, 5]
+
+
 def test_an_interrupted_run_resumes_after_its_last_commit(bench: Bench) -> None:
     bench.rows("r.jsonl", *({"id": str(n), "text": f"text {n}"} for n in range(6)))
 
@@ -300,114 +223,11 @@ def test_a_change_of_chunking_or_spaces_ingests_anew(bench: Bench) -> None:
     assert second.updated == 1 and second.chunks > first.chunks
 
 
-def test_mirror_deletes_what_a_source_no_longer_has_and_nothing_else(bench: Bench) -> None:
-    for name in "abc":
-        bench.write(f"{name}.md", name)
-    other = bench.root / "other" / "x.md"
-    other.parent.mkdir()
-    other.write_text("x")
-    bench.run(bench.docs, other.parent)
-    (bench.docs / "b.md").unlink()
-    other.unlink()
-    summary = bench.run(mirror=True)
-    assert (summary.deleted, summary.unchanged) == (1, 2)
-    assert bench.ids() == ["docs/a.md", "docs/c.md", "other/x.md"]
-
-
-def test_without_mirror_nothing_is_deleted(bench: Bench) -> None:
-    bench.write("a.md", "a")
-    path = bench.write("b.md", "b")
-    bench.run()
-    path.unlink()
-    assert bench.run().deleted == 0
-    assert bench.ids() == ["docs/a.md", "docs/b.md"]
-
-
-def test_mirror_refuses_to_delete_more_than_half_unless_forced(bench: Bench) -> None:
-    for name in "abcd":
-        bench.write(f"{name}.md", name)
-    bench.run()
-    for name in "abc":
-        (bench.docs / f"{name}.md").unlink()
-    bench.write("e.md", "e")
-    summary = bench.run(mirror=True)
-    assert summary.refused is not None and "3 of the 4 documents of source 'docs'" in summary.refused
-    assert (summary.deleted, summary.exit_status, summary.updated) == (0, 1, 1)
-    assert len(bench.ids()) == 5
-    assert bench.run(mirror=True, force=True).deleted == 3
-    assert bench.ids() == ["docs/d.md", "docs/e.md"]
-
-
-def test_mirror_deletes_half(bench: Bench) -> None:
-    for name in "abcd":
-        bench.write(f"{name}.md", name)
-    bench.run()
-    for name in "ab":
-        (bench.docs / f"{name}.md").unlink()
-    assert bench.run(mirror=True).deleted == 2
-
-
-def test_mirror_keeps_what_failed_to_parse(bench: Bench) -> None:
-    bench.write("a.md", "a")
-    bench.write("b.md", "b")
-    bench.rows("r.jsonl", {"id": "r1", "text": "1"}, {"id": "r2", "text": "2"}, {"id": "r3", "text": "3"})
-    bench.rows("s.jsonl", {"id": "s1", "text": "1"}, {"id": "s2", "text": "2"})
-    bench.run()
-    bench.write("b.md", b"\xff")
-    bench.rows("r.jsonl", {"id": "r1", "text": "1"}, {"id": "r2", "text": 2})
-    bench.write("s.jsonl", '{"id": "s1", "text": "1"}\n{broken\n')
-    summary = bench.run(mirror=True)
-    assert (summary.failed, summary.deleted) == (3, 1)
-    assert bench.ids() == ["docs/a.md", "docs/b.md", "r1", "r2", "s1", "s2"]
-
-
-def test_mirror_keeps_a_document_that_may_have_moved_into_an_unreadable_file(bench: Bench) -> None:
-    path = bench.write("a.md", "---\nid: own\n---\na")
-    bench.write("b.md", "b")
-    bench.write("c.md", "c")
-    bench.run()
-    path.rename(bench.docs / "z.md")
-    bench.run()
-    bench.write("z.md", b"\xff")
-    (bench.docs / "b.md").unlink()
-    assert bench.run(mirror=True).deleted == 1
-    assert bench.ids() == ["docs/c.md", "own"]
-
-
 def test_a_reason_is_one_printable_line_whatever_a_row_says(bench: Bench) -> None:
     bench.rows("r.jsonl", {"id": "a", "vectors": {"\x1b[31m\n" + "x" * 9999: [1]}})
     bench.run()
     (problem,) = bench.problems
     assert problem.isprintable() and len(problem) < 600
-
-
-def test_mirror_of_one_file_speaks_for_that_file_alone(bench: Bench) -> None:
-    bench.write("a.md", "a")
-    path = bench.rows("r.jsonl", {"id": "r1", "text": "1"}, {"id": "r2", "text": "2"})
-    bench.run()
-    bench.rows("r.jsonl", {"id": "r1", "text": "1"})
-    assert bench.run(path, mirror=True).deleted == 1
-    assert bench.ids() == ["docs/a.md", "r1"]
-
-
-def test_mirror_of_a_named_source_speaks_for_all_of_it(bench: Bench) -> None:
-    one = bench.rows("one.jsonl", {"id": "r1", "text": "1"}, {"id": "r2", "text": "2"})
-    two = bench.rows("two.jsonl", {"id": "r1", "text": "1"})
-    bench.run(one, source="feed")
-    assert bench.run(two, source="feed", mirror=True).deleted == 1
-    assert bench.ids() == ["r1"]
-
-
-def test_two_folders_of_one_name_are_refused_by_name(bench: Bench, tmp_path: Path) -> None:
-    bench.write("a.md", "a")
-    bench.run()
-    second = tmp_path / "elsewhere" / "docs"
-    second.mkdir(parents=True)
-    (second / "a.md").write_text("b")
-    with pytest.raises(ConfigurationError, match=r"'docs'.*--source"):
-        bench.run(second)
-    assert bench.run(second, source="more").new == 1
-    assert bench.ids() == ["docs/a.md", "more/a.md"]
 
 
 def test_a_dry_run_reports_and_writes_nothing(bench: Bench) -> None:
@@ -426,15 +246,6 @@ def test_a_dry_run_reports_and_writes_nothing(bench: Bench) -> None:
     assert bench.store.current("c") == generation
     assert bench.embedder.texts == []
     assert (summary.as_json()["dry_run"], summary.as_json()["new"]) == (True, 1)
-
-
-def test_a_vanished_folder_is_an_error_and_deletes_nothing(bench: Bench) -> None:
-    bench.write("a.md", "a")
-    bench.run()
-    bench.docs.rename(bench.root / "gone")
-    with pytest.raises(ConfigurationError, match="cannot be read"):
-        bench.run(mirror=True, force=True)
-    assert bench.ids() == ["docs/a.md"]
 
 
 def test_half_a_surrogate_in_the_front_matter_fails_by_name(bench: Bench) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from aidre.engine.model import Document, EmbeddingSpace
 from aidre.ingest.found import File, Found, Rejected
-from aidre.ingest.parquet import parquet
+from aidre.ingest.parquet import _spaces, parquet
 from aidre.ingest.parquet import spaces_of as parquet_spaces
 from aidre.ingest.rows import json_lines
 from aidre.ingest.vectors import VectorRules
@@ -301,7 +301,11 @@ VECTORS = [[1.0, 2.0], [3.0, 4.0], None, [5.0, 6.0]]
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.float32(), 2), pa.list_(pa.float64()), pa.large_list(pa.float16())])
 @pytest.mark.parametrize("outer", ["struct", "map"])
-def test_vectors_are_read_from_every_kind_of_list(tmp_path: Path, kind: pa.DataType, outer: str) -> None:
+@pytest.mark.parametrize("batch", [2, 8192])
+def test_vectors_are_read_from_every_kind_of_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, outer: str, batch: int
+) -> None:
+    monkeypatch.setattr("aidre.ingest.parquet.BATCH_ROWS", batch)
     if outer == "struct":
         column = pa.array([{"d": vector, "s": None} for vector in VECTORS], pa.struct([("d", kind), ("s", kind)]))
     else:
@@ -387,3 +391,20 @@ def test_the_spaces_of_a_parquet_file_are_found(tmp_path: Path) -> None:
     assert parquet_spaces(file) == {"m"}
     pq.write_table(pa.table({"id": ["a"]}), path)
     assert parquet_spaces(file) == set()
+
+
+@pytest.mark.parametrize("sliced", [slice(0, 3), slice(1, 3), slice(2, 2)])
+def test_vectors_of_a_slice_of_maps_are_its_own(sliced: slice) -> None:
+    maps = pa.array([[("d", [float(n), 1.0])] for n in range(3)], pa.map_(pa.string(), pa.list_(pa.float32())))
+    found = {int(row): lists.to_pylist() for _, lists, row in _spaces(maps[sliced]) for row in row[:1]}
+    expected = [[float(n), 1.0] for n in range(3)[sliced]]
+    assert found == ({0: expected} if expected else {})
+
+
+def test_empty_tables_and_odd_columns(tmp_path: Path) -> None:
+    assert table(tmp_path, {}) == []
+    assert table(tmp_path, {"id": pa.array([], pa.string())}) == []
+    assert documents(table(tmp_path, {"id": ["a"], "text": ["x"], "vectors": pa.nulls(1)}))[0].vectors is None
+    assert documents(table(tmp_path, {"id": ["a"], "text": pa.array(["x"], pa.string_view())}))[0].text == "x"
+    with pytest.raises(pa.ArrowTypeError, match="vectors"):
+        table(tmp_path, {"id": ["a"], "vectors": [[1.0, 2.0]]})

@@ -219,8 +219,6 @@ def test_a_filtered_search_finds_the_nearest_of_the_matching(portion: str, filte
 
 def test_pages_join_to_one_large_page(filtered: tuple[Snapshot, Vectors]) -> None:
     snapshot, rows = filtered
-    if any(kinds(snapshot)):
-        pytest.skip("a scan fetches more candidates for later pages")
     for query, only in itertools.product(structured(5, rows.shape[1], 11), (None, parse_filter({"tenth": True}))):
         pages = [ask(snapshot, query, 7, offset=start, filter=only) for start in range(0, 70, 7)]
         assert list(itertools.chain(*pages)) == ask(snapshot, query, 70, filter=only)
@@ -255,17 +253,17 @@ def with_duplicates(dimensions: int, copies: int, others: int) -> Vectors:
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
-@pytest.mark.parametrize(("dimensions", "commits", "scans"), [(16, 1, False), (16, 4, False), (256, 1, True)])
+@pytest.mark.parametrize(("dimensions", "commits", "scans"), [(16, 1, False), (16, 4, False), (512, 1, True)])
 def test_thousands_of_equal_rows_come_in_order_of_id(
     distance: Distance, dimensions: int, commits: int, scans: bool, tmp_path: Path
 ) -> None:
-    rows = with_duplicates(dimensions, 3000, 3000)
+    rows = with_duplicates(dimensions, 2000, 3000)
     ids = shuffled(names(len(rows)))
     parity = [{"even": int(one[1:]) % 2 == 0, "rare": int(one[1:]) % 40 == 0} for one in ids]
     snapshot = fill(tmp_path, space_of(distance, dimensions), rows, ids, commits=commits, metadata=parity)
     assert kinds(snapshot) == [scans] * commits
     equal = sorted(one for one, row in zip(ids, rows, strict=True) if (row == rows[0]).all())
-    assert len(equal) >= 3000
+    assert len(equal) >= 2000
     for top_k in (1, 10, 1500):
         assert ask(snapshot, rows[0], top_k) == equal[:top_k]
     even = [one for one in equal if int(one[1:]) % 2 == 0]
@@ -285,12 +283,12 @@ def test_equal_rows_in_several_scanned_segments_come_in_order_of_id(tmp_path: Pa
 
 
 def test_equal_rows_in_an_exact_and_a_scanned_segment_come_in_order_of_id(tmp_path: Path) -> None:
-    rows = with_duplicates(256, 2000, 4000)
+    rows = with_duplicates(512, 2000, 3500)
     ids = shuffled(names(len(rows)))
-    space = space_of("cosine", 256)
-    fill(tmp_path, space, rows[:5500], ids[:5500])
+    space = space_of("cosine", 512)
+    fill(tmp_path, space, rows[:5000], ids[:5000])
     with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
-        put(writer, ids[5500:], rows[5500:])
+        put(writer, ids[5000:], rows[5000:])
         writer.commit()
     snapshot = Store(tmp_path).open(NAME)
     assert kinds(snapshot) == [True, False]
@@ -325,23 +323,24 @@ def test_one_commit_or_fifty_give_the_same_answers(distance: Distance, tmp_path:
         {"mixed": MIXED[row % len(MIXED)], "number": row % 50, "when": f"2026-0{row % 4 + 1}-15"} for row in range(500)
     ]
     space = space_of(distance, 12)
-    layouts = [("one", 1, False), ("fifty", 50, False), ("merged", 50, True)]
+    layouts = [("one", 1, False), ("twenty", 20, False), ("fifty", 50, False), ("merged", 50, True)]
     snapshots = [
         fill(tmp_path / name, space, rows, ids, commits=commits, finish=finish, metadata=metadata, dates=["when"])
         for name, commits, finish in layouts
     ]
-    assert [len(snapshot.parts) for snapshot in snapshots][::2] == [1, 1]
-    assert len(snapshots[1].parts) > 10
+    segments = [len(snapshot.parts) for snapshot in snapshots]
+    assert segments == [1, 20, segments[2], 1]
+    assert segments[2] > 1
     for only in [None, *(parse_filter(written, ["when"]) for written in FILTERS)]:
         counts = {snapshot.count(only) for snapshot in snapshots}
         assert len(counts) == 1
         assert 0 < counts.pop() <= 500
         for query in normal(5, 12, 14):
-            one, fifty, merged = (
+            one, *others = (
                 [(hit.chunk.id, hit.score) for hit in snapshot.search(Query(query, space.id, 10, filter=only))]
                 for snapshot in snapshots
             )
-            assert one == fifty == merged
+            assert others == [one] * 3
 
 
 def test_a_chunk_is_found_with_its_own_document_whatever_the_number_of_chunks(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Measurements: each module is one command, prints JSON lines, asserts nothing and is never a test."""

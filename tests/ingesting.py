@@ -1,0 +1,103 @@
+"""A store, a folder of sources, and a collection that tests ingest again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from aidre.engine.embed import Embedder
+from aidre.engine.hashing import HashingEmbedder
+from aidre.engine.model import EmbeddingSpace
+from aidre.engine.store import Store
+from aidre.ingest.pipeline import ingest
+from aidre.ingest.progress import Committed, Event, Notice, Problem, Summary
+from aidre.ingest.run import IngestOptions
+
+WORDS = EmbeddingSpace("words", 32, "cosine", normalized=True, provider="aidre", model="hashing")
+BROUGHT = EmbeddingSpace("brought", 4, "cosine")
+SCALED = EmbeddingSpace("scaled", 4, "dot", normalized=True)
+
+
+class CountingEmbedder(HashingEmbedder):
+    """Remembers what it was asked to embed."""
+
+    def __init__(self, space: EmbeddingSpace) -> None:
+        super().__init__(space)
+        self.texts: list[str] = []
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.texts += texts
+        return super().embed_documents(texts)
+
+
+@dataclass
+class Bench:
+    """A store, a folder of sources, and one collection that is ingested again and again."""
+
+    root: Path
+    spaces: tuple[EmbeddingSpace, ...] = (WORDS,)
+    events: list[Event] = field(default_factory=list)
+    embedder: CountingEmbedder = field(default_factory=lambda: CountingEmbedder(WORDS))
+
+    @property
+    def store(self) -> Store:
+        return Store(self.root / "store")
+
+    @property
+    def docs(self) -> Path:
+        return self.root / "docs"
+
+    def write(self, name: str, content: str | bytes) -> Path:
+        path = self.docs / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def rows(self, name: str, *rows: Any) -> Path:
+        return self.write(name, b"".join(orjson.dumps(row) + b"\n" for row in rows))
+
+    def run(self, *sources: Path, **options: Any) -> Summary:
+        self.events, self.embedder.texts = [], []
+        embedders: dict[str, Embedder] = {WORDS.id: self.embedder} if WORDS in self.spaces else {}
+        return ingest(
+            self.store,
+            "c",
+            sources or [self.docs],
+            spaces=self.spaces,
+            embedders=embedders,
+            options=IngestOptions(**options),
+            report=self.events.append,
+        )
+
+    @property
+    def problems(self) -> list[str]:
+        return [f"{event.where}: {event.reason}" for event in self.events if isinstance(event, Problem)]
+
+    @property
+    def notices(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, Notice)]
+
+    @property
+    def commits(self) -> list[Committed]:
+        return [event for event in self.events if isinstance(event, Committed)]
+
+    def ids(self) -> list[str]:
+        with self.store.writer("c", spaces=[self.embedder.space if s is WORDS else s for s in self.spaces]) as writer:
+            return sorted(id for name in writer.source_roots() for id, _ in writer.documents_of(name))
+
+    def text(self, chunk_id: str) -> str:
+        chunk = self.store.open("c").get(chunk_id)
+        assert chunk is not None
+        return chunk.text
+
+    def metadata(self, chunk_id: str) -> dict[str, Any]:
+        chunk = self.store.open("c").get(chunk_id)
+        assert chunk is not None
+        read: dict[str, Any] = orjson.loads(b"{" + chunk.json_metadata + b"}")
+        return read
