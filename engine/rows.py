@@ -97,21 +97,19 @@ class PendingRows:
         self._fields.append(
             FieldRow(document.id, document.url, document.type, updated_at, document.metadata, document.schema_object)
         )
+        about = orjson.dumps({"updated_at": updated_at, "canonical": document.canonical})[1:-1]
+        about += b"," + metadata[1:-1] if metadata else b""
         for chunk in record.chunks:
-            self._add_chunk(document, chunk, row, updated_at, payload)
+            self._add_chunk(document, chunk, row, about, payload or b"")
 
-    def _add_chunk(self, document: Document, chunk: Chunk, row: int, updated_at: str, payload: bytes | None) -> None:
+    def _add_chunk(self, document: Document, chunk: Chunk, row: int, about: bytes, payload: bytes) -> None:
+        """`about` is the JSON of what the metadata of all chunks of the document share, without braces."""
         text = chunk.text.encode()
         digest = hashlib.sha256(text)
         parts = (("url", document.url), ("title", document.title), ("section", chunk.section))
         source = orjson.dumps({name: value for name, value in parts if value is not None})
-        own = {
-            "updated_at": updated_at,
-            "canonical": document.canonical,
-            "content_hash": f"sha256:{digest.hexdigest()}",
-        }
-        metadata = orjson.dumps({**document.metadata, **own})[1:-1]
-        etag = xxhash.xxh3_64_digest(b"\0".join((source, metadata, text, payload or b"")))
+        metadata = b'%b,"content_hash":"sha256:%b"' % (about, digest.hexdigest().encode())
+        etag = xxhash.xxh3_64_digest(b"\0".join((source, metadata, text, payload)))
         # In the order of schema.CHUNKS.
         self._chunks.append(
             (

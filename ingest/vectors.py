@@ -32,7 +32,9 @@ class VectorRules:
         """The space of this id; raises InvalidDocument where the collection has none."""
         space = self._spaces.get(name)
         if space is None:
-            raise InvalidDocument(f"vectors.{name}: the collection has no such embedding space, declare it under [[spaces]]")
+            raise InvalidDocument(
+                f"vectors.{name}: the collection has no such embedding space, declare it under [[spaces]]"
+            )
         return space
 
     def from_lists(self, vectors: Json) -> Brought | None:

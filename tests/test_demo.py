@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from shell import Shell
 
 CORPUS = Path(__file__).resolve().parent.parent / "demo" / "corpus" / "items.jsonl"

@@ -221,7 +221,11 @@ def test_pages_join_to_one_large_page(filtered: tuple[Snapshot, Vectors]) -> Non
     snapshot, rows = filtered
     for query, only in itertools.product(structured(5, rows.shape[1], 11), (None, parse_filter({"tenth": True}))):
         pages = [ask(snapshot, query, 7, offset=start, filter=only) for start in range(0, 70, 7)]
-        assert list(itertools.chain(*pages)) == ask(snapshot, query, 70, filter=only)
+        joined, large = list(itertools.chain(*pages)), ask(snapshot, query, 70, filter=only)
+        if any(kinds(snapshot)):  # a later page looks at more candidates and may find what an earlier one missed
+            assert recall([joined], [large]) >= 0.97
+        else:
+            assert joined == large
 
 
 def test_a_page_behind_the_last_hit_is_empty(filtered: tuple[Snapshot, Vectors]) -> None:

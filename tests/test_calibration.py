@@ -1,0 +1,135 @@
+"""Calibration: scans only where their measured recall reaches the target, and a reason where it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from building import NAME, Vectors, ask, best, fill, names, normal, put, space_of, structured, true_scores
+
+from aidre.engine import writer as writing
+from aidre.engine.calibration import Target, calibrate, sample_rows
+from aidre.engine.index import Column
+from aidre.engine.manifest import Calibration, Depth
+from aidre.engine.model import Distance
+from aidre.engine.search import Allowed
+from aidre.engine.snapshot import Snapshot, depth_for
+from aidre.engine.store import Store
+from aidre.engine.vectors import encode
+
+
+def target_of(distance: Distance, rows: Vectors, alive: int | None = None, name: str = "a") -> Target:
+    space = space_of(distance, rows.shape[1])
+    mask = None if alive is None else np.arange(len(rows)) < alive
+    return Target(name, Column(space, encode(space, rows).codes), Allowed(mask, len(rows)), None)
+
+
+def calibration_of(snapshot: Snapshot) -> Calibration:
+    calibration = snapshot.manifest.spaces[0].calibration
+    assert calibration is not None
+    return calibration
+
+
+def test_a_small_space_is_exact_and_says_so() -> None:
+    calibration = calibrate(space_of("cosine", 64), [target_of("cosine", structured(1000, 64))], 0.99)
+    assert calibration.kind == "exact"
+    assert calibration.reason is not None
+    assert "small" in calibration.reason
+
+
+def test_two_dimensions_are_too_few_for_a_scan_and_stay_exact() -> None:
+    target = target_of("euclidean", normal(400_000, 2))
+    calibration = calibrate(space_of("euclidean", 2), [target], 0.99)
+    assert calibration.kind == "exact"
+    assert calibration.queries > 0
+    assert calibration.reason is not None
+    assert "0.99" in calibration.reason
+    assert target.scan is None
+    assert target.built is None
+
+
+def test_rows_without_structure_need_more_codes_or_stay_exact() -> None:
+    target = target_of("cosine", normal(20_000, 64))
+    calibration = calibrate(space_of("cosine", 64), [target], 0.99)
+    assert calibration.code_size > 16 or calibration.kind == "exact"
+    assert calibration.reason or calibration.depths[0].mean >= 0.99
+
+
+def test_depths_grow_with_the_number_of_results_and_reach_the_target() -> None:
+    target = target_of("cosine", structured(20_000, 384))
+    calibration = calibrate(space_of("cosine", 384), [target], 0.99)
+    assert calibration.kind == "scan"
+    assert calibration.rows == 20_000
+    assert target.scan is not None
+    assert target.scan.code_size == calibration.code_size
+    assert [depth.results for depth in calibration.depths] == [10, 100, 1000][: len(calibration.depths)]
+    candidates = [depth.candidates for depth in calibration.depths]
+    assert candidates == sorted(candidates)
+    for depth in calibration.depths:
+        assert depth.candidates >= 2 * depth.results
+        assert 0.99 <= depth.mean <= 1.0
+        assert depth.p5 <= 1.0
+
+
+def test_deleted_rows_are_neither_asked_nor_counted() -> None:
+    target = target_of("cosine", structured(20_000, 384), alive=12_000)
+    calibration = calibrate(space_of("cosine", 384), [target], 0.99)
+    assert calibration.rows == 12_000
+    assert calibration.kind == "scan"
+    assert len(sample_rows([target], 30_000)) == 12_000
+
+
+def test_a_sample_is_drawn_from_all_segments_by_their_rows() -> None:
+    low, high = np.full((3000, 4), 1.0, np.float32), np.full((1000, 4), 2.0, np.float32)
+    sample = sample_rows([target_of("dot", low), target_of("dot", high, name="b")], 400)
+    assert len(sample) == 400
+    assert (sample[:, 0] == 2.0).sum() == 100
+
+
+def test_a_target_out_of_reach_leaves_the_space_exact_and_its_answers_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "RECALL_TARGET", 1.01)
+    rows = structured(4000, 384)
+    snapshot = fill(tmp_path, space_of("cosine", 384), rows)
+    calibration = calibration_of(snapshot)
+    assert (calibration.kind, calibration.depths) == ("exact", ())
+    assert calibration.reason == "no affordable depth reaches recall 1.01 with 4-bit codes"
+    assert not snapshot.parts[0].segment.scans
+    for query in structured(10, 384, 1):
+        found = set(ask(snapshot, query))
+        assert len(found & set(best(true_scores("cosine", rows, query), names(4000), 10))) >= 9
+
+
+def test_a_space_is_calibrated_anew_when_it_has_doubled(tmp_path: Path) -> None:
+    space = space_of("cosine", 384)
+    rows = structured(9000, 384)
+    calibrated = []
+    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
+        for start, end in ((0, 500), (500, 4000), (4000, 6000), (6000, 9000)):
+            put(writer, names(end - start, start), rows[start:end])
+            writer.commit()
+            assert writer.snapshot is not None
+            calibrated.append((calibration_of(writer.snapshot).kind, calibration_of(writer.snapshot).rows))
+    assert calibrated == [("exact", 500), ("scan", 4000), ("scan", 4000), ("scan", 9000)]
+    snapshot = Store(tmp_path).open(NAME)
+    assert [bool(part.segment.scans) for part in snapshot.parts] == [False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "depth"), [(1, 40), (10, 40), (100, 400), (31, None), (1000, 9000), (1001, None), (50_000, None)]
+)
+def test_a_depth_between_calibrated_ones_lies_between_them(wanted: int, depth: int | None) -> None:
+    depths = tuple(Depth(*facts, 1.0, 1.0) for facts in ((10, 40), (100, 400), (1000, 9000)))
+    found = depth_for(Calibration("scan", 0.99, 10_000, 200, 12, depths), wanted)
+    if wanted == 31:
+        assert found is not None
+        assert 31 < found < 400
+    else:
+        assert found == depth
+
+
+def test_an_exact_space_has_no_depth() -> None:
+    assert depth_for(None, 10) is None
+    assert depth_for(Calibration("exact", 0.99, 10, reason="small"), 10) is None
