@@ -46,13 +46,7 @@ def document(
 ) -> Document:
     """A Document of these members; those that are not among MEMBERS go into its metadata."""
     get = row.get
-    metadata = get("metadata")
-    if metadata is None:
-        metadata = {}
-    elif type(metadata) is not dict:
-        raise InvalidDocument("metadata must be an object")
-    if schema_object is None and not row.keys() <= MEMBERS:
-        metadata = {name: row[name] for name in row if name not in MEMBERS} | metadata
+    metadata = _metadata(row, extended=schema_object is None)
     updated_at, canonical = get("updated_at"), get("canonical")
     if not RESERVED.isdisjoint(metadata):
         metadata, updated_at, canonical = _without_reserved(metadata, updated_at, canonical)
@@ -77,6 +71,18 @@ def document(
         file.source,
         file.origin,
     )
+
+
+def _metadata(row: Mapping[str, Any], *, extended: bool) -> dict[str, Json]:
+    """The metadata of a row, with the members that have no other place unless the row is a schema.org object."""
+    metadata = row.get("metadata")
+    if metadata is None:
+        metadata = {}
+    elif type(metadata) is not dict:
+        raise InvalidDocument("metadata must be an object")
+    if extended and not row.keys() <= MEMBERS:
+        return {name: row[name] for name in row if name not in MEMBERS} | metadata
+    return metadata
 
 
 def string(row: Mapping[str, Any], name: str) -> str | None:

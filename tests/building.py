@@ -112,6 +112,18 @@ def best(scores: NDArray[np.float64], ids: Sequence[str], count: int) -> list[st
     return [ids[row] for row in order[:count]]
 
 
+def nearest(distance: Distance, rows: NDArray[Any], queries: NDArray[Any], count: int) -> NDArray[np.int64]:
+    """The places of the `count` best rows for each query, by matrix products in float64, without a rule for ties."""
+    wide, asked = rows.astype(np.float64), queries.astype(np.float64)
+    scores = asked @ wide.T
+    if distance == "cosine":
+        scores /= np.linalg.norm(wide, axis=1)
+    elif distance == "euclidean":
+        scores = 2 * scores - np.einsum("ij,ij->i", wide, wide)
+    chosen = np.argpartition(-scores, count - 1, axis=1)[:, :count]
+    return np.asarray(chosen, dtype=np.int64)
+
+
 def ask(snapshot: Snapshot, vector: NDArray[Any], top_k: int = 10, **members: Any) -> list[str]:
     """Document ids of the hits of a vector in the collection's first space."""
     hits = snapshot.search(Query(vector, snapshot.collection.spaces[0].id, top_k, **members))

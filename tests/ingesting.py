@@ -1,4 +1,4 @@
-"""A store, a folder of sources, and a collection that tests ingest again and again."""
+"""For tests of ingest: a collection that is ingested again and again, and rows read from both formats."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ from typing import Any
 
 import numpy as np
 import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from aidre.engine.embed import Embedder
 from aidre.engine.hashing import HashingEmbedder
-from aidre.engine.model import EmbeddingSpace
+from aidre.engine.model import Document, EmbeddingSpace
 from aidre.engine.store import Store
+from aidre.ingest.found import File, Found, Rejected
+from aidre.ingest.parquet import parquet
 from aidre.ingest.pipeline import ingest
 from aidre.ingest.progress import Committed, Event, Notice, Problem, Summary
+from aidre.ingest.rows import json_lines
 from aidre.ingest.run import IngestOptions
+from aidre.ingest.vectors import VectorRules
 
 WORDS = EmbeddingSpace("words", 32, "cosine", normalized=True, provider="aidre", model="hashing")
 BROUGHT = EmbeddingSpace("brought", 4, "cosine")
@@ -101,3 +107,45 @@ class Bench:
         assert chunk is not None
         read: dict[str, Any] = orjson.loads(b"{" + chunk.json_metadata + b"}")
         return read
+
+
+SPACES = [EmbeddingSpace("s", 3, "cosine"), EmbeddingSpace("d", 2, "dot")]
+RULES = VectorRules(SPACES, [])
+
+
+def lines(tmp_path: Path, content: bytes) -> list[Found]:
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(content)
+    return list(json_lines(File(path, "src", "r.jsonl", "https://base/r.jsonl"), RULES))
+
+
+def table(tmp_path: Path, columns: dict[str, Any], **options: Any) -> list[Found]:
+    path = tmp_path / "r.parquet"
+    pq.write_table(pa.table(columns), path, **options)
+    return list(parquet(File(path, "src", "r.parquet"), RULES))
+
+
+def from_json(tmp_path: Path, rows: Sequence[dict[str, Any]]) -> list[Found]:
+    return lines(tmp_path, b"\n".join(map(orjson.dumps, rows)))
+
+
+def from_parquet(tmp_path: Path, rows: Sequence[dict[str, Any]]) -> list[Found]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return table(tmp_path, {name: [row.get(name) for row in rows] for name in names})
+
+
+def documents(found: Sequence[Found]) -> list[Document]:
+    assert not [each for each in found if isinstance(each, Rejected)]
+    return [each[1] for each in found if not isinstance(each, Rejected)]
+
+
+def one(found: Sequence[Found]) -> Document:
+    (document,) = documents(found)
+    return document
+
+
+def reason(found: Sequence[Found]) -> str:
+    (rejected,) = found
+    assert isinstance(rejected, Rejected)
+    assert "\n" not in rejected.reason
+    return rejected.reason

@@ -91,15 +91,15 @@ def test_a_target_out_of_reach_leaves_the_space_exact_and_its_answers_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "RECALL_TARGET", 1.01)
-    rows = structured(4000, 384)
-    snapshot = fill(tmp_path, space_of("cosine", 384), rows)
+    rows = structured(14_000, 96)
+    snapshot = fill(tmp_path, space_of("cosine", 96), rows)
     calibration = calibration_of(snapshot)
     assert (calibration.kind, calibration.depths) == ("exact", ())
     assert calibration.reason == "no affordable depth reaches recall 1.01 with 4-bit codes"
     assert not snapshot.parts[0].segment.scans
-    for query in structured(10, 384, 1):
+    for query in structured(10, 96, 1):
         found = set(ask(snapshot, query))
-        assert len(found & set(best(true_scores("cosine", rows, query), names(4000), 10))) >= 9
+        assert len(found & set(best(true_scores("cosine", rows, query), names(14_000), 10))) >= 9
 
 
 def test_a_space_is_calibrated_anew_when_it_has_doubled(tmp_path: Path) -> None:
@@ -110,6 +110,7 @@ def test_a_space_is_calibrated_anew_when_it_has_doubled(tmp_path: Path) -> None:
         for start, end in ((0, 500), (500, 4000), (4000, 6000), (6000, 9000)):
             put(writer, names(end - start, start), rows[start:end])
             writer.commit()
+            writer.finish()  # a first load is calibrated less often than what comes later
             assert writer.snapshot is not None
             calibrated.append((calibration_of(writer.snapshot).kind, calibration_of(writer.snapshot).rows))
     assert calibrated == [("exact", 500), ("scan", 4000), ("scan", 4000), ("scan", 9000)]
