@@ -108,6 +108,7 @@ def ingest(
         commit_every=commit_every,
         dry_run=dry_run,
         description=wanted.description,
+        dates=wanted.dates,
         # Never opens what was closed: a run without the configuration of the first one must not publish.
         visibility="private" if wanted.visibility == "private" else None,
     )

@@ -59,6 +59,7 @@ class CollectionSettings:
     protocols: tuple[Protocol, ...] = ("aidre", "nlweb", "intent", "intake")
     return_text: bool = True
     return_vectors: bool = False
+    dates: tuple[str, ...] = ()
     index: Table = field(default_factory=dict)
     fusion: Table = field(default_factory=dict)
 

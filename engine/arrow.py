@@ -61,6 +61,8 @@ class ArrowWriter:
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._path = path
         with storage_errors(path):
+            # Never in place: what an interrupted writer left under this name may be read-only, or mapped.
+            path.unlink(missing_ok=True)
             self._sink = pa.OSFile(str(path), "wb")
         self._writer = pa.ipc.new_file(self._sink, schema)
         self._starts: list[int] = []

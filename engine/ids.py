@@ -36,32 +36,32 @@ class Lookup:
         self._rows = rows
 
     def find(self, value: bytes, confirm: Callable[[int], bool]) -> int | None:
-        """The first row whose hash matches and which `confirm` accepts."""
+        """The last row whose hash matches and which `confirm` accepts: a later document replaces an earlier one."""
         wanted = hash_of(value)
-        place = int(np.searchsorted(self._hashes, np.uint64(wanted)))
-        while place < len(self._hashes) and int(self._hashes[place]) == wanted:
+        place = int(np.searchsorted(self._hashes, np.uint64(wanted), side="right")) - 1
+        while place >= 0 and int(self._hashes[place]) == wanted:
             row = int(self._rows[place])
             if confirm(row):
                 return row
-            place += 1
+            place -= 1
         return None
 
     def find_all(self, values: Sequence[bytes], confirm: Callable[[int, int], bool]) -> NDArray[np.int64]:
-        """For each value its row or -1; `confirm(number, row)` compares value `number` with what `row` holds."""
+        """For each value its last row or -1; `confirm(number, row)` compares value `number` with what `row` holds."""
         found = np.full(len(values), -1, dtype=np.int64)
         if not len(self._hashes) or not len(values):
             return found
         hashes = hashes_of(values)
-        places = np.searchsorted(self._hashes, hashes)
-        hits = np.flatnonzero(self._hashes[np.minimum(places, len(self._hashes) - 1)] == hashes)
+        places = np.searchsorted(self._hashes, hashes, side="right") - 1
+        hits = np.flatnonzero(self._hashes[np.maximum(places, 0)] == hashes)
         for number in hits.tolist():
             place = int(places[number])
-            while place < len(self._hashes) and self._hashes[place] == hashes[number]:
+            while place >= 0 and self._hashes[place] == hashes[number]:
                 row = int(self._rows[place])
                 if confirm(number, row):
                     found[number] = row
                     break
-                place += 1
+                place -= 1
         return found
 
 

@@ -52,7 +52,7 @@ class Document:
 
     `updated_at` is RFC 3339 in UTC ("2026-04-01T10:00:00Z") or None where the source does not say.
     `schema_object` is a schema.org object kept whole; `vectors` maps space ids to one vector each, and a
-    document that brings any is one chunk, unsplit. `origin` is "file" or "file:line", for messages.
+    document that brings any is one chunk, unsplit. `origin` is the path of its file inside the source.
     """
 
     id: str

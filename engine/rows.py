@@ -16,7 +16,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from aidre.engine.fields import FieldRow
-from aidre.engine.model import Chunk, Document, Encoded, Record
+from aidre.engine.model import Chunk, Encoded, Json, Record
 from aidre.engine.schema import BATCH_ROWS, CHUNKS, DOCUMENTS, NO_KEY
 
 
@@ -70,10 +70,10 @@ class PendingRows:
     def _add_document(self, record: Record, now: str) -> None:
         document = record.document
         updated_at = document.updated_at or now
-        metadata = orjson.dumps(document.metadata) if document.metadata else None
-        schema_object = orjson.dumps(document.schema_object) if document.schema_object else None
+        metadata = _json(document.metadata) if document.metadata else None
+        schema_object = _json(document.schema_object) if document.schema_object else None
         # A schema.org object is the semantic payload unless the document brings one of its own.
-        payload = orjson.dumps(document.semantic_payload) if document.semantic_payload is not None else schema_object
+        payload = _json(document.semantic_payload) if document.semantic_payload is not None else schema_object
         row = len(self._documents)
         # In the order of schema.DOCUMENTS.
         self._documents.append(
@@ -99,15 +99,17 @@ class PendingRows:
         )
         about = orjson.dumps({"updated_at": updated_at, "canonical": document.canonical})[1:-1]
         about += b"," + metadata[1:-1] if metadata else b""
+        named = {name: value for name, value in (("url", document.url), ("title", document.title)) if value is not None}
+        origin = orjson.dumps(named)[1:-1]
         for chunk in record.chunks:
-            self._add_chunk(document, chunk, row, about, payload or b"")
+            self._add_chunk(chunk, row, origin, about, payload or b"")
 
-    def _add_chunk(self, document: Document, chunk: Chunk, row: int, about: bytes, payload: bytes) -> None:
-        """`about` is the JSON of what the metadata of all chunks of the document share, without braces."""
+    def _add_chunk(self, chunk: Chunk, row: int, origin: bytes, about: bytes, payload: bytes) -> None:
+        """`origin` and `about` are what `source` and `metadata` of all chunks of a document share, without braces."""
         text = chunk.text.encode()
         digest = hashlib.sha256(text)
-        parts = (("url", document.url), ("title", document.title), ("section", chunk.section))
-        source = orjson.dumps({name: value for name, value in parts if value is not None})
+        section = b"" if chunk.section is None else b'"section":' + orjson.dumps(chunk.section)
+        source = b"{%b%b%b}" % (origin, b"," if origin and section else b"", section)
         metadata = b'%b,"content_hash":"sha256:%b"' % (about, digest.hexdigest().encode())
         etag = xxhash.xxh3_64_digest(b"\0".join((source, metadata, text, payload)))
         # In the order of schema.CHUNKS.
@@ -121,7 +123,6 @@ class PendingRows:
                 chunk.section,
                 chunk.token_count,
                 digest.digest(),
-                orjson.dumps(chunk.id),
                 source,
                 metadata,
                 etag,
@@ -157,6 +158,12 @@ class PendingRows:
 
     def document_value(self, name: str, document_row: int) -> Any:
         return self._documents[document_row][DOCUMENTS.get_field_index(name)]
+
+
+def _json(value: Json) -> bytes:
+    """Compact JSON in memory of its own size: orjson's result keeps the kilobyte it was begun with, and a bulk
+    load holds very many."""
+    return memoryview(orjson.dumps(value)).tobytes()
 
 
 _DOCUMENT_ID = DOCUMENTS.get_field_index("id")

@@ -69,7 +69,6 @@ CHUNKS = pa.schema(
         ("section", pa.large_string()),
         ("token_count", pa.int32()),
         ("content_hash", pa.binary(32)),
-        ("json_id", pa.large_binary()),
         ("json_source", pa.large_binary()),
         ("json_metadata", pa.large_binary()),
         ("etag", pa.binary(8)),

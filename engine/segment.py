@@ -218,7 +218,7 @@ class StoredChunk:
 
     @property
     def json_id(self) -> bytes:
-        return self._bytes("json_id")
+        return orjson.dumps(self.id)
 
     @property
     def json_source(self) -> bytes:

@@ -111,6 +111,9 @@ class Store:
                 for space in spaces
             )
             stale = _stale(collection, manifest, states) if manifest is not None else []
+            if manifest is not None and runtimes:
+                kept = (replace(old, runtime=runtimes.get(old.space.id, old.runtime)) for old in manifest.spaces)
+                manifest = replace(manifest, spaces=tuple(kept))
             return Writer(
                 folder,
                 manifest,

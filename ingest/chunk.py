@@ -85,8 +85,12 @@ class Chunker:
 
     def embedded(self, document: Document, chunk: Chunk) -> str:
         """The exact string that stands for a chunk before a model: title, section path and text."""
-        around, _ = self._around(document.title, chunk.section)
-        return f"{around}\n{chunk.text}" if around and chunk.text else around or chunk.text
+        return self.embedded_text(document.title, chunk.section, chunk.text)
+
+    def embedded_text(self, title: str | None, section: str | None, text: str) -> str:
+        """The same from its parts, for chunks that are stored already."""
+        around, _ = self._around(title, section)
+        return f"{around}\n{text}" if around and text else around or text
 
     def _room(self, title: str | None, section: str | None) -> int:
         """Tokens that are left for the text."""

@@ -12,6 +12,8 @@ from aidre.engine.embed import Embedder, embedding_key
 from aidre.engine.errors import InvalidVector
 from aidre.engine.model import EmbeddingSpace, Encoded, Record
 from aidre.engine.schema import NO_KEY
+from aidre.engine.segment import StoredChunk
+from aidre.engine.segment_writer import Recompute
 from aidre.engine.writer import Writer
 from aidre.ingest.chunk import Chunker
 
@@ -116,3 +118,16 @@ class VectorStage:
         except InvalidVector as error:
             result.faults[owner] = error.message
             return None
+
+
+def recompute(writer: Writer, space: EmbeddingSpace, embedder: Embedder, chunker: Chunker) -> Recompute:
+    """What embeds stored chunks anew for `Writer.reembed`: the strings a fresh ingest would embed, equal ones once."""
+
+    def compute(chunks: Sequence[StoredChunk]) -> tuple[Encoded, Sequence[bytes]]:
+        texts = [chunker.embedded_text(chunk.title, chunk.section, chunk.text) for chunk in chunks]
+        places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+        vectors = embedder.embed_documents(list(places))
+        encoded = writer.encode(space.id, vectors[[places[text] for text in texts]])
+        return encoded, [embedding_key(space, text) for text in texts]
+
+    return compute

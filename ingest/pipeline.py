@@ -17,7 +17,8 @@ from aidre.engine.model import EmbeddingSpace
 from aidre.engine.store import Store
 from aidre.engine.writer import Writer
 from aidre.ingest.chunk import Chunker
-from aidre.ingest.progress import Event, Summary
+from aidre.ingest.embedding import recompute
+from aidre.ingest.progress import Event, Notice, Summary
 from aidre.ingest.run import IngestOptions, Run
 from aidre.ingest.sources import locate, read
 from aidre.ingest.vectors import VectorRules
@@ -46,6 +47,8 @@ def ingest(
     chunker = chunker_of(spaces, embedders, options.chunk_tokens)
     writing = not options.dry_run or (store.path.is_dir() and collection in store.collections())
     with _writer(store, collection, spaces, embedders, options) if writing else nullcontext() as writer:
+        if writer is not None and not options.dry_run:
+            _reembed(writer, spaces, embedders, chunker, report)
         run = Run(
             writer,
             sources=located,
@@ -62,6 +65,22 @@ def ingest(
     summary = run.summary(monotonic() - started)
     report(summary)
     return summary
+
+
+def _reembed(
+    writer: Writer,
+    spaces: Sequence[EmbeddingSpace],
+    embedders: Mapping[str, Embedder],
+    chunker: Chunker,
+    report: Callable[[Event], None],
+) -> None:
+    """Embed what is stored anew where a model has another revision than the stored vectors."""
+    stale = [space for space in spaces if space.id in writer.stale]
+    if not stale:
+        return
+    for space in stale:
+        report(Notice(f"space {space.id} has another model or revision now: its stored chunks are embedded anew"))
+    writer.reembed({space.id: recompute(writer, space, embedders[space.id], chunker) for space in stale})
 
 
 def chunker_of(

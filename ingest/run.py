@@ -287,7 +287,7 @@ class Run:
         if self._writer is None or not self._pending:
             return False
         if self._options.commit_every is not None:
-            return self._pending >= self._options.commit_every
+            return self._pending >= self._options.commit_every or self._writer.is_full
         return (
             self._pending >= COMMIT_DOCUMENTS
             or self._writer.pending_bytes >= COMMIT_BYTES

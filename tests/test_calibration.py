@@ -104,16 +104,16 @@ def test_a_target_out_of_reach_leaves_the_space_exact_and_its_answers_right(
 
 def test_a_space_is_calibrated_anew_when_it_has_doubled(tmp_path: Path) -> None:
     space = space_of("cosine", 384)
-    rows = structured(9000, 384)
+    rows = structured(12_000, 384)
     calibrated = []
     with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
-        for start, end in ((0, 500), (500, 4000), (4000, 6000), (6000, 9000)):
+        for start, end in ((0, 500), (500, 4500), (4500, 8000), (8000, 12_000)):
             put(writer, names(end - start, start), rows[start:end])
             writer.commit()
             writer.finish()  # a first load is calibrated less often than what comes later
             assert writer.snapshot is not None
             calibrated.append((calibration_of(writer.snapshot).kind, calibration_of(writer.snapshot).rows))
-    assert calibrated == [("exact", 500), ("scan", 4000), ("scan", 4000), ("scan", 9000)]
+    assert calibrated == [("exact", 500), ("scan", 4500), ("scan", 4500), ("scan", 12_000)]
     snapshot = Store(tmp_path).open(NAME)
     assert [bool(part.segment.scans) for part in snapshot.parts] == [False, True, True, True]
 
