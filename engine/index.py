@@ -179,7 +179,8 @@ def train(space: EmbeddingSpace, sample: NDArray[Any], code_size: int) -> Any:
     """An empty index trained on stored rows (n, d) of the space."""
     padded = _padded_dimensions(space.dimensions, code_size)
     index = faiss.index_factory(padded, f"IVF1,PQ{code_size}x4fs", measure_of(space).metric)
-    _all_threads()
+    # Many tiny clusterings: with two threads most of the time goes into waiting for each other.
+    single_thread()
     index.train(_padded(sample, padded))
     return index
 

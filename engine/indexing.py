@@ -18,9 +18,6 @@ from aidre.engine.segment_writer import add_file
 GROWTH = 2
 """A space is calibrated again when its live rows have grown by this factor."""
 
-BULK_GROWTH = 1_000
-"""The same during a first bulk load: once, since it ends with a compaction and a calibration anyway."""
-
 
 def index_generation(folder: Path, manifest: Manifest, parts: Sequence[Part], goal: float, growth: int) -> Manifest:
     """The manifest with indexes added to its segments, its spaces calibrated if their rows grew by `growth`."""

@@ -1,5 +1,6 @@
 """The nouns of the engine: frozen data with no behaviour and no imports from the rest of the house.
 
+What a bulk load makes by the million (Chunk, Record) is a named tuple: as immutable, and made in a third of the time.
 `score` is larger-is-better in every space: cosine similarity, inner product, or minus the euclidean distance.
 """
 
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,8 +73,7 @@ class Document:
     origin: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """The smallest retrievable unit; `text == document.text[start:end]`.
 
     `id` is `{document_id}#chunk_{number}`, number from 1. `start` and `end` count characters (code points).
@@ -89,8 +89,7 @@ class Chunk:
     token_count: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """A document ready to be stored: its chunks in order and the fingerprint that tells whether it changed."""
 
     document: Document

@@ -64,9 +64,15 @@ class Segment:
 
     # -- opening -------------------------------------------------------------------------------------------
 
-    def _truth(self, name: str, rows: int) -> ArrowFile:
+    def check_truth(self) -> None:
+        """Read the whole of what holds truth: a copy under a new checksum would hide its damage. StoreDamaged."""
+        self._truth(DOCUMENTS_FILE, self.entry.documents, whole=True)
+        for name in (CHUNKS_FILE, *map(vectors_file, self.columns)):
+            self._truth(name, self.entry.chunks, whole=True)
+
+    def _truth(self, name: str, rows: int, *, whole: bool = False) -> ArrowFile:
         try:
-            file = open_file(self._folder / name, self.entry.files[name])
+            file = open_file(self._folder / name, self.entry.files[name], whole=whole)
             if file.rows != rows:
                 raise FileProblem(f"holds {file.rows} rows instead of {rows}")
         except (FileProblem, KeyError) as problem:

@@ -90,8 +90,11 @@ def write_merged(
 ) -> SegmentEntry:
     """Write the survivors of several segments, in order, as one new segment.
 
-    The vectors of the spaces in `anew` are computed from the chunks instead of copied.
+    The vectors of the spaces in `anew` are computed from the chunks instead of copied. StoreDamaged where what
+    is to be copied has been altered.
     """
+    for part in parts:
+        part.segment.check_truth()
     documents = sum(len(part.documents) for part in parts)
     chunks = sum(len(part.chunks) for part in parts)
 

@@ -57,13 +57,7 @@ class Store:
             ) from None
         text = content.strip()
         if not text.isdigit():
-            where = f"{collection}/{CURRENT}"
-            raise StoreDamaged(
-                f"{where} does not hold a generation number: restore it from a backup",
-                collection=collection,
-                file=where,
-                problem="does not hold a generation number",
-            )
+            raise _damaged(collection, "does not hold a generation number")
         return int(text)
 
     def open(
@@ -77,9 +71,8 @@ class Store:
         folder = self._folder(collection)
         for _ in range(_ATTEMPTS):
             newest = self.current(collection)
-            number = newest if generation is None else generation
             try:
-                return Snapshot(folder, self._manifest(collection, number), previous)
+                return Snapshot(folder, self._manifest(collection, generation), previous)
             except (StoreDamaged, GenerationMissing):
                 if generation is not None or self.current(collection) == newest:
                     raise
@@ -105,7 +98,7 @@ class Store:
         lock = WriterLock(folder, collection).__enter__()
         try:
             exists = (folder / CURRENT).exists()
-            manifest = self._manifest(collection, self.current(collection)) if exists else None
+            manifest = self._manifest(collection, None) if exists else None
             states = tuple(
                 SpaceState(replace(space, precision=precision_of(space)), runtime=(runtimes or {}).get(space.id))
                 for space in spaces
@@ -132,15 +125,26 @@ class Store:
     def _folder(self, collection: str) -> Path:
         return self.path / collection
 
-    def _manifest(self, collection: str, generation: int) -> Manifest:
+    def _manifest(self, collection: str, generation: int | None) -> Manifest:
+        """The manifest of a generation, or (None) of the one that CURRENT names, which has to be there."""
+        number = self.current(collection) if generation is None else generation
         try:
-            return read_manifest(self._folder(collection) / MANIFESTS, generation, collection)
+            return read_manifest(self._folder(collection) / MANIFESTS, number, collection)
         except FileNotFoundError:
+            if generation is None:
+                raise _damaged(collection, f"names generation {number:06d}, which is missing") from None
             raise GenerationMissing(
                 f"collection {collection!r} has no generation {generation} any more",
                 collection=collection,
                 generation=generation,
             ) from None
+
+
+def _damaged(collection: str, problem: str) -> StoreDamaged:
+    where = f"{collection}/{CURRENT}"
+    return StoreDamaged(
+        f"{where} {problem}: restore it from a backup", collection=collection, file=where, problem=problem
+    )
 
 
 def _stale(collection: str, manifest: Manifest, states: Sequence[SpaceState]) -> list[SpaceState]:

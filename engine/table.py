@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,22 +13,34 @@ from aidre.engine.schema import BATCH_ROWS
 
 
 class Bytes:
-    """A column of strings or bytes without nulls, read row by row from the map without making Arrow scalars."""
+    """A column of strings or bytes, read row by row from the map.
+
+    Slices end where the file ends, whatever its offsets say; Arrow's own scalars trust them, and an altered
+    offset ends the process.
+    """
 
     def __init__(self, file: ArrowFile, name: str) -> None:
         place = file.schema.get_field_index(name)
         self._parts = [_string_views(batch.column(place)) for batch in file.batches]
 
     def __getitem__(self, row: int) -> bytes:
-        offsets, data = self._parts[row // BATCH_ROWS]
+        _, offsets, data = self._parts[row // BATCH_ROWS]
         place = row % BATCH_ROWS
         return data[offsets[place] : offsets[place + 1]].tobytes()
 
+    def get(self, row: int) -> bytes | None:
+        """The value, None where it is null."""
+        valid, place = self._parts[row // BATCH_ROWS][0], row % BATCH_ROWS
+        return self[row] if valid is None or valid[place >> 3] >> (place & 7) & 1 else None
 
-def _string_views(column: pa.Array) -> tuple[NDArray[np.int64], memoryview]:
-    _, offsets, data = column.buffers()
-    rows = np.frombuffer(offsets, dtype=np.int64)[column.offset : column.offset + len(column) + 1]
-    return rows, memoryview(data) if data is not None else memoryview(b"")
+
+_Views: TypeAlias = tuple[memoryview | None, NDArray[np.int64], memoryview]
+
+
+def _string_views(column: pa.Array) -> _Views:
+    valid, offsets, data = column.buffers()
+    rows = np.frombuffer(offsets, dtype=np.int64)[: len(column) + 1]
+    return memoryview(valid) if valid is not None else None, rows, memoryview(data if data is not None else b"")
 
 
 class Fixed:
@@ -51,6 +63,8 @@ class Table:
         self.file = file
         self._bytes: dict[str, Bytes] = {}
         self._fixed: dict[str, Fixed] = {}
+        self._strings = frozenset(field.name for field in file.schema if pa.types.is_large_string(field.type))
+        self._blobs = frozenset(field.name for field in file.schema if pa.types.is_large_binary(field.type))
 
     def bytes(self, name: str) -> Bytes:
         column = self._bytes.get(name)
@@ -65,6 +79,11 @@ class Table:
         return column
 
     def value(self, name: str, row: int) -> Any:
+        if name in self._blobs:
+            return self.bytes(name).get(row)
+        if name in self._strings:
+            value = self.bytes(name).get(row)
+            return None if value is None else value.decode()
         return self.file.batches[row // BATCH_ROWS].column(name)[row % BATCH_ROWS].as_py()
 
     def numbers(self, name: str) -> NDArray[Any]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine import changes, deletes, durable, sweep
-from aidre.engine.indexing import BULK_GROWTH, GROWTH, index_generation
+from aidre.engine.indexing import GROWTH, index_generation
 from aidre.engine.lock import WriterLock
 from aidre.engine.manifest import Manifest, SegmentEntry, SpaceState, first_manifest, now, to_bytes
 from aidre.engine.merging import MOST_SEGMENTS, Size, groups, to_merge
@@ -36,6 +36,7 @@ from aidre.engine.snapshot import Snapshot
 from aidre.engine.vectors import dtype_of, encode
 
 RECALL_TARGET = 0.99
+_NOWHERE = np.empty((0, 2), dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ class Writer:
         self._bulk = manifest is None
         self._source_roots = dict(self._manifest.source_roots)
         self._pending = _Pending()
+        self._looked_up: tuple[dict[str, int], NDArray[np.int64]] = ({}, _NOWHERE)
         self._stale = {state.space.id: state for state in stale}
         self.snapshot = Snapshot(folder, manifest) if manifest else None
         self.spaces = {state.space.id: state.space for state in self._manifest.spaces}
@@ -320,9 +322,15 @@ class Writer:
         return self.snapshot.parts if self.snapshot else []
 
     def _places(self, document_ids: Sequence[str]) -> NDArray[np.int64]:
+        """Where each document lives: (part, row) or (-1, -1). Remembers the last answer: an upsert follows a look."""
         if self.snapshot is None:
             return np.full((len(document_ids), 2), -1, dtype=np.int64)
-        return self.snapshot.find_documents(document_ids)
+        known, places = self._looked_up
+        if all(document_id in known for document_id in document_ids):
+            return places[[known[document_id] for document_id in document_ids]]
+        places = self.snapshot.find_documents(document_ids)
+        self._looked_up = {document_id: number for number, document_id in enumerate(document_ids)}, places
+        return places
 
     def _most_rows(self) -> int:
         return min(segment_rows(space.dimensions) for space in self.spaces.values())
@@ -371,12 +379,17 @@ class Writer:
     def _publish(self, manifest: Manifest, generation: int, *, anew: bool) -> None:
         """Index, calibrate and make durable; afterwards this generation is the newest for every reader."""
         manifest = replace(manifest, generation=generation, parent=self._manifest.generation, created_at=now())
-        draft = Snapshot(self._folder, manifest, self.snapshot)
-        growth = BULK_GROWTH if self._bulk else GROWTH
-        indexed = index_generation(self._folder, manifest, draft.parts, RECALL_TARGET, 0 if anew else growth)
+        snapshot, indexed = Snapshot(self._folder, manifest, self.snapshot), manifest
+        # A bulk load indexes its first commit, for it may be the only one, and the rest at once when it ends.
+        if not self._bulk or generation == 1:
+            growth = 0 if anew else GROWTH
+            indexed = index_generation(self._folder, manifest, snapshot.parts, RECALL_TARGET, growth)
+        if indexed is not manifest:
+            snapshot = Snapshot(self._folder, indexed, snapshot)
         durable.make_folder(self._folder / MANIFESTS)
         durable.replace_file(self._folder / MANIFESTS / manifest_name(generation), to_bytes(indexed))
         durable.replace_file(self._folder / CURRENT, f"{generation:06d}\n".encode())
         self._manifest = indexed
-        self.snapshot = draft if indexed is manifest else Snapshot(self._folder, indexed, draft)
+        self.snapshot = snapshot
+        self._looked_up = {}, _NOWHERE
         sweep.sweep(self._folder, indexed)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import EmbeddingSpace, Json
+from aidre.ingest.ahead import ahead
 from aidre.ingest.found import File, Found
 from aidre.ingest.plain import plain
 from aidre.ingest.rows import documents, read, rejected
@@ -32,7 +33,7 @@ def parquet(file: File, rules: VectorRules) -> Iterator[Found]:
     """The rows of a Parquet file; raises OSError, pyarrow.ArrowException."""
     with pq.ParquetFile(file.path, buffer_size=_BUFFER, pre_buffer=False) as table:
         first = 1
-        for batch in table.iter_batches(batch_size=_batch_rows(table.metadata)):
+        for batch in ahead(table.iter_batches(batch_size=_batch_rows(table.metadata)), 1):
             yield from _rows(batch, first, file, rules)
             first += len(batch)
 

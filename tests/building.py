@@ -17,6 +17,7 @@ from aidre.engine.writer import Writer
 
 Vectors = NDArray[np.float32]
 NAME = "docs"
+DISTANCES: tuple[Distance, ...] = ("cosine", "dot", "euclidean")
 TIME = "2026-04-01T10:00:00Z"
 
 
@@ -50,6 +51,11 @@ def put(
     given = vectors if isinstance(vectors, Mapping) else dict.fromkeys(writer.spaces, vectors)
     whole = [one if isinstance(one, Record) else record(one) for one in records]
     writer.upsert(whole, {space: writer.encode(space, rows) for space, rows in given.items()}, keys or {})
+
+
+def shuffled(ids: Sequence[str], seed: int = 0) -> list[str]:
+    """The order of ids must not be the order of rows, or a tie would prove nothing."""
+    return [ids[place] for place in np.random.default_rng(seed).permutation(len(ids)).tolist()]
 
 
 def fill(
@@ -133,3 +139,31 @@ def ask(snapshot: Snapshot, vector: NDArray[Any], top_k: int = 10, **members: An
 def recall(found: Sequence[Sequence[str]], wanted: Sequence[Sequence[str]]) -> float:
     pairs = zip(found, wanted, strict=True)
     return float(np.mean([len(set(some) & set(all_)) / len(all_) for some, all_ in pairs]))
+
+
+# -- one small collection that many tests write ------------------------------------------------------------
+
+SPACE = space_of("cosine", 8)
+ROWS = normal(200, 8)
+
+
+def write(path: Path, records: Sequence[Record | str], first: int = 0, **settings: Any) -> int:
+    """One commit of one-chunk documents; answers the generation."""
+    with Store(path).writer(NAME, spaces=[SPACE], **settings) as writer:
+        put(writer, records, ROWS[first : first + len(records)])
+        result = writer.commit()
+    assert result is not None
+    return result.generation
+
+
+def delete(path: Path, ids: Sequence[str]) -> int:
+    """One commit of deletes; answers how many documents were there."""
+    with Store(path).writer(NAME, spaces=[SPACE]) as writer:
+        deleted = writer.delete(ids)
+        writer.commit()
+    return deleted
+
+
+def everything(snapshot: Snapshot) -> list[str]:
+    """The ids of all documents that a search finds."""
+    return sorted(ask(snapshot, ROWS[0], 10_000))

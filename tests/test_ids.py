@@ -31,9 +31,7 @@ def test_every_id_is_found_at_its_row_and_no_other() -> None:
     assert opened.documents.find_all(values, lambda number, row: number == row).tolist() == [0, 1, 2] + [-1] * 10
 
 
-def test_ids_whose_hashes_collide_never_answer_for_each_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ids_whose_hashes_collide_never_answer_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ids.xxhash, "xxh3_64_intdigest", lambda value: len(value) % 2)
     fill(tmp_path, space_of(), normal(40, 8))
     with Store(tmp_path).writer(NAME, spaces=[space_of()]) as writer:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from building import Vectors, normal, space_of, structured, true_scores
+from building import DISTANCES, Vectors, normal, space_of, structured, true_scores
 
 from aidre.engine import index
 from aidre.engine.arrow import FileProblem, open_file, write_file
@@ -17,7 +17,6 @@ from aidre.engine.model import Distance
 from aidre.engine.schema import INDEX
 from aidre.engine.vectors import encode, encode_query
 
-DISTANCES: tuple[Distance, ...] = ("cosine", "dot", "euclidean")
 DIMENSIONS = 48
 
 
@@ -34,9 +33,7 @@ def scan_of(distance: Distance, column: Column, code_size: int) -> Scan:
 
 @pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize("dimensions", [1, 7, 64, 384])
-def test_exact_search_and_evaluation_give_the_same_scores_to_the_last_bit(
-    distance: Distance, dimensions: int
-) -> None:
+def test_exact_search_and_evaluation_give_the_same_scores_to_the_last_bit(distance: Distance, dimensions: int) -> None:
     rows = normal(500, dimensions)
     column = column_of(distance, rows)
     query = encode_query(space_of(distance, dimensions), normal(1, dimensions, 1)[0])

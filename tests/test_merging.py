@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from building import NAME, ask, names, normal, put, space_of
+from building import NAME, names, normal, put, space_of
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -29,7 +29,9 @@ class Case:
 
 
 @pytest.fixture(
-    scope="module", params=[("cosine", 128), ("dot", 64), ("euclidean", 64), ("cosine", 384)], ids="{0[0]}-{0[1]}".format
+    scope="module",
+    params=[("cosine", 128), ("dot", 64), ("euclidean", 64), ("cosine", 384)],
+    ids="{0[0]}-{0[1]}".format,
 )
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
     distance, dimensions = request.param

@@ -1,0 +1,48 @@
+"""Reading ahead changes nothing but the time at which items are made."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from aidre.ingest.ahead import ahead
+
+
+def test_items_come_in_order() -> None:
+    assert list(ahead(range(100), 2)) == list(range(100))
+
+
+def test_an_error_comes_after_the_items_before_it() -> None:
+    def failing() -> Iterator[int]:
+        yield 1
+        raise ValueError("broken")
+
+    items = ahead(failing(), 4)
+    assert next(items) == 1
+    with pytest.raises(ValueError, match="broken"):
+        next(items)
+
+
+def test_a_consumer_that_lets_go_ends_the_thread() -> None:
+    before = threading.active_count()
+    items = ahead(iter(int, 1), 2)
+    assert next(items) == 0
+    assert threading.active_count() == before + 1
+    items.close()
+    assert threading.active_count() == before
+
+
+def test_no_more_than_the_room_is_read_before_it_is_asked_for() -> None:
+    made: list[int] = []
+
+    def counted() -> Iterator[int]:
+        for number in range(1000):
+            made.append(number)
+            yield number
+
+    items = ahead(counted(), 3)
+    next(items)
+    items.close()
+    assert len(made) <= 1 + 3 + 2
