@@ -1,4 +1,4 @@
-"""What the tests of the engine share: vectors with a known shape, small stores made of them, and brute force in float64."""
+"""What the tests of the engine share: vectors with a known shape, small stores made of them, and brute force."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def fill(
 
 
 def normal(rows: int, dimensions: int, seed: int = 0) -> Vectors:
-    return np.random.default_rng(seed).normal(size=(rows, dimensions)).astype(np.float32)
+    return np.asarray(np.random.default_rng(seed).normal(size=(rows, dimensions)), dtype=np.float32)
 
 
 def structured(rows: int, dimensions: int, seed: int = 0) -> Vectors:
@@ -98,7 +98,7 @@ def structured(rows: int, dimensions: int, seed: int = 0) -> Vectors:
     rng = np.random.default_rng(seed + 1)
     points = centres[rng.integers(0, 64, rows)] + rng.normal(size=(rows, inner))
     result = np.tanh(points @ bend) + rng.normal(size=(rows, dimensions)) * 0.05
-    return result.astype(np.float32)
+    return np.asarray(result, dtype=np.float32)
 
 
 def true_scores(distance: Distance, vectors: NDArray[Any], query: NDArray[Any]) -> NDArray[np.float64]:
@@ -109,7 +109,8 @@ def true_scores(distance: Distance, vectors: NDArray[Any], query: NDArray[Any]) 
     products = rows @ wanted
     if distance == "dot":
         return np.asarray(products)
-    return np.clip(products / (np.linalg.norm(rows, axis=1) * np.linalg.norm(wanted)), -1.0, 1.0)
+    cosines = products / (np.linalg.norm(rows, axis=1) * np.linalg.norm(wanted))
+    return np.asarray(np.clip(cosines, -1.0, 1.0))
 
 
 def best(scores: NDArray[np.float64], ids: Sequence[str], count: int) -> list[str]:

@@ -34,6 +34,10 @@ def wanted(document_id: str, epoch: int) -> Record | None:
     return record(document_id, [f"{document_id} as of {epoch}. " * 20])
 
 
+def acknowledge(*words: str) -> None:
+    os.write(1, " ".join([*words, "\n"]).encode())
+
+
 def run(store: Path, epoch: int) -> None:
     rng = np.random.default_rng(epoch)
     with Store(store).writer(NAME, spaces=[SPACE]) as writer:
@@ -49,12 +53,12 @@ def run(store: Path, epoch: int) -> None:
             if differing:
                 put(writer, differing, rng.normal(size=(len(differing), SPACE.dimensions)).astype(np.float32))
             writer.commit()
-            print(*ids, flush=True)
+            acknowledge(*ids)
         writer.finish()
-        print("done", flush=True)
+        acknowledge("done")
 
 
 if __name__ == "__main__":
     if sys.argv[3:] == ["unsynced"]:
-        os.fsync = lambda descriptor: None
+        vars(os)["fsync"] = lambda descriptor: None
     run(Path(sys.argv[1]), int(sys.argv[2]))

@@ -186,6 +186,7 @@ def test_merging_refuses_to_copy_altered_truth(store: Path) -> None:
 
 
 def test_altered_offsets_end_in_an_error_and_not_in_the_process(store: Path) -> None:
+    read: list[tuple[object, ...]] = []
     (path, _) = files(store, ["documents.arrow"])
     whole = path.read_bytes()
     body = sorted(set(range(len(whole))) - set(frame_of(store, path)))
@@ -198,7 +199,8 @@ def test_altered_offsets_end_in_an_error_and_not_in_the_process(store: Path) -> 
         for one in names(200, 20):
             with suppress(ValueError, IndexError):
                 chunk = snapshot.get(f"{one}#chunk_1")
-                assert chunk is None or (chunk.document_id, chunk.title, chunk.url, chunk.json_payload, chunk.metadata)
+                if chunk is not None:
+                    read.append((chunk.document_id, chunk.title, chunk.url, chunk.json_payload, chunk.metadata))
 
 
 @pytest.mark.parametrize("damage", [cut(0), cut(-1), cut(300), None])
@@ -322,7 +324,7 @@ def test_a_store_of_a_newer_format_is_refused_with_the_cure(store: Path) -> None
     body = orjson.dumps({**orjson.loads(path.read_bytes())["body"], "format": 99})
     path.write_bytes(b'{"checksum":"%s","body":%s}\n' % (xxhash.xxh3_128_hexdigest(body).encode(), body))
     for attempt in (lambda: Store(store).open(NAME), lambda: Store(store).writer(NAME, spaces=SPACES)):
-        with pytest.raises(FormatTooNew, match="format 99.*upgrade"):
+        with pytest.raises(FormatTooNew, match=r"format 99.*upgrade"):
             attempt()
 
 

@@ -57,7 +57,7 @@ def acknowledged(process: subprocess.Popen[bytes], chance: random.Random, stop: 
 def run_to_its_end(store: Path, epoch: int) -> None:
     with writing(store, epoch) as process:
         assert process.stdout is not None
-        assert process.stdout.readall().split()[-1] == b"done"
+        assert process.stdout.read().split()[-1:] == [b"done"]
         assert process.wait() == 0
 
 

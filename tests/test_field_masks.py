@@ -103,7 +103,7 @@ def answer_member(document: FieldRow, key: str, value: Any, dates: Sequence[str]
 def answer_operator(document: FieldRow, name: str, op: str, wanted: Any, dates: Sequence[str]) -> bool:
     found = [one for one in values_of(document, name) if one is not None]
     if op == "exists":
-        return bool(found) == wanted
+        return bool(found) is bool(wanted)
     if op == "ne":
         return not answer_operator(document, name, "eq", wanted, dates)
     if name in {"updated_at", *dates}:

@@ -28,7 +28,8 @@ def matches(rows: Sequence[FieldRow], written: Any, dates: Sequence[str] = ()) -
 
 
 def test_true_is_not_one_and_a_number_is_not_its_digits() -> None:
-    rows = [row({"a": value}) for value in (True, 1, 1.0, "1", "true", None, [], {})]
+    values: list[Any] = [True, 1, 1.0, "1", "true", None, [], {}]
+    rows = [row({"a": value}) for value in values]
     assert matches(rows, {"a": True}) == [0]
     assert matches(rows, {"a": 1}) == [1, 2]
     assert matches(rows, {"a": "1"}) == [3]
@@ -211,7 +212,8 @@ def test_no_documents_are_fields_of_no_rows() -> None:
 
 def test_a_mask_belongs_to_the_caller() -> None:
     fields = Fields(build_fields([row({"a": 1}), row({"b": True})]))
-    for written in ({"a": 1}, {"a": {"exists": True}}, {"a": {"ne": 1}}, {}, {"or": []}, {"nobody": 1}):
+    filters: list[Any] = [{"a": 1}, {"a": {"exists": True}}, {"a": {"ne": 1}}, {}, {"or": []}, {"nobody": 1}]
+    for written in filters:
         asked = parse_filter(written)
         before = fields.mask(asked).tolist()
         fields.mask(asked)[:] ^= True

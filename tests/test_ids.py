@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from building import NAME, fill, names, normal, put, record, space_of
 
-from aidre.engine import ids
 from aidre.engine.ids import Ids, build_ids, build_keys, open_keys
 from aidre.engine.schema import NO_KEY
 from aidre.engine.store import Store
@@ -32,7 +31,7 @@ def test_every_id_is_found_at_its_row_and_no_other() -> None:
 
 
 def test_ids_whose_hashes_collide_never_answer_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ids.xxhash, "xxh3_64_intdigest", lambda value: len(value) % 2)
+    monkeypatch.setattr("xxhash.xxh3_64_intdigest", lambda value: len(value) % 2)
     fill(tmp_path, space_of(), normal(40, 8))
     with Store(tmp_path).writer(NAME, spaces=[space_of()]) as writer:
         assert writer.delete(["d000007", "d000011", "absent"]) == 2

@@ -1,4 +1,4 @@
-"""Recall of scans on rows that look like embeddings: as committed, half deleted, merged; and what the manifest claims."""
+"""Recall of scans on rows that look like embeddings: as committed, half deleted, merged; and the manifest's claim."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ class Case:
     queries: Vectors
 
 
-@pytest.fixture(
-    scope="module",
-    params=[("cosine", 128), ("dot", 64), ("euclidean", 64), ("cosine", 384)],
-    ids="{0[0]}-{0[1]}".format,
-)
+CASES: list[tuple[Distance, int]] = [("cosine", 128), ("dot", 64), ("euclidean", 64), ("cosine", 384)]
+
+
+@pytest.fixture(scope="module", params=CASES, ids="{0[0]}-{0[1]}".format)
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
     distance, dimensions = request.param
     space = space_of(distance, dimensions)
