@@ -1,6 +1,6 @@
 """Embedding speed side by side in one run: SentenceTransformer.encode with its defaults against aidre's embedder.
 
-    python -m benchmarks.bench_embed [--corpus FILE.jsonl] [--passages N] [--queries N] [--rounds N]
+    python -m benchmarks.bench_embed [--corpus FILE.jsonl] [--passages N] [--queries N] [--rounds N] [--update-readme]
 
 Rounds are interleaved, so that what else the machine does falls on both. Prints a JSON line a round and a table.
 """
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from aidre.engine.embed import DEFAULT_SPACE, Embedder, load_embedder
 from aidre.engine.reference import load_model
 from aidre.engine.weights import find_weights
+from benchmarks.report import record
 
 WORDS = 120
 Encode = Callable[[Any], NDArray[np.float32]]
@@ -49,7 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     rounds = [measure(contender, passages, queries) for _ in range(options.rounds) for contender in contenders]
     for figures in rounds:
         print(json.dumps(figures), flush=True)
-    report(contenders, rounds, agreement, sum(embedder.count_tokens(passages)) / len(passages))
+    figures = summary(contenders, rounds)
+    figures["tokens_a_passage"] = round(sum(embedder.count_tokens(passages)) / len(passages))
+    figures["mean_cosine_to_reference"] = round(agreement, 4)
+    show(figures)
+    record("bench_embed", figures, readme=options.update_readme)
     return 0
 
 
@@ -60,6 +65,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--runtime", default="auto")
+    parser.add_argument("--update-readme", action="store_true", help="write the figures into README.md")
     return parser.parse_args(argv)
 
 
@@ -130,20 +136,26 @@ def closeness(contenders: Sequence[Contender], passages: list[str]) -> float:
     return float((first * second).sum(axis=1).mean())
 
 
-def report(contenders: Sequence[Contender], rounds: list[dict[str, Any]], agreement: float, tokens: float) -> None:
+def summary(contenders: Sequence[Contender], rounds: list[dict[str, Any]]) -> dict[str, Any]:
     """Medians over the rounds, and how many times better the second contender is."""
-    names = ("documents_per_second", "cpu_ms_per_document", "query_p50_ms", "query_p95_ms")
-    medians = [
-        [float(np.median([r[name] for r in rounds if r["contender"] == contender.name])) for name in names]
-        for contender in contenders
-    ]
-    print(f"\n{'':26}" + "".join(f"{name:>22}" for name in names))
-    for contender, figures in zip(contenders, medians, strict=True):
-        print(f"{contender.name:26}" + "".join(f"{figure:22.2f}" for figure in figures))
-    speed, *rest = zip(*medians, strict=True)
-    ratios = [speed[1] / speed[0], *(first / second for first, second in rest)]
-    print(f"{'times better':26}" + "".join(f"{ratio:22.2f}" for ratio in ratios))
-    print(f"{tokens:.0f} tokens a passage; mean cosine between the two {agreement:.4f}")
+    figures: dict[str, Any] = {}
+    for name in ("documents_per_second", "cpu_ms_per_document", "query_p50_ms", "query_p95_ms"):
+        first, second = (
+            float(np.median([one[name] for one in rounds if one["contender"] == contender.name]))
+            for contender in contenders
+        )
+        better = second / first if name == "documents_per_second" else first / second
+        figures[f"{name}_sentence_transformers"] = round(first, 2)
+        figures[f"{name}_aidre"] = round(second, 2)
+        figures[f"{name}_times_better"] = round(better, 2)
+    figures["runtime"] = contenders[1].name
+    return figures
+
+
+def show(figures: dict[str, Any]) -> None:
+    print()
+    for name, figure in figures.items():
+        print(f"{name:52}{figure!s:>24}")
 
 
 if __name__ == "__main__":

@@ -105,8 +105,8 @@ def write_merged(
             CHUNKS_FILE: write_file(place / CHUNKS_FILE, _rebatched(_merged_chunks(parts)), CHUNKS),
             FIELDS_FILE: write_file(place / FIELDS_FILE, [fields], fields.schema),
         }
-        chunk_ids = [part.segment.chunks.chunked("id").take(pa.array(part.chunks)) for part in parts]
-        document_ids = [part.segment.documents.chunked("id").take(pa.array(part.documents)) for part in parts]
+        chunk_ids = [_kept(part.segment.chunks.chunked("id"), part.chunks) for part in parts]
+        document_ids = [_kept(part.segment.documents.chunked("id"), part.documents) for part in parts]
         _write_ids(place, files, _joined(chunk_ids), _joined(document_ids))
         for space in spaces:
             recompute = (anew or {}).get(space.id)
@@ -187,7 +187,11 @@ def _copied(part: Survivors, space: EmbeddingSpace) -> Iterator[Block]:
     column, norms = part.segment.columns[space.id], part.segment.norms(space.id)
     keys = part.segment.key_column(space.id)
     for rows in blocks_of(part.chunks):
-        yield Encoded(column.take(rows), norms[rows]), keys.take(pa.array(rows))
+        first, last = int(rows[0]), int(rows[-1]) + 1
+        if last - first == len(rows):
+            yield Encoded(column.codes[first:last], norms[first:last]), keys.slice(first, len(rows))
+        else:
+            yield Encoded(column.take(rows), norms[rows]), keys.take(pa.array(rows))
 
 
 def _recomputed(part: Survivors, recompute: Recompute) -> Iterator[Block]:
@@ -211,6 +215,10 @@ def _merge_vectors(
     _write_vectors(place, files, space, codes=codes, norms=np.concatenate(norms), keys=pa.concat_arrays(keys))
     del codes
     raw.unlink()
+
+
+def _kept(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.ChunkedArray:
+    return column if len(rows) == len(column) else column.take(pa.array(rows))
 
 
 def _joined(parts: Iterable[pa.ChunkedArray]) -> pa.ChunkedArray:

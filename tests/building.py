@@ -66,10 +66,15 @@ def fill(
     *,
     commits: int = 1,
     finish: bool = False,
+    bulk: bool = True,
     metadata: Sequence[Mapping[str, Any]] | None = None,
     dates: Collection[str] = (),
 ) -> Snapshot:
-    """A store of one-chunk documents written in that many commits; answers its newest generation."""
+    """A store of one-chunk documents written in that many commits; answers its newest generation.
+
+    The first load of a collection is `bulk`: it merges little and indexes its first segment and its end. Otherwise
+    every commit is indexed and merged as those of later runs are.
+    """
     ids = names(len(vectors)) if ids is None else ids
     with Store(path).writer(NAME, spaces=[space], dates=dates) as writer:
         for part in np.array_split(np.arange(len(vectors)), commits):
@@ -77,6 +82,8 @@ def fill(
             records = [record(ids[row], metadata=metadata[row] if metadata else {}) for row in rows]
             put(writer, records, vectors[rows])
             writer.commit()
+            if not bulk:
+                writer.finish()
         if finish:
             writer.finish()
     return Store(path).open(NAME)

@@ -37,7 +37,7 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     space = space_of(distance, dimensions)
     path = tmp_path_factory.mktemp("recall")
     rows = structured(ROWS, dimensions)
-    fill(path, space, rows, commits=2)
+    fill(path, space, rows, commits=2, bulk=False)
     return Case(path, space, rows, structured(HELD_OUT, dimensions, 99))
 
 

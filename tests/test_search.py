@@ -276,7 +276,7 @@ def test_thousands_of_equal_rows_come_in_order_of_id(
 def test_equal_rows_in_several_scanned_segments_come_in_order_of_id(tmp_path: Path) -> None:
     rows = with_duplicates(384, 6000, 6000)
     ids = shuffled(names(len(rows)))
-    snapshot = fill(tmp_path, space_of("cosine", 384), rows, ids, commits=3)
+    snapshot = fill(tmp_path, space_of("cosine", 384), rows, ids, commits=3, bulk=False)
     assert kinds(snapshot) == [True] * 3
     equal = sorted(one for one, row in zip(ids, rows, strict=True) if (row == rows[0]).all())
     assert ask(snapshot, rows[0], 100) == equal[:100]
