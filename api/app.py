@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -22,6 +23,7 @@ from aidre.api.live import Live
 from aidre.api.refusals import MethodNotAllowed, NotFound, Refusal, ServerFault
 from aidre.api.retrieve import Retrieval
 from aidre.api.settings import Settings
+from aidre.engine.embed import load_stored
 from aidre.engine.store import Store
 
 DEFAULT_BASE_URL = "http://127.0.0.1:8000"
@@ -50,7 +52,8 @@ def create_app(store: Store, settings: Settings) -> Starlette:
     settings = replace(settings, server=replace(settings.server, base_url=str(settings.server.base_url).rstrip("/")))
     live = Live(store)
     live.refresh()
-    retrieval = Retrieval(settings, live, Cursors(store_secret(store.path)), TextQueries())
+    texts = TextQueries(functools.partial(load_stored, runtime=settings.embedding.runtime))
+    retrieval = Retrieval(settings, live, Cursors(store_secret(store.path)), texts)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

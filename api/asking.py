@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from aidre.engine.embed import Embedder, load_embedder
-from aidre.engine.errors import InvalidFilter, InvalidInput, SpaceConflict, SpaceMissing
+import orjson
+
+from aidre.engine.embed import load_stored
+from aidre.engine.errors import InvalidFilter, InvalidInput, SpaceMissing
 from aidre.engine.filters import Filter, parse_filter
 from aidre.engine.model import EmbeddingSpace, Json, Query
 from aidre.engine.snapshot import Hit, Snapshot
@@ -18,15 +20,15 @@ def records(snapshot: Snapshot, query: str, k: int, filter: str | None) -> Itera
         raise InvalidInput("QUERY must not be blank")
     parsed = None if filter is None else _filter(filter)
     space = _text_space(snapshot)
-    [vector] = _embedder(space).embed_queries([query])
+    [vector] = load_stored(space).embed_queries([query])
     hits = snapshot.search(Query(vector, space=space.id, top_k=k, filter=parsed))
     return (_record(rank, hit) for rank, hit in enumerate(hits, 1))
 
 
 def _filter(text: str) -> Filter:
     try:
-        return parse_filter(json.loads(text))
-    except json.JSONDecodeError as error:
+        return parse_filter(orjson.loads(text))  # as the server reads it
+    except orjson.JSONDecodeError as error:
         raise InvalidFilter(f"--filter is not JSON: {error}") from None
 
 
@@ -36,18 +38,6 @@ def _text_space(snapshot: Snapshot) -> EmbeddingSpace:
             return space
     name = snapshot.collection.name
     raise SpaceMissing(f"{name} has no space with a model, which a search by text needs", embedding_space=None)
-
-
-def _embedder(space: EmbeddingSpace) -> Embedder:
-    """The space's embedder; SpaceConflict where the stored vectors come from another revision of its model."""
-    embedder = load_embedder(space)
-    if embedder.space.revision != space.revision:
-        raise SpaceConflict(
-            f"space {space.id!r} holds vectors of another revision of its model: ingest again to compute them anew",
-            embedding_space=space.id,
-            member="revision",
-        )
-    return embedder
 
 
 def _record(rank: int, hit: Hit) -> dict[str, Json]:

@@ -17,8 +17,8 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.embed import load_embedder
-from aidre.engine.errors import AidreError, ModelUnavailable
+from aidre.engine.embed import load_stored
+from aidre.engine.errors import AidreError
 from aidre.engine.model import EmbeddingSpace
 
 logger = logging.getLogger("aidre")
@@ -42,11 +42,11 @@ Load: TypeAlias = Callable[[EmbeddingSpace], QueryEmbedder]
 class SpaceQueries:
     """The text queries of one embedding space. All but `warm` and `_embed` run in the event loop."""
 
-    def __init__(self, space: EmbeddingSpace, load: Load = load_embedder) -> None:
+    def __init__(self, space: EmbeddingSpace, load: Load = load_stored) -> None:
         self._space = space
         self._load = load
         self._embedder: QueryEmbedder | None = None
-        self._failure: ModelUnavailable | None = None
+        self._failure: AidreError | None = None
         self._failed_at = 0.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="embed")
         self._recent: OrderedDict[str, Vector] = OrderedDict()
@@ -98,7 +98,7 @@ class SpaceQueries:
                 raise self._failure
             try:
                 self._embedder = self._load(self._space)
-            except ModelUnavailable as error:
+            except AidreError as error:
                 self._failure, self._failed_at = error, time.monotonic()
                 logger.error("text queries in %s are unavailable: %s", self._space.id, error)
                 raise
@@ -119,7 +119,7 @@ class SpaceQueries:
 class TextQueries:
     """The text queries of all spaces; a model is loaded once, when its space is first seen."""
 
-    def __init__(self, load: Load = load_embedder) -> None:
+    def __init__(self, load: Load = load_stored) -> None:
         self._load = load
         self._spaces: dict[EmbeddingSpace, SpaceQueries] = {}
 

@@ -21,7 +21,6 @@ from aidre.engine.errors import (
     CollectionMissing,
     ConfigurationError,
     StorageFailed,
-    StoreDamaged,
 )
 
 if TYPE_CHECKING:
@@ -99,7 +98,8 @@ def ingest(
     from aidre.ingest import pipeline
     from aidre.ingest.run import IngestOptions
 
-    wanted = load_settings(config).collection(check_collection_name(collection))
+    settings = load_settings(config)
+    wanted = settings.collection(check_collection_name(collection))
     options = IngestOptions(
         source=source,
         url_base=url_base,
@@ -113,7 +113,7 @@ def ingest(
         visibility="private" if wanted.visibility == "private" else None,
     )
     spaces = _spaces(Store(store), config, collection, sources)
-    embedders = {space.id: load_embedder(space) for space in spaces if space.model}
+    embedders = {space.id: load_embedder(space, runtime=settings.embedding.runtime) for space in spaces if space.model}
     with Reporter(as_json) as report:
         summary = pipeline.ingest(
             Store(store), collection, sources, spaces=spaces, embedders=embedders, options=options, report=report
@@ -280,6 +280,8 @@ def _offer(names: Sequence[str]) -> str:
 
 def main() -> None:
     """The console script."""
+    # Before FAISS is loaded: threads that wait for each other should sleep, or a busy machine does little else.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a closed one is None
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
@@ -297,7 +299,7 @@ def run(arguments: Sequence[str]) -> int:
         return 130
     except AidreError as error:
         console.say(str(error))
-        return 1 if isinstance(error, StoreDamaged | StorageFailed) else 2
+        return 1 if isinstance(error, StorageFailed) else 2
     except OSError as error:
         console.say(str(error))
         return 1

@@ -214,7 +214,7 @@ def _paths() -> Schema:
                 "search",
                 "The chunks nearest to a text or a vector",
                 "SearchResponse",
-                (400, 404, 406, 409, 413, 415, 422, 500, 503),
+                (400, 404, 406, 408, 409, 413, 415, 422, 500, 503),
                 requestBody=body,
             )
         },

@@ -53,6 +53,15 @@ class NotAcceptable(Refusal):
     code = "not_acceptable"
 
 
+class TooSlow(Refusal):
+    """The body did not come in time; the connection ends with the answer."""
+
+    status = 408
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, {"Connection": "close"})
+
+
 class Conflicting(Refusal):
     """Right in itself, but the store has moved on or the name is not unique."""
 

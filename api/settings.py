@@ -170,11 +170,19 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True)
+class Embedding:
+    """What runs the models: "auto" is ONNX Runtime where a model can be exported, sentence-transformers elsewhere."""
+
+    runtime: Literal["auto", "onnxruntime", "sentence-transformers"] = "auto"
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What `aidre.toml` says. `spaces` are those that it declares; the default text space needs no declaration."""
 
     server: Server = Server()
     limits: Limits = Limits()
+    embedding: Embedding = Embedding()
     spaces: tuple[EmbeddingSpace, ...] = ()
     collections: Mapping[str, CollectionSettings] = field(default_factory=dict)
     keys: tuple[Key, ...] = ()

@@ -5,6 +5,7 @@ It knows no protocol: each hands in how it refuses.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import hashlib
 import logging
@@ -18,7 +19,7 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from aidre.api.refusals import BadRequest, PayloadTooLarge, ServerFault, UnsupportedMediaType
+from aidre.api.refusals import BadRequest, PayloadTooLarge, ServerFault, TooSlow, UnsupportedMediaType
 from aidre.engine.errors import AidreError
 from aidre.engine.filters import parse_instant
 
@@ -30,6 +31,9 @@ Refuse = Callable[[Request, AidreError], Response]
 AIDRE_JSON = "application/aidre+json"
 JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
+BODY_SECONDS = 20.0
+"""In which a body has to come: less than a server that ends waits for its last requests."""
+
 ETAG = re.compile(r'(?:W/)?"([^"]*)"')
 
 
@@ -90,10 +94,18 @@ def _content_type(header: str) -> tuple[str, str]:
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """The body; raises PayloadTooLarge before it has read much more than `limit`."""
+    """The body; raises PayloadTooLarge before it has read much more than `limit`, TooSlow where it does not come."""
     declared = request.headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared[:20]) > limit:
         raise _too_large(limit)
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await _all_parts(request, limit)
+    except TimeoutError as error:
+        raise TooSlow(f"the body did not come within {BODY_SECONDS:g} seconds: send it again") from error
+
+
+async def _all_parts(request: Request, limit: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     while True:

@@ -13,9 +13,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.errors import ConfigurationError
+from aidre.engine.errors import ConfigurationError, ModelUnavailable
 from aidre.engine.hashing import HashingEmbedder
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.schema import precision_of
 from aidre.engine.weights import DEFAULT_MODEL, Weights, find_weights
 
 log = logging.getLogger(__name__)
@@ -80,10 +81,21 @@ def load_embedder(space: EmbeddingSpace, *, runtime: str = "auto") -> Embedder:
     return RUNTIMES[runtime](space, find_weights(space.model))
 
 
+def load_stored(space: EmbeddingSpace, *, runtime: str = "auto") -> Embedder:
+    """The embedder of queries to stored vectors; ModelUnavailable too where another revision of it made them."""
+    embedder = load_embedder(space, runtime=runtime)
+    if embedder.space.revision != space.revision:
+        raise ModelUnavailable(
+            f"space {space.id!r} holds vectors of another revision of its model: ingest again to compute them anew",
+            embedding_space=space.id,
+        )
+    return embedder
+
+
 def embedding_key(space: EmbeddingSpace, text: str) -> bytes:
     """16 bytes that are equal where the embedding would be: same space, revision, precision and embedded string."""
     digest = hashlib.blake2b(digest_size=16)
-    for part in (space.id, space.revision or "", space.precision or "", text):
+    for part in (space.id, space.revision or "", precision_of(space), text):
         content = part.encode("utf-8", "surrogatepass")
         digest.update(len(content).to_bytes(8, "little"))
         digest.update(content)

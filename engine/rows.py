@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -158,6 +159,21 @@ class PendingRows:
 
     def document_value(self, name: str, document_row: int) -> Any:
         return self._documents[document_row][DOCUMENTS.get_field_index(name)]
+
+
+@dataclass(slots=True)
+class Pending:
+    """What the next commit will hold.
+
+    `rows_of` maps a document id to its row in `rows`, `dropped` are rows that a later one replaced, `deleted`
+    the stored documents that go, as (part, row); `changed` says that something else in the manifest does.
+    """
+
+    rows: PendingRows = field(default_factory=PendingRows)
+    rows_of: dict[str, int] = field(default_factory=dict)
+    dropped: set[int] = field(default_factory=set)
+    deleted: dict[tuple[int, int], str] = field(default_factory=dict)
+    changed: bool = False
 
 
 def _json(value: Json) -> bytes:

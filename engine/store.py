@@ -23,6 +23,7 @@ from aidre.engine.snapshot import Snapshot
 from aidre.engine.writer import Writer
 
 _ATTEMPTS = 5
+_DIGITS = 18
 _DECLARED = ("dimensions", "distance", "normalized", "model", "revision", "precision")
 _OF_THE_MODEL = ("model", "revision", "precision")
 
@@ -47,6 +48,16 @@ class Store:
             if path.is_dir() and not path.name.startswith(".") and (path / CURRENT).exists()
         )
 
+    def nameless(self) -> dict[str, int]:
+        """Collections that lost CURRENT, with their newest generation; the next writer names it again."""
+        self.require()
+        lost = {
+            path.name: newest
+            for path in self.path.iterdir()
+            if not path.name.startswith(".") and not (path / CURRENT).exists() and (newest := _newest(path))
+        }
+        return dict(sorted(lost.items()))
+
     def current(self, collection: str) -> int:
         """The number of the newest generation. CollectionMissing, StoreDamaged."""
         try:
@@ -56,7 +67,7 @@ class Store:
                 f"there is no collection {collection!r} in this store", collection=collection
             ) from None
         text = content.strip()
-        if not text.isdigit():
+        if not text.isdigit() or len(text) > _DIGITS:
             raise _damaged(collection, "does not hold a generation number")
         return int(text)
 
@@ -98,7 +109,7 @@ class Store:
         lock = WriterLock(folder, collection).__enter__()
         try:
             exists = (folder / CURRENT).exists()
-            manifest = self._manifest(collection, None) if exists else None
+            manifest = self._manifest(collection, None) if exists else self._named_again(collection)
             states = tuple(
                 SpaceState(replace(space, precision=precision_of(space)), runtime=(runtimes or {}).get(space.id))
                 for space in spaces
@@ -125,6 +136,15 @@ class Store:
     def _folder(self, collection: str) -> Path:
         return self.path / collection
 
+    def _named_again(self, collection: str) -> Manifest | None:
+        """The newest generation where CURRENT is gone: all of it was durable before its manifest was written."""
+        newest = _newest(self._folder(collection))
+        if not newest:
+            return None
+        manifest = self._manifest(collection, newest)
+        durable.replace_file(self._folder(collection) / CURRENT, f"{newest:06d}\n".encode())
+        return manifest
+
     def _manifest(self, collection: str, generation: int | None) -> Manifest:
         """The manifest of a generation, or (None) of the one that CURRENT names, which has to be there."""
         number = self.current(collection) if generation is None else generation
@@ -138,6 +158,11 @@ class Store:
                 collection=collection,
                 generation=generation,
             ) from None
+
+
+def _newest(folder: Path) -> int:
+    """The number of the newest manifest of a collection, 0 where it has none."""
+    return max((int(path.stem) for path in (folder / MANIFESTS).glob("*.json") if path.stem.isdecimal()), default=0)
 
 
 def _damaged(collection: str, problem: str) -> StoreDamaged:

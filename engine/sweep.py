@@ -1,11 +1,12 @@
 """Removes what no kept generation names: old manifests, segments, lists of deletes and of changes.
 
-The newest two generations and everything younger than ten minutes stay, so a reader that opened a manifest
-finds its files, and a cursor its generation.
+The newest two generations stay, and every one that was the newest within the last ten minutes, so a reader that
+opened a manifest finds its files, and a cursor its generation.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,12 @@ KEEP_CHANGES_SECONDS = 30 * 24 * 3600
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what an interrupted writer left under a temporary name. Call it under the lock only."""
+    """Remove what an interrupted writer left under a temporary name. Call it under the lock only.
+
+    It may also have left folders whose names are not on the disk yet; from here on they are.
+    """
+    durable.sync_folder(folder.parent)
+    durable.sync_folder(folder)
     for name in (SEGMENTS, MANIFESTS, "."):
         for path in (folder / name).glob(".*.tmp"):
             if path.is_dir():
@@ -41,8 +47,7 @@ def sweep(
     limit = time.time() - keep_seconds
     old_segments = {path for path in _older(folder / SEGMENTS, limit) if path.is_dir()}
     old_deletes = set(_older(folder / DELETES, limit))
-    old_manifests = set(_older(folder / MANIFESTS, limit))
-    doomed = {path for path in old_manifests if _generation(path) <= newest.generation - keep_generations}
+    doomed = set(_superseded(folder / MANIFESTS, limit, newest.generation - keep_generations))
     segments = {entry.id for entry in newest.segments}
     unnamed = [path for path in old_segments if path.name not in segments]
     unnamed += [path for path in old_deletes if path.name not in newest.deletes]
@@ -61,6 +66,14 @@ def sweep(
             path.unlink(missing_ok=True)
     for path in _older(folder / CHANGES, time.time() - max(keep_seconds, KEEP_CHANGES_SECONDS)):
         path.unlink(missing_ok=True)
+
+
+def _superseded(folder: Path, limit: float, last: int) -> Iterator[Path]:
+    """Manifests up to generation `last` whose successor is older than `limit`: until it came they were the newest."""
+    manifests = sorted(folder.glob("*.json"), key=_generation)
+    for path, successor in itertools.pairwise(manifests):
+        if _generation(path) <= last and successor.stat().st_mtime < limit:
+            yield path
 
 
 def _names(folder: Path, manifest: Path, collection: str) -> set[str]:

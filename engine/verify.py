@@ -13,7 +13,16 @@ from pathlib import Path
 from aidre.engine.arrow import FileEntry, FileProblem, check
 from aidre.engine.errors import AidreError
 from aidre.engine.manifest import Manifest, read_manifest
-from aidre.engine.schema import CHANGES, CHUNKS_FILE, DELETES, DOCUMENTS_FILE, MANIFESTS, SEGMENTS, manifest_name
+from aidre.engine.schema import (
+    CHANGES,
+    CHUNKS_FILE,
+    CURRENT,
+    DELETES,
+    DOCUMENTS_FILE,
+    MANIFESTS,
+    SEGMENTS,
+    manifest_name,
+)
 from aidre.engine.store import Store
 
 
@@ -42,7 +51,13 @@ class CollectionReport:
 
 
 def verify(store: Store) -> list[CollectionReport]:
-    return [verify_collection(store, name) for name in store.collections()]
+    reports = [verify_collection(store, name) for name in store.collections()]
+    return reports + [_nameless(name, newest) for name, newest in store.nameless().items()]
+
+
+def _nameless(collection: str, newest: int) -> CollectionReport:
+    what = f"is missing: the next ingest into the collection names generation {newest:06d} again"
+    return CollectionReport(collection, newest, 0, 0, (Problem(f"{collection}/{CURRENT}", what, False),))
 
 
 def verify_collection(store: Store, collection: str) -> CollectionReport:

@@ -8,7 +8,7 @@ Merging follows as a generation of its own.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -23,7 +23,7 @@ from aidre.engine.lock import WriterLock
 from aidre.engine.manifest import Manifest, SegmentEntry, SpaceState, first_manifest, now, to_bytes
 from aidre.engine.merging import MOST_SEGMENTS, Size, groups, to_merge
 from aidre.engine.model import Encoded, Record, Visibility
-from aidre.engine.rows import PendingRows
+from aidre.engine.rows import Pending
 from aidre.engine.schema import (
     CURRENT,
     MANIFESTS,
@@ -48,17 +48,6 @@ class CommitResult:
     chunks: int
 
 
-@dataclass(slots=True)
-class _Pending:
-    """What the next commit will hold. `rows_of` maps a document id to its row in `rows`."""
-
-    rows: PendingRows = field(default_factory=PendingRows)
-    rows_of: dict[str, int] = field(default_factory=dict)
-    dropped: set[int] = field(default_factory=set)
-    deleted: dict[tuple[int, int], str] = field(default_factory=dict)
-    changed: bool = False
-
-
 class Writer:
     """Use as a context manager. `snapshot` is the newest generation, None until the first commit."""
 
@@ -81,7 +70,7 @@ class Writer:
         self._settings = (description, visibility, tuple(sorted(dates)))
         self._bulk = manifest is None
         self._source_roots = dict(self._manifest.source_roots)
-        self._pending = _Pending()
+        self._pending = Pending()
         self._looked_up: tuple[dict[str, int], NDArray[np.int64]] = ({}, _NOWHERE)
         self._stale = {state.space.id: state for state in stale}
         self.snapshot = Snapshot(folder, manifest) if manifest else None
@@ -128,6 +117,8 @@ class Writer:
     def _stored(self, column: str, document_ids: Sequence[str]) -> list[Any]:
         values: list[Any] = [None] * len(document_ids)
         places = self._places(document_ids)
+        if (places[:, 0] < 0).all() and self._pending.rows_of.keys().isdisjoint(document_ids):
+            return values
         for number, document_id in enumerate(document_ids):
             row = self._pending.rows_of.get(document_id)
             part, stored = places[number]
@@ -212,9 +203,10 @@ class Writer:
         if self._nothing_pending():
             self.merge()
         pending = self._pending
-        for number, (part, row) in enumerate(self._places([record.document.id for record in records])):
-            if part >= 0:
-                pending.deleted[int(part), int(row)] = records[number].document.id
+        places = self._places([record.document.id for record in records])
+        for number in np.flatnonzero(places[:, 0] >= 0).tolist():
+            part, row = places[number].tolist()
+            pending.deleted[part, row] = records[number].document.id
         first = pending.rows.documents
         for number, record in enumerate(records):
             before = pending.rows_of.get(record.document.id)
@@ -271,7 +263,7 @@ class Writer:
         manifest = deletes.with_deletes(self._folder, manifest, generation, deleted, counts)
         manifest = changes.with_changes(self._folder, manifest, generation, self._changes(pending))
         self._publish(manifest, generation, anew=False)
-        self._pending = _Pending()
+        self._pending = Pending()
         return CommitResult(generation, self._manifest.documents, self._manifest.chunks)
 
     def merge(self) -> None:
@@ -335,7 +327,7 @@ class Writer:
     def _most_rows(self) -> int:
         return min(segment_rows(space.dimensions) for space in self.spaces.values())
 
-    def _deleted_masks(self, pending: _Pending) -> dict[str, NDArray[np.bool_]]:
+    def _deleted_masks(self, pending: Pending) -> dict[str, NDArray[np.bool_]]:
         """The complete masks of the segments in which this commit deletes documents."""
         masks: dict[str, NDArray[np.bool_]] = {}
         for place, row in pending.deleted:
@@ -347,7 +339,7 @@ class Writer:
             mask[row] = True
         return masks
 
-    def _changes(self, pending: _Pending) -> pa.RecordBatch:
+    def _changes(self, pending: Pending) -> pa.RecordBatch:
         """What this commit does to each chunk: added, changed (its content or its metadata) or deleted."""
         before: dict[str, bytes] = {}
         for place, row in pending.deleted:

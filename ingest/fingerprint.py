@@ -10,6 +10,7 @@ import orjson
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document, EmbeddingSpace
+from aidre.engine.schema import precision_of
 from aidre.ingest.chunk import Chunker
 
 _TEXT_BYTES = 4
@@ -17,7 +18,7 @@ _TEXT_BYTES = 4
 
 def settings_digest(spaces: Sequence[EmbeddingSpace], chunker: Chunker) -> bytes:
     """What beside the document decides what is stored for it: spaces with their revisions, and the chunking."""
-    stated = sorted([space.id, space.revision or "", space.precision or ""] for space in spaces)
+    stated = sorted([space.id, space.revision or "", precision_of(space)] for space in spaces)
     return hashlib.blake2b(orjson.dumps([stated, chunker.settings]), digest_size=16).digest()
 
 

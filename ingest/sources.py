@@ -192,7 +192,7 @@ def _read_file(file: File, rules: VectorRules) -> Iterator[Found]:
     except AidreError as error:
         yield Rejected(where, error.message, file.source, file.origin)
     except OSError as error:
-        yield Rejected(where, f"cannot be read: {error.strerror or type(error).__name__}", file.source, file.origin)
+        yield Rejected(where, f"cannot be read: {error.strerror or _first_line(error)}", file.source, file.origin)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         yield Rejected(where, f"not a readable Parquet file: {_first_line(error)}", file.source, file.origin)
 

@@ -83,7 +83,9 @@ def _vector(space: EmbeddingSpace, numbers: Json) -> NDArray[np.float32]:
         vector = np.array(numbers)
     except (ValueError, OverflowError):
         vector = np.empty((0, 0))
-    if vector.ndim != 1 or vector.dtype.kind not in "fiu":
+    # Among numbers numpy reads true and false as 1 and 0; only where these occur are the types worth a look.
+    flags = bool(((vector == 0) | (vector == 1)).any()) and bool in map(type, numbers)
+    if flags or vector.ndim != 1 or vector.dtype.kind not in "fiu":
         raise InvalidDocument(f"vectors.{space.id} must be a list of numbers")
     with np.errstate(over="ignore"):
         return vector.astype(np.float32)

@@ -22,7 +22,7 @@ from aidre.engine.store import Store
 
 AIDRE = "application/aidre+json"
 BASE = "http://127.0.0.1:8000"
-TEXT = EmbeddingSpace("aidre:hashing:64:cosine:v1", 64, "cosine", True, "aidre", "hashing", "v1")
+TEXT = EmbeddingSpace("aidre:hashing:64:cosine:v1", 64, "cosine", True, "aidre", "hashing", "hashing;v1")
 COSINE = EmbeddingSpace("test:plain:4:cosine:v1", 4, "cosine", True)
 DOT = EmbeddingSpace("test:plain:4:dot:v1", 4, "dot")
 EUCLIDEAN = EmbeddingSpace("test:plain:4:euclidean:v1", 4, "euclidean")

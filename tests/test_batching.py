@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -161,6 +162,17 @@ def test_a_model_is_loaded_once_a_space_and_ahead_of_the_first_query() -> None:
         await until(lambda: loaded)
         await texts.embed(TEXT, "5")
         assert loaded == [TEXT]
+        texts.close()
+
+    asyncio.run(story())
+
+
+def test_a_text_query_to_vectors_of_another_revision_of_the_model_is_refused() -> None:
+    async def story() -> None:
+        texts = TextQueries()
+        with pytest.raises(ModelUnavailable, match="another revision"):
+            await texts.embed(replace(TEXT, revision="hashing;v0"), "words")
+        assert (await texts.embed(TEXT, "words")).shape == (64,)
         texts.close()
 
     asyncio.run(story())

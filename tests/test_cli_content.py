@@ -58,6 +58,11 @@ def test_a_second_ingest_changes_nothing(filled: Shell) -> None:
     assert Store(filled.store).current("docs") == before
 
 
+def test_a_second_ingest_without_the_configuration_of_the_first_changes_nothing(filled: Shell) -> None:
+    [done] = filled.json("ingest", filled.source, "--collection", "docs")
+    assert (done["unchanged"], done["updated"], done["embedded"]) == (3, 0, 0)
+
+
 def test_a_bad_row_is_named_and_the_others_are_stored(shell: Shell) -> None:
     rows = shell.source.parent / "rows.jsonl"
     rows.write_text('{"id": "a", "text": "good"}\n{"id": "b", \n{"id": "c", "text": "better"}\n', encoding="utf-8")
@@ -143,7 +148,7 @@ def test_search_takes_a_filter(filled: Shell) -> None:
     assert [hit["document_id"] for hit in hits] == ["texts/bread.md"]
 
 
-@pytest.mark.parametrize("filter", ["{", "[]", '{"and": 1}'])
+@pytest.mark.parametrize("filter", ["{", "[]", '{"and": 1}', "[" * 100_000])
 def test_a_wrong_filter_is_one_line_and_2(filled: Shell, filter: str) -> None:
     status, _, err = filled.run("search", "tea", "--store", filled.store, "--filter", filter)
     assert status == 2

@@ -26,7 +26,7 @@ from aidre.engine.errors import AidreError
 from aidre.engine.store import Store
 from aidre.engine.verify import verify
 
-KILLS = int(os.environ.get("AIDRE_KILLS", "4"))
+KILLS = int(os.environ.get("AIDRE_KILLS", "3"))
 POWER_CUTS = int(os.environ.get("AIDRE_POWER_CUTS", "1"))
 SEED = int(os.environ.get("AIDRE_SEED", "0")) or random.randrange(1 << 32)
 

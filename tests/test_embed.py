@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from aidre.engine import weights
-from aidre.engine.embed import DEFAULT_SPACE, embedding_key, load_embedder
+from aidre.engine.embed import DEFAULT_SPACE, embedding_key, load_embedder, load_stored
 from aidre.engine.errors import ConfigurationError, ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 
@@ -95,6 +95,16 @@ def test_an_embedding_key_depends_on_the_space(changed: dict[str, str]) -> None:
     assert len(key) == 16
     assert key == embedding_key(replace(HASHING), "text")
     assert key != embedding_key(replace(HASHING, **changed), "text")  # type: ignore[arg-type]  # one member at a time
+
+
+def test_a_precision_that_the_engine_would_choose_itself_makes_no_other_key() -> None:
+    assert embedding_key(replace(HASHING, precision="float16"), "text") == embedding_key(HASHING, "text")
+
+
+def test_vectors_of_another_revision_get_no_embedder_for_queries() -> None:
+    assert load_stored(load_embedder(HASHING).space).space.revision == "hashing;v1"
+    with pytest.raises(ModelUnavailable, match="another revision"):
+        load_stored(replace(HASHING, revision="hashing;v0"))
 
 
 def test_an_embedding_key_depends_on_every_character() -> None:

@@ -216,6 +216,7 @@ def test_a_graph_is_as_many_documents_as_it_has_objects(tmp_path: Path) -> None:
         b'{"id":"a","vectors":{"s":"abc"}}',
         b'{"id":"a","vectors":{"s":["1","2","3"]}}',
         b'{"id":"a","vectors":{"s":[true,false,true]}}',
+        b'{"id":"a","vectors":{"s":[true,0,2.5]}}',
         b'{"id":"a","vectors":{"s":[[1],[2],[3]]}}',
         b'{"id":"a","vectors":{"s":[1,[2],3]}}',
         b'{"id":"a","vectors":{"s":[1e300,1,2]}}',

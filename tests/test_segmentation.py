@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from building import DISTANCES, NAME, fill, names, normal, put, record, shuffled, space_of
+from building import NAME, fill, names, normal, put, record, shuffled, space_of
 
 from aidre.engine.filters import parse_filter
 from aidre.engine.model import Distance, Query
@@ -30,12 +30,12 @@ FILTERS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("distance", ["cosine", "dot"])
 def test_one_commit_or_fifty_give_the_same_answers(distance: Distance, tmp_path: Path) -> None:
-    rows = normal(500, 12, 13)
-    ids = shuffled(names(500))
+    rows = normal(400, 12, 13)
+    ids = shuffled(names(400))
     metadata = [
-        {"mixed": MIXED[row % len(MIXED)], "number": row % 50, "when": f"2026-0{row % 4 + 1}-15"} for row in range(500)
+        {"mixed": MIXED[row % len(MIXED)], "number": row % 50, "when": f"2026-0{row % 4 + 1}-15"} for row in range(400)
     ]
     space = space_of(distance, 12)
     layouts = [("one", 1, False), ("twenty", 20, False), ("fifty", 50, False), ("merged", 50, True)]
@@ -49,7 +49,7 @@ def test_one_commit_or_fifty_give_the_same_answers(distance: Distance, tmp_path:
     for only in [None, *(parse_filter(written, ["when"]) for written in FILTERS)]:
         counts = {snapshot.count(only) for snapshot in snapshots}
         assert len(counts) == 1
-        assert 0 < counts.pop() <= 500
+        assert 0 < counts.pop() <= 400
         for query in normal(5, 12, 14):
             one, *others = (
                 [(hit.chunk.id, hit.score) for hit in snapshot.search(Query(query, space.id, 10, filter=only))]

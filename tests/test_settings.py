@@ -235,3 +235,15 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path, content: bytes |
         path.write_bytes(content)
     with pytest.raises(ConfigurationError, match="cannot be read"):
         load_settings(path)
+
+
+def test_the_runtime_of_models_is_a_setting() -> None:
+    assert parse_settings("").embedding.runtime == "auto"
+    native = parse_settings('[embedding]\nruntime = "sentence-transformers"\n')
+    assert native.embedding.runtime == "sentence-transformers"
+    with pytest.raises(ConfigurationError, match=r"embedding\.runtime"):
+        parse_settings('[embedding]\nruntime = "torch"\n')
+
+
+def test_a_collection_declares_its_dates() -> None:
+    assert parse_settings('[collections.docs]\ndates = ["released"]\n').collection("docs").dates == ("released",)

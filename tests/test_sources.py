@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from aidre.engine.errors import ConfigurationError
@@ -149,6 +151,17 @@ def test_a_file_too_large_to_be_one_document_fails_by_name(tmp_path: Path, monke
     monkeypatch.setattr("aidre.ingest.found.LARGEST", 10)
     write(tmp_path / "docs" / "a.txt", "x" * 11)
     assert "larger than" in rejections(tmp_path / "docs")[0].reason
+
+
+def test_a_damaged_parquet_file_fails_by_what_is_wrong_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "docs" / "a.parquet"
+    path.parent.mkdir()
+    pq.write_table(pa.table({"id": ["a"] * 1000, "text": ["words"] * 1000}), path, compression="none")
+    content = path.read_bytes()
+    path.write_bytes(content[:4] + b"\xff" * 40 + content[44:])
+    [rejected] = rejections(tmp_path / "docs")
+    assert rejected.where == "a.parquet"
+    assert "OSError" not in rejected.reason and len(rejected.reason.split()) > 3
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

@@ -16,6 +16,7 @@ from aidre.engine.errors import CollectionMissing, GenerationMissing, InvalidInp
 from aidre.engine.filters import parse_filter
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.store import Store
+from aidre.engine.verify import verify
 
 # -- commits -----------------------------------------------------------------------------------------------
 
@@ -193,7 +194,28 @@ def test_vectors_are_used_again_by_their_key_across_pending_segments_and_merges(
 def test_a_current_file_that_names_nothing_is_damage(tmp_path: Path) -> None:
     write(tmp_path, ["a"])
     current = tmp_path / NAME / "CURRENT"
-    for content in (b"", b"abc", b"-1"):
+    for content in (b"", b"abc", b"-1", b"9" * 5000):
         durable.replace_file(current, content)
         with pytest.raises(StoreDamaged, match="CURRENT"):
             Store(tmp_path).open(NAME)
+
+
+def test_a_current_file_that_is_gone_is_found_and_the_next_writer_loses_nothing(tmp_path: Path) -> None:
+    write(tmp_path, ["a"])
+    write(tmp_path, ["b"])
+    (tmp_path / NAME / "CURRENT").unlink()
+    [report] = verify(Store(tmp_path))
+    assert (report.collection, report.ok, report.generation) == (NAME, False, 2)
+    assert [problem.file for problem in report.problems] == [f"{NAME}/CURRENT"]
+    assert write(tmp_path, ["c"]) == 3
+    assert everything(Store(tmp_path).open(NAME)) == ["a", "b", "c"]
+    assert verify(Store(tmp_path))[0].ok
+
+
+def test_a_current_file_that_is_gone_never_hides_a_damaged_manifest(tmp_path: Path) -> None:
+    write(tmp_path, ["a"])
+    (tmp_path / NAME / "CURRENT").unlink()
+    durable.replace_file(tmp_path / NAME / "manifests" / "000001.json", b"half")
+    with pytest.raises(StoreDamaged, match="000001"):
+        Store(tmp_path).writer(NAME, spaces=[SPACE])
+    assert not (tmp_path / NAME / "CURRENT").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator
@@ -223,6 +224,18 @@ def test_11_5_a_chunked_body_is_not_read_to_its_end(client: Client) -> None:
 
     refused(client.post(endless()), 413, "payload_too_large")
     assert sent < 100_000
+
+
+def test_11_5_a_body_that_does_not_come_is_not_waited_for(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aidre.api.wire.BODY_SECONDS", 0.01)
+
+    async def stalled() -> AsyncIterator[bytes]:
+        yield b'{"query":'
+        await asyncio.Event().wait()
+
+    response = client.post(stalled())
+    refused(response, 408, "invalid_request")
+    assert response.headers["connection"] == "close"
 
 
 def test_9_chunks_say_hash_time_and_etag(client: Client) -> None:
