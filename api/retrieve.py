@@ -34,6 +34,8 @@ from aidre.engine.snapshot import Hit, Snapshot
 RESULTS_MOST = 1_000
 INLINE_WORK = 40_000_000
 """A search of at most so much work (see `_work`) takes half a millisecond: handing it to a thread would cost more."""
+INLINE_FILTER = 2_000
+"""A filter of more JSON than this goes to a thread, with its search: thousands of values take a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,8 @@ class Retrieval:
     async def search(self, shown: Shown, question: Question, caller: Caller, protocol: Protocol) -> Answer:
         """The page of hits that is asked for, in a collection that `find` has found for this caller."""
         space = _space(shown.snapshot, question)
-        filter = parse_filter(question.filter) if question.filter is not None else None
+        long = question.filter is not None and _json_size(question.filter) > INLINE_FILTER
+        filter = await self._filter(question.filter, long)
         binding = _binding(caller, shown.name, space.id, question, filter)
         place, snapshot = await self._place(shown, question.cursor, binding)
         if snapshot is not shown.snapshot:
@@ -132,7 +135,7 @@ class Retrieval:
         if vector is None:
             vector = await self.texts.embed(space, str(question.text))
         query = Query(vector, space.id, question.top_k, place.offset, filter)
-        page = await self._page(place, snapshot, shown.snapshot, query)
+        page = await self._page(place, snapshot, shown.snapshot, query, inline=not long)
         if page.offset is None:
             return Answer(shown, space.id, page.hits, None)
         following = replace(place, first=place.first or page.offset, offset=page.offset)
@@ -161,8 +164,15 @@ class Retrieval:
             raise _moved_on()
         return place, then
 
-    async def _page(self, place: Place, then: Snapshot, now: Snapshot, query: Query) -> Page:
-        if place.offset == 0 and _work(then, query) <= INLINE_WORK:
+    async def _filter(self, value: Any, long: bool) -> Filter | None:
+        if value is None:
+            return None
+        if long:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, parse_filter, value)
+        return parse_filter(value)
+
+    async def _page(self, place: Place, then: Snapshot, now: Snapshot, query: Query, *, inline: bool) -> Page:
+        if inline and place.offset == 0 and _work(then, query) <= INLINE_WORK:
             return first_page(then, query, self.results_most)
         loop = asyncio.get_running_loop()
         if place.offset == 0:
@@ -206,6 +216,14 @@ def _work(snapshot: Snapshot, query: Query) -> int:
     calibration = snapshot.space(query.space).calibration
     exact = calibration is None or calibration.kind != "scan"
     return snapshot.chunks * max(len(query.vector), 64) * (12 if exact else 1) * (1 if query.filter is None else 4)
+
+
+def _json_size(value: Any) -> int:
+    """Bytes of JSON; 0 where it is nested too deep to be written, which reading it finds out at once."""
+    try:
+        return len(orjson.dumps(value))
+    except orjson.JSONEncodeError:
+        return 0
 
 
 def _space(snapshot: Snapshot, question: Question) -> EmbeddingSpace:

@@ -13,7 +13,6 @@ from aidre.engine.errors import InvalidVector
 from aidre.engine.model import EmbeddingSpace, Encoded, Record
 from aidre.engine.schema import NO_KEY
 from aidre.engine.segment import StoredChunk
-from aidre.engine.segment_writer import Recompute
 from aidre.engine.writer import Writer
 from aidre.ingest.chunk import Chunker
 
@@ -120,14 +119,20 @@ class VectorStage:
             return None
 
 
-def recompute(writer: Writer, space: EmbeddingSpace, embedder: Embedder, chunker: Chunker) -> Recompute:
-    """What embeds stored chunks anew for `Writer.reembed`: the strings a fresh ingest would embed, equal ones once."""
+class Recomputation:
+    """Embeds stored chunks anew for `Writer.reembed`: the strings a fresh ingest would embed, equal ones once.
 
-    def compute(chunks: Sequence[StoredChunk]) -> tuple[Encoded, Sequence[bytes]]:
-        texts = [chunker.embedded_text(chunk.title, chunk.section, chunk.text) for chunk in chunks]
+    `embedded` counts the texts that went through the Embedder.
+    """
+
+    def __init__(self, writer: Writer, space: EmbeddingSpace, embedder: Embedder, chunker: Chunker) -> None:
+        self._writer, self._space, self._embedder, self._chunker = writer, space, embedder, chunker
+        self.embedded = 0
+
+    def __call__(self, chunks: Sequence[StoredChunk]) -> tuple[Encoded, Sequence[bytes]]:
+        texts = [self._chunker.embedded_text(chunk.title, chunk.section, chunk.text) for chunk in chunks]
         places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-        vectors = embedder.embed_documents(list(places))
-        encoded = writer.encode(space.id, vectors[[places[text] for text in texts]])
-        return encoded, [embedding_key(space, text) for text in texts]
-
-    return compute
+        vectors = self._embedder.embed_documents(list(places))
+        self.embedded += len(places)
+        encoded = self._writer.encode(self._space.id, vectors[[places[text] for text in texts]])
+        return encoded, [embedding_key(self._space, text) for text in texts]

@@ -17,7 +17,7 @@ from aidre.engine.model import EmbeddingSpace
 from aidre.engine.store import Store
 from aidre.engine.writer import Writer
 from aidre.ingest.chunk import Chunker
-from aidre.ingest.embedding import recompute
+from aidre.ingest.embedding import Recomputation
 from aidre.ingest.progress import Event, Notice, Summary
 from aidre.ingest.run import IngestOptions, Run
 from aidre.ingest.sources import locate, read
@@ -47,8 +47,7 @@ def ingest(
     chunker = chunker_of(spaces, embedders, options.chunk_tokens)
     writing = not options.dry_run or (store.path.is_dir() and collection in store.collections())
     with _writer(store, collection, spaces, embedders, options) if writing else nullcontext() as writer:
-        if writer is not None and not options.dry_run:
-            _reembed(writer, spaces, embedders, chunker, report)
+        embedded = _reembed(writer, spaces, embedders, chunker, report) if writer and not options.dry_run else 0
         run = Run(
             writer,
             sources=located,
@@ -57,6 +56,7 @@ def ingest(
             chunker=chunker,
             options=options,
             report=report,
+            embedded=embedded,
         )
         rules = VectorRules(spaces, embedders.keys())
         for source in located:
@@ -73,14 +73,18 @@ def _reembed(
     embedders: Mapping[str, Embedder],
     chunker: Chunker,
     report: Callable[[Event], None],
-) -> None:
-    """Embed what is stored anew where a model has another revision than the stored vectors."""
-    stale = [space for space in spaces if space.id in writer.stale]
-    if not stale:
-        return
-    for space in stale:
-        report(Notice(f"space {space.id} has another model or revision now: its stored chunks are embedded anew"))
-    writer.reembed({space.id: recompute(writer, space, embedders[space.id], chunker) for space in stale})
+) -> int:
+    """Embed what is stored anew where a model has another revision than the stored vectors; how many texts."""
+    anew = {
+        space.id: Recomputation(writer, space, embedders[space.id], chunker)
+        for space in spaces
+        if space.id in writer.stale
+    }
+    for space_id in anew:
+        report(Notice(f"space {space_id} has another model or revision now: its stored chunks are embedded anew"))
+    if anew:
+        writer.reembed(anew)
+    return sum(recomputation.embedded for recomputation in anew.values())
 
 
 def chunker_of(

@@ -92,6 +92,7 @@ class Run:
         chunker: Chunker,
         options: IngestOptions,
         report: Callable[[Event], None],
+        embedded: int = 0,
     ) -> None:
         self._writer, self._chunker, self._options, self._report = writer, chunker, options, report
         self._stage = VectorStage(writer, spaces, embedders, chunker) if writer and not options.dry_run else None
@@ -102,7 +103,7 @@ class Run:
         self._roots = {source.name: str(source.root) for source in sources}
         self._seen = SeenIds()
         self._mirror = Mirror(sources, whole=options.source is not None) if options.mirror else None
-        self._counts = Counts()
+        self._counts = Counts(embedded=embedded)
         self._repeated = 0
         self._pending = 0
         self._committed_at = monotonic()

@@ -1,0 +1,82 @@
+"""Another revision of a model: what is stored is embedded anew, in one generation, before anything else is taken in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ingesting import WORDS, Bench, CountingEmbedder
+from numpy.typing import NDArray
+
+from aidre.engine.embed import embedding_key
+from aidre.engine.errors import SpaceConflict
+from aidre.engine.model import EmbeddingSpace
+from aidre.ingest.progress import Notice
+
+
+class Revised(CountingEmbedder):
+    """The next revision of the model, whose vectors point the other way."""
+
+    def __init__(self, space: EmbeddingSpace) -> None:
+        super().__init__(space)
+        self.space = replace(self.space, revision="next")
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return -super().embed_documents(texts)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    bench = Bench(tmp_path)
+    bench.write("a.md", "# Harbour\n\nBoats and ropes.")
+    bench.write("b.md", "# Kitchen\n\nBuns and plums.")
+    bench.run()
+    return bench
+
+
+def vector_of(bench: Bench, chunk_id: str) -> NDArray[np.float32]:
+    chunk = bench.store.open("c").get(chunk_id)
+    assert chunk is not None
+    return chunk.vectors()[WORDS.id]
+
+
+def test_every_stored_chunk_is_embedded_anew_also_of_documents_that_the_run_does_not_read(bench: Bench) -> None:
+    before = {name: vector_of(bench, f"docs/{name}.md#chunk_1") for name in "ab"}
+    (bench.docs / "b.md").unlink()
+    bench.embedder = Revised(WORDS)
+    bench.run()
+    for name, vector in before.items():
+        np.testing.assert_allclose(vector_of(bench, f"docs/{name}.md#chunk_1"), -vector, atol=1e-6)
+    snapshot = bench.store.open("c")
+    assert (snapshot.documents, snapshot.collection.spaces[0].revision) == (2, "next")
+    assert any(isinstance(event, Notice) and "embedded anew" in event.text for event in bench.events)
+
+
+def test_strings_are_embedded_once_for_the_revision_and_known_afterwards(bench: Bench) -> None:
+    bench.embedder = Revised(WORDS)
+    summary = bench.run()
+    assert len(bench.embedder.texts) == 2
+    assert summary.embedded == 2
+    again = bench.run()
+    assert (bench.embedder.texts, again.updated, again.unchanged) == ([], 0, 2)
+
+
+def test_a_dry_run_embeds_and_changes_nothing(bench: Bench) -> None:
+    generation = bench.store.current("c")
+    bench.embedder = Revised(WORDS)
+    bench.run(dry_run=True)
+    assert bench.embedder.texts == []
+    assert bench.store.current("c") == generation
+
+
+def test_a_space_of_other_dimensions_is_refused_by_name(bench: Bench) -> None:
+    with pytest.raises(SpaceConflict, match="dimensions 32") as caught:
+        bench.store.writer("c", spaces=[replace(WORDS, dimensions=16)])
+    assert caught.value.details["member"] == "dimensions"
+
+
+def test_keys_of_two_revisions_differ() -> None:
+    assert embedding_key(WORDS, "text") != embedding_key(replace(WORDS, revision="next"), "text")
