@@ -6,12 +6,15 @@ Everything that can go wrong before it listens is one ConfigurationError with on
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import secrets
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -31,8 +34,7 @@ from aidre.engine.store import Store
 BACKLOG = 2_048
 KEEP_ALIVE_SECONDS = 75
 SHUTDOWN_SECONDS = 30
-STORE, CONFIGURATION, BASE_URL = "AIDRE_STORE", "AIDRE_CONFIG", "AIDRE_BASE_URL"
-"""The environment variables by which the parent tells its workers what to serve."""
+PARENT_SECONDS = 0.5
 
 
 def serve(store: Path, settings_path: Path | None, host: str, port: int, workers: int = 1) -> None:
@@ -50,7 +52,7 @@ def serve(store: Path, settings_path: Path | None, host: str, port: int, workers
         if workers == 1:
             _serve_alone(create_app(Store(store), settings), listener)
         else:
-            _serve_together(store, settings_path, settings, listener, workers)
+            _serve_together(store, settings, listener, workers)
 
 
 def check_base_url(settings: Settings, host: str) -> None:
@@ -95,10 +97,10 @@ def _reason(error: OSError | OverflowError) -> str:
     return str(error.strerror) if isinstance(error, OSError) else str(error)
 
 
-def _config(app: Starlette | str, workers: int) -> uvicorn.Config:
+def _config(app: Starlette | Callable[[], Starlette], workers: int) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        factory=isinstance(app, str),
+        factory=not isinstance(app, Starlette),
         loop="uvloop",
         http="httptools",
         ws="none",
@@ -122,14 +124,11 @@ def _serve_alone(app: Starlette, listener: socket.socket) -> None:
         raise _did_not_start()
 
 
-def _serve_together(
-    store: Path, settings_path: Path | None, settings: Settings, listener: socket.socket, workers: int
-) -> None:
-    os.environ[STORE] = str(store.resolve())
-    os.environ[CONFIGURATION] = str(settings_path.resolve()) if settings_path is not None else ""
-    os.environ[BASE_URL] = str(settings.server.base_url)
+def _serve_together(store: Path, settings: Settings, listener: socket.socket, workers: int) -> None:
     os.environ[INHERITED_SECRET] = secrets.token_hex(SECRET_BYTES)
-    supervisor = Multiprocess(_config("aidre.api.serve:worker", workers), sockets=[listener])
+    # The settings themselves go to the workers: what one of them reads from the file later may be another file.
+    application = functools.partial(worker, store.resolve(), settings, os.getpid())
+    supervisor = Multiprocess(_config(application, workers), sockets=[listener])
     supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         raise _did_not_start()
@@ -139,12 +138,16 @@ def _did_not_start() -> ConfigurationError:
     return ConfigurationError("the server could not start: the messages above say why")
 
 
-def worker() -> Starlette:
-    """The application of one worker, as its parent described it in the environment."""
-    configuration = os.environ[CONFIGURATION]
-    settings = load_settings(Path(configuration) if configuration else None)
-    settings = replace(settings, server=replace(settings.server, base_url=os.environ[BASE_URL]))
-    return create_app(Store(Path(os.environ[STORE])), settings)
+def worker(store: Path, settings: Settings, parent: int) -> Starlette:
+    """The application of one worker, which ends when its parent does, however that ended."""
+    threading.Thread(target=_follow_parent, args=(parent,), name="parent", daemon=True).start()
+    return create_app(Store(store), settings)
+
+
+def _follow_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(PARENT_SECONDS)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @contextmanager

@@ -169,6 +169,9 @@ class Provenance:
     lifetime: Duration = MONTH
 
 
+MOST_DIMENSIONS = 65_536
+
+
 @dataclass(frozen=True, slots=True)
 class Embedding:
     """What runs the models: "auto" is ONNX Runtime where a model can be exported, sentence-transformers elsewhere."""
@@ -275,8 +278,10 @@ def _check_spaces(spaces: tuple[EmbeddingSpace, ...]) -> None:
     for number, space in enumerate(spaces):
         if not space.id:
             raise ConfigurationError(f"spaces[{number}].id must not be empty")
-        if space.dimensions < 1:
-            raise ConfigurationError(f"spaces[{number}].dimensions must be at least 1, not {space.dimensions}")
+        if not 1 <= space.dimensions <= MOST_DIMENSIONS:
+            raise ConfigurationError(
+                f"spaces[{number}].dimensions must be from 1 to {MOST_DIMENSIONS}, not {space.dimensions}"
+            )
     _check_unique((space.id for space in spaces), "spaces", "id")
 
 

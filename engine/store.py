@@ -105,6 +105,8 @@ class Store:
         computes the vectors of a space ("onnxruntime int8").
         """
         folder = self._folder(check_collection_name(collection))
+        if self.path.exists() and not self.path.is_dir():
+            raise Missing(f"{self.path} is a file: name a folder for the store", store=str(self.path))
         durable.make_folder(folder)
         lock = WriterLock(folder, collection).__enter__()
         try:

@@ -42,6 +42,7 @@ def sweep(
     *,
     keep_seconds: float = KEEP_SECONDS,
     keep_generations: int = KEEP_GENERATIONS,
+    keep_changes_seconds: float = KEEP_CHANGES_SECONDS,
 ) -> None:
     """Remove what neither the kept generations nor the newest one name. Call it under the lock only."""
     limit = time.time() - keep_seconds
@@ -64,7 +65,7 @@ def sweep(
             durable.remove_folder(path)
         else:
             path.unlink(missing_ok=True)
-    for path in _older(folder / CHANGES, time.time() - max(keep_seconds, KEEP_CHANGES_SECONDS)):
+    for path in _older(folder / CHANGES, time.time() - keep_changes_seconds):
         path.unlink(missing_ok=True)
 
 

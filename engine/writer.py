@@ -295,14 +295,15 @@ class Writer:
             self._merge(groups(lives, self._most_rows()), calibrate_anew=True)
 
     def purge(self) -> None:
-        """Remove deleted documents from the disk now: rewrite the segments that hold any, keep no older generation.
+        """Remove deleted documents from the disk now: rewrite the segments that hold any, keep no older generation
+        and no list of changes, where the hashes of short texts could be guessed.
 
         Readers that have an older generation open keep it until they move on; its files lose their names.
         """
         doomed = [[place] for place, entry in enumerate(self._manifest.segments) if entry.deletes]
-        if doomed:
+        if doomed or self._manifest.changes is not None:
             self._merge(doomed)
-        sweep.sweep(self._folder, self._manifest, keep_seconds=0, keep_generations=1)
+        sweep.sweep(self._folder, self._manifest, keep_seconds=0, keep_generations=1, keep_changes_seconds=0)
 
     # -- inside --------------------------------------------------------------------------------------------
 

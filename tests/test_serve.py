@@ -244,3 +244,27 @@ def test_on_loopback_the_base_url_is_the_address_itself(host: str, expected: str
     assert with_base_url(Settings(), host, 80).server.base_url == expected
     configured = parse_settings('[server]\nbase_url = "https://ai.example.com"')
     assert with_base_url(configured, host, 80) == configured
+
+
+def children_of(parent: int) -> list[int]:
+    found = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [int(pid) for pid in found]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_workers_end_when_their_parent_is_killed(store: Path) -> None:
+    with running(store, workers=2) as server:
+        workers = children_of(server.process.pid)
+        assert len(workers) >= 2
+        server.process.kill()
+        server.process.wait()
+        deadline = time.monotonic() + START_SECONDS
+        while any(map(is_running, workers)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not any(map(is_running, workers))
