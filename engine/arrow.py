@@ -170,13 +170,6 @@ def open_file(path: Path, entry: FileEntry, *, whole: bool = False) -> ArrowFile
     return ArrowFile(reader.schema, batches, source)
 
 
-def read_file(path: Path) -> ArrowFile:
-    """Open a file that no manifest vouches for (tests, tools)."""
-    source = pa.memory_map(str(path), "r")
-    reader = pa.ipc.open_file(source)
-    return ArrowFile(reader.schema, tuple(reader.get_batch(i) for i in range(reader.num_record_batches)), source)
-
-
 def list_view(column: pa.Array) -> NDArray[Any]:
     """The values of a list column with one row, as a numpy view."""
     return np.asarray(column.flatten().to_numpy(zero_copy_only=True))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.cost import exact_cost, gather_cost, scan_cost, worth_an_index
+from aidre.engine.cost import LEAST_ROWS, exact_cost, gather_cost, scan_cost, worth_an_index
 from aidre.engine.index import (
     TRAIN_ROWS,
     Column,
@@ -56,7 +56,8 @@ def row_bytes(column: Column) -> int:
 
 
 def large(target: Target) -> bool:
-    return worth_an_index(len(target.column), row_bytes(target.column))
+    """Whether a scan could pay, and enough of its rows are live to learn and to measure on."""
+    return target.live.count >= LEAST_ROWS and worth_an_index(len(target.column), row_bytes(target.column))
 
 
 def calibrate(space: EmbeddingSpace, targets: Sequence[Target], goal: float) -> Calibration:
@@ -67,7 +68,7 @@ def calibrate(space: EmbeddingSpace, targets: Sequence[Target], goal: float) -> 
         return Calibration("exact", goal, rows, reason="small: comparing with every row is as fast")
     truth = _Truth(space, targets, rows)
     for code_size in code_sizes(space.dimensions):
-        _prepare(space, candidates, code_size)
+        complete(space, targets, code_size)
         depths = _depths(truth, targets, code_size, goal)
         if depths:
             return Calibration("scan", goal, rows, len(truth.queries), code_size, depths)
@@ -77,22 +78,30 @@ def calibrate(space: EmbeddingSpace, targets: Sequence[Target], goal: float) -> 
     return Calibration("exact", goal, rows, len(truth.queries), reason=reason)
 
 
-def _prepare(space: EmbeddingSpace, targets: Sequence[Target], code_size: int) -> None:
-    codebook = None
-    for target in targets:
-        if target.scan is not None and target.scan.code_size == code_size:
-            codebook = target.scan.codebook()
-            trained = target.trained_rows
-            break
-    if codebook is None:
+def complete(space: EmbeddingSpace, targets: Sequence[Target], code_size: int) -> None:
+    """Build the scans that large targets lack, with a codebook that one of them has while it knows enough rows."""
+    lacking = [target for target in targets if large(target) and not _has(target, code_size)]
+    if not lacking:
+        return
+    rows = sum(target.live.count for target in targets)
+    taught = max((target for target in targets if _has(target, code_size)), key=_trained, default=None)
+    if taught is not None and taught.scan is not None and 2 * taught.trained_rows >= min(rows, TRAIN_ROWS):
+        codebook, trained = taught.scan.codebook(), taught.trained_rows
+    else:
         sample = sample_rows(targets, TRAIN_ROWS)
-        trained = len(sample)
-        codebook = train(space, sample, code_size)
-    for target in targets:
-        if target.scan is None or target.scan.code_size != code_size:
-            target.built = fill(codebook, blocks_of(target.column.codes))
-            target.scan = Scan(space, target.built, None)
-            target.trained_rows = trained
+        codebook, trained = train(space, sample, code_size), len(sample)
+    for target in lacking:
+        target.built = fill(codebook, blocks_of(target.column.codes))
+        target.scan = Scan(space, target.built, None)
+        target.trained_rows = trained
+
+
+def _has(target: Target, code_size: int) -> bool:
+    return target.scan is not None and target.scan.code_size == code_size
+
+
+def _trained(target: Target) -> int:
+    return target.trained_rows
 
 
 def sample_rows(targets: Sequence[Target], count: int) -> NDArray[Any]:

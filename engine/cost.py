@@ -12,6 +12,9 @@ CALL = 12.0
 SCAN_CALL = 30.0
 """Fixed cost of one scan: the call, the query's look-up tables, the heap."""
 
+LEAST_ROWS = 1024
+"""Fewer teach 16 centroids a code too little."""
+
 _EXACT_PER_BYTE = 3.3e-5
 _GATHER_PER_ROW = 0.03
 _GATHER_PER_BYTE = 1.4e-4
@@ -35,5 +38,5 @@ def scan_cost(rows: int, code_size: int, depth: int) -> float:
 
 
 def worth_an_index(rows: int, row_bytes: int) -> bool:
-    """Whether a segment is large enough that a scan could pay; 16 centroids need some rows to learn from."""
-    return rows >= 1024 and exact_cost(rows, row_bytes) > 3 * SCAN_CALL
+    """Whether a segment is large enough that a scan could pay."""
+    return rows >= LEAST_ROWS and exact_cost(rows, row_bytes) > 3 * SCAN_CALL

@@ -68,6 +68,12 @@ def replace_file(path: Path, content: bytes) -> None:
         sync_folder(path.parent)
 
 
+def reserve_file(path: Path, size: int) -> None:
+    """Create a file with all its blocks: writing through a map into a full disk would end the process."""
+    with storage_errors(path), path.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, size)
+
+
 def settle_file(path: Path) -> None:
     """Make a file that was just written under its final name durable and read-only."""
     with storage_errors(path):

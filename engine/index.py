@@ -28,6 +28,9 @@ from aidre.engine.schema import INDEX, precision_of
 Found = tuple[NDArray[np.int64], NDArray[np.float64]]
 """Rows and their scores, best first, both of shape (n,)."""
 
+Found32 = tuple[NDArray[np.float32], NDArray[np.int64]]
+"""What FAISS answers: its values and rows, best first, -1 where there was no row."""
+
 TRAIN_ROWS = 20_000
 _BLOCK = 32_768
 _threads = threading.local()
@@ -64,7 +67,7 @@ class Measure:
             result = 1.0 - result / 2.0
         elif self.metric == faiss.METRIC_L2:
             result = -np.sqrt(np.maximum(result, 0.0))
-        return np.clip(result, -1.0, 1.0) if self.clamp else result
+        return np.minimum(np.maximum(result, -1.0), 1.0) if self.clamp else result
 
 
 def measure_of(space: EmbeddingSpace) -> Measure:
@@ -96,10 +99,18 @@ def _flat(measure: Measure, codes: NDArray[Any]) -> Any:
 def evaluate(measure: Measure, codes: NDArray[Any], query: NDArray[np.float32]) -> NDArray[np.float64]:
     """The score of every row of `codes` (n, d, contiguous), in their order: the one kernel behind all scores."""
     single_thread()
-    values, rows = _flat(measure, codes).search(query, len(codes))
+    values, rows = _ask(_flat(measure, codes), query, len(codes), None)
     scores = np.empty(len(codes), dtype=np.float64)
-    scores[rows[0]] = measure.scores(values[0])
+    scores[rows] = measure.scores(values)
     return scores
+
+
+def _ask(index: Any, query: NDArray[np.float32], count: int, params: Any) -> Found32:
+    """One search of one query, past FAISS' wrapper, which takes longer than a small segment."""
+    values, rows = np.empty(count, dtype=np.float32), np.empty(count, dtype=np.int64)
+    if count:
+        index.search_c(1, faiss.swig_ptr(query), count, faiss.swig_ptr(values), faiss.swig_ptr(rows), params)
+    return values, rows
 
 
 class Bits:
@@ -130,8 +141,7 @@ class Column:
     def search(self, query: NDArray[np.float32], count: int, bits: Bits | None) -> Found:
         single_thread()
         params = faiss.SearchParameters(sel=bits.selector) if bits else None
-        values, rows = self._index.search(query, min(count, len(self.codes)), params=params)
-        return _found(self.measure, values[0], rows[0])
+        return _found(self.measure, *_ask(self._index, query, min(count, len(self.codes)), params))
 
 
 class Scan:
@@ -149,8 +159,7 @@ class Scan:
         if self._padding:
             query = np.pad(query, ((0, 0), (0, self._padding)))
         params = faiss.IVFSearchParameters(sel=bits.selector, nprobe=1) if bits else None
-        values, rows = self._index.search(query, min(count, self._index.ntotal), params=params)
-        return _found(self._measure, values[0], rows[0])
+        return _found(self._measure, *_ask(self._index, query, min(count, self._index.ntotal), params))
 
     def codebook(self) -> Any:
         """The trained index without its rows, to encode other rows of the same space alike."""
@@ -160,8 +169,8 @@ class Scan:
 
 
 def _found(measure: Measure, values: NDArray[np.float32], rows: NDArray[np.int64]) -> Found:
-    present = rows >= 0
-    if not present.all():
+    if len(rows) and rows[-1] < 0:  # fewer rows were allowed than asked for: the rest is -1
+        present = rows >= 0
         values, rows = values[present], rows[present]
     return rows, measure.scores(values)
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from aidre.engine.arrow import FileEntry
-from aidre.engine.calibration import Target, calibrate, large, sample_rows
-from aidre.engine.index import TRAIN_ROWS, Scan, blocks_of, fill, index_batch, train
+from aidre.engine.calibration import Target, calibrate, complete, large
+from aidre.engine.index import index_batch
 from aidre.engine.manifest import Calibration, Manifest, SegmentEntry, SpaceState
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.schema import index_file, vectors_file
@@ -32,14 +32,14 @@ def _index_space(
 ) -> Manifest:
     space = state.space
     targets = [_target(part, space) for part in parts if part.live.count]
-    if not targets:
-        return manifest
+    if not targets:  # what was measured on rows that are all gone says nothing about the next ones
+        return manifest.with_space(replace(state, calibration=None))
     calibration = state.calibration
     if calibration is None or _due(calibration, targets, growth):
         calibration = calibrate(space, targets, goal)
         manifest = manifest.with_space(replace(state, calibration=calibration))
     elif calibration.kind == "scan":
-        _complete(space, targets, calibration.code_size)
+        complete(space, targets, calibration.code_size)
     return _written(folder, manifest, space, targets, {part.segment.id: part for part in parts})
 
 
@@ -53,32 +53,6 @@ def _due(calibration: Calibration, targets: Sequence[Target], growth: int) -> bo
     rows = sum(target.live.count for target in targets)
     first_large = calibration.kind == "exact" and calibration.queries == 0 and any(map(large, targets))
     return rows >= growth * max(1, calibration.rows) or first_large
-
-
-def _complete(space: EmbeddingSpace, targets: Sequence[Target], code_size: int) -> None:
-    """Build the scans that large segments lack, with a codebook of the generation while it knows enough rows."""
-    lacking = [target for target in targets if large(target) and not _has(target, code_size)]
-    if not lacking:
-        return
-    rows = sum(target.live.count for target in targets)
-    taught = max((target for target in targets if _has(target, code_size)), key=_trained, default=None)
-    if taught is not None and taught.scan is not None and 2 * taught.trained_rows >= min(rows, TRAIN_ROWS):
-        codebook, trained = taught.scan.codebook(), taught.trained_rows
-    else:
-        sample = sample_rows(targets, TRAIN_ROWS)
-        codebook, trained = train(space, sample, code_size), len(sample)
-    for target in lacking:
-        target.built = fill(codebook, blocks_of(target.column.codes))
-        target.scan = Scan(space, target.built, None)
-        target.trained_rows = trained
-
-
-def _has(target: Target, code_size: int) -> bool:
-    return target.scan is not None and target.scan.code_size == code_size
-
-
-def _trained(target: Target) -> int:
-    return target.trained_rows
 
 
 def _written(

@@ -51,13 +51,13 @@ class PendingRows:
         """Append records; row i of every Encoded belongs to chunk i over all records in order."""
         for record in records:
             self._add_document(record, now)
-        for space, values in keys.items():
-            self.keys.setdefault(space, []).extend(values)
-            block = len(self.vectors.get(space, ()))
-            places = self._key_places.setdefault(space, {})
-            places.update((key, (block, row)) for row, key in enumerate(values))
         for space, encoded in vectors.items():
-            self.vectors.setdefault(space, []).append(encoded)
+            values = keys.get(space) or [NO_KEY] * len(encoded.codes)
+            blocks = self.vectors.setdefault(space, [])
+            places = self._key_places.setdefault(space, {})
+            places.update((key, (len(blocks), row)) for row, key in enumerate(values))
+            self.keys.setdefault(space, []).extend(values)
+            blocks.append(encoded)
             self.bytes += encoded.codes.nbytes
 
     def find_key(self, space: str, key: bytes) -> tuple[NDArray[Any], np.float32] | None:

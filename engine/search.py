@@ -45,6 +45,7 @@ class Part:
         self.segment = segment
         self.deleted = deleted
         self.live = Allowed(None if deleted is None else segment.to_chunks(~deleted), segment.entry.chunks)
+        self.means: dict[tuple[str, int | None], Means] = {}
         self._allowed: OrderedDict[bytes, Allowed] = OrderedDict()
 
     def allowed(self, wanted: Filter | None) -> Allowed:
@@ -66,6 +67,14 @@ class Part:
         return self.deleted is None or not self.deleted[document_row]
 
 
+@dataclass(frozen=True, slots=True)
+class Means:
+    """How a part is searched: by its scan, by gathering the allowed rows, or (neither) by its column."""
+
+    scan: Scan | None
+    gather: bool
+
+
 class _List:
     """The candidates of one part so far, best first, and whether the part has more."""
 
@@ -76,12 +85,19 @@ class _List:
         self.allowed = allowed
         self.rows: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self.approximate: NDArray[np.float64] = np.empty(0)
+        self.gathered = False
 
     @property
     def exhausted(self) -> bool:
         return len(self.rows) >= self.allowed.count
 
+    @property
+    def is_scored(self) -> bool:
+        """Whether the approximate scores are the final ones: those of an exact search are."""
+        return self.scan is None and not self.gathered
+
     def gather(self) -> None:
+        self.gathered = True
         self.rows = self.allowed.rows(len(self.column))
         self.approximate = np.full(len(self.rows), np.inf)
 
@@ -123,7 +139,8 @@ def search(
         for entry in exacts:
             entry.fetch(query, wanted + slack)
         threshold = _scan(scans, query, wanted, deeper)
-        ranked, lowest = _evaluate(parts, lists, scans, threshold, query=query, wanted=wanted)
+        bounds = (threshold, _best_exact(exacts, wanted + slack))
+        ranked, lowest = _evaluate(parts, lists, bounds, query=query, wanted=wanted)
         last = float(ranked.scores[-1]) if len(ranked.scores) >= wanted else -np.inf
         more_exact = any(entry.bound() >= last for entry in exacts if not entry.exhausted)
         more_scan = lowest <= threshold and any(not entry.exhausted for entry in scans)
@@ -145,23 +162,41 @@ def _lists(
         allowed = part.allowed(only)
         if not allowed.count:
             continue
-        column = part.segment.columns[space_id]
-        row_bytes = column.codes.itemsize * column.codes.shape[1]
-        scan = part.segment.scans.get(space_id) if depth is not None else None
-        exact = exact_cost(allowed.count, row_bytes)
-        costs = {"exact": exact}
-        if allowed.count * row_bytes <= _GATHER_BYTES:
-            costs["gather"] = gather_cost(allowed.count, row_bytes)
-        if scan is not None and depth is not None:
-            costs["scan"] = scan_cost(len(column), scan.code_size, depth) + gather_cost(depth, row_bytes)
-        best = min(costs, key=costs.__getitem__)
-        entry = _List(part, column, scan if best == "scan" else None, allowed)
-        # A list without a bitmap is searched in place; gathering pays only where few of many rows are allowed.
-        if allowed.count <= wanted or (best == "gather" and allowed.bits is not None):
+        means = part.means.get((space_id, depth)) if only is None else None
+        if means is None:
+            means = _means(part, space_id, depth, allowed)
+            if only is None:
+                part.means[space_id, depth] = means
+        entry = _List(part, part.segment.columns[space_id], means.scan, allowed)
+        if allowed.count <= wanted or means.gather:
             entry.scan = None
             entry.gather()
         lists.append(entry)
     return lists
+
+
+def _means(part: Part, space_id: str, depth: int | None, allowed: Allowed) -> Means:
+    """The cheapest means for a part."""
+    column = part.segment.columns[space_id]
+    row_bytes = column.codes.itemsize * column.codes.shape[1]
+    costs = {"exact": exact_cost(allowed.count, row_bytes)}
+    # A list without a bitmap is searched in place; gathering pays only where few of many rows are allowed.
+    if allowed.bits is not None and allowed.count * row_bytes <= _GATHER_BYTES:
+        costs["gather"] = gather_cost(allowed.count, row_bytes)
+    scan = part.segment.scans.get(space_id)
+    if scan is not None and depth is not None:
+        costs["scan"] = scan_cost(len(column), scan.code_size, depth) + gather_cost(depth, row_bytes)
+    best = min(costs, key=costs.__getitem__)
+    return Means(scan if best == "scan" else None, best == "gather")
+
+
+def _best_exact(exacts: Sequence[_List], count: int) -> float:
+    """The score of the last of the best `count` exact candidates: with these lists alone none below could be a hit.
+
+    Gathered rows, whose scores are not known yet, count for nothing.
+    """
+    scores = np.concatenate([np.empty(0), *(entry.approximate for entry in exacts if not entry.gathered)])
+    return float(np.partition(scores, len(scores) - count)[len(scores) - count]) if len(scores) > count else -np.inf
 
 
 def _scan(scans: Sequence[_List], query: NDArray[np.float32], wanted: int, depth: int) -> float:
@@ -189,33 +224,35 @@ def _last(scans: Sequence[_List], depth: int) -> float:
 def _evaluate(
     parts: Sequence[Part],
     lists: Sequence[_List],
-    scans: Sequence[_List],
-    threshold: float,
+    bounds: tuple[float, float],
     *,
     query: NDArray[np.float32],
     wanted: int,
 ) -> tuple[Ranked, float]:
-    """Score every candidate with the one kernel. Also returns the lowest approximate score of a scanned hit."""
+    """Score the candidates with the one kernel: those of scans and those of exact lists down to their `bounds`.
+
+    Also returns the lowest approximate score of a scanned hit.
+    """
     if not lists:
         return Ranked(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)), np.inf
-    places = {id(part): place for place, part in enumerate(parts)}
-    scanned = {id(entry) for entry in scans}
-    chosen, owners, approximate = [], [], []
+    kept = []
     for entry in lists:
-        keep = slice(None)
-        if id(entry) in scanned and threshold > -np.inf:
-            keep = slice(0, int(np.count_nonzero(entry.approximate >= threshold)))
-        rows = entry.rows[keep]
-        chosen.append((entry, rows))
-        owners.append(np.full(len(rows), places[id(entry.part)]))
-        values = entry.approximate[keep]
-        approximate.append(values if id(entry) in scanned else np.full(len(rows), np.inf))
-    codes = [entry.column.take(rows) for entry, rows in chosen]
-    gathered = codes[0] if len(codes) == 1 else np.concatenate(codes)
-    scores = evaluate(lists[0].column.measure, gathered, query)
-    owner, row = np.concatenate(owners), np.concatenate([rows for _, rows in chosen])
+        count = int(np.count_nonzero(entry.approximate >= bounds[0 if entry.scan else 1]))
+        if count:
+            kept.append((entry, count))
+    # Exact lists have their scores from the same kernel already: only the others are evaluated, which come first.
+    kept.sort(key=lambda pair: pair[0].is_scored)
+    codes = [entry.column.take(entry.rows[:count]) for entry, count in kept if not entry.is_scored]
+    known = [entry.approximate[:count] for entry, count in kept if entry.is_scored]
+    if codes:
+        gathered = codes[0] if len(codes) == 1 else np.concatenate(codes)
+        known.insert(0, evaluate(lists[0].column.measure, gathered, query))
+    scores = np.concatenate(known)
+    places = {id(part): place for place, part in enumerate(parts)}
+    owner = np.repeat([places[id(entry.part)] for entry, _ in kept], [count for _, count in kept])
+    row = np.concatenate([entry.rows[:count] for entry, count in kept])
     order = _order(parts, owner, row, scores, wanted)
-    near = np.concatenate(approximate)
+    near = np.concatenate([e.approximate[:count] if e.scan else np.full(count, np.inf) for e, count in kept])
     reached = scores >= scores[order[-1]] if len(order) else np.zeros(0, bool)
     lowest = float(near[reached].min()) if reached.any() else np.inf
     return Ranked(owner[order], row[order], scores[order]), lowest

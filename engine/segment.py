@@ -6,6 +6,7 @@ are derived (ids, fields, keys, index) are rebuilt in memory or bypassed when th
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -50,7 +51,7 @@ class Segment:
         self._folder = folder
         self._collection = manifest.name
         self._dates = manifest.dates
-        self._masks: dict[bytes, NDArray[np.bool_]] = {}
+        self._masks: OrderedDict[bytes, NDArray[np.bool_]] = OrderedDict()
         self.documents = Table(self._truth(DOCUMENTS_FILE, entry.documents))
         self.chunks = Table(self._truth(CHUNKS_FILE, entry.chunks))
         self.ids = self._derived(IDS_FILE, ids_file.Ids, self._rebuilt_ids)
@@ -129,11 +130,6 @@ class Segment:
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def find_document(self, document_id: str) -> int | None:
-        value = document_id.encode("utf-8", "surrogatepass")
-        ids = self.documents.bytes("id")
-        return self.ids.documents.find(value, lambda row: ids[row] == value)
-
     def find_documents(self, values: Sequence[bytes]) -> NDArray[np.int64]:
         """The document row of each id (UTF-8), -1 where the segment does not have it."""
         ids = self.documents.bytes("id")
@@ -150,8 +146,8 @@ class Segment:
         mask = self._masks.get(key)
         if mask is None:
             mask = self.fields.mask(wanted)
-            if len(self._masks) >= _MASKS:
-                self._masks.pop(next(iter(self._masks)), None)
+            while len(self._masks) >= _MASKS:
+                self._masks.popitem(last=False)  # in one step: another thread may be here too
             self._masks[key] = mask
         return mask
 

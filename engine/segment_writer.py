@@ -205,7 +205,9 @@ def _merge_vectors(
     place: Path, files: dict[str, FileEntry], space: EmbeddingSpace, sources: Iterable[Iterator[Block]], rows: int
 ) -> None:
     raw = place / ".raw"
-    codes = np.memmap(raw, dtype=dtype_of(space), mode="w+", shape=(rows, space.dimensions))
+    dtype = dtype_of(space)
+    durable.reserve_file(raw, rows * space.dimensions * dtype.itemsize)
+    codes = np.memmap(raw, dtype=dtype, mode="r+", shape=(rows, space.dimensions))
     norms, keys, start = [], [], 0
     for encoded, block_keys in chain.from_iterable(sources):
         codes[start : start + len(encoded.codes)] = encoded.codes

@@ -8,6 +8,7 @@ Merging follows as a generation of its own.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -18,18 +19,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine import changes, deletes, durable, sweep
+from aidre.engine.errors import InvalidDocument
 from aidre.engine.indexing import GROWTH, index_generation
 from aidre.engine.lock import WriterLock
 from aidre.engine.manifest import Manifest, SegmentEntry, SpaceState, first_manifest, now, to_bytes
 from aidre.engine.merging import MOST_SEGMENTS, Size, groups, to_merge
 from aidre.engine.model import Encoded, Record, Visibility
 from aidre.engine.rows import Pending
-from aidre.engine.schema import (
-    CURRENT,
-    MANIFESTS,
-    manifest_name,
-    segment_rows,
-)
+from aidre.engine.schema import CURRENT, MANIFESTS, manifest_name, segment_rows
 from aidre.engine.search import Part
 from aidre.engine.segment_writer import Recompute, survivors, write_merged, write_pending
 from aidre.engine.snapshot import Snapshot
@@ -69,6 +66,7 @@ class Writer:
         self._manifest = manifest or first_manifest(name, spaces)
         self._settings = (description, visibility, tuple(sorted(dates)))
         self._bulk = manifest is None
+        self._named = self._manifest.generation
         self._source_roots = dict(self._manifest.source_roots)
         self._pending = Pending()
         self._looked_up: tuple[dict[str, int], NDArray[np.int64]] = ({}, _NOWHERE)
@@ -95,15 +93,21 @@ class Writer:
     def reembed(self, anew: Mapping[str, Recompute]) -> None:
         """Compute the vectors of every stale space from the stored chunks, in one generation, nothing else changed.
 
-        Until it is durable the old vectors answer; vectors of two revisions never stand in one space.
+        Until it is durable the old vectors answer; vectors of two revisions never stand in one space, also where
+        this fails.
         """
+        before = self._manifest, self.spaces, self._stale
         states = [self._stale.get(state.space.id, state) for state in self._manifest.spaces]
         self._manifest = replace(self._manifest, spaces=tuple(states))
         self.spaces = {state.space.id: state.space for state in states}
         self._stale = {}
         lives = [entry.live_chunks for entry in self._manifest.segments]
-        if lives:
-            self._merge(groups(lives, self._most_rows()), calibrate_anew=True, anew=anew)
+        try:
+            if lives:
+                self._merge(groups(lives, self._most_rows()), calibrate_anew=True, anew=anew)
+        except BaseException:
+            self._manifest, self.spaces, self._stale = before
+            raise
 
     # -- what is stored already ----------------------------------------------------------------------------
 
@@ -198,8 +202,11 @@ class Writer:
         """Add or replace documents. Row i of each Encoded is chunk i over all records in order.
 
         Every space of the collection must be in `vectors`; `keys` holds 16-byte embedding keys for the
-        spaces that have a model. Of two documents with one id the later wins.
+        spaces that have a model. Of two documents with one id the later wins. InvalidDocument for one without chunks.
         """
+        empty = next((record.document.id for record in records if not record.chunks), None)
+        if empty is not None:
+            raise InvalidDocument(f"document {empty!r} has no chunks: leave it out or delete it", document_id=empty)
         if self._nothing_pending():
             self.merge()
         pending = self._pending
@@ -235,12 +242,13 @@ class Writer:
         if self._nothing_pending():
             return None
         pending, manifest = self._pending, self._manifest
-        generation = manifest.generation + 1
+        description, visibility, dates = self._settings
+        generation = self._named + 1
         segments = list(manifest.segments)
         deleted = self._deleted_masks(pending)
         if pending.rows_of:
             entry = write_pending(
-                self._folder, pending.rows, [state.space for state in manifest.spaces], self._settings[2]
+                self._folder, pending.rows, [state.space for state in manifest.spaces], dates or manifest.dates
             )
             segments.append(entry)
             if pending.dropped:
@@ -250,7 +258,6 @@ class Writer:
         counts = {part.segment.id: part.segment.chunk_counts for part in self._parts}
         if pending.dropped and pending.rows_of:
             counts[segments[-1].id] = pending.rows.chunk_counts()
-        description, visibility, dates = self._settings
         manifest = replace(
             manifest,
             segments=tuple(segments),
@@ -263,7 +270,6 @@ class Writer:
         manifest = deletes.with_deletes(self._folder, manifest, generation, deleted, counts)
         manifest = changes.with_changes(self._folder, manifest, generation, self._changes(pending))
         self._publish(manifest, generation, anew=False)
-        self._pending = Pending()
         return CommitResult(generation, self._manifest.documents, self._manifest.chunks)
 
     def merge(self) -> None:
@@ -282,14 +288,16 @@ class Writer:
             self._merge([chosen])
 
     def finish(self) -> None:
-        """End of a run: full compaction after a first bulk load, merging otherwise."""
+        """End of a run, what is pending committed: full compaction after a first bulk load, merging otherwise."""
+        self.commit()
         bulk, self._bulk = self._bulk, False
-        if bulk and len(self._manifest.segments) > 1:
+        if bulk and self._manifest.generation > 1:
             self.compact()
         self.merge()
 
     def compact(self) -> None:
-        """Rewrite all live rows into as few segments as they fit, with freshly trained and calibrated indexes."""
+        """Commit, then rewrite all live rows into as few segments as they fit, with freshly trained indexes."""
+        self.commit()
         lives = [entry.live_chunks for entry in self._manifest.segments]
         if lives:
             self._merge(groups(lives, self._most_rows()), calibrate_anew=True)
@@ -300,6 +308,7 @@ class Writer:
 
         Readers that have an older generation open keep it until they move on; its files lose their names.
         """
+        self.commit()
         doomed = [[place] for place, entry in enumerate(self._manifest.segments) if entry.deletes]
         if doomed or self._manifest.changes is not None:
             self._merge(doomed)
@@ -367,22 +376,24 @@ class Writer:
                 entries[place] = None
         kept = tuple(entry for entry in entries if entry is not None)
         manifest = deletes.referenced(replace(self._manifest, segments=kept + tuple(merged), changes=None))
-        self._publish(manifest, self._manifest.generation + 1, anew=calibrate_anew)
+        self._publish(manifest, self._named + 1, anew=calibrate_anew)
 
     def _publish(self, manifest: Manifest, generation: int, *, anew: bool) -> None:
         """Index, calibrate and make durable; afterwards this generation is the newest for every reader."""
         manifest = replace(manifest, generation=generation, parent=self._manifest.generation, created_at=now())
         snapshot, indexed = Snapshot(self._folder, manifest, self.snapshot), manifest
         # A bulk load indexes its first commit, for it may be the only one, and the rest at once when it ends.
-        if not self._bulk or generation == 1:
+        if not self._bulk or manifest.parent == 0:
             growth = 0 if anew else GROWTH
             indexed = index_generation(self._folder, manifest, snapshot.parts, RECALL_TARGET, growth)
         if indexed is not manifest:
             snapshot = Snapshot(self._folder, indexed, snapshot)
         durable.make_folder(self._folder / MANIFESTS)
         durable.replace_file(self._folder / MANIFESTS / manifest_name(generation), to_bytes(indexed))
+        # From here on readers may know the number, even if this fails: another try takes the next one.
+        self._named = generation
         durable.replace_file(self._folder / CURRENT, f"{generation:06d}\n".encode())
-        self._manifest = indexed
-        self.snapshot = snapshot
-        self._looked_up = {}, _NOWHERE
-        sweep.sweep(self._folder, indexed)
+        self._manifest, self.snapshot = indexed, snapshot
+        self._pending, self._looked_up = Pending(), ({}, _NOWHERE)
+        with suppress(OSError):  # the commit stands; what cannot be removed now is tried again after the next one
+            sweep.sweep(self._folder, indexed)

@@ -134,3 +134,35 @@ def test_a_depth_between_calibrated_ones_lies_between_them(wanted: int, depth: i
 def test_an_exact_space_has_no_depth() -> None:
     assert depth_for(None, 10) is None
     assert depth_for(Calibration("exact", 0.99, 10, reason="small"), 10) is None
+
+
+def test_a_large_segment_with_one_live_row_is_searched_exactly(tmp_path: Path) -> None:
+    space = space_of("cosine", 64)
+    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
+        put(writer, names(20_000), structured(20_000, 64))
+        writer.delete(names(19_999))
+        writer.commit()
+    snapshot = Store(tmp_path).open(NAME)
+    assert calibration_of(snapshot).kind == "exact"
+    assert ask(snapshot, structured(1, 64)[0]) == ["d019999"]
+
+
+def test_what_was_measured_on_rows_that_are_all_gone_is_measured_again(tmp_path: Path) -> None:
+    space = space_of("cosine", 64)
+    fill(tmp_path, space, structured(20_000, 64))
+    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
+        writer.delete(names(20_000))
+        writer.commit()
+        put(writer, names(15_000), structured(15_000, 64, 7))
+        writer.commit()
+    assert calibration_of(Store(tmp_path).open(NAME)).rows == 15_000
+
+
+def test_a_first_load_whose_later_commit_replaces_all_is_calibrated_at_its_end(tmp_path: Path) -> None:
+    with Store(tmp_path).writer(NAME, spaces=[space_of("cosine", 64)]) as writer:
+        for seed in (1, 2):
+            put(writer, names(20_000), structured(20_000, 64, seed))
+            writer.commit()
+        writer.finish()
+    [part] = Store(tmp_path).open(NAME).parts
+    assert part.segment.scans

@@ -12,8 +12,9 @@ from ingesting import WORDS, Bench, CountingEmbedder
 from numpy.typing import NDArray
 
 from aidre.engine.embed import embedding_key
-from aidre.engine.errors import SpaceConflict
-from aidre.engine.model import EmbeddingSpace
+from aidre.engine.errors import ModelUnavailable, SpaceConflict
+from aidre.engine.model import EmbeddingSpace, Encoded
+from aidre.engine.segment import StoredChunk
 from aidre.ingest.progress import Notice
 
 
@@ -62,6 +63,22 @@ def test_strings_are_embedded_once_for_the_revision_and_known_afterwards(bench: 
     assert summary.embedded == 2
     again = bench.run()
     assert (bench.embedder.texts, again.updated, again.unchanged) == ([], 0, 2)
+
+
+def test_what_fails_while_it_is_embedded_anew_leaves_the_old_revision(bench: Bench) -> None:
+    def refuse(chunks: Sequence[StoredChunk]) -> tuple[Encoded, Sequence[bytes]]:
+        raise ModelUnavailable("the model is gone")
+
+    before = vector_of(bench, "docs/a.md#chunk_1")
+    revised = Revised(WORDS).space
+    with bench.store.writer("c", spaces=[revised]) as writer:
+        with pytest.raises(ModelUnavailable):
+            writer.reembed({WORDS.id: refuse})
+        assert writer.stale == (WORDS.id,)
+        writer.delete(["docs/b.md"])
+        writer.commit()
+    assert bench.store.open("c").collection.spaces[0].revision != "next"
+    np.testing.assert_array_equal(vector_of(bench, "docs/a.md#chunk_1"), before)
 
 
 def test_a_dry_run_embeds_and_changes_nothing(bench: Bench) -> None:

@@ -188,6 +188,18 @@ def test_vectors_are_used_again_by_their_key_across_pending_segments_and_merges(
         assert (encoded.norms[:6] == wanted.norms).all()
 
 
+def test_rows_that_came_without_keys_do_not_take_those_of_others(tmp_path: Path) -> None:
+    space = replace(SPACE, model="m")
+    keys = [bytes([number]) * 16 for number in (1, 2)]
+    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
+        put(writer, names(2), ROWS[:2])
+        put(writer, names(2, 2), ROWS[2:4], {space.id: keys})
+        writer.commit()
+        found, encoded = writer.reuse(space.id, keys)
+        assert found.tolist() == [True, True]
+        assert (encoded.codes == writer.encode(space.id, ROWS[2:4]).codes).all()
+
+
 # -- what is asked of damaged names ------------------------------------------------------------------------
 
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 from building import NAME, ROWS, SPACE, TIME, delete, everything, names, put, record, write
 
-from aidre.engine.errors import SpaceConflict, StorageFailed, StoreLocked
+from aidre.engine import durable, sweep
+from aidre.engine.errors import InvalidDocument, SpaceConflict, StorageFailed, StoreLocked
 from aidre.engine.filters import parse_filter
 from aidre.engine.store import Store
 from aidre.engine.verify import verify
@@ -74,6 +75,41 @@ def test_a_document_that_was_deleted_and_brought_again_in_one_commit_is_there_on
     chunk = snapshot.get("a#chunk_1")
     assert chunk is not None
     assert chunk.text == "once more"
+
+
+@pytest.mark.parametrize("rewrite", ["compact", "purge", "finish"])
+def test_what_is_pending_is_committed_before_segments_are_rewritten(rewrite: str, tmp_path: Path) -> None:
+    write(tmp_path, ["a", "b", "c"])
+    delete(tmp_path, ["a"])
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        writer.delete(["b"])
+        put(writer, ["d"], ROWS[:1])
+        getattr(writer, rewrite)()
+        assert writer.commit() is None
+    assert everything(Store(tmp_path).open(NAME)) == ["c", "d"]
+
+
+def test_a_document_without_chunks_is_refused_and_what_was_pending_stays(tmp_path: Path) -> None:
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        put(writer, ["a"], ROWS[:1])
+        with pytest.raises(InvalidDocument, match="'empty' has no chunks"):
+            put(writer, [record("a", ["x"]), record("empty")._replace(chunks=())], ROWS[:1])
+        writer.commit()
+    assert everything(Store(tmp_path).open(NAME)) == ["a"]
+
+
+def test_a_collection_whose_documents_are_all_deleted_goes_on(tmp_path: Path) -> None:
+    write(tmp_path, ["a", "b"])
+    delete(tmp_path, ["a", "b"])
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        writer.compact()
+        writer.purge()
+        assert writer.snapshot is not None
+        assert everything(writer.snapshot) == []
+        put(writer, ["a"], ROWS[:1])
+        writer.commit()
+        writer.finish()
+    assert everything(Store(tmp_path).open(NAME)) == ["a"]
 
 
 def test_a_deleted_document_is_gone_from_every_answer(tmp_path: Path) -> None:
@@ -225,6 +261,69 @@ def test_a_disk_that_refuses_leaves_the_old_generation_and_the_next_try_succeeds
     assert failing > 8
     assert everything(Store(tmp_path).open(NAME)) == ["a", "b"]
     assert all(report.ok for report in verify(Store(tmp_path)))
+
+
+def test_a_try_after_an_unacknowledged_commit_touches_nothing_that_readers_may_have_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, ["a", "b"])
+    real = durable.replace_file
+
+    def named_but_not_synced(path: Path, content: bytes) -> None:
+        real(path, content)
+        if path.name == "CURRENT":
+            raise StorageFailed("cannot write CURRENT: Input/output error")
+
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        writer.delete(["a"])
+        monkeypatch.setattr(durable, "replace_file", named_but_not_synced)
+        with pytest.raises(StorageFailed):
+            writer.commit()
+        monkeypatch.setattr(durable, "replace_file", real)
+        assert everything(Store(tmp_path).open(NAME)) == ["b"]
+        writer.delete(["b"])
+        put(writer, ["c"], ROWS[:1])
+        writer.commit()
+    store = Store(tmp_path)
+    assert everything(store.open(NAME)) == ["c"]
+    assert everything(store.open(NAME, generation=2)) == ["b"]
+
+
+def test_a_sweep_that_fails_neither_fails_the_commit_nor_repeats_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        monkeypatch.setattr(sweep, "sweep", refuse)
+        put(writer, ["a"], ROWS[:1])
+        assert writer.commit() is not None
+        assert writer.commit() is None
+        put(writer, ["b"], ROWS[:1])
+        writer.commit()
+    assert everything(Store(tmp_path).open(NAME)) == ["a", "b"]
+
+
+def test_a_full_disk_is_met_before_a_merge_writes_through_a_map(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, ["a"])
+    write(tmp_path, ["b"])
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        monkeypatch.setattr(os, "posix_fallocate", refuse)
+        with pytest.raises(StorageFailed, match="No space left"):
+            writer.compact()
+        monkeypatch.undo()
+        assert not list((tmp_path / NAME / "segments").glob(".*"))
+        writer.compact()
+        assert writer.snapshot is not None
+        assert len(writer.snapshot.parts) == 1
+    assert everything(Store(tmp_path).open(NAME)) == ["a", "b"]
 
 
 # -- changes -----------------------------------------------------------------------------------------------
