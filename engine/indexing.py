@@ -16,7 +16,7 @@ from aidre.engine.search import Part
 from aidre.engine.segment_writer import add_file
 
 GROWTH = 2
-"""A space is calibrated again when its live rows have grown by this factor."""
+"""A space is calibrated again when its live rows have grown by this factor, or as many were written over."""
 
 
 def index_generation(folder: Path, manifest: Manifest, parts: Sequence[Part], goal: float, growth: int) -> Manifest:
@@ -52,7 +52,19 @@ def _target(part: Part, space: EmbeddingSpace) -> Target:
 def _due(calibration: Calibration, targets: Sequence[Target], growth: int) -> bool:
     rows = sum(target.live.count for target in targets)
     first_large = calibration.kind == "exact" and calibration.queries == 0 and any(map(large, targets))
-    return rows >= growth * max(1, calibration.rows) or first_large
+    # As many rows written as were measured: grown by so much, or turned over, which calls for the same.
+    turned_over = calibration.written >= (growth - 1) * max(1, calibration.rows)
+    return rows >= growth * max(1, calibration.rows) or turned_over or first_large
+
+
+def counted(spaces: Sequence[SpaceState], rows: int) -> tuple[SpaceState, ...]:
+    """The spaces of a manifest after a commit of `rows` rows."""
+    return tuple(
+        replace(state, calibration=replace(state.calibration, written=state.calibration.written + rows))
+        if state.calibration
+        else state
+        for state in spaces
+    )
 
 
 def _written(

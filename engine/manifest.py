@@ -39,7 +39,7 @@ class Calibration:
     """What the scan of a space needs to reach `target` recall, measured on `queries` live rows out of `rows`.
 
     `kind` is "scan" where a depth reached the target, else "exact". `code_size` is the number of 4-bit
-    codes a vector (m); `reason` says why the kind is exact.
+    codes a vector (m); `reason` says why the kind is exact. `written` counts the rows committed since.
     """
 
     kind: str
@@ -49,6 +49,7 @@ class Calibration:
     code_size: int = 0
     depths: tuple[Depth, ...] = ()
     reason: str | None = None
+    written: int = 0
 
 
 @dataclass(frozen=True, slots=True)

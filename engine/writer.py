@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from aidre.engine import changes, deletes, durable, sweep
 from aidre.engine.errors import InvalidDocument
-from aidre.engine.indexing import GROWTH, index_generation
+from aidre.engine.indexing import GROWTH, counted, index_generation
 from aidre.engine.lock import WriterLock
 from aidre.engine.manifest import Manifest, SegmentEntry, SpaceState, first_manifest, now, to_bytes
 from aidre.engine.merging import MOST_SEGMENTS, Size, groups, to_merge
@@ -261,6 +261,7 @@ class Writer:
         manifest = replace(
             manifest,
             segments=tuple(segments),
+            spaces=counted(manifest.spaces, pending.rows.chunks),
             description=manifest.description if description is None else description,
             visibility=visibility or manifest.visibility,
             updated_at=now(),

@@ -166,3 +166,20 @@ def test_a_first_load_whose_later_commit_replaces_all_is_calibrated_at_its_end(t
         writer.finish()
     [part] = Store(tmp_path).open(NAME).parts
     assert part.segment.scans
+
+
+def test_a_collection_that_turned_over_is_calibrated_again(tmp_path: Path) -> None:
+    space = space_of("cosine", 384)
+    ids = names(8_000)
+    path = tmp_path / "store"
+    fill(path, space, structured(8_000, 384), ids)
+    first = calibration_of(Store(path).open(NAME))
+    assert first.written == 0
+    others = normal(8_000, 384, 3)
+    with Store(path).writer(NAME, spaces=[space]) as writer:
+        for start in range(0, 8_000, 4_000):
+            put(writer, ids[start : start + 4_000], others[start : start + 4_000])
+            writer.commit()
+            assert calibration_of(Store(path).open(NAME)).written == (start + 4_000) % 8_000
+    last = calibration_of(Store(path).open(NAME))
+    assert (last.kind, last.code_size, last.depths) != (first.kind, first.code_size, first.depths)
