@@ -44,12 +44,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench_ingest", description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--dimensions", type=int, default=384)
-    parser.add_argument("--folder", type=Path, help="where the data and the store go; default: a temporary folder")
+    parser.add_argument("--folder", type=Path, help="where the temporary folder goes")
     parser.add_argument("--update-readme", action="store_true", help="write the figures into README.md")
     options = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = options.folder or Path(temporary)
-        figures = measure(folder, options.rows, options.dimensions)
+    # A folder of its own in any case: a store that is there already would make all rows unchanged.
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        figures = measure(Path(folder), options.rows, options.dimensions)
     print(json.dumps(figures))
     record("bench_ingest", figures, readme=options.update_readme)
     return 0
