@@ -33,7 +33,8 @@ from aidre.engine.snapshot import Hit, Snapshot
 
 RESULTS_MOST = 1_000
 INLINE_WORK = 40_000_000
-"""A search of at most so much work (see `_work`) takes half a millisecond: handing it to a thread would cost more."""
+"""A search of at most so much work (see `_work`) is taken for shorter than half a millisecond, which is not worth
+the way to a thread and back. A rough estimate."""
 INLINE_FILTER = 2_000
 """A filter of more JSON than this goes to a thread, with its search: thousands of values take a tenth of a second."""
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from aidre.engine import durable
 from aidre.engine.errors import StorageFailed
 
 
@@ -43,8 +44,8 @@ def staging(parent: Path) -> Iterator[Path]:
 def publish(folder: Path, target: Path, intact: Callable[[Path], bool]) -> None:
     """Make the finished `folder` appear as `target` at once. An intact `target` of another process is kept."""
     for path in folder.iterdir():
-        sync(path)
-    sync(folder)
+        durable.sync_file(path)
+    durable.sync_folder(folder)
     for _ in range(3):  # each round loses at most to one other process
         try:
             folder.rename(target)
@@ -53,7 +54,7 @@ def publish(folder: Path, target: Path, intact: Callable[[Path], bool]) -> None:
                 return
             _set_aside(target)
         else:
-            sync(target.parent)
+            durable.sync_folder(target.parent)
             return
     raise StorageFailed(f"cache folder {target.parent} cannot be written: free it, or name another one in AIDRE_CACHE")
 
@@ -63,15 +64,6 @@ def write_file(path: Path, content: bytes) -> None:
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as file:
         file.write(content)
     Path(file.name).replace(path)
-
-
-def sync(path: Path) -> None:
-    """Flush a file or a folder to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _set_aside(target: Path) -> None:

@@ -1,7 +1,7 @@
 """What a search costs, in microseconds on one core: the model that chooses exact or scan.
 
-The constants were fitted to single-query timings on float16 and float32 columns of 8 to 1536 dimensions;
-only their ratios matter.
+The constants are rounded from single-query timings at 384 dimensions (a float16 row 25 ns exactly, 1.3 ns
+scanned in 96 codes, 0.14 us gathered and re-ranked) and taken as linear in the bytes; only their ratios matter.
 """
 
 from __future__ import annotations

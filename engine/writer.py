@@ -181,10 +181,6 @@ class Writer:
     # -- what is to be stored ------------------------------------------------------------------------------
 
     @property
-    def pending_documents(self) -> int:
-        return len(self._pending.rows_of) + len(self._pending.deleted)
-
-    @property
     def pending_bytes(self) -> int:
         return self._pending.rows.bytes
 
