@@ -40,11 +40,12 @@ from aidre.api.wire import (
     speaks,
     text_member,
 )
+from aidre.engine.model import Mode
 from aidre.engine.segment import StoredChunk
 from aidre.engine.snapshot import Hit
 
 BODY_TYPES = frozenset({AIDRE_JSON, JSON})
-MODES = ("dense",)
+MODES: tuple[Mode, ...] = ("hybrid", "dense", "lexical")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,6 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Question:
     space = text_member(body, "embedding_space")
     if vector is not None and space is None:
         raise BadRequest("embedding_space is missing: name the space of query_vector", missing=["embedding_space"])
-    _check_mode(body)
     top_k = positive_member(body, "top_k") or limits.top_k_default
     return Question(
         top_k=min(top_k, limits.top_k_max),
@@ -84,6 +84,7 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Question:
         space=space,
         filter=body.get("filter"),
         cursor=text_member(body, "cursor"),
+        mode=_mode(body),
     )
 
 
@@ -116,10 +117,12 @@ def _vector(value: Any) -> NDArray[np.float32] | None:
     return vector
 
 
-def _check_mode(body: Mapping[str, Any]) -> None:
+def _mode(body: Mapping[str, Any]) -> Mode | None:
     mode = text_member(body, "mode")
-    if mode is not None and mode not in MODES:
+    known = next((one for one in MODES if one == mode), None)
+    if known is None and mode is not None:
         raise BadRequest(f"mode must be one of {', '.join(MODES)}", member="mode", supported=list(MODES))
+    return known
 
 
 def parse_returns(body: Mapping[str, Any], shown: Shown, vectors_granted: bool) -> Returns:
@@ -233,7 +236,9 @@ async def search(request: Request) -> Response:
     meta: dict[str, Any] = {"returned": len(answer.hits), "top_k": question.top_k}
     if body.get("top_k") is not None and body["top_k"] > question.top_k:
         meta["top_k_requested"] = body["top_k"]
-    meta |= {"mode": MODES[0], "embedding_space": answer.space}
+    meta["mode"] = answer.mode
+    if answer.space is not None:
+        meta["embedding_space"] = answer.space
     if answer.next_cursor is not None:
         meta["next_cursor"] = answer.next_cursor
     rendered = render(answer, returns, meta, request_id(request), variant)

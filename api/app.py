@@ -14,7 +14,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 
-from aidre.api import aidre, health, openapi
+from aidre.api import aidre, changes, health, openapi
 from aidre.api.batching import TextQueries
 from aidre.api.cursor import Cursors, store_secret
 from aidre.api.envelope import refuse
@@ -65,7 +65,7 @@ def create_app(store: Store, settings: Settings) -> Starlette:
         retrieval.close()
 
     app = Starlette(
-        routes=[*aidre.routes, *openapi.routes, *health.routes],
+        routes=[*aidre.routes, *changes.routes, *openapi.routes, *health.routes],
         middleware=[Middleware(Frame, refuse=refuse, origins=settings.server.cors_origins)],
         exception_handlers={HTTPException: _refuse_http},
         lifespan=lifespan,

@@ -10,8 +10,9 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -26,6 +27,7 @@ from aidre.engine.errors import (
 if TYPE_CHECKING:
     from aidre.engine.model import EmbeddingSpace, Json
     from aidre.engine.store import Store
+    from aidre.ingest.mapping import ColumnMapping
 
 app = typer.Typer(
     help="Turns documents into a store of vectors, and serves it to programs that retrieve.",
@@ -66,7 +68,7 @@ def _every_command(
 
 @app.command()
 def ingest(
-    sources: Annotated[list[Path], typer.Argument(metavar="SOURCE", help="Files and folders.")],
+    sources: Annotated[list[str], typer.Argument(metavar="SOURCE", help="Files, folders, and http(s) addresses.")],
     store: StoreOption,
     collection: NamedCollection,
     config: ConfigOption = None,
@@ -87,8 +89,8 @@ def ingest(
 ) -> int:
     """Put documents into a collection, new and changed ones only.
 
-    Reads Markdown, text, HTML, JSON Lines, Parquet and schema.org JSON-LD. Exit status 1: some documents failed;
-    each is named on standard error, and the others are stored.
+    Reads Markdown, text, HTML, PDF, DOCX, CSV, JSON Lines, Parquet, schema.org JSON-LD, feeds and sitemaps. Exit
+    status 1: some documents failed; each is named on standard error, and the others are stored.
     """
     from aidre.api.reporter import Reporter
     from aidre.api.settings import load_settings
@@ -96,6 +98,8 @@ def ingest(
     from aidre.engine.schema import check_collection_name
     from aidre.engine.store import Store
     from aidre.ingest import pipeline
+    from aidre.ingest.fetch import FetchRules
+    from aidre.ingest.mapping import column_mapping
     from aidre.ingest.run import IngestOptions
 
     settings = load_settings(config)
@@ -109,16 +113,49 @@ def ingest(
         dry_run=dry_run,
         description=wanted.description,
         dates=wanted.dates,
+        mapping=column_mapping(wanted.mapping, f"collections.{collection}.mapping"),
+        fetching=FetchRules(**asdict(settings.sources)),
         # Never opens what was closed: a run without the configuration of the first one must not publish.
         visibility="private" if wanted.visibility == "private" else None,
     )
-    spaces = _spaces(Store(store), config, collection, sources)
+    spaces = _spaces(Store(store), config, collection, sources, options.mapping)
     embedders = {space.id: load_embedder(space, runtime=settings.embedding.runtime) for space in spaces if space.model}
     with Reporter(as_json) as report:
         summary = pipeline.ingest(
             Store(store), collection, sources, spaces=spaces, embedders=embedders, options=options, report=report
         )
     return summary.exit_status
+
+
+@app.command()
+def embed(
+    store: StoreOption,
+    collection: NamedCollection,
+    space: Annotated[str | None, typer.Option("--space", metavar="ID", help="The space to fill.")] = None,
+    drop: Annotated[str | None, typer.Option("--drop", metavar="ID", help="The space to take away.")] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Fill a space that was added to the configuration, from the stored text, or take one away.
+
+    The others answer meanwhile; the new one does when it is complete. An interrupted run is gone on with.
+    """
+    from aidre.api import spaces
+    from aidre.api.reporter import Reporter
+    from aidre.api.settings import load_settings
+    from aidre.ingest.embed_space import drop_space
+
+    opened = _existing(store)
+    name = _chosen(opened, collection)
+    if space is not None and drop is None:
+        with Reporter(as_json) as report:
+            spaces.embed(opened, load_settings(config), name, space, report)
+    elif drop is not None and space is None:
+        generation = drop_space(opened, name, drop)
+        _tell(as_json, f"{name}: space {drop} is gone, generation {generation}", dropped=drop, generation=generation)
+    else:
+        raise ConfigurationError("embed: name one space, with --space to fill it or with --drop to take it away")
+    return 0
 
 
 @app.command()
@@ -146,16 +183,17 @@ def search(
     filter: Annotated[
         str | None, typer.Option("--filter", metavar="JSON", help='Such as \'{"type": "Recipe"}\'.')
     ] = None,
-    mode: Annotated[str, typer.Option("--mode", metavar="M", help="Only dense so far: by meaning.")] = "dense",
+    mode: Annotated[
+        Literal["hybrid", "dense", "lexical"] | None,
+        typer.Option("--mode", metavar="M", help="hybrid, dense (meaning) or lexical (words); default: the best."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Search by text, without a server. With --json one hit a line."""
     from aidre.api.asking import records
 
-    if mode != "dense":
-        raise ConfigurationError(f"--mode: dense is the only mode so far, not {mode!r}")
     opened = _existing(store)
-    for record in records(opened.open(_chosen(opened, collection)), query, k, filter):
+    for record in records(opened.open(_chosen(opened, collection)), query, k, filter, mode):
         if as_json:
             console.emit(record)
         else:
@@ -230,14 +268,16 @@ def compact(store: StoreOption, collection: EveryCollection = None, as_json: Jso
     return 0
 
 
-def _spaces(store: Store, config: Path | None, collection: str, sources: Sequence[Path]) -> tuple[EmbeddingSpace, ...]:
+def _spaces(
+    store: Store, config: Path | None, collection: str, sources: Sequence[str], mapping: ColumnMapping | None
+) -> tuple[EmbeddingSpace, ...]:
     from aidre.api.settings import load_settings
     from aidre.api.spaces import spaces_for
     from aidre.ingest.sources import brought_spaces, locate
 
     exists = store.path.is_dir() and collection in store.collections()
     stored = store.open(collection).collection.spaces if exists else ()
-    return spaces_for(load_settings(config), collection, stored, brought_spaces(locate(sources)))
+    return spaces_for(load_settings(config), collection, stored, brought_spaces(locate(sources), mapping))
 
 
 def _tell(as_json: bool, text: str, **facts: Json) -> None:

@@ -59,6 +59,8 @@ def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
     segments = f"{status['segments']} segment{'s' * (status['segments'] != 1)}"
     counts = f"{status['documents']:,} documents, {status['chunks']:,} chunks, {segments}"
     yield f"{status['collection']}: generation {status['generation']}, {counts}, {size(status['disk_bytes'])} on disk"
+    if status.get("documents_without_url"):
+        yield f"  {status['documents_without_url']:,} documents have no url: answers cannot link to them (--url-base)"
     for space in status["spaces"]:
         yield f"  {plain(space['id'])}: {space['dimensions']} dimensions, {space['distance']}, {_index(space)}"
     yield from (f"  warning: {plain(warning)}" for warning in status["warnings"])
@@ -67,7 +69,7 @@ def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
 def _index(space: Mapping[str, Json]) -> str:
     """The kind of index, and what its calibration measured."""
     if space["state"] != "live":
-        return str(space["state"])
+        return f"{space['state']}, {space['chunks']:,} chunks so far; `aidre embed --space` fills it"
     calibration = space["calibration"]
     if calibration is None or calibration["kind"] == "exact":
         return f"exact ({calibration['reason']})" if calibration and calibration["reason"] else "exact"

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from aidre.api.access import Caller
+from aidre.api.changes import CHANGES_DEFAULT, CHANGES_MOST
 from aidre.api.cursor import LIFETIME_SECONDS
 from aidre.api.retrieve import Retrieval, Shown
+from aidre.engine.changes import PROMISED_SECONDS
 from aidre.engine.filters import MAX_DEPTH, MAX_NODES, MAX_VALUES
 from aidre.engine.model import EmbeddingSpace
 
@@ -27,6 +29,9 @@ FILTER = (
 
 BEHAVIOUR = {
     "score": "larger is better in every embedding space; results are ordered by score, then by id",
+    "mode": "how query is answered: dense compares vectors, lexical words (score: BM25), hybrid both (score: "
+    "a * cosine + (1 - a) * bm25 / (bm25 + c)); left out it is hybrid where the collection has a model, else lexical; "
+    "meta.mode says which; query_vector is always dense",
     "top_k": "a top_k above the maximum is clamped: meta.top_k is what was applied, meta.top_k_requested what was sent",
     "collection": "without collection the default one is searched, or the only one there is",
     "return": "unknown fields are ignored; text or vectors where they are not granted are refused with 422 "
@@ -36,6 +41,13 @@ BEHAVIOUR = {
     "pagination": "meta.next_cursor goes into the request member cursor, with the same query, filter and collection; "
     "top_k and return may change; a cursor reads the generation it began in until it expires (409 conflict), without "
     "what has been deleted since",
+    "changes": "endpoints.changes lists what happened to chunks, oldest first: op add, change or delete, id, "
+    "content_hash, and the source of a chunk that still is as listed; without since all chunks come first, in no "
+    "order, as add. Apply them in order, also one that comes again, and send next as since: at once while more is "
+    "true, later to go on. An add or change sets what you hold under an id; a change may be of metadata alone. "
+    "limit says how many at most, a larger one than the maximum is clamped. A token is good for changes_seconds; "
+    "afterwards, and where the collection was made anew or purged, the answer is 410 gone: begin again without "
+    "since, and forget what is not listed then",
     "media_types": "application/aidre+json is provisional and preferred; application/json is accepted and sent too",
     "null": "a request member that is null counts as absent; unknown request members are ignored",
 }
@@ -54,6 +66,7 @@ def document(retrieval: Retrieval, caller: Caller, modes: Sequence[str]) -> dict
         "endpoints": {
             "search": f"{base}/search",
             "collections": f"{base}/collections",
+            "changes": f"{base}/collections/{{name}}/changes",
             "chunk": f"{base}/chunks/{{id}}",
         },
         "capabilities": _capabilities(shown, caller),
@@ -70,12 +83,12 @@ def document(retrieval: Retrieval, caller: Caller, modes: Sequence[str]) -> dict
 
 def _capabilities(shown: list[Shown], caller: Caller) -> dict[str, bool]:
     return {
-        "query_text": any(space.model is not None for one in shown for space in one.snapshot.collection.spaces),
+        "query_text": bool(shown),
         "query_vector": True,
         "return_text": any(one.settings.return_text for one in shown),
         "return_semantic_payload": True,
         "return_vectors": caller.vectors and any(one.settings.return_vectors for one in shown),
-        "delta_sync": False,
+        "delta_sync": True,
         "filter": True,
         "pagination": True,
     }
@@ -104,6 +117,7 @@ def _defaults(retrieval: Retrieval, modes: Sequence[str]) -> dict[str, Any]:
     return {
         "top_k": retrieval.settings.limits.top_k_default,
         "mode": modes[0],
+        "changes": CHANGES_DEFAULT,
         "return": {"ids": True, "metadata": True, "text": False, "semantic_payload": False, "vectors": False},
     }
 
@@ -114,6 +128,8 @@ def _limits(retrieval: Retrieval) -> dict[str, int]:
         "top_k": limits.top_k_max,
         "results": retrieval.results_most,
         "cursor_seconds": LIFETIME_SECONDS,
+        "changes": CHANGES_MOST,
+        "changes_seconds": PROMISED_SECONDS,
         "query_chars": limits.query_chars,
         "body_bytes": limits.body_bytes,
         "filter_depth": MAX_DEPTH,

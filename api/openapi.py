@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from aidre.api.discovery import FILTER, VERSION
+from aidre.api.changes import CHANGES_DEFAULT
+from aidre.api.discovery import BEHAVIOUR, FILTER, VERSION
 from aidre.api.settings import Limits, Settings
 from aidre.api.wire import AIDRE_JSON, JSON, PROBLEM_JSON, digest, not_modified
 
@@ -100,7 +101,7 @@ META = _object(
     returned=COUNT,
     top_k={"type": "integer", "minimum": 1},
     top_k_requested={"type": "integer", "minimum": 1},
-    mode={"enum": ["dense"]},
+    mode={"enum": ["hybrid", "dense", "lexical"]},
     embedding_space=STRING,
     next_cursor=STRING,
 )
@@ -111,12 +112,29 @@ SEARCH_RESPONSE = _object(
     results=_list(_ref("Result")),
     meta=_ref("Meta"),
 )
+CHANGE = _object(
+    ["op", "id", "content_hash"],
+    op={"enum": ["add", "change", "delete"]},
+    id=STRING,
+    content_hash=SHA256,
+    source=_ref("Source"),
+)
+CHANGES = _object(
+    ["request_id", "collection", "changes", "next", "more"],
+    request_id=STRING,
+    collection=STRING,
+    changes=_list(_ref("Change")),
+    next=STRING,
+    more=BOOLEAN,
+)
 DISCOVERY = _object(
     ["version", "service", "endpoints", "capabilities", "embedding_spaces", "auth"],
     version={"const": VERSION},
     service={"const": "AIDRE"},
     organization=STRING,
-    endpoints=_object(["search", "collections", "chunk"], search=STRING, collections=STRING, chunk=STRING),
+    endpoints=_object(
+        ["search", "collections", "chunk"], search=STRING, collections=STRING, changes=STRING, chunk=STRING
+    ),
     capabilities={"type": "object", "additionalProperties": BOOLEAN},
     embedding_spaces=_list(_ref("EmbeddingSpace")),
     auth=_object(["type"], type=STRING),
@@ -136,7 +154,7 @@ def _search_request(limits: Limits) -> Schema:
         collection=_nullable("string"),
         top_k=_nullable("integer", minimum=1, default=limits.top_k_default),
         cursor=_nullable("string"),
-        mode={"enum": ["dense", None], "default": "dense"},
+        mode={"enum": ["hybrid", "dense", "lexical", None]},
         filter={"type": ["object", "null"], "description": FILTER},
     )
     members["properties"]["return"] = _nullable("object", properties=flags)
@@ -166,6 +184,8 @@ def _schemas(limits: Limits) -> Schema:
         "Meta": META,
         "Result": RESULT,
         "Chunk": CHUNK,
+        "Changes": CHANGES,
+        "Change": CHANGE,
         "Source": SOURCE,
         "Metadata": METADATA,
         "Error": ERROR,
@@ -193,6 +213,9 @@ def _path_parameter(name: str) -> Schema:
 def _paths() -> Schema:
     kept = (304,)
     narrowing = {"name": "collection", "in": "query", "required": False, "schema": STRING}
+    since = {"name": "since", "in": "query", "required": False, "schema": STRING}
+    counted = {"type": "integer", "minimum": 1, "default": CHANGES_DEFAULT}
+    limit = {"name": "limit", "in": "query", "required": False, "schema": counted}
     body = {"required": True, "content": _content("SearchRequest", AIDRE_JSON, JSON)}
     return {
         "/.well-known/ai-discovery": {
@@ -207,6 +230,16 @@ def _paths() -> Schema:
                 (404, 406, 500, 503),
                 also=kept,
                 parameters=[_path_parameter("name")],
+            )
+        },
+        "/collections/{name}/changes": {
+            "get": _operation(
+                "listChanges",
+                "What happened to the chunks of a collection since a token",
+                "Changes",
+                (400, 404, 406, 410, 500, 503),
+                description=BEHAVIOUR["changes"],
+                parameters=[_path_parameter("name"), since, limit],
             )
         },
         "/search": {

@@ -23,7 +23,7 @@ class Page:
 def first_page(snapshot: Snapshot, query: Query, most: int) -> Page:
     """The best `top_k` hits of at most `most` that all pages may hold."""
     hits = snapshot.search(query)
-    more = len(hits) == query.top_k and len(hits) < min(snapshot.count(query.filter), most)
+    more = len(hits) == query.top_k and len(hits) < min(snapshot.matches(query), most)
     return Page(hits, len(hits) if more else None)
 
 

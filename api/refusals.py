@@ -69,6 +69,13 @@ class Conflicting(Refusal):
     code = "conflict"
 
 
+class Gone(Refusal):
+    """It was there and will not come back."""
+
+    status = 410
+    code = "gone"
+
+
 class PayloadTooLarge(Refusal):
     status = 413
     code = "payload_too_large"

@@ -15,7 +15,7 @@ from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from aidre.api import console
-from aidre.ingest.progress import Committed, Event, Notice, Problem, Progress, Summary
+from aidre.ingest.progress import Committed, EmbedSummary, Event, Notice, Problem, Progress, Summary
 
 
 class Reporter:
@@ -31,6 +31,7 @@ class Reporter:
             Problem: lambda problem: console.say(f"{problem.where}: {problem.reason}"),
             Notice: lambda notice: console.say(notice.text),
             Summary: self._summary,
+            EmbedSummary: self._embedded,
         }
 
     def __enter__(self) -> Reporter:
@@ -68,6 +69,17 @@ class Reporter:
             f"{summary.documents:,} documents: {summary.updated:,} {would}written, {summary.unchanged:,} unchanged, "
             f"{summary.deleted:,} {would}deleted, {summary.skipped:,} without text, {summary.failed:,} failed; "
             f"{summary.chunks:,} chunks, {summary.embedded:,} texts embedded, {summary.seconds:.1f} s"
+        )
+
+    def _embedded(self, summary: EmbedSummary) -> None:
+        if self._json:
+            console.emit(summary.as_json())
+            return
+        if self._bar:
+            self._bar.stop()
+        console.show(
+            f"space {console.plain(summary.space)}: {summary.chunks:,} chunks, {summary.embedded:,} texts embedded, "
+            f"generation {summary.generation}, {summary.seconds:.1f} s"
         )
 
 

@@ -24,10 +24,11 @@ from aidre.api.cursor import Cursors, Place, lineage_digest
 from aidre.api.live import Live, Opened
 from aidre.api.pages import Page, first_page, later_page
 from aidre.api.refusals import BadRequest, Conflicting, NotFound, Unavailable, Unprocessable
-from aidre.api.settings import CollectionSettings, Protocol, Settings
-from aidre.engine.errors import CollectionMissing, GenerationMissing, SpaceMissing
+from aidre.api.settings import CollectionSettings, FusionSettings, Protocol, Settings
+from aidre.engine.errors import CollectionMissing, GenerationMissing, ModelUnavailable, SpaceMissing
 from aidre.engine.filters import Filter, canonical, parse_filter
-from aidre.engine.model import EmbeddingSpace, Query, Visibility
+from aidre.engine.fuse import can_fuse
+from aidre.engine.model import EmbeddingSpace, Fusion, Mode, Query, Rescore, Visibility
 from aidre.engine.segment import StoredChunk
 from aidre.engine.snapshot import Hit, Snapshot
 
@@ -35,13 +36,18 @@ RESULTS_MOST = 1_000
 INLINE_WORK = 40_000_000
 """A search of at most so much work (see `_work`) is taken for shorter than half a millisecond, which is not worth
 the way to a thread and back. A rough estimate."""
+WORDS_WORK = 1_000
+"""What counting words costs a chunk, in the same coin."""
 INLINE_FILTER = 2_000
 """A filter of more JSON than this goes to a thread, with its search: thousands of values take a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a caller asks: exactly one of `text` and `vector`. `filter` is JSON as it came."""
+    """What a caller asks: exactly one of `text` and `vector`. `filter` is JSON as it came.
+
+    Without a `mode` a text is searched hybrid where the collection has a model, else by its words.
+    """
 
     top_k: int
     text: str | None = None
@@ -49,6 +55,7 @@ class Question:
     space: str | None = None
     filter: Any = None
     cursor: str | None = None
+    mode: Mode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +74,11 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
+    """`space` is None where words alone were searched."""
+
     shown: Shown
-    space: str
+    mode: Mode
+    space: str | None
     hits: list[Hit]
     next_cursor: str | None
 
@@ -125,22 +135,50 @@ class Retrieval:
 
     async def search(self, shown: Shown, question: Question, caller: Caller, protocol: Protocol) -> Answer:
         """The page of hits that is asked for, in a collection that `find` has found for this caller."""
-        space = _space(shown.snapshot, question)
+        mode, space = _means(shown.snapshot, question)
+        try:
+            vector = await self._vector(space, question)
+        except ModelUnavailable:
+            if question.mode is not None:
+                raise
+            mode, space, vector = "lexical", None, None  # words are better than no answer; the answer says its mode
         long = question.filter is not None and _json_size(question.filter) > INLINE_FILTER
         filter = await self._filter(question.filter, long)
-        binding = _binding(caller, shown.name, space.id, question, filter)
+        binding = _binding(caller, shown.name, (mode, None if space is None else space.id), question, filter)
         place, snapshot = await self._place(shown, question.cursor, binding)
         if snapshot is not shown.snapshot:
             shown = self.find(shown.name, caller, protocol)  # a cursor of a newer generation has made it open that one
-        vector = question.vector
-        if vector is None:
-            vector = await self.texts.embed(space, str(question.text))
-        query = Query(vector, space.id, question.top_k, place.offset, filter)
+        query = Query(
+            vector,
+            None if space is None else space.id,
+            question.top_k,
+            place.offset,
+            filter,
+            text=question.text,
+            mode=mode,
+            fusion=Fusion(shown.settings.fusion.a, shown.settings.fusion.c),
+            rescore=await self._rescore(snapshot, shown.settings.fusion, question) if mode == "hybrid" else None,
+        )
         page = await self._page(place, snapshot, shown.snapshot, query, inline=not long)
-        if page.offset is None:
-            return Answer(shown, space.id, page.hits, None)
-        following = replace(place, first=place.first or page.offset, offset=page.offset)
-        return Answer(shown, space.id, page.hits, self._cursors.write(following, binding))
+        following = None
+        if page.offset is not None:
+            next_place = replace(place, first=place.first or page.offset, offset=page.offset)
+            following = self._cursors.write(next_place, binding)
+        return Answer(shown, mode, query.space, page.hits, following)
+
+    async def _vector(self, space: EmbeddingSpace | None, question: Question) -> NDArray[np.float32] | None:
+        if space is None or question.vector is not None:
+            return question.vector
+        return await self.texts.embed(space, str(question.text))
+
+    async def _rescore(self, snapshot: Snapshot, fusion: FusionSettings, question: Question) -> Rescore | None:
+        """The second look that the configuration asks for, where the collection has that space already."""
+        if fusion.rescore is None:
+            return None
+        for space in snapshot.collection.spaces:
+            if space.id == fusion.rescore and space.model is not None and can_fuse(space):
+                return Rescore(await self.texts.embed(space, str(question.text)), space.id, fusion.depth)
+        return None
 
     @property
     def results_most(self) -> int:
@@ -213,10 +251,14 @@ class Retrieval:
 
 
 def _work(snapshot: Snapshot, query: Query) -> int:
-    """About how many numbers a scan reads in the time that this search takes; an exact search is slower a number."""
-    calibration = snapshot.space(query.space).calibration
-    exact = calibration is None or calibration.kind != "scan"
-    return snapshot.chunks * max(len(query.vector), 64) * (12 if exact else 1) * (1 if query.filter is None else 4)
+    """About how many numbers a scan reads in the time that this search takes; an exact search is slower a number, and
+    words are counted chunk by chunk."""
+    work = 0 if query.mode == "dense" else snapshot.chunks * WORDS_WORK
+    if query.space is not None and query.vector is not None:
+        calibration = snapshot.space(query.space).calibration
+        exact = calibration is None or calibration.kind != "scan"
+        work += snapshot.chunks * max(len(query.vector), 64) * (12 if exact else 1)
+    return work * (1 if query.filter is None else 4)
 
 
 def _json_size(value: Any) -> int:
@@ -227,7 +269,27 @@ def _json_size(value: Any) -> int:
         return 0
 
 
-def _space(snapshot: Snapshot, question: Question) -> EmbeddingSpace:
+def _means(snapshot: Snapshot, question: Question) -> tuple[Mode, EmbeddingSpace | None]:
+    """By what a question is answered: its mode, and the space of its vectors."""
+    space = _space(snapshot, question)
+    mode = question.mode
+    if question.text is None:
+        if mode not in {None, "dense"}:
+            raise BadRequest(f"mode {mode} needs query: a vector has no words", member="mode")
+        return "dense", space
+    if mode is None:
+        mode = "lexical" if space is None else "hybrid" if can_fuse(space) else "dense"
+    if mode == "lexical":
+        return mode, None
+    if space is None:
+        raise Unprocessable(f"this collection has no embedding model: mode {mode} needs one, lexical does not")
+    if mode == "hybrid" and not can_fuse(space):
+        raise Unprocessable("this embedding space cannot be searched hybrid: use mode dense or lexical")
+    return mode, space
+
+
+def _space(snapshot: Snapshot, question: Question) -> EmbeddingSpace | None:
+    """The space that is named, or the first one that takes text; None where a text finds none."""
     spaces: Mapping[str, EmbeddingSpace] = {space.id: space for space in snapshot.collection.spaces}
     if question.space is not None:
         named = spaces.get(question.space)
@@ -236,17 +298,16 @@ def _space(snapshot: Snapshot, question: Question) -> EmbeddingSpace:
         if question.text is not None and named.model is None:
             raise SpaceMissing("this embedding space takes no text: send query_vector", embedding_space=named.id)
         return named
-    for space in snapshot.collection.spaces:
-        if space.model is not None:
-            return space
-    raise Unprocessable("this collection has no embedding model for text: send query_vector")
+    return next((space for space in snapshot.collection.spaces if space.model is not None), None)
 
 
-def _binding(caller: Caller, collection: str, space: str, question: Question, filter: Filter | None) -> bytes:
+def _binding(
+    caller: Caller, collection: str, means: tuple[Mode, str | None], question: Question, filter: Filter | None
+) -> bytes:
     """What a cursor is good for: this caller, this query, this filter."""
     asked = question.text.encode("utf-8", "surrogatepass") if question.text is not None else _bytes(question.vector)
     filtered = canonical(filter).hex() if filter is not None else None
-    context = orjson.dumps([caller.name, collection, space, question.vector is None, filtered])
+    context = orjson.dumps([caller.name, collection, *means, question.vector is None, filtered])
     return hashlib.blake2b(context + asked, digest_size=16).digest()
 
 

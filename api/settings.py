@@ -15,13 +15,17 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from aidre.api.tables import Duration, Rate, Secret, read
+from aidre.engine.embed import DEFAULT_SPACE
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import EmbeddingSpace, Visibility
+from aidre.ingest.mapping import column_mapping
 
 Protocol: TypeAlias = Literal["aidre", "nlweb", "intent", "intake"]
 Scope: TypeAlias = Literal["search", "vectors"]
 Table: TypeAlias = Mapping[str, Any]
 
+AT_ONCE = Duration(0.0)
+MINUTE = Duration(60.0)
 DAY = Duration(86_400.0)
 MONTH = Duration(2_592_000.0)
 COLLECTION_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -52,6 +56,17 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class FusionSettings:
+    """How text queries are answered: a * cosine + (1 - a) * bm25 / (bm25 + c); `rescore` names a second space, whose
+    cosine takes the place of the first one's for the best `depth` hits."""
+
+    a: float = 0.5
+    c: float = 15.0
+    rescore: str | None = None
+    depth: int = 50
+
+
+@dataclass(frozen=True, slots=True)
 class CollectionSettings:
     description: str | None = None
     visibility: Visibility = "public"
@@ -60,8 +75,9 @@ class CollectionSettings:
     return_text: bool = True
     return_vectors: bool = False
     dates: tuple[str, ...] = ()
+    mapping: Table = field(default_factory=dict)
     index: Table = field(default_factory=dict)
-    fusion: Table = field(default_factory=dict)
+    fusion: FusionSettings = FusionSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +186,7 @@ class Provenance:
 
 
 MOST_DIMENSIONS = 65_536
+MOST_RESCORED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +197,28 @@ class Embedding:
 
 
 @dataclass(frozen=True, slots=True)
+class Sources:
+    """How addresses are fetched. `timeout` is for one of them, with its redirects; `delay` is between two requests;
+    the limits are of inflated bytes: one page or feed, and all of a source; `pages` are those of its sitemaps."""
+
+    allow_private_addresses: bool = False
+    timeout: Duration = MINUTE
+    delay: Duration = AT_ONCE
+    page_bytes: int = 16_777_216
+    total_bytes: int = 4_294_967_296
+    pages: int = 50_000
+    robots: bool = True
+    user_agent: str = "aidre"
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What `aidre.toml` says. `spaces` are those that it declares; the default text space needs no declaration."""
 
     server: Server = Server()
     limits: Limits = Limits()
     embedding: Embedding = Embedding()
+    sources: Sources = Sources()
     spaces: tuple[EmbeddingSpace, ...] = ()
     collections: Mapping[str, CollectionSettings] = field(default_factory=dict)
     keys: tuple[Key, ...] = ()
@@ -223,8 +256,13 @@ def parse_settings(text: str) -> Settings:
     settings: Settings = read(Settings, tables, "")
     _check_server(settings.server)
     _check_limits(settings.limits)
+    _check_sources(settings.sources)
     _check_spaces(settings.spaces)
     _check_names(settings)
+    for name, collection in settings.collections.items():
+        _check_fusion(collection.fusion, f"collections.{name}.fusion")
+        column_mapping(collection.mapping, f"collections.{name}.mapping")
+        _check_listed(settings.spaces, collection.spaces or (), f"collections.{name}.spaces")
     _check_keys(settings.keys)
     _check_intakes(settings.intakes)
     return settings
@@ -274,6 +312,23 @@ def _check_limits(limits: Limits) -> None:
         raise ConfigurationError("limits.top_k_default must not be larger than limits.top_k_max")
 
 
+def _check_sources(sources: Sources) -> None:
+    for name in ("timeout", "page_bytes", "total_bytes", "pages"):
+        if getattr(sources, name) < 1:
+            raise ConfigurationError(f"sources.{name} must be at least 1, not {getattr(sources, name):g}")
+    if not re.fullmatch(r"[ -~]{1,200}", sources.user_agent) or sources.user_agent.isspace():
+        raise ConfigurationError("sources.user_agent must be 1 to 200 characters of ASCII")
+
+
+def _check_fusion(fusion: FusionSettings, where: str) -> None:
+    if not 0 <= fusion.a <= 1:
+        raise ConfigurationError(f"{where}.a must be from 0 (words alone) to 1 (vectors alone), not {fusion.a}")
+    if not 0 < fusion.c < float("inf"):
+        raise ConfigurationError(f"{where}.c must be a positive number, not {fusion.c}")
+    if not 1 <= fusion.depth <= MOST_RESCORED:
+        raise ConfigurationError(f"{where}.depth must be from 1 to {MOST_RESCORED}, not {fusion.depth}")
+
+
 def _check_spaces(spaces: tuple[EmbeddingSpace, ...]) -> None:
     for number, space in enumerate(spaces):
         if not space.id:
@@ -283,6 +338,13 @@ def _check_spaces(spaces: tuple[EmbeddingSpace, ...]) -> None:
                 f"spaces[{number}].dimensions must be from 1 to {MOST_DIMENSIONS}, not {space.dimensions}"
             )
     _check_unique((space.id for space in spaces), "spaces", "id")
+
+
+def _check_listed(spaces: tuple[EmbeddingSpace, ...], listed: tuple[str, ...], where: str) -> None:
+    declared = [DEFAULT_SPACE.id, *(space.id for space in spaces)]
+    for name in listed:
+        if name not in declared:
+            raise ConfigurationError(f"{where} names {name!r}, which no [[spaces]] declares: {', '.join(declared)}")
 
 
 def _check_unique(names: Iterable[str], where: str, member: str) -> None:

@@ -26,7 +26,7 @@ from aidre.engine.index import (
 )
 from aidre.engine.manifest import Calibration, Depth
 from aidre.engine.model import EmbeddingSpace
-from aidre.engine.search import Allowed
+from aidre.engine.parts import Allowed
 
 RESULTS = (10, 100, 1000)
 MARGIN = 2

@@ -27,6 +27,9 @@ Values: TypeAlias = NDArray[Any]
 INT_MISSING: Final = INT_MIN - 1
 NO_WORDS: Final = Words(no_strings())
 _MANY: Final = 12
+_SPAN: Final = 1 << 16
+_BLOCK: Final = 1 << 15
+"""Rows at a time, so that what is between two steps stays in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,17 @@ class Column:
         if self.kind == "string":
             return self.words.landmarks(value)
         return float_landmarks(value) if self.kind == "float" else integer_landmarks(value)
+
+    def points(self, values: Sequence[Any]) -> Iterable[Interval]:
+        """The intervals that hold nothing but these values."""
+        if self.kind == "string":
+            return ((code, code) for code in self.words.codes(values))
+        if self.kind != "float":
+            # Whole numbers stand for themselves; none is as low as the mark of a missing value.
+            whole = [value for value in values if not isinstance(value, float) and value != INT_MISSING]
+            if len(whole) == len(values):
+                return ((value, value) for value in whole)
+        return (self.landmarks(value).interval("eq") for value in values)
 
     def present(self) -> Mask:
         """The rows that have a value."""
@@ -145,9 +159,24 @@ class Column:
             for low, high in wanted:
                 allowed[int(low) : int(high) + 1] = True
             return np.take(allowed, self.values)
+        first, span = wanted[0][0], wanted[-1][1] - wanted[0][0]
+        if self.kind != "float" and span < max(self.size, _SPAN):
+            return self._within_table(wanted, int(first), int(span))
         lows, highs = self._bounds(wanted)
         place = np.searchsorted(lows, self.values, "right") - 1
         mask: Mask = (place >= 0) & (self.values <= highs[place])
+        return mask
+
+    def _within_table(self, wanted: Sequence[Interval], first: int, span: int) -> Mask:
+        allowed = np.zeros(span + 2, np.bool_)  # the last stands for all other values
+        for low, high in wanted:
+            allowed[int(low) - first : int(high) - first + 1] = True
+        mask = np.empty(self.size, np.bool_)
+        for start in range(0, self.size, _BLOCK):
+            block = slice(start, start + _BLOCK)
+            # Differences wrap around: unsigned, whatever lies below the first value lies beyond the last.
+            places = np.subtract(self.values[block], first, dtype=np.int64).view(np.uint64)
+            mask[block] = np.take(allowed, np.minimum(places, np.uint64(span + 1)))
         return mask
 
 

@@ -1,7 +1,13 @@
 """What a search costs, in microseconds on one core: the model that chooses exact or scan.
 
-The constants are rounded from single-query timings at 384 dimensions (a float16 row 25 ns exactly, 1.3 ns
-scanned in 96 codes, 0.14 us gathered and re-ranked) and taken as linear in the bytes; only their ratios matter.
+The constants are rounded from `python -m benchmarks.bench_cost` (processor time of single queries over 60,000 rows,
+lower quartiles; 64, 384 and 1536 dimensions in float16 and float32) and from the same over 2,000 to 300,000 rows at
+384 dimensions. There a float16 row takes 26 ns exactly, 3 ns scanned in 96 codes and 0.13 to 0.18 us gathered. Only
+ratios matter, and the model is drawn to be right within a half where means cost about the same: a scan gives way to
+gathering where a filter lets through less than some 3 % of the rows. (Under far fewer a masked scan costs less than
+is said here, and yet more than gathering.) A bitmap makes both the exact search and the scan dearer: FAISS asks for
+every row whether it is allowed, and what is read here and there is read at the pace of memory. Making the mask of a
+new filter takes the same time whatever searches with it: it has no part in the choice.
 """
 
 from __future__ import annotations
@@ -15,26 +21,33 @@ SCAN_CALL = 30.0
 LEAST_ROWS = 1024
 """Fewer teach 16 centroids a code too little."""
 
-_EXACT_PER_BYTE = 3.3e-5
-_GATHER_PER_ROW = 0.03
-_GATHER_PER_BYTE = 1.4e-4
-_SCAN_PER_CODE = 1.3e-5
-_DEPTH = 0.02
+_PER_BYTE = 3.3e-5
+_SCATTERED_PER_BYTE = 1.7e-4
+_GATHER_PER_ROW = 0.01
+_MASKED_PER_ROW = 0.11
+_BIT = 2e-3
+_SCAN_PER_ROW = 1e-3
+_SCAN_PER_CODE = 1.8e-5
+_DEPTH = 0.05
 
 
-def exact_cost(rows: int, row_bytes: int) -> float:
-    """Compare the query with every row of a column."""
-    return CALL + rows * row_bytes * _EXACT_PER_BYTE
+def exact_cost(rows: int, row_bytes: int, among: int = 0) -> float:
+    """Compare the query with every row of a column, or with those that a bitmap over `among` rows allows."""
+    cost = CALL + rows * row_bytes * _PER_BYTE
+    if among:
+        cost += among * _BIT + rows * (1 - rows / among) * (_MASKED_PER_ROW + row_bytes * _SCATTERED_PER_BYTE)
+    return cost
 
 
 def gather_cost(rows: int, row_bytes: int) -> float:
     """Copy scattered rows together and compare the query with each: re-ranking, or a selective filter."""
-    return CALL + rows * (_GATHER_PER_ROW + row_bytes * _GATHER_PER_BYTE)
+    return CALL + rows * (_GATHER_PER_ROW + row_bytes * (_PER_BYTE + _SCATTERED_PER_BYTE))
 
 
-def scan_cost(rows: int, code_size: int, depth: int) -> float:
-    """Go over the codes of every row and keep the best `depth`, without re-ranking them."""
-    return SCAN_CALL + rows * code_size * _SCAN_PER_CODE + depth * _DEPTH
+def scan_cost(rows: int, code_size: int, depth: int, *, masked: bool = False) -> float:
+    """Go over the codes of every row and keep the best `depth`, or of those that a bitmap allows; no re-ranking."""
+    per_row = _SCAN_PER_ROW + code_size * _SCAN_PER_CODE + masked * _BIT
+    return SCAN_CALL + rows * per_row + depth * _DEPTH
 
 
 def worth_an_index(rows: int, row_bytes: int) -> bool:

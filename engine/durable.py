@@ -82,6 +82,15 @@ def settle_file(path: Path) -> None:
         sync_folder(path.parent)
 
 
+def publish_file(temporary: Path, final: Path) -> None:
+    """Sync a finished file, make it read-only, and give it its name."""
+    with storage_errors(final):
+        sync_file(temporary)
+        temporary.chmod(READ_ONLY)
+        temporary.replace(final)
+        sync_folder(final.parent)
+
+
 def publish_folder(temporary: Path, final: Path) -> None:
     """Sync every file of a finished folder, make the files read-only, and give the folder its name."""
     with storage_errors(final):

@@ -9,6 +9,7 @@
     ├── Missing                 what was named does not exist
     │   ├── CollectionMissing
     │   ├── GenerationMissing   swept, or never there
+    │   ├── HistoryMissing      the lists of changes no longer reach back so far
     │   └── SpaceMissing
     ├── Conflict                right in itself, but not now or not here
     │   ├── StoreLocked         another writer holds the collection
@@ -17,6 +18,7 @@
     ├── FormatTooNew            written by a newer release
     ├── StorageFailed           the disk refused: full, read-only, input/output error
     ├── ModelUnavailable        an embedding model that cannot be loaded
+    ├── FetchFailed             an address that is refused, does not answer, or answers something unusable
     └── ConfigurationError      the operator's configuration is wrong
 """
 
@@ -76,6 +78,10 @@ class GenerationMissing(Missing):
     code = "generation_missing"
 
 
+class HistoryMissing(Missing):
+    code = "history_missing"
+
+
 class SpaceMissing(Missing):
     """Details: embedding_space."""
 
@@ -114,6 +120,12 @@ class StorageFailed(AidreError):
 
 class ModelUnavailable(AidreError):
     code = "model_unavailable"
+
+
+class FetchFailed(AidreError):
+    """Details: status (of the HTTP response, where there was one), down (the host, it seems, for other pages too)."""
+
+    code = "fetch_failed"
 
 
 class ConfigurationError(AidreError):

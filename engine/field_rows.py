@@ -1,7 +1,8 @@
 """From documents to columns: what a document offers to filters, flattened and sorted by name and JSON type.
 
-Members of nested objects are reached by dotted names; every element of a list is a value of its field. Null is
-nothing. Knows nothing of files, of filters only how fields are called.
+Members of the metadata and of the schema.org object are fields, those of nested objects by dotted names (leaves.py);
+where both have a name, the field has the values of both. Reserved names mean what they always mean, the others are
+reached by `metadata.NAME`. Knows nothing of files, of filters only how fields are called.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ import pyarrow as pa
 
 from aidre.engine.columns import INT_MISSING, Column, Kind, Values, column_of, dtype_of
 from aidre.engine.filters import (
-    MAX_CHARACTERS,
     RESERVED,
     field_name,
+    holds_dates,
     metadata_name,
     parse_instant,
     plain_number,
     site_of,
 )
+from aidre.engine.leaves import PRESENT, SCALARS, Leaf, member_leaves, object_leaves
 from aidre.engine.model import Json
 from aidre.engine.words import Strings, Words, kernels, ranked, strings_of
 
@@ -42,17 +44,13 @@ Columns: TypeAlias = dict[tuple[str, Kind], Column]
 Pairs: TypeAlias = tuple[list[int], list[Any]]
 """Rows and their values, as they come."""
 
-_PRESENT: Final = object()
-
 
 @dataclass(slots=True)
 class _Gathered:
-    """All values so far: metadata by type and path, and the reserved fields."""
+    """All values so far: members by type and path, and the reserved fields."""
 
     size: int = 0
-    metadata: dict[type, dict[str, Pairs]] = field(
-        default_factory=lambda: {kind: {} for kind in (str, int, float, bool, object)}
-    )
+    members: dict[type, dict[str, Pairs]] = field(default_factory=lambda: {kind: {} for kind in (*SCALARS, object)})
     ids: list[str] = field(default_factory=list)
     moments: list[str] = field(default_factory=list)
     urls: Pairs = field(default_factory=lambda: ([], []))
@@ -60,15 +58,15 @@ class _Gathered:
 
     def take(self, documents: Iterable[FieldRow]) -> None:
         """One document after the other; the inner loop runs once for every value of a million documents."""
-        metadata = self.metadata
+        members = self.members
         row = self.size
         for document in documents:
             self._take_reserved(row, document)
             for path, value in document.metadata.items():
-                paths = metadata.get(type(value))
+                paths = members.get(type(value))
                 if paths is None:
                     if value is not None:
-                        self._take_leaves(row, path, value)
+                        self._take_leaves(row, member_leaves(path, value))
                     continue
                 pairs = paths.get(path)
                 if pairs is None:
@@ -91,10 +89,11 @@ class _Gathered:
             for name in _schema_types(document.schema_object):
                 self.types[0].append(row)
                 self.types[1].append(name)
+            self._take_leaves(row, object_leaves(document.schema_object))
 
-    def _take_leaves(self, row: int, path: str, value: Json) -> None:
-        for name, leaf in _leaves(path, value):
-            rows, values = self.metadata[type(leaf)].setdefault(name, ([], []))
+    def _take_leaves(self, row: int, leaves: Iterable[Leaf]) -> None:
+        for name, leaf in leaves:
+            rows, values = self.members[type(leaf)].setdefault(name, ([], []))
             rows.append(row)
             values.append(leaf)
 
@@ -109,43 +108,25 @@ def _schema_types(schema_object: Mapping[str, Json]) -> Iterator[str]:
                 yield name.rpartition("/")[2]
 
 
-def _leaves(path: str, value: Json) -> Iterator[tuple[str, Any]]:
-    """What lies in a list or an object, by dotted name; an object itself and odd values only as being there.
-
-    Names that no filter can be long enough to ask for are left out; nesting costs no stack.
-    """
-    waiting = [(path, value)]
-    while waiting:
-        name, one = waiting.pop()
-        kind = type(one)
-        if kind is dict:
-            yield name, _PRESENT
-            if len(name) <= MAX_CHARACTERS:
-                waiting.extend([(f"{name}.{key}", member) for key, member in one.items()])
-        elif kind is list or kind is tuple:
-            waiting.extend([(name, member) for member in one])
-        elif one is not None:
-            yield name, one if kind in {str, int, float, bool} else _PRESENT
-
-
 def columns_of(documents: Iterable[FieldRow], dates: Collection[str]) -> tuple[Columns, int]:
-    """The columns over the documents and how many these are; strings of the fields `dates` are read as dates too."""
+    """The columns over the documents and how many these are.
+
+    Strings are read as dates too in the fields `dates` and in those that hold dates by their schema.org names.
+    """
     gathered = _Gathered()
     gathered.take(documents)
     columns = _Columns(gathered.size)
     every = range(gathered.size)
-    columns.put_dates("updated_at", every, strings_of(gathered.moments))
+    columns.put_dates("updated_at", every, instants_of(strings_of(gathered.moments)))
     columns.put_strings("document_id", every, strings_of(gathered.ids))
     columns.put_strings("url", gathered.urls[0], strings_of(gathered.urls[1]))
     columns.put_strings("site", *_sites(gathered.urls))
     columns.put_strings("type", gathered.types[0], strings_of(gathered.types[1]))
     declared = frozenset(map(field_name, dates)) - RESERVED
-    found = gathered.metadata
+    found = gathered.members
     for path, (rows, values) in found[str].items():
-        name, strings = metadata_name(path), strings_of(values)
-        columns.put_strings(name, rows, strings)
-        if name in declared:
-            columns.put_dates(name, rows, strings)
+        name = metadata_name(path)
+        columns.put_strings(name, rows, strings_of(values), dates=name in declared or holds_dates(name))
     for path, pairs in found[int].items():
         columns.put_integers(path, pairs, found[float])
     for path, pairs in found[float].items():
@@ -167,13 +148,14 @@ class _Columns:
             numbers = np.array(rows, np.int32), np.array(values, dtype_of(kind))
             self.columns[name, kind] = column_of(kind, self.size, *numbers)
 
-    def put_strings(self, name: str, rows: Sequence[int], strings: Strings) -> None:
+    def put_strings(self, name: str, rows: Sequence[int], strings: Strings, *, dates: bool = False) -> None:
         if len(rows):
             words, codes = ranked(strings)
             self.columns[name, "string"] = column_of("string", self.size, np.array(rows, np.int32), codes, words)
+            if dates:
+                self.put_dates(name, rows, instants_of(words.array)[codes])
 
-    def put_dates(self, name: str, rows: Sequence[int], strings: Strings) -> None:
-        moments = instants_of(strings)
+    def put_dates(self, name: str, rows: Sequence[int], moments: Values) -> None:
         read = moments != INT_MISSING
         self.put(name, "date", np.array(rows, np.int32)[read], moments[read])
 
@@ -200,7 +182,7 @@ class _Columns:
         if absent.any():
             there = others.setdefault(path, ([], []))
             there[0].extend(rows[absent].tolist())
-            there[1].extend([_PRESENT] * int(absent.sum()))
+            there[1].extend([PRESENT] * int(absent.sum()))
         self.put(metadata_name(path), "float", rows[~absent], values[~absent])
 
 

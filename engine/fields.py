@@ -38,13 +38,15 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "words": pa.large_list(pa.large_binary()),
 }
 _SCHEMA: Final = pa.schema(_TYPES)
+_VERSION: Final = 2
+"""Of what is gathered, not of the columns: batches without the members of schema.org objects were the first."""
 _COMPARED: Final[dict[Kind, tuple[type, ...]]] = {
     "string": (str,), "bool": (bool,), "int": (int, float), "float": (int, float), "date": (Instant,), "other": (),
 }  # fmt: skip
 
 
 def build_fields(rows: Iterable[FieldRow], dates: Collection[str] = ()) -> pa.RecordBatch:
-    """The columns of these documents; `dates` names the metadata fields whose strings are stored as instants too."""
+    """The columns of these documents; strings of the fields `dates` are stored as instants too."""
     return _batch(*columns_of(rows, dates))
 
 
@@ -69,7 +71,8 @@ def _batch(columns: Columns, size: int) -> pa.RecordBatch:
         ),
         _listed(words, pa.concat_arrays([*words, no_strings()])),
     ]
-    return pa.RecordBatch.from_arrays(parts, schema=_SCHEMA.with_metadata({"rows": str(size)}))
+    metadata = {"rows": str(size), "version": str(_VERSION)}
+    return pa.RecordBatch.from_arrays(parts, schema=_SCHEMA.with_metadata(metadata))
 
 
 def _listed(parts: Sequence[Any], values: Strings) -> Strings:
@@ -89,7 +92,10 @@ class Fields:
         if not batch.schema.equals(_SCHEMA):
             raise ValueError("not a batch of fields; build it again from the documents")
         batch.validate()
-        self.rows = int((batch.schema.metadata or {})[b"rows"])
+        metadata = batch.schema.metadata or {}
+        if metadata.get(b"version") != str(_VERSION).encode():
+            raise ValueError("holds the fields as another release gathers them; compact the collection")
+        self.rows = int(metadata[b"rows"])
         self._lists = {name: _Lists(batch.column(name)) for name in (*_NUMBERS, "words")}
         self._dense = batch.column("dense").to_pylist()
         self._entries: dict[str, dict[Kind, int]] = {}
@@ -136,8 +142,11 @@ class Fields:
         for kind in self.kinds(name):
             alike = [one for one in values if type(one) in _COMPARED[kind]]
             if alike:
-                column = self.column(name, kind)
-                masks.append(column.within(column.landmarks(_plain(one)).interval(op) for one in alike))
+                column, plain = self.column(name, kind), list(map(_plain, alike))
+                if op in {"eq", "in"}:
+                    masks.append(column.within(column.points(plain)))
+                else:
+                    masks.append(column.within(column.landmarks(one).interval(op) for one in plain))
         return reduce(np.logical_or, masks) if masks else np.zeros(self.rows, np.bool_)
 
     def stored(self) -> Iterator[tuple[str, Kind]]:

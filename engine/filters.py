@@ -2,6 +2,10 @@
 
 Knows names, operators and limits; knows nothing of columns, rows or segments (see fields.py).
 Strings with lone surrogates are let through as they are: they compare by code point like any other.
+
+In a field declared as a date every value is a date. In one that schema.org gives to dates (`holds_dates`), whoever
+fills it, a string that reads as a date is compared as an instant with all that read as dates; any other string with
+the strings.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import threading
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -25,6 +30,24 @@ MAX_DEPTH: Final = 32
 MAX_NODES: Final = 1_000
 MAX_VALUES: Final = 10_000
 MAX_CHARACTERS: Final = 8_192
+
+DATE_MEMBERS: Final = frozenset(
+    {
+        "applicationDeadline", "arrivalTime", "auditDate", "availabilityEnds", "availabilityStarts",
+        "availableFrom", "availableThrough", "birthDate", "bookingTime", "checkinTime", "checkoutTime",
+        "commentTime", "contentReferenceTime", "coverageEndTime", "coverageStartTime", "dateCreated",
+        "dateDeleted", "dateIssued", "dateModified", "datePosted", "datePublished", "dateRead", "dateReceived",
+        "dateSent", "dateVehicleFirstRegistered", "deathDate", "departureTime", "dissolutionDate", "doorTime",
+        "dropoffTime", "endDate", "endTime", "exceptDate", "expectedArrivalFrom", "expectedArrivalUntil",
+        "expires", "foundingDate", "guidelineDate", "jobStartDate", "lastReviewed", "legislationDate",
+        "legislationDateOfApplicability", "legislationDateVersion", "modelDate", "modifiedTime",
+        "observationDate", "orderDate", "ownedFrom", "ownedThrough", "paymentDue", "paymentDueDate",
+        "pickupTime", "previousStartDate", "priceValidUntil", "productionDate", "purchaseDate", "releaseDate",
+        "scheduledPaymentDate", "scheduledTime", "sdDatePublished", "startDate", "startTime", "uploadDate",
+        "validFrom", "validThrough", "validUntil", "vehicleModelDate", "webCheckinTime",
+    }
+)  # fmt: skip
+"""The properties of schema.org whose range is Date or DateTime."""
 
 _OPERATORS: Final[tuple[Operator, ...]] = ("eq", "ne", "in", "gt", "gte", "lt", "lte", "exists")
 _ORDERING: Final = frozenset({"gt", "gte", "lt", "lte"})
@@ -76,6 +99,11 @@ def metadata_name(path: str) -> str:
 def field_name(written: str) -> str:
     """The one name of a field that can be written with or without `metadata.`"""
     return metadata_name(written[len(_METADATA) :]) if written.startswith(_METADATA) else written
+
+
+def holds_dates(name: str) -> bool:
+    """Whether the last member of a dotted name is one that schema.org gives to dates."""
+    return name.rpartition(".")[2] in DATE_MEMBERS
 
 
 _DATE: Final = re.compile(
@@ -156,18 +184,29 @@ def fields_of(filter: Filter) -> frozenset[str]:
 
 def canonical(filter: Filter) -> bytes:
     """32 bytes that two filters share when they differ only in the order or the repetition of their parts."""
+    # One search asks once for each of its segments.
+    if getattr(_latest, "filter", None) is not filter:
+        _latest.name, _latest.filter = _canonical(filter), filter
+    name: bytes = _latest.name
+    return name
+
+
+_latest = threading.local()
+
+
+def _canonical(filter: Filter) -> bytes:
     match filter:
         case Compare(name, op, value):
             values = value if isinstance(value, tuple) else (value,)
             return _digest([op, name, *(f"{type(one).__name__}:{_text(one)}" for one in values)])
         case Not(part):
-            return _digest(["not", canonical(part).hex()])
+            return _digest(["not", _canonical(part).hex()])
         case And((part,)) | Or((part,)):
-            return canonical(part)
+            return _canonical(part)
         case And(parts):
-            return _digest(["and", *sorted({canonical(part).hex() for part in parts})])
+            return _digest(["and", *sorted({_canonical(part).hex() for part in parts})])
         case Or(parts):
-            return _digest(["or", *sorted({canonical(part).hex() for part in parts})])
+            return _digest(["or", *sorted({_canonical(part).hex() for part in parts})])
 
 
 def _text(value: Scalar) -> str:
@@ -208,6 +247,11 @@ def _site(value: Scalar, place: str) -> Scalar:
     if not isinstance(value, str):
         return value
     return site_of(value if "//" in value else f"//{value}") or value.lower()
+
+
+def _instant_if_any(value: Scalar, place: str) -> Scalar:
+    microseconds = parse_instant(value) if isinstance(value, str) else None
+    return value if microseconds is None else Instant(microseconds)
 
 
 def _as_it_is(value: Scalar, place: str) -> Scalar:
@@ -273,7 +317,9 @@ class _Reader:
             if not isinstance(value, bool):
                 raise InvalidFilter(f"{place} must be true or false")
             return self._counted(Compare(name, known, value))
-        read = _instant if name in self.dates else _READERS.get(name, _as_it_is)
+        read = _READERS.get(name, _instant_if_any if holds_dates(name) else _as_it_is)
+        if name in self.dates:
+            read = _instant
         if known != "in":
             return self._counted(Compare(name, known, read(_scalar(known, value, place), place)))
         if not isinstance(value, list) or len(value) > MAX_VALUES:

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from aidre.engine.arrow import list_view
 from aidre.engine.schema import IDS, KEYS, NO_KEY
 
+_STEP = 4096
+
 
 def hash_of(value: bytes) -> int:
     return xxhash.xxh3_64_intdigest(value)
@@ -63,6 +65,23 @@ class Lookup:
                     break
                 place -= 1
         return found
+
+    def following(
+        self, after: int | None, count: int, allowed: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+        """The first `count` hashes behind `after` (None: from the start), with their rows, of the allowed rows."""
+        place = 0 if after is None else int(np.searchsorted(self._hashes, np.uint64(after), side="right"))
+        if allowed is None:
+            return self._hashes[place : place + count], self._rows[place : place + count]
+        found: list[NDArray[np.int64]] = []
+        step = max(count, _STEP)
+        while count > 0 and place < len(self._hashes):
+            kept = place + np.flatnonzero(allowed[self._rows[place : place + step]])[:count]
+            found.append(kept)
+            count -= len(kept)
+            place += step
+        places = np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+        return self._hashes[places], self._rows[places]
 
 
 def _sorted_lookup(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:

@@ -32,6 +32,7 @@ Found32 = tuple[NDArray[np.float32], NDArray[np.int64]]
 """What FAISS answers: its values and rows, best first, -1 where there was no row."""
 
 TRAIN_ROWS = 20_000
+_TIES = 16
 _BLOCK = 32_768
 _threads = threading.local()
 
@@ -96,12 +97,23 @@ def _flat(measure: Measure, codes: NDArray[Any]) -> Any:
     return index
 
 
-def evaluate(measure: Measure, codes: NDArray[Any], query: NDArray[np.float32]) -> NDArray[np.float64]:
-    """The score of every row of `codes` (n, d, contiguous), in their order: the one kernel behind all scores."""
+def evaluate(
+    measure: Measure, codes: NDArray[Any], query: NDArray[np.float32], best: int | None = None
+) -> NDArray[np.float64]:
+    """The score of every row of `codes` (n, d, contiguous), in their order: the one kernel behind all scores.
+
+    Rows that are not among the `best` highest scores, all ties with the last of them included, may come out as
+    -inf: to put every row in order takes several times as long as to compare it.
+    """
     single_thread()
-    values, rows = _ask(_flat(measure, codes), query, len(codes), None)
-    scores = np.empty(len(codes), dtype=np.float64)
-    scores[rows] = measure.scores(values)
+    index, count = _flat(measure, codes), len(codes) if best is None else min(len(codes), best + _TIES)
+    values, rows = _ask(index, query, count, None)
+    found = measure.scores(values)
+    if best is not None and count < len(codes) and found[-1] == found[best - 1]:
+        values, rows = _ask(index, query, len(codes), None)
+        found = measure.scores(values)
+    scores = np.full(len(codes), -np.inf)
+    scores[rows] = found
     return scores
 
 

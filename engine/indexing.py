@@ -11,8 +11,8 @@ from aidre.engine.calibration import Target, calibrate, complete, large
 from aidre.engine.index import index_batch
 from aidre.engine.manifest import Calibration, Manifest, SegmentEntry, SpaceState
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.parts import Part
 from aidre.engine.schema import index_file, vectors_file
-from aidre.engine.search import Part
 from aidre.engine.segment_writer import add_file
 
 GROWTH = 2

@@ -18,7 +18,7 @@ import xxhash
 from aidre.engine.arrow import FileEntry
 from aidre.engine.errors import FormatTooNew, StoreDamaged
 from aidre.engine.model import Collection, EmbeddingSpace, Visibility
-from aidre.engine.schema import FORMAT, manifest_name
+from aidre.engine.schema import FORMAT, manifest_name, precision_of, space_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,35 @@ class SegmentEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangesEntry:
+    """The newest list of changes: the generation that wrote it, and its file. Merges write none.
+
+    Each list holds the entry of the one before it, so they form a chain that can be checked. Without a file the
+    history begins at this generation: what was before it is not listed. `mark` (16 hex digits) tells the list from
+    another that was written under the same number.
+    """
+
+    generation: int
+    mark: str
+    file: FileEntry | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "generation": self.generation,
+            "mark": self.mark,
+            "file": self.file.to_json() if self.file is not None else None,
+        }
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> ChangesEntry:
+        file = FileEntry.from_json(value["file"]) if value["file"] else None
+        return ChangesEntry(int(value["generation"]), str(value["mark"]), file)
+
+
+UNMARKED = "0" * 16
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """One generation. `parent` is the generation it was made from, 0 for the first."""
 
@@ -95,8 +124,9 @@ class Manifest:
     segments: tuple[SegmentEntry, ...] = ()
     dates: tuple[str, ...] = ()
     deletes: Mapping[str, FileEntry] = field(default_factory=dict)
-    changes: FileEntry | None = None
+    changes: ChangesEntry = field(default_factory=lambda: ChangesEntry(0, UNMARKED))
     source_roots: Mapping[str, str] = field(default_factory=dict)
+    source_states: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def documents(self) -> int:
@@ -111,9 +141,21 @@ class Manifest:
         spaces = tuple(state.space for state in self.spaces if state.state == "live")
         return Collection(self.name, self.description, self.visibility, self.updated_at, spaces)
 
+    def searched(self, entry: SegmentEntry) -> SegmentEntry:
+        """A segment without the files of spaces that do not answer yet."""
+        unfinished = {name for state in self.spaces if state.state != "live" for name in space_files(state.space.id)}
+        if unfinished.isdisjoint(entry.files):
+            return entry
+        return replace(entry, files={name: file for name, file in entry.files.items() if name not in unfinished})
+
     def with_space(self, state: SpaceState) -> Manifest:
         """The same manifest with the state of one space replaced."""
         return replace(self, spaces=tuple(state if s.space.id == state.space.id else s for s in self.spaces))
+
+
+def settled(space: EmbeddingSpace) -> EmbeddingSpace:
+    """The space with what it leaves to the engine decided: so it stands in a manifest."""
+    return replace(space, precision=precision_of(space))
 
 
 def now() -> str:
@@ -144,10 +186,11 @@ def to_bytes(manifest: Manifest) -> bytes:
             "counts": {"documents": manifest.documents, "chunks": manifest.chunks},
             "dates": list(manifest.dates),
             "source_roots": dict(manifest.source_roots),
+            "source_states": {url: dict(state) for url, state in manifest.source_states.items()},
             "spaces": [_space_json(state) for state in manifest.spaces],
             "segments": [_segment_json(entry) for entry in manifest.segments],
             "deletes": {name: entry.to_json() for name, entry in manifest.deletes.items()},
-            "changes": manifest.changes.to_json() if manifest.changes else None,
+            "changes": manifest.changes.to_json(),
         }
     )
     return b'{"checksum":"%s","body":%s}\n' % (xxhash.xxh3_128_hexdigest(body).encode(), body)
@@ -222,9 +265,21 @@ def _from_json(value: Mapping[str, Any]) -> Manifest:
         segments=tuple(_segment_from(item) for item in value["segments"]),
         dates=tuple(value["dates"]),
         deletes={name: FileEntry.from_json(entry) for name, entry in value["deletes"].items()},
-        changes=FileEntry.from_json(value["changes"]) if value["changes"] else None,
+        changes=_changes_from(value),
         source_roots=dict(value["source_roots"]),
+        source_states=dict(value.get("source_states", {})),  # format 1 fetched nothing
     )
+
+
+def _changes_from(value: Mapping[str, Any]) -> ChangesEntry:
+    """Format 1 named no list before its own, and none at all after a merge: the history begins with this one."""
+    changes = value["changes"]
+    if changes is not None and "generation" in changes:
+        return ChangesEntry.from_json(changes)
+    if changes is None:
+        return ChangesEntry(value["generation"], UNMARKED)
+    file = FileEntry.from_json(changes)
+    return ChangesEntry(value["generation"], file.checksum[:16], file)
 
 
 def _space_from(value: Mapping[str, Any]) -> SpaceState:

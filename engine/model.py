@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 Distance: TypeAlias = Literal["cosine", "dot", "euclidean"]
 Precision: TypeAlias = Literal["float16", "float32"]
 Visibility: TypeAlias = Literal["public", "private"]
+Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
 Json: TypeAlias = Any
 """A value as JSON has them: None, bool, int, float, str, list or dict."""
 
@@ -53,7 +54,8 @@ class Document:
 
     `updated_at` is RFC 3339 in UTC ("2026-04-01T10:00:00Z") or None where the source does not say.
     `schema_object` is a schema.org object kept whole; `vectors` maps space ids to one vector each, and a
-    document that brings any is one chunk, unsplit. `origin` is the path of its file inside the source.
+    document that brings any is one chunk, unsplit. `origin` is the path of its file inside the source, or
+    the address it was fetched from; `state` then holds what a later request makes conditional (etag, last_modified).
     """
 
     id: str
@@ -71,6 +73,7 @@ class Document:
     headings: tuple[Heading, ...] = ()
     source: str = ""
     origin: str = ""
+    state: Mapping[str, str] | None = None
 
 
 class Chunk(NamedTuple):
@@ -121,15 +124,37 @@ class Collection:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """What is asked of a Snapshot: the best `top_k` rows for `vector` in `space`, after `offset` better ones.
+class Fusion:
+    """How a hybrid search weighs: a * cosine + (1 - a) * bm25 / (bm25 + c). `a` is from 0 to 1, `c` positive."""
 
+    a: float = 0.5
+    c: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rescore:
+    """A second space whose cosine takes the place of the first one's for the best `depth` hits of a hybrid search."""
+
+    vector: NDArray[np.float32] | Sequence[float]
+    space: str
+    depth: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked of a Snapshot: the best `top_k` rows, after `offset` better ones.
+
+    `mode` says by what: "dense" by `vector` in `space`, "lexical" by the words of `text`, "hybrid" by both, fused.
     `vector` has shape (dimensions,); it need not be normalised. `filter` is a parsed filter (engine.filters)
     or None.
     """
 
-    vector: NDArray[np.float32] | Sequence[float]
-    space: str
+    vector: NDArray[np.float32] | Sequence[float] | None
+    space: str | None
     top_k: int = 10
     offset: int = 0
     filter: Any = None
+    text: str | None = None
+    mode: Mode = "dense"
+    fusion: Fusion = Fusion()
+    rescore: Rescore | None = None

@@ -16,7 +16,10 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
+from aidre.engine.changes import State
 from aidre.engine.fields import FieldRow
+from aidre.engine.languages import declared_language
+from aidre.engine.lexicon import LexicalText, lexical_text
 from aidre.engine.model import Chunk, Encoded, Json, Record
 from aidre.engine.schema import BATCH_ROWS, CHUNKS, DOCUMENTS, NO_KEY
 
@@ -90,6 +93,7 @@ class PendingRows:
                 payload,
                 document.source,
                 document.origin,
+                _json(document.state) if document.state else None,
                 record.fingerprint,
                 len(self._chunks),
                 len(record.chunks),
@@ -140,6 +144,14 @@ class PendingRows:
     def field_rows(self) -> Sequence[FieldRow]:
         return self._fields
 
+    def lexical_texts(self) -> Iterator[LexicalText]:
+        """What the lexicon indexes of each chunk, in order."""
+        languages = [declared_language(row.metadata, row.schema_object) for row in self._fields]
+        for chunk in self._chunks:
+            document = chunk[_DOCUMENT_ROW]
+            text = lexical_text(self._documents[document][_TITLE], chunk[_SECTION], chunk[_TEXT])
+            yield LexicalText(text, languages[document])
+
     def id_columns(self) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
         """Chunk ids and document ids."""
         chunks = pa.array([row[_CHUNK_ID] for row in self._chunks], pa.large_string())
@@ -149,13 +161,12 @@ class PendingRows:
     def chunk_counts(self) -> NDArray[np.int32]:
         return np.array([row[_COUNT] for row in self._documents], dtype=np.int32)
 
-    def hashes(self, document_rows: Iterable[int]) -> tuple[list[str], list[bytes]]:
-        """Id and content hash of each chunk of some pending documents."""
-        chunks = []
+    def states(self, document_rows: Iterable[int]) -> Iterator[tuple[str, State]]:
+        """Id and state of each chunk of some pending documents."""
         for document_row in document_rows:
             first = self._documents[document_row][_FIRST]
-            chunks += self._chunks[first : first + self._documents[document_row][_COUNT]]
-        return [row[_CHUNK_ID] for row in chunks], [row[_HASH] for row in chunks]
+            for row in self._chunks[first : first + self._documents[document_row][_COUNT]]:
+                yield row[_CHUNK_ID], State(row[_HASH], row[_ETAG])
 
     def document_value(self, name: str, document_row: int) -> Any:
         return self._documents[document_row][DOCUMENTS.get_field_index(name)]
@@ -185,8 +196,13 @@ def _json(value: Json) -> bytes:
 _DOCUMENT_ID = DOCUMENTS.get_field_index("id")
 _FIRST = DOCUMENTS.get_field_index("first_chunk")
 _COUNT = DOCUMENTS.get_field_index("chunks")
+_TITLE = DOCUMENTS.get_field_index("title")
+_DOCUMENT_ROW = CHUNKS.get_field_index("document_row")
+_SECTION = CHUNKS.get_field_index("section")
+_TEXT = CHUNKS.get_field_index("text")
 _CHUNK_ID = CHUNKS.get_field_index("id")
 _HASH = CHUNKS.get_field_index("content_hash")
+_ETAG = CHUNKS.get_field_index("etag")
 
 
 def _batches(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -14,18 +14,20 @@ import pyarrow as pa
 from aidre.engine.errors import InvalidInput
 from aidre.engine.model import EmbeddingSpace, Precision
 
-FORMAT = 1
+FORMAT = 2
 CURRENT = "CURRENT"
 LOCK = "LOCK"
 MANIFESTS = "manifests"
 SEGMENTS = "segments"
 CHANGES = "changes"
 DELETES = "deletes"
+FILLING = "filling"
 
 DOCUMENTS_FILE = "documents.arrow"
 CHUNKS_FILE = "chunks.arrow"
 IDS_FILE = "ids.arrow"
 FIELDS_FILE = "fields.arrow"
+LEXICON_FILE = "lexicon.arrow"
 
 BATCH_ROWS = 1 << 16
 """Rows of every batch but the last in documents and chunks: row -> (row >> 16, row & 0xFFFF)."""
@@ -54,6 +56,7 @@ DOCUMENTS = pa.schema(
         ("payload", pa.large_binary()),
         ("source", pa.large_string()),
         ("origin", pa.large_string()),
+        ("state", pa.large_binary()),
         ("fingerprint", pa.binary(16)),
         ("first_chunk", pa.int64()),
         ("chunks", pa.int32()),
@@ -136,6 +139,11 @@ def index_file(space_id: str) -> str:
 
 def keys_file(space_id: str) -> str:
     return space_file_name(space_id, "keys")
+
+
+def space_files(space_id: str) -> tuple[str, ...]:
+    """The names of all files that a segment may have for a space."""
+    return vectors_file(space_id), keys_file(space_id), index_file(space_id)
 
 
 def check_collection_name(name: str) -> str:

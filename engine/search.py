@@ -8,71 +8,21 @@ are those that one large segment would have given, and results do not depend on 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.cost import exact_cost, gather_cost, scan_cost
-from aidre.engine.filters import Filter, canonical
-from aidre.engine.index import Bits, Column, Found, Scan, evaluate
-from aidre.engine.segment import Segment
+from aidre.engine.filters import Filter
+from aidre.engine.index import Column, Found, Scan, evaluate
+from aidre.engine.parts import Allowed, Means, Part, Ranked, best
 
 _SLACK = 16
 _DEEPER = 4
-_GATHER_BYTES = 1 << 26
-_ALLOWED = 32
-
-
-class Allowed:
-    """Live rows of a part that pass a filter. `mask` is None where every row does."""
-
-    def __init__(self, mask: NDArray[np.bool_] | None, rows: int) -> None:
-        self.mask = mask
-        self.count = rows if mask is None else int(np.count_nonzero(mask))
-        self.bits = None if mask is None or self.count == rows else Bits(mask)
-
-    def rows(self, total: int) -> NDArray[np.int64]:
-        return np.arange(total) if self.mask is None else np.flatnonzero(self.mask)
-
-
-class Part:
-    """A segment as one generation sees it: with its deleted documents (None where there are none)."""
-
-    def __init__(self, segment: Segment, deleted: NDArray[np.bool_] | None) -> None:
-        self.segment = segment
-        self.deleted = deleted
-        self.live = Allowed(None if deleted is None else segment.to_chunks(~deleted), segment.entry.chunks)
-        self.means: dict[tuple[str, int | None], Means] = {}
-        self._allowed: OrderedDict[bytes, Allowed] = OrderedDict()
-
-    def allowed(self, wanted: Filter | None) -> Allowed:
-        if wanted is None:
-            return self.live
-        key = canonical(wanted)
-        allowed = self._allowed.get(key)
-        if allowed is None:
-            mask = self.segment.document_mask(wanted)
-            if self.deleted is not None:
-                mask = mask & ~self.deleted
-            allowed = Allowed(self.segment.to_chunks(mask), self.segment.entry.chunks)
-            while len(self._allowed) >= _ALLOWED:
-                self._allowed.popitem(last=False)
-            self._allowed[key] = allowed
-        return allowed
-
-    def is_live(self, document_row: int) -> bool:
-        return self.deleted is None or not self.deleted[document_row]
-
-
-@dataclass(frozen=True, slots=True)
-class Means:
-    """How a part is searched: by its scan, by gathering the allowed rows, or (neither) by its column."""
-
-    scan: Scan | None
-    gather: bool
+_FILTERED = 2
+"""Depths are calibrated on all rows; those that pass a filter may lie far from the query and close to each other."""
+_GATHER_BYTES = 1 << 24
 
 
 class _List:
@@ -112,15 +62,6 @@ class _List:
         return -np.inf if self.exhausted else float(self.approximate[-1])
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """The answer: for each hit its part (a place in `parts`), its chunk row and its score, best first."""
-
-    parts: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    scores: NDArray[np.float64]
-
-
 def search(
     parts: Sequence[Part],
     space_id: str,
@@ -131,6 +72,8 @@ def search(
     only: Filter | None = None,
 ) -> Ranked:
     """The best `wanted` rows over all parts; `depth` is the scan's number of candidates, None: search exactly."""
+    if depth is not None and only is not None:
+        depth *= _FILTERED
     lists = _lists(parts, space_id, wanted, depth, only)
     slack, deeper = _SLACK, depth or 0
     while True:
@@ -179,13 +122,15 @@ def _means(part: Part, space_id: str, depth: int | None, allowed: Allowed) -> Me
     """The cheapest means for a part."""
     column = part.segment.columns[space_id]
     row_bytes = column.codes.itemsize * column.codes.shape[1]
-    costs = {"exact": exact_cost(allowed.count, row_bytes)}
+    masked = allowed.bits is not None
+    costs = {"exact": exact_cost(allowed.count, row_bytes, len(column) if masked else 0)}
     # A list without a bitmap is searched in place; gathering pays only where few of many rows are allowed.
-    if allowed.bits is not None and allowed.count * row_bytes <= _GATHER_BYTES:
+    if masked and allowed.count * row_bytes <= _GATHER_BYTES:
         costs["gather"] = gather_cost(allowed.count, row_bytes)
     scan = part.segment.scans.get(space_id)
     if scan is not None and depth is not None:
-        costs["scan"] = scan_cost(len(column), scan.code_size, depth) + gather_cost(depth, row_bytes)
+        scanning = scan_cost(len(column), scan.code_size, depth, masked=masked)
+        costs["scan"] = scanning + gather_cost(min(depth, allowed.count), row_bytes)
     best = min(costs, key=costs.__getitem__)
     return Means(scan if best == "scan" else None, best == "gather")
 
@@ -246,46 +191,13 @@ def _evaluate(
     known = [entry.approximate[:count] for entry, count in kept if entry.is_scored]
     if codes:
         gathered = codes[0] if len(codes) == 1 else np.concatenate(codes)
-        known.insert(0, evaluate(lists[0].column.measure, gathered, query))
+        known.insert(0, evaluate(lists[0].column.measure, gathered, query, wanted))
     scores = np.concatenate(known)
     places = {id(part): place for place, part in enumerate(parts)}
     owner = np.repeat([places[id(entry.part)] for entry, _ in kept], [count for _, count in kept])
     row = np.concatenate([entry.rows[:count] for entry, count in kept])
-    order = _order(parts, owner, row, scores, wanted)
+    order = best(parts, owner, row, scores, wanted)
     near = np.concatenate([e.approximate[:count] if e.scan else np.full(count, np.inf) for e, count in kept])
     reached = scores >= scores[order[-1]] if len(order) else np.zeros(0, bool)
     lowest = float(near[reached].min()) if reached.any() else np.inf
     return Ranked(owner[order], row[order], scores[order]), lowest
-
-
-def _order(
-    parts: Sequence[Part],
-    owner: NDArray[np.int64],
-    row: NDArray[np.int64],
-    scores: NDArray[np.float64],
-    wanted: int,
-) -> NDArray[np.int64]:
-    """The best `wanted` places by (-score, chunk id). Ids are read only where scores tie."""
-    order = np.argsort(-scores, kind="stable")
-    if len(order) > wanted:
-        order = order[: int(np.searchsorted(-scores[order], -scores[order[wanted - 1]], side="right"))]
-    ranked = scores[order]
-    if len(order) < 2 or not (ranked[1:] == ranked[:-1]).any():
-        return order[:wanted]
-    # Within a segment the stored rank of ids decides; ids themselves only between segments.
-    ranks = np.empty(len(order), dtype=np.uint32)
-    for place in np.unique(owner[order]):
-        mine = owner[order] == place
-        ranks[mine] = parts[place].segment.ids.ranks[row[order][mine]]
-    order = order[np.lexsort((ranks, owner[order], -ranked))]
-    kept = _first_of_each(owner[order], scores[order], wanted)
-    order = order[kept]
-    keys = [(-scores[i], parts[owner[i]].segment.chunks.bytes("id")[row[i]]) for i in order.tolist()]
-    return order[sorted(range(len(keys)), key=keys.__getitem__)][:wanted]
-
-
-def _first_of_each(owner: NDArray[np.int64], scores: NDArray[np.float64], wanted: int) -> NDArray[np.int64]:
-    """At most `wanted` of each run of one owner and score: a tie of thousands must not read thousands of ids."""
-    starts = np.flatnonzero(np.r_[True, (owner[1:] != owner[:-1]) | (scores[1:] != scores[:-1])])
-    within = np.arange(len(owner)) - np.repeat(starts, np.diff(np.r_[starts, len(owner)]))
-    return np.flatnonzero(within < wanted)

@@ -23,6 +23,8 @@ from aidre.engine.errors import StoreDamaged
 from aidre.engine.fields import FieldRow, Fields, build_fields
 from aidre.engine.filters import Filter, canonical
 from aidre.engine.index import Column, Scan, open_scan, trained_rows_of
+from aidre.engine.languages import declared_language
+from aidre.engine.lexicon import LexicalText, Lexicon, build_lexicon, lexical_text
 from aidre.engine.manifest import Manifest, SegmentEntry
 from aidre.engine.model import EmbeddingSpace, Json
 from aidre.engine.schema import (
@@ -30,6 +32,7 @@ from aidre.engine.schema import (
     DOCUMENTS_FILE,
     FIELDS_FILE,
     IDS_FILE,
+    LEXICON_FILE,
     index_file,
     keys_file,
     vectors_file,
@@ -56,6 +59,7 @@ class Segment:
         self.chunks = Table(self._truth(CHUNKS_FILE, entry.chunks))
         self.ids = self._derived(IDS_FILE, ids_file.Ids, self._rebuilt_ids)
         self.fields = self._derived(FIELDS_FILE, Fields, self._rebuilt_fields)
+        self.lexicon = self._derived(LEXICON_FILE, Lexicon, self._rebuilt_lexicon)
         self.columns: dict[str, Column] = {}
         self.scans: dict[str, Scan] = {}
         self.trained_rows: dict[str, int] = {}
@@ -119,6 +123,17 @@ class Segment:
 
     def _rebuilt_fields(self) -> pa.RecordBatch:
         return build_fields(self.field_rows(), self._dates)
+
+    def _rebuilt_lexicon(self) -> pa.RecordBatch:
+        return build_lexicon(self._lexical_texts())
+
+    def _lexical_texts(self) -> Iterator[LexicalText]:
+        languages = [declared_language(row.metadata, row.schema_object) for row in self.field_rows()]
+        titles = self.documents.chunked("title").to_pylist()
+        for batch in self.chunks.file.batches:
+            columns = (batch.column(name).to_pylist() for name in ("document_row", "section", "text"))
+            for document, section, text in zip(*columns, strict=True):
+                yield LexicalText(lexical_text(titles[document], section, text), languages[document])
 
     def field_rows(self) -> Iterator[FieldRow]:
         """What each document offers to filters, parsed from its stored JSON."""
@@ -260,8 +275,13 @@ class StoredChunk:
         return count
 
     @property
+    def digest(self) -> bytes:
+        """The SHA-256 of the text's UTF-8 bytes."""
+        return self._segment.chunks.fixed("content_hash")[self._row]
+
+    @property
     def content_hash(self) -> str:
-        return "sha256:" + self._segment.chunks.fixed("content_hash")[self._row].hex()
+        return "sha256:" + self.digest.hex()
 
     @property
     def url(self) -> str | None:

@@ -22,6 +22,7 @@ from aidre.engine.arrow import FileEntry, write_file
 from aidre.engine.fields import build_fields, concat_fields
 from aidre.engine.ids import build_ids, build_keys
 from aidre.engine.index import blocks_of
+from aidre.engine.lexicon import build_lexicon, merge_lexicons
 from aidre.engine.manifest import SegmentEntry
 from aidre.engine.model import EmbeddingSpace, Encoded
 from aidre.engine.rows import PendingRows
@@ -34,6 +35,7 @@ from aidre.engine.schema import (
     FIELDS_FILE,
     IDS_FILE,
     KEY_BYTES,
+    LEXICON_FILE,
     NO_KEY,
     SEGMENTS,
     keys_file,
@@ -45,6 +47,9 @@ from aidre.engine.vectors import dtype_of
 
 Recompute = Callable[[Sequence[StoredChunk]], tuple[Encoded, Sequence[bytes]]]
 """Vectors and embedding keys anew for some chunks, in their order."""
+
+Block = tuple[Encoded, pa.Array]
+"""Vectors and embedding keys of some rows, in order."""
 
 _RECOMPUTED = 1024
 
@@ -70,13 +75,15 @@ def write_pending(
             CHUNKS_FILE: write_file(place / CHUNKS_FILE, pending.chunk_batches(), CHUNKS),
             FIELDS_FILE: write_file(place / FIELDS_FILE, [fields], fields.schema),
         }
+        lexicon = build_lexicon(pending.lexical_texts())
+        files[LEXICON_FILE] = write_file(place / LEXICON_FILE, [lexicon], lexicon.schema)
         _write_ids(place, files, *pending.id_columns())
         for space in spaces:
             encoded = pending.vectors[space.id]
             codes = np.concatenate([part.codes for part in encoded])
             norms = np.concatenate([part.norms for part in encoded])
             keys = pending.keys.get(space.id)
-            _write_vectors(place, files, space, codes=codes, norms=norms, keys=_key_array(keys, len(codes)))
+            _write_vectors(place, files, space, codes=codes, norms=norms, keys=key_array(keys, len(codes)))
         return files
 
     return _publish(folder, pending.documents, pending.chunks, write)
@@ -107,6 +114,7 @@ def write_merged(
         }
         chunk_ids = [_kept(part.segment.chunks.chunked("id"), part.chunks) for part in parts]
         document_ids = [_kept(part.segment.documents.chunked("id"), part.documents) for part in parts]
+        _merge_lexicons(place, files, parts)
         _write_ids(place, files, _joined(chunk_ids), _joined(document_ids))
         for space in spaces:
             recompute = (anew or {}).get(space.id)
@@ -119,20 +127,40 @@ def write_merged(
 
 def add_file(folder: Path, segment_id: str, name: str, batch: pa.RecordBatch) -> FileEntry:
     """Add or replace one derived file of a segment durably; who has the old one mapped keeps it."""
+    return _add_files(folder, segment_id, lambda place: {name: write_file(place / name, [batch], batch.schema)})[name]
+
+
+def add_vectors(
+    folder: Path, entry: SegmentEntry, space: EmbeddingSpace, blocks: Iterable[Block]
+) -> Mapping[str, FileEntry]:
+    """Add the files of a space to a segment durably; `blocks` hold a vector for every row, in order."""
+
+    def write(place: Path) -> dict[str, FileEntry]:
+        files: dict[str, FileEntry] = {}
+        _merge_vectors(place, files, space, [iter(blocks)], entry.chunks)
+        return files
+
+    return _add_files(folder, entry.id, write)
+
+
+def _add_files(
+    folder: Path, segment_id: str, write: Callable[[Path], Mapping[str, FileEntry]]
+) -> Mapping[str, FileEntry]:
+    """Let files be written into a folder that the next writer would sweep, then move them into the segment."""
     place = folder / SEGMENTS / segment_id
-    temporary = place / f".{name}.{secrets.token_hex(4)}.tmp"
-    entry = write_file(temporary, [batch], batch.schema)
-    with durable.storage_errors(temporary):
-        durable.sync_file(temporary)
-        temporary.chmod(durable.READ_ONLY)
-        temporary.replace(place / name)
-        durable.sync_folder(place)
-    return entry
+    scratch = folder / SEGMENTS / f".{secrets.token_hex(8)}.tmp"
+    try:
+        with durable.storage_errors(scratch):
+            scratch.mkdir()
+        files = write(scratch)
+        for name in files:
+            durable.publish_file(scratch / name, place / name)
+        return files
+    finally:
+        durable.remove_folder(scratch)
 
 
-def _publish(
-    folder: Path, documents: int, chunks: int, write: Callable[[Path], dict[str, FileEntry]]
-) -> SegmentEntry:
+def _publish(folder: Path, documents: int, chunks: int, write: Callable[[Path], dict[str, FileEntry]]) -> SegmentEntry:
     segment_id = secrets.token_hex(8)
     segments = folder / SEGMENTS
     durable.make_folder(segments)
@@ -148,6 +176,16 @@ def _publish(
     return SegmentEntry(segment_id, documents, chunks, files)
 
 
+def _merge_lexicons(place: Path, files: dict[str, FileEntry], parts: Sequence[Survivors]) -> None:
+    scratch = place / ".lexicon"
+    with durable.storage_errors(scratch):
+        scratch.mkdir()
+    lexicon = merge_lexicons([(part.segment.lexicon, part.chunks) for part in parts], scratch)
+    files[LEXICON_FILE] = write_file(place / LEXICON_FILE, [lexicon], lexicon.schema)
+    del lexicon
+    durable.remove_folder(scratch)
+
+
 def _write_ids(
     place: Path, files: dict[str, FileEntry], chunk_ids: pa.ChunkedArray, document_ids: pa.ChunkedArray
 ) -> None:
@@ -155,7 +193,7 @@ def _write_ids(
     files[IDS_FILE] = write_file(place / IDS_FILE, [batch], batch.schema)
 
 
-def _key_array(keys: Sequence[bytes] | None, rows: int) -> pa.Array:
+def key_array(keys: Sequence[bytes] | None, rows: int) -> pa.Array:
     joined = b"".join(keys) if keys else NO_KEY * rows
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(KEY_BYTES), rows, [None, pa.py_buffer(joined)])
 
@@ -179,9 +217,6 @@ def _write_vectors(
         files[keys_file(space.id)] = write_file(place / keys_file(space.id), [lookup], lookup.schema)
 
 
-Block = tuple[Encoded, pa.Array]
-
-
 def _copied(part: Survivors, space: EmbeddingSpace) -> Iterator[Block]:
     """Stored vectors and keys of the surviving rows, block by block."""
     column, norms = part.segment.columns[space.id], part.segment.norms(space.id)
@@ -198,7 +233,7 @@ def _recomputed(part: Survivors, recompute: Recompute) -> Iterator[Block]:
     for start in range(0, len(part.chunks), _RECOMPUTED):
         rows = part.chunks[start : start + _RECOMPUTED].tolist()
         encoded, keys = recompute([StoredChunk(part.segment, row) for row in rows])
-        yield encoded, _key_array(keys, len(rows))
+        yield encoded, key_array(keys, len(rows))
 
 
 def _merge_vectors(
@@ -285,3 +320,16 @@ def survivors(segment: Segment, deleted: NDArray[np.bool_] | None) -> Survivors:
         return Survivors(segment, documents, np.arange(segment.entry.chunks))
     live = ~deleted
     return Survivors(segment, np.flatnonzero(live), np.flatnonzero(segment.to_chunks(live)))
+
+
+def pieces_of(whole: Survivors, most_rows: int) -> list[Survivors]:
+    """The same rows in order, cut between documents into pieces of at most `most_rows` chunks."""
+    counts = whole.segment.chunk_counts
+    ends = np.cumsum(np.ones(len(whole.documents), np.int64) if counts is None else counts[whole.documents])
+    pieces, first, row = [], 0, 0
+    while first < len(ends):
+        last = max(first + 1, int(np.searchsorted(ends, row + most_rows, side="right")))
+        end = int(ends[last - 1])
+        pieces.append(Survivors(whole.segment, whole.documents[first:last], whole.chunks[row:end]))
+        first, row = last, end
+    return pieces

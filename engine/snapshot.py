@@ -10,13 +10,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.engine import lexical
 from aidre.engine.deletes import read_deletes
-from aidre.engine.errors import SpaceMissing
-from aidre.engine.filters import Filter, with_dates
+from aidre.engine.errors import InvalidInput, SpaceMissing
+from aidre.engine.feed import ChangesPage, Place, read_changes
+from aidre.engine.filters import RESERVED, Filter, fields_of, with_dates
+from aidre.engine.fuse import Hybrid, can_fuse
 from aidre.engine.manifest import Calibration, Manifest, SpaceState
 from aidre.engine.model import Json, Query
-from aidre.engine.schema import SEGMENTS
-from aidre.engine.search import Part, search
+from aidre.engine.parts import Part, Ranked
+from aidre.engine.schema import SEGMENTS, vectors_file
+from aidre.engine.search import search
 from aidre.engine.segment import Segment, StoredChunk
 from aidre.engine.vectors import encode_query
 
@@ -33,6 +37,7 @@ class Snapshot:
     """A generation of a collection. `warnings` name derived files that were rebuilt in memory or bypassed."""
 
     def __init__(self, folder: Path, manifest: Manifest, previous: Snapshot | None = None) -> None:
+        self._folder = folder
         self.manifest = manifest
         self.collection = manifest.collection
         self.generation = manifest.generation
@@ -41,6 +46,8 @@ class Snapshot:
         self.chunks = manifest.chunks
         self.parts = _open_parts(folder, manifest, previous)
         self.warnings = tuple(warning for part in self.parts for warning in part.segment.warnings)
+        self._statistics = lexical.Statistics(self.parts)
+        self._known_fields: dict[str, bool] = {}
         self._spaces = {state.space.id: state for state in manifest.spaces if state.state == "live"}
 
     def space(self, space_id: str) -> SpaceState:
@@ -54,13 +61,21 @@ class Snapshot:
             ) from None
 
     def search(self, query: Query) -> list[Hit]:
-        """Hits ordered by (-score, chunk id). SpaceMissing, DimensionMismatch, InvalidVector, InvalidFilter."""
-        state = self.space(query.space)
-        vector = encode_query(state.space, query.vector)
+        """Hits ordered by (-score, chunk id).
+
+        SpaceMissing, DimensionMismatch, InvalidVector, InvalidFilter; InvalidInput for a query that lacks what its
+        mode goes by, or for a hybrid one in a space of vectors of any length.
+        """
         wanted = query.offset + query.top_k
-        depth = depth_for(state.calibration, wanted)
         only = self._dated(query.filter)
-        ranked = search(self.parts, query.space, vector, wanted=wanted, depth=depth, only=only)
+        if query.mode == "dense":
+            ranked = self._dense(query, wanted, only)
+        elif query.text is None:
+            raise InvalidInput(f"a {query.mode} search needs text")
+        elif query.mode == "lexical":
+            ranked = lexical.search(self.parts, self._statistics, query.text, wanted=wanted, only=only)
+        else:
+            ranked = self._hybrid(query, query.text, wanted, only)
         return [
             Hit(StoredChunk(self.parts[part].segment, row), score)
             for part, row, score in zip(
@@ -70,6 +85,46 @@ class Snapshot:
                 strict=True,
             )
         ]
+
+    def _dense(self, query: Query, wanted: int, only: Filter | None) -> Ranked:
+        state, vector = self._asked(query.space, query.vector)
+        depth = depth_for(state.calibration, wanted)
+        return search(self.parts, state.space.id, vector, wanted=wanted, depth=depth, only=only)
+
+    def _hybrid(self, query: Query, text: str, wanted: int, only: Filter | None) -> Ranked:
+        state, vector = self._asked(query.space, query.vector)
+        if not can_fuse(state.space):
+            raise InvalidInput(
+                f"embedding space {state.space.id!r} cannot be searched hybrid: its scores have no common scale; "
+                "use mode dense or lexical"
+            )
+        hybrid = Hybrid(self.parts, self._statistics, text, query.fusion, only)
+        second = query.rescore
+        ranked = hybrid.search(
+            state.space,
+            vector,
+            wanted=wanted if second is None else max(wanted, second.depth),
+            depth_for=lambda results: depth_for(state.calibration, results),
+        )
+        if second is not None:
+            other, closer = self._asked(second.space, second.vector)
+            ranked = hybrid.rescored(ranked, other.space, closer, second.depth)
+        return Ranked(ranked.parts[:wanted], ranked.rows[:wanted], ranked.scores[:wanted])
+
+    def _asked(
+        self, space_id: str | None, vector: NDArray[np.float32] | Sequence[float] | None
+    ) -> tuple[SpaceState, NDArray[np.float32]]:
+        if space_id is None or vector is None:
+            raise InvalidInput("a dense or hybrid search needs a space and a vector")
+        state = self.space(space_id)
+        return state, encode_query(state.space, vector)
+
+    def matches(self, query: Query) -> int:
+        """How many hits there are in all: what passes the filter and, for a lexical query, holds one of its words."""
+        only = self._dated(query.filter)
+        if query.mode == "lexical" and query.text is not None:
+            return lexical.count(self.parts, self._statistics, query.text, only)
+        return sum(part.allowed(only).count for part in self.parts)
 
     def count(self, wanted: Filter | None = None) -> int:
         """Live chunks that pass the filter. InvalidFilter."""
@@ -89,9 +144,30 @@ class Snapshot:
                     return chunk
         return None
 
+    def changes(self, place: Place | None, limit: int) -> ChangesPage:
+        """What a client at `place` has to be told next; all chunks first where that is None. HistoryMissing."""
+        return read_changes(self._folder, self.manifest, self.parts, place, limit)
+
     def fields(self) -> frozenset[str]:
-        """Names of the metadata fields that any document carries."""
+        """Names of the fields, reserved ones aside, that any document carries, deleted ones too."""
         return frozenset().union(*(part.segment.fields.names for part in self.parts))
+
+    def unknown_fields(self, wanted: Filter) -> tuple[str, ...]:
+        """The fields a filter names that no live document has, in order: as fields that are missing they match nothing.
+
+        A name stands as `filters.field_name` gives it.
+        """
+        return tuple(sorted(name for name in fields_of(wanted) if name not in RESERVED and not self._has_field(name)))
+
+    def _has_field(self, name: str) -> bool:
+        known = self._known_fields.get(name)
+        if known is None:
+            parts = [part for part in self.parts if name in part.segment.fields.names]
+            if not parts:
+                return False
+            known = any(part.deleted is None for part in parts) or any(part.has_field(name) for part in parts)
+            self._known_fields[name] = known
+        return known
 
     def find_documents(self, document_ids: Sequence[str]) -> NDArray[np.int64]:
         """Where each document lives, shape (n, 2): (part, document row), (-1, -1) where it is not live."""
@@ -117,18 +193,27 @@ class Snapshot:
             "created_at": manifest.created_at,
             "updated_at": self.collection.updated_at,
             "documents": self.documents,
+            "documents_without_url": sum(part.without_url for part in self.parts),
             "chunks": self.chunks,
             "deleted_chunks": sum(entry.deleted_chunks for entry in manifest.segments),
             "segments": len(manifest.segments),
             "bytes": sum(file.size for entry in manifest.segments for file in entry.files.values()),
-            "spaces": [_space_status(state) for state in manifest.spaces],
+            "spaces": [_space_status(state, manifest) for state in manifest.spaces],
+            "languages": self._statistics.chunks_by_language,
             "warnings": list(self.warnings),
         }
 
 
-def _space_status(state: SpaceState) -> dict[str, Json]:
+def _space_status(state: SpaceState, manifest: Manifest) -> dict[str, Json]:
     calibration = asdict(state.calibration) if state.calibration else None
-    return {**asdict(state.space), "state": state.state, "runtime": state.runtime, "calibration": calibration}
+    name = vectors_file(state.space.id)
+    return {
+        **asdict(state.space),
+        "state": state.state,
+        "chunks": sum(entry.live_chunks for entry in manifest.segments if name in entry.files),
+        "runtime": state.runtime,
+        "calibration": calibration,
+    }
 
 
 def depth_for(calibration: Calibration | None, wanted: int) -> int | None:
@@ -158,7 +243,7 @@ def _open_parts(folder: Path, manifest: Manifest, previous: Snapshot | None) -> 
     spaces = [state.space for state in manifest.spaces if state.state == "live"]
     deleted = read_deletes(folder, manifest)
     parts = []
-    for entry in manifest.segments:
+    for entry in map(manifest.searched, manifest.segments):
         old = open_already.get(entry.id)
         if old is not None and old.segment.entry.files == entry.files:
             segment = old.segment

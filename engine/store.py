@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 
 from aidre.engine import durable
 from aidre.engine.errors import (
@@ -16,9 +17,9 @@ from aidre.engine.errors import (
     StoreDamaged,
 )
 from aidre.engine.lock import WriterLock
-from aidre.engine.manifest import Manifest, SpaceState, read_manifest
+from aidre.engine.manifest import Manifest, SpaceState, read_manifest, settled
 from aidre.engine.model import EmbeddingSpace, Visibility
-from aidre.engine.schema import CURRENT, MANIFESTS, check_collection_name, precision_of
+from aidre.engine.schema import CURRENT, MANIFESTS, check_collection_name
 from aidre.engine.snapshot import Snapshot
 from aidre.engine.writer import Writer
 
@@ -63,17 +64,13 @@ class Store:
         try:
             content = (self._folder(collection) / CURRENT).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
-            raise CollectionMissing(
-                f"there is no collection {collection!r} in this store", collection=collection
-            ) from None
+            raise _missing(collection) from None
         text = content.strip()
         if not text.isdigit() or len(text) > _DIGITS:
             raise _damaged(collection, "does not hold a generation number")
         return int(text)
 
-    def open(
-        self, collection: str, *, previous: Snapshot | None = None, generation: int | None = None
-    ) -> Snapshot:
+    def open(self, collection: str, *, previous: Snapshot | None = None, generation: int | None = None) -> Snapshot:
         """Open a generation, the newest by default, using again what `previous` has open.
 
         CollectionMissing, GenerationMissing, StoreDamaged, FormatTooNew. A generation that is swept while it
@@ -93,7 +90,7 @@ class Store:
         self,
         collection: str,
         *,
-        spaces: Sequence[EmbeddingSpace],
+        spaces: Sequence[EmbeddingSpace] | None,
         description: str | None = None,
         visibility: Visibility | None = None,
         dates: Collection[str] = (),
@@ -101,8 +98,9 @@ class Store:
     ) -> Writer:
         """The writer of a collection, which holds its lock until it is closed. StoreLocked, SpaceConflict.
 
-        `spaces` are those of a new collection; those of an existing one must agree. `runtimes` records what
-        computes the vectors of a space ("onnxruntime int8").
+        `spaces` are those of a new collection; those of an existing one must agree, one that is being filled left
+        out. None takes what is stored; CollectionMissing where nothing is. `runtimes` records what computes the
+        vectors of a space ("onnxruntime int8").
         """
         folder = self._folder(check_collection_name(collection))
         if self.path.exists() and not self.path.is_dir():
@@ -112,10 +110,11 @@ class Store:
         try:
             exists = (folder / CURRENT).exists()
             manifest = self._manifest(collection, None) if exists else self._named_again(collection)
-            states = tuple(
-                SpaceState(replace(space, precision=precision_of(space)), runtime=(runtimes or {}).get(space.id))
-                for space in spaces
-            )
+            if spaces is None:
+                if manifest is None:
+                    raise _missing(collection)
+                spaces = manifest.collection.spaces
+            states = tuple(SpaceState(settled(space), runtime=(runtimes or {}).get(space.id)) for space in spaces)
             stale = _stale(collection, manifest, states) if manifest is not None else []
             if manifest is not None and runtimes:
                 kept = (replace(old, runtime=runtimes.get(old.space.id, old.runtime)) for old in manifest.spaces)
@@ -167,6 +166,10 @@ def _newest(folder: Path) -> int:
     return max((int(path.stem) for path in (folder / MANIFESTS).glob("*.json") if path.stem.isdecimal()), default=0)
 
 
+def _missing(collection: str) -> CollectionMissing:
+    return CollectionMissing(f"there is no collection {collection!r} in this store", collection=collection)
+
+
 def _damaged(collection: str, problem: str) -> StoreDamaged:
     where = f"{collection}/{CURRENT}"
     return StoreDamaged(
@@ -177,15 +180,21 @@ def _damaged(collection: str, problem: str) -> StoreDamaged:
 def _stale(collection: str, manifest: Manifest, states: Sequence[SpaceState]) -> list[SpaceState]:
     """The spaces with a model whose stored vectors come from another revision of it.
 
-    Everything else in which a configuration contradicts the spaces of a collection is refused by name.
+    Everything else in which a configuration contradicts the live spaces of a collection is refused by name.
     """
-    stored = {state.space.id: state.space for state in manifest.spaces}
-    wanted = {state.space.id: state for state in states}
+    stored = {space.id: space for space in manifest.collection.spaces}
+    unfinished = {state.space.id for state in manifest.spaces} - stored.keys()
+    wanted = {state.space.id: state for state in states if state.space.id not in unfinished}
     for space_id in sorted(stored.keys() ^ wanted.keys()):
-        there = "is stored but not configured" if space_id in stored else "is configured but not stored"
+        known = "is stored but not configured" if space_id in stored else "is configured but not stored"
+        if space_id in stored:
+            cure = f"add it to the spaces of the collection, or remove it by `aidre embed --drop {quote(space_id)}`"
+        elif wanted[space_id].space.model is not None:
+            cure = f"fill it by `aidre embed --space {quote(space_id)}`"
+        else:
+            cure = "it has no model, its vectors come with the rows: ingest them into a new collection"
         raise SpaceConflict(
-            f"embedding space {space_id!r} {there} in collection {collection!r}: "
-            "a collection keeps the spaces it began with",
+            f"embedding space {space_id!r} {known} in collection {collection!r}: {cure}",
             embedding_space=space_id,
             member="id",
         )

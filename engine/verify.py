@@ -1,7 +1,8 @@
 """Reads every byte of a store and says what does not match its manifest. Changes nothing.
 
 Damage to truth (manifests, documents, chunks, vectors, lists of deletes) makes a collection not ok; damage to
-what is derived (ids, fields, keys, indexes, lists of changes) is named, and the next commit or `compact` mends it.
+what is derived (ids, fields, keys, indexes) is named, and the next commit or `compact` mends it; so is damage to the
+newest list of changes, which the next one ends, and to a space that is not complete, which `embed` mends.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aidre.engine.arrow import FileEntry, FileProblem, check
+from aidre.engine.changes import list_path
 from aidre.engine.errors import AidreError
 from aidre.engine.manifest import Manifest, read_manifest
 from aidre.engine.schema import (
-    CHANGES,
     CHUNKS_FILE,
     CURRENT,
     DELETES,
@@ -22,6 +23,7 @@ from aidre.engine.schema import (
     MANIFESTS,
     SEGMENTS,
     manifest_name,
+    vectors_file,
 )
 from aidre.engine.store import Store
 
@@ -84,11 +86,12 @@ def _problems(folder: Path, manifest: Manifest) -> Iterator[Problem]:
 
 
 def _files(folder: Path, manifest: Manifest) -> Iterator[tuple[Path, FileEntry, bool]]:
+    vectors = {vectors_file(space.id) for space in manifest.collection.spaces}
     for segment in manifest.segments:
         for name, entry in segment.files.items():
-            truth = name in (DOCUMENTS_FILE, CHUNKS_FILE) or name.endswith(".vectors.arrow")
+            truth = name in (DOCUMENTS_FILE, CHUNKS_FILE) or name in vectors
             yield folder / SEGMENTS / segment.id / name, entry, not truth
     for name, entry in manifest.deletes.items():
         yield folder / DELETES / name, entry, False
-    if manifest.changes is not None:
-        yield folder / CHANGES / f"{manifest.generation:06d}.arrow", manifest.changes, True
+    if manifest.changes.file is not None:
+        yield list_path(folder, manifest.changes.generation), manifest.changes.file, True

@@ -21,6 +21,8 @@ Codes: TypeAlias = NDArray[np.int32]
 kernels: Final[Any] = pc
 """Arrow's functions, whose published types know no arrays of unknown type."""
 _SAMPLE: Final = 4_096
+_WORDS_A_LOOK_UP: Final = 200
+"""How many words are looked over in the time of one look-up."""
 
 
 class Words:
@@ -44,9 +46,20 @@ class Words:
     def texts(self) -> Iterator[str]:
         return (self[code].decode("utf-8", "surrogatepass") for code in range(len(self)))
 
+    def codes(self, texts: Sequence[str]) -> Sequence[int]:
+        """The codes of those texts that are here, in any order: each looked up, or all words looked over once."""
+        if len(texts) * _WORDS_A_LOOK_UP < len(self):
+            found = ((self._first(word), word) for word in map(encoded, texts))
+            return [code for code, word in found if code < len(self) and self[code] == word]
+        among = kernels.is_in(self.array, value_set=strings_of(texts))
+        return np.flatnonzero(among.to_numpy(zero_copy_only=False)).tolist()
+
+    def _first(self, word: bytes) -> int:
+        return bisect_left(range(len(self)), word, key=self.__getitem__)
+
     def landmarks(self, text: str) -> Landmarks:
         word = encoded(text)
-        first = bisect_left(range(len(self)), word, key=self.__getitem__)
+        first = self._first(word)
         after = first + (first < len(self) and self[first] == word)
         return Landmarks(0, first - 1, after - 1, first, after, len(self) - 1)
 

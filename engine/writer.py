@@ -2,13 +2,12 @@
 
 A commit appends one small segment, marks replaced documents as deleted, and becomes durable by the order of
 its steps: segment, list of deletes, list of changes, manifest, CURRENT, each synced before the next.
-Merging follows as a generation of its own.
+Merging follows as a generation of its own; both are made by `generations`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -18,21 +17,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine import changes, deletes, durable, sweep
-from aidre.engine.errors import InvalidDocument
-from aidre.engine.indexing import GROWTH, counted, index_generation
+from aidre.engine import changes, deletes, sweep
+from aidre.engine.errors import InvalidDocument, SpaceConflict
+from aidre.engine.generations import Generations
+from aidre.engine.indexing import counted
 from aidre.engine.lock import WriterLock
-from aidre.engine.manifest import Manifest, SegmentEntry, SpaceState, first_manifest, now, to_bytes
-from aidre.engine.merging import MOST_SEGMENTS, Size, groups, to_merge
-from aidre.engine.model import Encoded, Record, Visibility
+from aidre.engine.manifest import Manifest, SpaceState, first_manifest, now
+from aidre.engine.model import EmbeddingSpace, Encoded, Record, Visibility
+from aidre.engine.parts import Part
 from aidre.engine.rows import Pending
-from aidre.engine.schema import CURRENT, MANIFESTS, manifest_name, segment_rows
-from aidre.engine.search import Part
-from aidre.engine.segment_writer import Recompute, survivors, write_merged, write_pending
+from aidre.engine.segment_writer import Recompute, write_pending
 from aidre.engine.snapshot import Snapshot
 from aidre.engine.vectors import dtype_of, encode
 
-RECALL_TARGET = 0.99
 _NOWHERE = np.empty((0, 2), dtype=np.int64)
 
 
@@ -46,7 +43,10 @@ class CommitResult:
 
 
 class Writer:
-    """Use as a context manager. `snapshot` is the newest generation, None until the first commit."""
+    """Use as a context manager. `snapshot` is the newest generation, None until the first commit.
+
+    `generations` is for what changes whole segments with nothing pending: filling a space, taking one away.
+    """
 
     def __init__(
         self,
@@ -63,17 +63,24 @@ class Writer:
     ) -> None:
         self._folder = folder
         self._lock = lock
-        self._manifest = manifest or first_manifest(name, spaces)
+        snapshot = Snapshot(folder, manifest) if manifest else None
+        self.generations = Generations(folder, manifest or first_manifest(name, spaces), snapshot)
         self._settings = (description, visibility, tuple(sorted(dates)))
-        self._bulk = manifest is None
-        self._named = self._manifest.generation
         self._source_roots = dict(self._manifest.source_roots)
+        self._source_states = dict(self._manifest.source_states)
         self._pending = Pending()
-        self._looked_up: tuple[dict[str, int], NDArray[np.int64]] = ({}, _NOWHERE)
+        self._looked_up: tuple[Snapshot | None, dict[str, int], NDArray[np.int64]] = (None, {}, _NOWHERE)
         self._stale = {state.space.id: state for state in stale}
-        self.snapshot = Snapshot(folder, manifest) if manifest else None
-        self.spaces = {state.space.id: state.space for state in self._manifest.spaces}
-        sweep.remove_unfinished(folder)
+        sweep.remove_unfinished(folder, self._manifest.changes)
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        return self.generations.snapshot
+
+    @property
+    def spaces(self) -> Mapping[str, EmbeddingSpace]:
+        """The spaces that answer, by id: what is put in brings a vector for each."""
+        return {space.id: space for space in self._manifest.collection.spaces}
 
     def __enter__(self) -> Writer:
         return self
@@ -96,18 +103,21 @@ class Writer:
         Until it is durable the old vectors answer; vectors of two revisions never stand in one space, also where
         this fails.
         """
-        before = self._manifest, self.spaces, self._stale
-        states = [self._stale.get(state.space.id, state) for state in self._manifest.spaces]
-        self._manifest = replace(self._manifest, spaces=tuple(states))
-        self.spaces = {state.space.id: state.space for state in states}
+        self.commit()
+        before, stale = self._manifest, self._stale
+        states = [stale.get(state.space.id, state) for state in before.spaces]
+        self.generations.manifest = replace(before, spaces=tuple(states))
         self._stale = {}
-        lives = [entry.live_chunks for entry in self._manifest.segments]
         try:
-            if lives:
-                self._merge(groups(lives, self._most_rows()), calibrate_anew=True, anew=anew)
+            self.generations.merge_all(anew)
         except BaseException:
-            self._manifest, self.spaces, self._stale = before
+            self.generations.manifest, self._stale = before, stale
             raise
+
+    @property
+    def building(self) -> tuple[str, ...]:
+        """Spaces that `filling` has begun and not completed: nothing is put into them meanwhile."""
+        return tuple(state.space.id for state in self._manifest.spaces if state.state != "live")
 
     # -- what is stored already ----------------------------------------------------------------------------
 
@@ -134,13 +144,22 @@ class Writer:
 
     def documents_of(self, source: str) -> Iterator[tuple[str, str]]:
         """Id and origin of each live document that a source brought; call it with nothing pending."""
+        return self._live(source, "id", "origin")
+
+    def states_of(self, source: str) -> Iterator[tuple[str, bytes | None]]:
+        """Origin and state (JSON) of each of these documents; call it with nothing pending."""
+        return self._live(source, "origin", "state")
+
+    def _live(self, source: str, *names: str) -> Iterator[tuple[Any, ...]]:
+        """Some columns of the live documents of a source; nulls for one that an older format had not."""
         for part in self._parts:
             row = 0
             for batch in part.segment.documents.file.batches:
-                columns = (batch.column(name).to_pylist() for name in ("id", "origin", "source"))
-                for document_id, origin, name in zip(*columns, strict=True):
+                known = batch.schema.names
+                columns = [batch.column(name) if name in known else pa.nulls(len(batch)) for name in ("source", *names)]
+                for name, *values in zip(*(column.to_pylist() for column in columns), strict=True):
                     if name == source and part.is_live(row):
-                        yield document_id, origin
+                        yield tuple(values)
                     row += 1
 
     def source_roots(self) -> Mapping[str, str]:
@@ -150,6 +169,16 @@ class Writer:
     def set_source_root(self, source: str, root: str) -> None:
         if self._source_roots.get(source) != root:
             self._source_roots[source] = root
+            self._pending.changed = True
+
+    def source_states(self) -> Mapping[str, Mapping[str, str]]:
+        """What a fetched listing (a feed, a sitemap) answered with, by its URL, so that it can be asked what is new."""
+        return dict(self._source_states)
+
+    def set_source_state(self, url: str, state: Mapping[str, str]) -> None:
+        """Remember the state of a listing whose documents are all handed over."""
+        if self._source_states.get(url) != state:
+            self._source_states[url] = dict(state)
             self._pending.changed = True
 
     def reuse(self, space_id: str, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], Encoded]:
@@ -187,7 +216,7 @@ class Writer:
     @property
     def is_full(self) -> bool:
         """Whether the next commit should come before more documents: a segment holds only so many rows."""
-        return self._pending.rows.chunks >= self._most_rows() // 2
+        return self._pending.rows.chunks >= self.generations.most_rows // 2
 
     def upsert(
         self,
@@ -203,6 +232,12 @@ class Writer:
         empty = next((record.document.id for record in records if not record.chunks), None)
         if empty is not None:
             raise InvalidDocument(f"document {empty!r} has no chunks: leave it out or delete it", document_id=empty)
+        if self._stale:
+            raise SpaceConflict(
+                f"embedding space {self.stale[0]!r} holds vectors of another revision: compute them anew first",
+                embedding_space=self.stale[0],
+                member="revision",
+            )
         if self._nothing_pending():
             self.merge()
         pending = self._pending
@@ -235,17 +270,15 @@ class Writer:
 
     def commit(self) -> CommitResult | None:
         """Make everything pending a new generation, durable when this returns. None when nothing is pending."""
-        if self._nothing_pending():
+        if self._nothing_pending() and not self.generations.unacknowledged:
             return None
         pending, manifest = self._pending, self._manifest
         description, visibility, dates = self._settings
-        generation = self._named + 1
+        generation = self.generations.next
         segments = list(manifest.segments)
         deleted = self._deleted_masks(pending)
         if pending.rows_of:
-            entry = write_pending(
-                self._folder, pending.rows, [state.space for state in manifest.spaces], dates or manifest.dates
-            )
+            entry = write_pending(self._folder, pending.rows, manifest.collection.spaces, dates or manifest.dates)
             segments.append(entry)
             if pending.dropped:
                 mask = np.zeros(entry.documents, dtype=np.bool_)
@@ -263,10 +296,12 @@ class Writer:
             updated_at=now(),
             dates=dates or manifest.dates,
             source_roots=dict(self._source_roots),
+            source_states=dict(self._source_states),
         )
         manifest = deletes.with_deletes(self._folder, manifest, generation, deleted, counts)
         manifest = changes.with_changes(self._folder, manifest, generation, self._changes(pending))
-        self._publish(manifest, generation, anew=False)
+        self.generations.publish(manifest)
+        self._pending = Pending()
         return CommitResult(generation, self._manifest.documents, self._manifest.chunks)
 
     def merge(self) -> None:
@@ -275,19 +310,12 @@ class Writer:
         Called with nothing pending, by the first `upsert` after a commit and by `finish`. During a first bulk
         load it waits for `finish`, unless the segments become too many.
         """
-        while True:
-            sizes = [Size(entry.live_chunks, entry.chunks) for entry in self._manifest.segments]
-            if self._bulk and len(sizes) <= MOST_SEGMENTS:
-                return
-            chosen = to_merge(sizes, self._most_rows())
-            if not chosen:
-                return
-            self._merge([chosen])
+        self.generations.merge_due()
 
     def finish(self) -> None:
         """End of a run, what is pending committed: full compaction after a first bulk load, merging otherwise."""
         self.commit()
-        bulk, self._bulk = self._bulk, False
+        bulk, self.generations.bulk = self.generations.bulk, False
         if bulk and self._manifest.generation > 1:
             self.compact()
         self.merge()
@@ -295,21 +323,15 @@ class Writer:
     def compact(self) -> None:
         """Commit, then rewrite all live rows into as few segments as they fit, with freshly trained indexes."""
         self.commit()
-        lives = [entry.live_chunks for entry in self._manifest.segments]
-        if lives:
-            self._merge(groups(lives, self._most_rows()), calibrate_anew=True)
+        self.generations.merge_all()
 
     def purge(self) -> None:
-        """Remove deleted documents from the disk now: rewrite the segments that hold any, keep no older generation
-        and no list of changes, where the hashes of short texts could be guessed.
+        """Remove deleted documents from the disk now, with every older generation.
 
         Readers that have an older generation open keep it until they move on; its files lose their names.
         """
         self.commit()
-        doomed = [[place] for place, entry in enumerate(self._manifest.segments) if entry.deletes]
-        if doomed or self._manifest.changes is not None:
-            self._merge(doomed)
-        sweep.sweep(self._folder, self._manifest, keep_seconds=0, keep_generations=1, keep_changes_seconds=0)
+        self.generations.purge()
 
     # -- inside --------------------------------------------------------------------------------------------
 
@@ -317,22 +339,24 @@ class Writer:
         return not (self._pending.rows_of or self._pending.deleted or self._pending.changed)
 
     @property
+    def _manifest(self) -> Manifest:
+        return self.generations.manifest
+
+    @property
     def _parts(self) -> Sequence[Part]:
-        return self.snapshot.parts if self.snapshot else []
+        return self.generations.parts
 
     def _places(self, document_ids: Sequence[str]) -> NDArray[np.int64]:
         """Where each document lives: (part, row) or (-1, -1). Remembers the last answer: an upsert follows a look."""
         if self.snapshot is None:
             return np.full((len(document_ids), 2), -1, dtype=np.int64)
-        known, places = self._looked_up
-        if all(document_id in known for document_id in document_ids):
+        snapshot, known, places = self._looked_up
+        if snapshot is self.snapshot and all(document_id in known for document_id in document_ids):
             return places[[known[document_id] for document_id in document_ids]]
         places = self.snapshot.find_documents(document_ids)
-        self._looked_up = {document_id: number for number, document_id in enumerate(document_ids)}, places
+        numbers = {document_id: number for number, document_id in enumerate(document_ids)}
+        self._looked_up = self.snapshot, numbers, places
         return places
-
-    def _most_rows(self) -> int:
-        return min(segment_rows(space.dimensions) for space in self.spaces.values())
 
     def _deleted_masks(self, pending: Pending) -> dict[str, NDArray[np.bool_]]:
         """The complete masks of the segments in which this commit deletes documents."""
@@ -348,49 +372,10 @@ class Writer:
 
     def _changes(self, pending: Pending) -> pa.RecordBatch:
         """What this commit does to each chunk: added, changed (its content or its metadata) or deleted."""
-        before: dict[str, bytes] = {}
+        before: dict[str, changes.State] = {}
         for place, row in pending.deleted:
             chunks = self._parts[place].segment.chunks
             for chunk in self._parts[place].segment.chunk_rows(row):
-                before[chunks.bytes("id")[chunk].decode()] = chunks.value("content_hash", chunk)
-        return changes.batch_of(*pending.rows.hashes(pending.rows_of.values()), before)
-
-    def _merge(
-        self,
-        chosen: Sequence[Sequence[int]],
-        *,
-        calibrate_anew: bool = False,
-        anew: Mapping[str, Recompute] | None = None,
-    ) -> None:
-        """Replace each chosen group of segments by one, the rest kept; a generation without changes."""
-        spaces = [state.space for state in self._manifest.spaces]
-        entries: list[SegmentEntry | None] = list(self._manifest.segments)
-        merged = []
-        for group in chosen:
-            parts = [survivors(self._parts[place].segment, self._parts[place].deleted) for place in group]
-            merged.append(write_merged(self._folder, [part for part in parts if len(part.chunks)], spaces, anew))
-            for place in group:
-                entries[place] = None
-        kept = tuple(entry for entry in entries if entry is not None)
-        manifest = deletes.referenced(replace(self._manifest, segments=kept + tuple(merged), changes=None))
-        self._publish(manifest, self._named + 1, anew=calibrate_anew)
-
-    def _publish(self, manifest: Manifest, generation: int, *, anew: bool) -> None:
-        """Index, calibrate and make durable; afterwards this generation is the newest for every reader."""
-        manifest = replace(manifest, generation=generation, parent=self._manifest.generation, created_at=now())
-        snapshot, indexed = Snapshot(self._folder, manifest, self.snapshot), manifest
-        # A bulk load indexes its first commit, for it may be the only one, and the rest at once when it ends.
-        if not self._bulk or manifest.parent == 0:
-            growth = 0 if anew else GROWTH
-            indexed = index_generation(self._folder, manifest, snapshot.parts, RECALL_TARGET, growth)
-        if indexed is not manifest:
-            snapshot = Snapshot(self._folder, indexed, snapshot)
-        durable.make_folder(self._folder / MANIFESTS)
-        durable.replace_file(self._folder / MANIFESTS / manifest_name(generation), to_bytes(indexed))
-        # From here on readers may know the number, even if this fails: another try takes the next one.
-        self._named = generation
-        durable.replace_file(self._folder / CURRENT, f"{generation:06d}\n".encode())
-        self._manifest, self.snapshot = indexed, snapshot
-        self._pending, self._looked_up = Pending(), ({}, _NOWHERE)
-        with suppress(OSError):  # the commit stands; what cannot be removed now is tried again after the next one
-            sweep.sweep(self._folder, indexed)
+                state = changes.State(chunks.fixed("content_hash")[chunk], chunks.fixed("etag")[chunk])
+                before[chunks.bytes("id")[chunk].decode()] = state
+        return changes.batch_of(pending.rows.states(pending.rows_of.values()), before)

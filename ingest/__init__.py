@@ -1,1 +1,1 @@
-"""Documents in, one commit out. Knows no HTTP and no FAISS."""
+"""Documents in, one commit out. Fetches over HTTP but serves none, and knows no FAISS."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -19,10 +19,10 @@ class _End(Generic[T]):
     error: BaseException | None
 
 
-def ahead(items: Iterable[T], room: int) -> Generator[T]:
+def ahead(items: Iterable[T], room: int, stop: Callable[[], None] | None = None) -> Generator[T]:
     """The same items in order, up to `room` of them read before they are asked for; errors come where they arose.
 
-    The thread ends when the items do, or soon after the consumer lets go.
+    The thread ends when the items do, or soon after the consumer lets go; `stop` then ends what it may wait for.
     """
     waiting: queue.Queue[T | _End[T]] = queue.Queue(room)
     abandoned = threading.Event()
@@ -55,4 +55,6 @@ def ahead(items: Iterable[T], room: int) -> Generator[T]:
             raise item.error
     finally:
         abandoned.set()
+        if stop is not None:
+            stop()
         thread.join()

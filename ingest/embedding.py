@@ -119,20 +119,36 @@ class VectorStage:
             return None
 
 
-class Recomputation:
-    """Embeds stored chunks anew for `Writer.reembed`: the strings a fresh ingest would embed, equal ones once.
+class StoredEmbedding:
+    """Embeds stored chunks: the strings that a fresh ingest would embed, equal ones of a call once.
 
     `embedded` counts the texts that went through the Embedder.
     """
 
-    def __init__(self, writer: Writer, space: EmbeddingSpace, embedder: Embedder, chunker: Chunker) -> None:
-        self._writer, self._space, self._embedder, self._chunker = writer, space, embedder, chunker
+    def __init__(self, space: EmbeddingSpace, embedder: Embedder, chunker: Chunker) -> None:
+        self._space, self._embedder, self._chunker = space, embedder, chunker
         self.embedded = 0
 
-    def __call__(self, chunks: Sequence[StoredChunk]) -> tuple[Encoded, Sequence[bytes]]:
-        texts = [self._chunker.embedded_text(chunk.title, chunk.section, chunk.text) for chunk in chunks]
+    def keys(self, chunks: Sequence[StoredChunk]) -> list[bytes]:
+        return [embedding_key(self._space, text) for text in self._texts(chunks)]
+
+    def vectors(self, chunks: Sequence[StoredChunk]) -> NDArray[np.float32]:
+        texts = self._texts(chunks)
         places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
         vectors = self._embedder.embed_documents(list(places))
         self.embedded += len(places)
-        encoded = self._writer.encode(self._space.id, vectors[[places[text] for text in texts]])
-        return encoded, [embedding_key(self._space, text) for text in texts]
+        return vectors[[places[text] for text in texts]]
+
+    def _texts(self, chunks: Sequence[StoredChunk]) -> list[str]:
+        return [self._chunker.embedded_text(chunk.title, chunk.section, chunk.text) for chunk in chunks]
+
+
+class Recomputation(StoredEmbedding):
+    """The same in stored form, for `Writer.reembed`."""
+
+    def __init__(self, writer: Writer, space: EmbeddingSpace, embedder: Embedder, chunker: Chunker) -> None:
+        super().__init__(space, embedder, chunker)
+        self._writer = writer
+
+    def __call__(self, chunks: Sequence[StoredChunk]) -> tuple[Encoded, Sequence[bytes]]:
+        return self._writer.encode(self._space.id, self.vectors(chunks)), self.keys(chunks)

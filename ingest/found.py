@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document
+from aidre.ingest.mapping import ColumnMapping
 
 LARGEST = 64 << 20
 """Bytes of the longest line and of the largest file that is one document; a larger one fails by name."""
@@ -15,16 +18,22 @@ LARGEST = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a source: `origin` is its path inside the source, `url` what --url-base makes of that."""
+    """A file of a source: `origin` is its path inside the source, `url` what --url-base makes of that.
+
+    Of one that was fetched `origin` is the address that was asked for, which is its id too, and `url` the one that
+    answered. `mapping` is what the configuration says of the columns of rows.
+    """
 
     path: Path
     source: str
     origin: str
     url: str | None = None
+    fetched: bool = False
+    mapping: ColumnMapping | None = None
 
     @property
     def id(self) -> str:
-        return f"{self.source}/{self.origin}"
+        return self.origin if self.fetched else f"{self.source}/{self.origin}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +52,28 @@ class Rejected:
     folder: bool = False
 
 
-Found: TypeAlias = tuple[str, Document] | Rejected
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """What was fetched from `origin` before is as it was, or may be: its documents stay, and so many count as read."""
+
+    where: str
+    source: str
+    origin: str
+    documents: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """All documents of a listing (a feed, a sitemap, rows) came before this. Unless one of them failed, `state` makes
+    the next request of it conditional; of which `kind` it was is remembered in any case."""
+
+    source: str
+    origin: str
+    kind: str
+    state: Mapping[str, str]
+
+
+Found: TypeAlias = tuple[str, Document] | Rejected | Unchanged | Listed
 """A document goes with its "file" or "file:line", for messages."""
 
 
@@ -60,7 +90,10 @@ def decoded(content: bytes, encoding: str = "utf-8") -> str:
 def content(file: File) -> bytes:
     """The bytes of a file that is one document; raises InvalidDocument for a huge one, OSError as it comes."""
     with file.path.open("rb") as stream:
-        read = stream.read(LARGEST + 1)
+        size = os.fstat(stream.fileno()).st_size
+        read = stream.read(min(size, LARGEST) + 1)  # so many bytes are allocated before any is read
+        if len(read) > size:
+            read += stream.read(LARGEST + 1)
     if len(read) > LARGEST:
         raise InvalidDocument(f"larger than {LARGEST >> 20} MiB: split it")
     return read

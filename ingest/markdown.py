@@ -14,6 +14,7 @@ from aidre.engine.model import Heading, Json
 from aidre.ingest.found import File, Found, content, decoded
 from aidre.ingest.members import document, document_id, instant
 from aidre.ingest.plain import plain
+from aidre.ingest.rows import has_url_lines, json_lines
 from aidre.ingest.vectors import VectorRules
 
 LARGEST_FRONT_MATTER = 1 << 18
@@ -42,7 +43,13 @@ def markdown(file: File, rules: VectorRules) -> Iterator[Found]:
 
 
 def plain_text(file: File, rules: VectorRules) -> Iterator[Found]:
-    """The one document of a text file; raises InvalidDocument, OSError."""
+    """The one document of a text file, or those of its lines where each is an address, a tab and JSON-LD.
+
+    Raises InvalidDocument, OSError.
+    """
+    if has_url_lines(file):
+        yield from json_lines(file, rules)
+        return
     members = {"title": file.path.stem, "url": file.url}
     yield file.origin, document(members, file, document_id(file.id, "the path"), text=decoded(content(file)))
 
@@ -62,6 +69,7 @@ def front_matter(text: str) -> tuple[dict[str, Json], str]:
     members: dict[str, Json] = plain(loaded or {}, "front matter")
     if members.get("updated_at") is None and members.get("date") is not None:
         members["updated_at"] = instant(members.pop("date"), "date")
+    _name_language(members)
     # Members of rows that are a page author's own fields.
     own = {name: members.pop(name) for name in _ROWS_ONLY if name in members}
     if own and type(members.setdefault("metadata", {})) is dict:
@@ -69,6 +77,15 @@ def front_matter(text: str) -> tuple[dict[str, Json], str]:
     end = closing.end()
     ending = _LINE_END.match(text, end)
     return members, text[ending.end() if ending else end :]
+
+
+def _name_language(members: dict[str, Json]) -> None:
+    """`lang` under the name that all sources have for it; Norwegian, which YAML takes for false, too."""
+    for name in ("language", "lang"):
+        if members.get(name) is False:
+            members[name] = "no"
+    if type(members.get("lang")) is str and "language" not in members:
+        members["language"] = members.pop("lang")
 
 
 def outline(text: str) -> tuple[Heading, ...]:

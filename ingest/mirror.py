@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.writer import Writer
-from aidre.ingest.found import Rejected
-from aidre.ingest.sources import Source
+from aidre.ingest.found import Rejected, Unchanged
+from aidre.ingest.sources import AnySource
 
 
 class SeenIds:
@@ -47,14 +47,18 @@ class SeenIds:
 class Mirror:
     """Collects what a run saw and what it could not read, and then says what the sources no longer have."""
 
-    def __init__(self, sources: Sequence[Source], whole: bool) -> None:
-        """With `whole` a source is what this run was given; else one that is a file speaks for that file alone."""
+    def __init__(self, sources: Sequence[AnySource], whole: bool) -> None:
+        """With `whole` a source is what this run was given; else one that is a file speaks for that file alone.
+
+        One that is an address has a name of its own, and always speaks for all of it.
+        """
         self._files = {each.name: set[str]() for each in sources}
         self._whole = {each.name for each in sources if whole or each.only is None}
         for each in sources:
             if each.only is not None:
                 self._files[each.name].add(each.only)
         self._roots = {each.name: each.root for each in sources}
+        self._unchanged: set[tuple[str, str]] = set()
         self._kept: set[tuple[str, str]] = set()
         self._kept_folders: list[tuple[str, str]] = []
         self._before: dict[str, int] = {}
@@ -69,6 +73,10 @@ class Mirror:
             self._kept_folders.append((rejected.source, "" if rejected.origin == "." else f"{rejected.origin}/"))
         else:
             self._kept.add((rejected.source, rejected.origin))
+
+    def pass_over(self, unchanged: Unchanged) -> None:
+        """What came from there stands there still."""
+        self._unchanged.add((unchanged.source, unchanged.origin))
 
     def gone(self, writer: Writer, seen: SeenIds) -> dict[str, list[str]]:
         """Ids by source name of what was not seen in this run; call it with nothing pending."""
@@ -98,14 +106,17 @@ class Mirror:
         return (each for each in writer.documents_of(name) if whole or each[1] in files)
 
     def _is_kept(self, source: str, origin: str) -> bool:
-        return (source, origin) in self._kept or any(
-            source == name and origin.startswith(folder) for name, folder in self._kept_folders
+        return (
+            (source, origin) in self._unchanged
+            or (source, origin) in self._kept
+            or any(source == name and origin.startswith(folder) for name, folder in self._kept_folders)
         )
 
     def _may_have_moved(self, source: str, identity: str, origin: str) -> bool:
         """Whether a document with an id of its own, whose file is gone, may stand in a file that could not be read."""
-        if identity == f"{source}/{origin}" or not any(
+        if identity in (origin, f"{source}/{origin}") or not any(
             name == source for name, _ in (*self._kept, *self._kept_folders)
         ):
             return False
-        return not (self._roots[source] / origin).exists()
+        root = self._roots[source]
+        return isinstance(root, str) or not (root / origin).exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import EmbeddingSpace, Json
 from aidre.ingest.ahead import ahead
 from aidre.ingest.found import File, Found
+from aidre.ingest.mapping import KEPT, ColumnMapping
 from aidre.ingest.plain import plain
-from aidre.ingest.rows import documents, read, rejected
+from aidre.ingest.rows import documents, is_graph, read, rejected
 from aidre.ingest.vectors import Brought, VectorRules, wrong_length
 
 BATCH_BYTES = 32 << 20
@@ -33,7 +35,8 @@ def parquet(file: File, rules: VectorRules) -> Iterator[Found]:
     """The rows of a Parquet file; raises OSError, pyarrow.ArrowException."""
     with pq.ParquetFile(file.path, buffer_size=_BUFFER, pre_buffer=False) as table:
         first = 1
-        for batch in ahead(table.iter_batches(batch_size=_batch_rows(table.metadata)), 1):
+        columns = _needed(table.schema_arrow.names, file.mapping)
+        for batch in ahead(table.iter_batches(batch_size=_batch_rows(table.metadata), columns=columns), 1):
             yield from _rows(batch, first, file, rules)
             first += len(batch)
 
@@ -53,6 +56,16 @@ def spaces_of(file: File) -> set[str]:
         return set() if batch is None else {str(key) for key in pc.unique(batch.column(0).keys).to_pylist()}
 
 
+def columns_of(file: File) -> list[dict[str, Json]]:
+    """One row that has every column of a file, of struct columns the fields."""
+    with pq.ParquetFile(file.path, buffer_size=_BUFFER, pre_buffer=False) as table:
+        return [{field.name: _fields(field.type) for field in table.schema_arrow}]
+
+
+def _fields(kind: pa.DataType) -> Json:
+    return {field.name: _fields(field.type) for field in kind} if pa.types.is_struct(kind) else True
+
+
 def _batch_rows(metadata: Any) -> int:
     """So many rows that a batch stays near BATCH_BYTES, by the widest row group."""
     widest = 1
@@ -62,21 +75,50 @@ def _batch_rows(metadata: Any) -> int:
     return int(max(1, min(BATCH_ROWS, BATCH_BYTES // widest)))
 
 
+def _needed(names: Sequence[str], mapping: ColumnMapping | None) -> list[str] | None:
+    """The columns to read where a mapping says which they are; None means all."""
+    if mapping is None or mapping.metadata is None or "@type" in names:
+        return None
+    wanted = {*KEPT, "metadata", *mapping.columns, *(column.partition(".")[0] for column in mapping.columns)}
+    return [name for name in names if name in wanted]
+
+
 def _rows(batch: pa.RecordBatch, first: int, file: File, rules: VectorRules) -> Iterator[Found]:
     faults: Faults = {}
-    columns = [pair for pair in zip(batch.schema.names, batch.columns, strict=True) if pair[0] != "vectors"]
-    names = [name for name, _ in columns]
+    mapping = file.mapping
+    columns = _columns(batch, mapping)
     cells = [_cells(column, name, faults) for name, column in columns]
-    brought = _vectors(batch, rules, faults)
+    brought = _vectors(batch, rules, faults, mapping)
     prefix = f"{file.origin}:"
-    for at, row in enumerate(_as_rows(names, cells, len(batch))):
+    by_row = mapping if mapping is not None and not mapping.is_plain(batch.schema.names) else None
+    for at, whole in enumerate(_as_rows([name for name, _ in columns], cells, len(batch))):
         where = f"{prefix}{first + at}"
+        row = whole
+        if by_row is not None and at not in faults and not is_graph(whole):
+            try:
+                row = by_row.row(whole)
+            except InvalidDocument as error:
+                faults[at] = error.message
         if at in faults:
             yield rejected(row, where, file, faults[at])
-        elif "@graph" in row:
-            yield from documents(row, where, file, brought[at])
+        elif "@graph" in row or "@type" in row:
+            yield from documents(row, where, file, brought[at], whole)
         else:
             yield read(row, where, file, brought[at])
+
+
+def _columns(batch: pa.RecordBatch, mapping: ColumnMapping | None) -> list[tuple[str, pa.Array]]:
+    """The columns of a batch without those of vectors, under the names of a mapping that needs only other names."""
+    pairs = list(zip(batch.schema.names, batch.columns, strict=True))
+    if mapping is None:
+        return [(name, column) for name, column in pairs if name != "vectors"]
+    pairs = [(name, column) for name, column in pairs if name not in ("vectors", *mapping.vectors.values())]
+    if not mapping.is_plain(batch.schema.names):
+        return pairs
+    members = {column: member for member, column in mapping.members.items() if isinstance(column, str)}
+    stay = set(KEPT if mapping.metadata is not None else batch.schema.names) - mapping.taken
+    stay.update(mapping.metadata or ())
+    return [(members.get(name, name), column) for name, column in pairs if name in members or name in stay]
 
 
 def _as_rows(names: Sequence[str], cells: Sequence[list[Json]], count: int) -> Iterator[dict[str, Json]]:
@@ -167,11 +209,13 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _vectors(batch: pa.RecordBatch, rules: VectorRules, faults: Faults) -> list[Brought | None]:
+def _vectors(
+    batch: pa.RecordBatch, rules: VectorRules, faults: Faults, mapping: ColumnMapping | None
+) -> list[Brought | None]:
     """For each row what it brings, as views of one matrix a space."""
     brought: list[Brought | None] = [None] * len(batch)
-    index = batch.schema.names.index("vectors") if "vectors" in batch.schema.names else None
-    for name, present, at in _spaces(batch.column(index)) if index is not None else ():
+    own = _spaces(batch.column("vectors")) if "vectors" in batch.schema.names else ()
+    for name, present, at in chain(own, _mapped_spaces(batch, mapping)):
         lists, rows = present, at
         if not len(lists):
             continue
@@ -215,6 +259,35 @@ def _spaces(column: pa.Array) -> Iterator[tuple[str, pa.Array, NDArray[np.int64]
         yield from _map_spaces(*_present(column, np.arange(len(column))))
     elif not pa.types.is_null(kind):
         raise pa.ArrowTypeError("column vectors must be a struct or a map of number lists")
+
+
+def _mapped_spaces(
+    batch: pa.RecordBatch, mapping: ColumnMapping | None
+) -> Iterator[tuple[str, pa.Array, NDArray[np.int64]]]:
+    for space, name in mapping.vectors.items() if mapping is not None else ():
+        lists = _reached(batch, name)
+        if lists is None or pa.types.is_null(lists.type):
+            continue
+        if not _is_list(lists.type):
+            raise InvalidDocument(f"column {name}, which the mapping names for vectors.{space}, holds no lists")
+        yield space, *_present(lists, np.arange(len(lists)))
+
+
+def _reached(batch: pa.RecordBatch, name: str) -> pa.Array | None:
+    """A column, or under a dotted name a field of a struct column; None where there is none."""
+    if name in batch.schema.names:
+        return batch.column(name)
+    first, *path = name.split(".")
+    column = batch.column(first) if first in batch.schema.names else None
+    for step in path:
+        if column is None or not pa.types.is_struct(column.type) or column.type.get_field_index(step) < 0:
+            return None
+        column = column.flatten()[column.type.get_field_index(step)]
+    return column
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def _map_spaces(maps: pa.Array, rows: NDArray[np.int64]) -> Iterator[tuple[str, pa.Array, NDArray[np.int64]]]:

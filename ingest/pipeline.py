@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -16,18 +17,26 @@ from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.store import Store
 from aidre.engine.writer import Writer
+from aidre.ingest import crawl, web
+from aidre.ingest.ahead import ahead
 from aidre.ingest.chunk import Chunker
 from aidre.ingest.embedding import Recomputation
+from aidre.ingest.fetch import Fetcher
+from aidre.ingest.fingerprint import settings_digest
 from aidre.ingest.progress import Event, Notice, Summary
 from aidre.ingest.run import IngestOptions, Run
-from aidre.ingest.sources import locate, read
+from aidre.ingest.sandbox import SHARED
+from aidre.ingest.sources import PARSERS, check_mapping, locate, read, read_file
 from aidre.ingest.vectors import VectorRules
+
+AHEAD = 4
+"""Fetched documents that wait to be stored; one may be as large as a page is allowed to be."""
 
 
 def ingest(
     store: Store,
     collection: str,
-    sources: Sequence[Path],
+    sources: Sequence[str | Path],
     *,
     spaces: Sequence[EmbeddingSpace],
     embedders: Mapping[str, Embedder],
@@ -43,10 +52,15 @@ def ingest(
     if options.commit_every is not None and options.commit_every < 1:
         raise ConfigurationError("commit-every must be at least 1")
     located = locate(sources, options.source, options.url_base)
+    if options.mapping is not None:
+        check_mapping(located, options.mapping, f"collections.{collection}.mapping")
     spaces = [embedders[space.id].space if space.id in embedders else space for space in spaces]
-    chunker = chunker_of(spaces, embedders, options.chunk_tokens)
+    rules = VectorRules(spaces, embedders.keys())
     writing = not options.dry_run or (store.path.is_dir() and collection in store.collections())
-    with _writer(store, collection, spaces, embedders, options) if writing else nullcontext() as writer:
+    opened = _writer(store, collection, spaces, embedders, options) if writing else nullcontext()
+    with opened as writer, SHARED:
+        spaces = _complete(writer, spaces, report) if writer else spaces
+        chunker = chunker_of(spaces, embedders, options.chunk_tokens)
         embedded = _reembed(writer, spaces, embedders, chunker, report) if writer and not options.dry_run else 0
         run = Run(
             writer,
@@ -58,13 +72,42 @@ def ingest(
             report=report,
             embedded=embedded,
         )
-        rules = VectorRules(spaces, embedders.keys())
+        settings = settings_digest(spaces, chunker) + repr(options.mapping).encode()
         for source in located:
-            run.take(read(source, rules, run.note))
+            if isinstance(source, web.WebSource):
+                _fetch(run, source, web.before(writer, source, settings), rules, options)
+            else:
+                run.take(read(source, rules, run.note, options.mapping))
         run.finish()
     summary = run.summary(monotonic() - started)
     report(summary)
     return summary
+
+
+def _fetch(run: Run, source: web.WebSource, known: web.Before, rules: VectorRules, options: IngestOptions) -> None:
+    """Ingest what a source has that is fetched; the next page is on its way while one is stored."""
+    fetcher = Fetcher(options.fetching)
+    visit = web.Visit(
+        source,
+        fetcher,
+        read_file=partial(read_file, rules=rules, mapping=options.mapping),
+        suffixes=frozenset(PARSERS) - {".parquet"},  # its library trusts the lengths that a file claims
+        known=known,
+        whole=options.mirror,
+    )
+    notes: list[str] = []
+    run.take(ahead(crawl.read(visit, notes.append), AHEAD, fetcher.stop))
+    for note in notes:
+        run.note(note)
+
+
+def _complete(
+    writer: Writer, spaces: Sequence[EmbeddingSpace], report: Callable[[Event], None]
+) -> list[EmbeddingSpace]:
+    """The spaces that are written; one that is being filled is told of and left out."""
+    for space_id in writer.building:
+        report(Notice(f"space {space_id} is not complete: this run goes on without it, `aidre embed --space` fills it"))
+    return [space for space in spaces if space.id not in writer.building]
 
 
 def _reembed(

@@ -82,4 +82,19 @@ class Summary:
         return {"event": "done"} | counts | {"seconds": round(self.seconds, 3)} | extra
 
 
-Event: TypeAlias = Committed | Progress | Problem | Notice | Summary
+@dataclass(frozen=True, slots=True)
+class EmbedSummary:
+    """A space is complete in a generation: its chunks, and how many texts went through an Embedder for it now."""
+
+    space: str
+    generation: int
+    chunks: int
+    embedded: int
+    seconds: float
+
+    def as_json(self) -> dict[str, Json]:
+        counts = {"generation": self.generation, "chunks": self.chunks, "embedded": self.embedded}
+        return {"event": "done", "space": self.space} | counts | {"seconds": round(self.seconds, 3)}
+
+
+Event: TypeAlias = Committed | Progress | Problem | Notice | Summary | EmbedSummary

@@ -3,54 +3,101 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 import orjson
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
-from aidre.ingest import schemaorg
+from aidre.ingest import jsonld, schemaorg
 from aidre.ingest.found import LARGEST, File, Found, Rejected
 from aidre.ingest.members import document, document_id, string
 from aidre.ingest.vectors import Brought, VectorRules
 
+LineReader: TypeAlias = Callable[[bytes, str, File, VectorRules], Iterator[Found]]
+
+_URL_LINE = re.compile(rb"\s*(https?://[^\s]+)[ ]*\t\s*(?=[\[{])")
 _IDS = ("id", "@id", "url")
 _FIRST_ROWS = 100
+LOOKED_AT = 10_000
 
 
 def json_lines(file: File, rules: VectorRules) -> Iterator[Found]:
     """The rows of a JSON Lines file, a bad one as what is wrong with it; raises OSError."""
     with file.path.open("rb", buffering=1 << 20) as stream:
-        for number, line in enumerate(_lines(stream), 1):
+        read_line: LineReader | None = None
+        for number, line in enumerate(bounded_lines(stream), 1):
             where = f"{file.origin}:{number}"
             if line is None:
                 yield Rejected(where, f"longer than {LARGEST >> 20} MiB", file.source, file.origin)
             elif not line.isspace():
-                yield from _row(line, where, file, rules)
+                # The first line tells which of the two forms the lines have.
+                read_line = read_line or (url_line if is_url_line(line) else _row)
+                yield from read_line(line, where, file, rules)
 
 
-def documents(row: dict[str, Json], where: str, file: File, vectors: Brought | None) -> Iterator[Found]:
-    """What one row says: a document, several where it is a `@graph`, or what is wrong with it."""
-    if "@graph" not in row or "@type" in row:
-        yield read(row, where, file, vectors)
+def from_json(row: Json, where: str, file: File, rules: VectorRules) -> Iterator[Found]:
+    """What a row of JSON says."""
+    if type(row) is not dict:
+        yield Rejected(where, "not a JSON object", file.source, file.origin)
         return
     try:
-        for item in schemaorg.objects(row):
-            yield read(item, where, file, vectors)
+        mapped = row if file.mapping is None or is_graph(row) else file.mapping.row(row)
+        vectors = rules.from_lists(mapped.get("vectors"))
     except InvalidDocument as error:
-        yield Rejected(where, error.message, file.source, file.origin)
+        yield rejected(row, where, file, error.message)
+        return
+    if "@type" in mapped or "@graph" in mapped:
+        yield from documents(mapped, where, file, vectors, row)
+    else:
+        yield read(mapped, where, file, vectors)
 
 
-def read(row: dict[str, Json], where: str, file: File, vectors: Brought | None) -> Found:
+def is_graph(row: Mapping[str, Json]) -> bool:
+    return "@graph" in row and "@type" not in row
+
+
+def documents(
+    row: dict[str, Json], where: str, file: File, vectors: Brought | None, whole: dict[str, Json] | None = None
+) -> Iterator[Found]:
+    """What one row says: a document, several where it is a `@graph`, or what is wrong with it.
+
+    `whole` is the row as it was before a mapping: what comes back where it is a schema.org object.
+    """
+    if is_graph(row):
+        yield from linked(row, where, file)
+    elif "@type" in row and jsonld.has_links(row):
+        filled = next(item for _, item in jsonld.objects(whole or row) if isinstance(item, dict))
+        yield read(row if whole is not row else filled, where, file, vectors, filled)
+    else:
+        yield read(row, where, file, vectors, whole)
+
+
+def linked(value: Json, where: str, file: File, *, placed: bool = False) -> Iterator[Found]:
+    """The documents of a JSON-LD text; a node that is none as what is wrong with it, `placed` by its number."""
+    for place, item in jsonld.objects(value):
+        at = f"{where}[{place}]" if placed else where
+        try:
+            if isinstance(item, InvalidDocument):
+                raise item
+            yield read(item if file.mapping is None else file.mapping.row(item), at, file, None, item)
+        except InvalidDocument as error:
+            yield Rejected(at, error.message, file.source, file.origin)
+
+
+def read(
+    row: dict[str, Json], where: str, file: File, vectors: Brought | None, whole: dict[str, Json] | None = None
+) -> Found:
     identity = None
     try:
         identity = _identity(row) or _derived(row, file, vectors)
         if "@type" not in row:
             return where, document(row, file, identity, vectors=vectors)
         members = schemaorg.as_row(row)
-        return where, document(members, file, identity, vectors=vectors, schema_object=schemaorg.whole(row))
+        return where, document(members, file, identity, vectors=vectors, schema_object=schemaorg.whole(whole or row))
     except InvalidDocument as error:
         return Rejected(where, error.message, file.source, file.origin, identity)
 
@@ -66,7 +113,7 @@ def rejected(row: Mapping[str, Json], where: str, file: File, reason: str) -> Re
 
 def _identity(row: Mapping[str, Any]) -> str | None:
     for name in _IDS:
-        if row.get(name) is not None:
+        if row.get(name) is not None and not (name == "@id" and jsonld.is_local(row[name])):
             value = row[name]
             if name == "url" and type(value) is not str:
                 value = schemaorg.as_row(row)["url"] if "@type" in row else string(row, "url")
@@ -94,20 +141,51 @@ def _row(line: bytes, where: str, file: File, rules: VectorRules) -> Iterator[Fo
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        yield Rejected(where, f"malformed JSON: {error}", file.source, file.origin)
-        return
-    if type(row) is not dict:
-        yield Rejected(where, "not a JSON object", file.source, file.origin)
+        return iter((Rejected(where, f"malformed JSON: {error}", file.source, file.origin),))
+    return from_json(row, where, file, rules)
+
+
+def is_url_line(line: bytes) -> bool:
+    """Whether a line is an address, a tab and JSON."""
+    return _URL_LINE.match(line) is not None
+
+
+def has_url_lines(file: File) -> bool:
+    """Whether the first line of a file that says something is an address, a tab and JSON."""
+    with file.path.open("rb") as stream:
+        line = next((line for line in islice(bounded_lines(stream), _FIRST_ROWS) if line is None or line.strip()), None)
+    return line is not None and is_url_line(line)
+
+
+def url_line(line: bytes, where: str, file: File, rules: VectorRules) -> Iterator[Found]:
+    """The schema.org objects that a page has, after its address: documents with its url.
+
+    The first without an @id or id of its own has the address as its id, further ones a number after it.
+    """
+    match = _URL_LINE.match(line)
+    if match is None:
+        yield Rejected(where, "not an http(s) address, a tab and a JSON object", file.source, file.origin)
         return
     try:
-        vectors = rules.from_lists(row.get("vectors"))
-    except InvalidDocument as error:
-        yield rejected(row, where, file, error.message)
+        url = match[1].decode()
+        value = orjson.loads(line[match.end() :])
+        found = [item for _, item in jsonld.objects(value) if isinstance(item, dict)]
+    except (orjson.JSONDecodeError, UnicodeDecodeError) as error:
+        yield Rejected(where, f"malformed JSON: {error}", file.source, file.origin)
         return
-    yield from documents(row, where, file, vectors)
+    found = [item for item in found if not jsonld.is_part_type(item)] or found
+    if not found:
+        yield Rejected(where, "no object with @type after the address", file.source, file.origin, url)
+    nameless = 0
+    for item in found:
+        row = {**item, "url": url}
+        if "id" not in item and ("@id" not in item or jsonld.is_local(item["@id"])):
+            nameless += 1
+            row["id"] = url if nameless == 1 else f"{url}#{nameless}"
+        yield read(row, where, file, None, item)
 
 
-def _lines(stream: BinaryIO) -> Iterator[bytes | None]:
+def bounded_lines(stream: BinaryIO) -> Iterator[bytes | None]:
     """Lines of bounded length, None for one that is too long."""
     line = stream.readline(LARGEST + 1).removeprefix(b"\xef\xbb\xbf")
     while line:
@@ -123,12 +201,24 @@ def _lines(stream: BinaryIO) -> Iterator[bytes | None]:
 def spaces_of(file: File) -> set[str]:
     """The embedding spaces that the first rows of a JSON Lines file bring vectors for."""
     names: set[str] = set()
-    with file.path.open("rb") as stream:
-        for line in islice(_lines(stream), _FIRST_ROWS):
+    for row in _first_rows(file, _FIRST_ROWS):
+        vectors = row.get("vectors")
+        names.update(vectors if type(vectors) is dict else ())
+    return names
+
+
+def rows_of(file: File) -> Iterator[dict[str, Json]]:
+    """So many of a file's first rows that whatever column they lack is one that the file has not."""
+    yield from _first_rows(file, LOOKED_AT)
+
+
+def _first_rows(file: File, count: int) -> Iterator[dict[str, Json]]:
+    """The rows in the first lines of a JSON Lines file."""
+    with file.path.open("rb", buffering=1 << 20) as stream:
+        for line in islice(bounded_lines(stream), count):
             try:
                 row = orjson.loads(line or b"")
             except orjson.JSONDecodeError:
                 continue
-            vectors = row.get("vectors") if type(row) is dict else None
-            names.update(vectors if type(vectors) is dict else ())
-    return names
+            if type(row) is dict:
+                yield row

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from time import monotonic
 
 from aidre.engine.embed import Embedder
@@ -16,12 +16,14 @@ from aidre.engine.model import Chunk, Document, EmbeddingSpace, Record, Visibili
 from aidre.engine.writer import Writer
 from aidre.ingest.chunk import Chunker
 from aidre.ingest.embedding import Vectors, VectorStage
+from aidre.ingest.fetch import PUBLIC_ONLY, FetchRules
 from aidre.ingest.fingerprint import fingerprint, same_text, settings_digest
-from aidre.ingest.found import Found, Rejected
+from aidre.ingest.found import Found, Listed, Rejected, Unchanged
+from aidre.ingest.mapping import ColumnMapping
 from aidre.ingest.members import printable
 from aidre.ingest.mirror import Mirror, SeenIds
 from aidre.ingest.progress import Committed, Event, Notice, Problem, Progress, Summary
-from aidre.ingest.sources import Source
+from aidre.ingest.sources import AnySource
 from aidre.ingest.vectors import VectorRules
 
 COMMIT_DOCUMENTS = 50_000
@@ -34,13 +36,18 @@ EMBEDDED_DOCUMENTS = 1024
 EMBEDDED_CHARACTERS = 1 << 20
 """Bounds of a batch; the lower ones are for documents that have to be embedded, so that commits come in time."""
 
+BATCH_SECONDS = 30.0
+"""Documents that come slowly, over the net, do not wait longer for others."""
+
 LONGEST_REASON = 500
+_WITHOUT_TEXT = {".pdf": ": of scanned pages it has to be recognised first"}
 
 
 @dataclass(frozen=True, slots=True)
 class IngestOptions:
     """What the command line and the configuration say. `source` names the source; `commit_every` fixes a commit's
-    documents, `chunk_tokens` the size of a chunk; `dates` are the metadata fields to compare as instants."""
+    documents, `chunk_tokens` the size of a chunk; `dates` are the metadata fields to compare as instants, `mapping`
+    says what columns mean, `fetching` are the rules for addresses."""
 
     source: str | None = None
     url_base: str | None = None
@@ -52,6 +59,8 @@ class IngestOptions:
     visibility: Visibility | None = None
     dates: Collection[str] = ()
     chunk_tokens: int | None = None
+    mapping: ColumnMapping | None = None
+    fetching: FetchRules = PUBLIC_ONLY
 
 
 @dataclass(slots=True)
@@ -86,7 +95,7 @@ class Run:
         self,
         writer: Writer | None,
         *,
-        sources: Sequence[Source],
+        sources: Sequence[AnySource],
         spaces: Sequence[EmbeddingSpace],
         embedders: Mapping[str, Embedder],
         chunker: Chunker,
@@ -104,6 +113,7 @@ class Run:
         self._seen = SeenIds()
         self._mirror = Mirror(sources, whole=options.source is not None) if options.mirror else None
         self._counts = Counts(embedded=embedded)
+        self._faulty: set[str] = set()
         self._repeated = 0
         self._pending = 0
         self._committed_at = monotonic()
@@ -125,17 +135,39 @@ class Run:
     def take(self, found: Iterator[Found]) -> None:
         """Ingest documents in batches, committing as they pile up."""
         batch: list[tuple[str, Document]] = []
-        fill, room = 0.0, self._room()
+        fill, room, began = 0.0, self._room(), monotonic()
         for each in found:
             if isinstance(each, Rejected):
                 self._reject(each)
+            elif isinstance(each, Unchanged):
+                self._pass_over(each)
+            elif isinstance(each, Listed):
+                self._take_batch(batch)
+                batch, fill, room, began = [], 0.0, self._room(), monotonic()
+                self._keep_state(each)
             elif self._is_fit(*each):
                 batch.append(each)
                 fill += self._share(each[1])
-                if fill >= 1.0 or len(batch) >= room:
+                if fill >= 1.0 or len(batch) >= room or monotonic() - began >= BATCH_SECONDS:
                     self._take_batch(batch)
-                    batch, fill, room = [], 0.0, self._room()
+                    batch, fill, room, began = [], 0.0, self._room(), monotonic()
         self._take_batch(batch)
+
+    def _pass_over(self, unchanged: Unchanged) -> None:
+        self._counts.documents += unchanged.documents
+        self._counts.unchanged += unchanged.documents
+        if self._mirror is not None:
+            self._mirror.pass_over(unchanged)
+        self._report(Progress(self._counts.documents, self._counts.chunks))
+
+    def _keep_state(self, listed: Listed) -> None:
+        """Remember the state of a listing when all of it is stored; a new state alone is no reason for a commit."""
+        if self._writer is None or self._options.dry_run or not self._counts.documents:
+            return
+        is_faulty = listed.source in self._faulty
+        if is_faulty or self._counts.updated or listed.origin not in self._writer.source_states():
+            state = {} if is_faulty else listed.state
+            self._writer.set_source_state(listed.origin, {**state, "kind": listed.kind})
 
     def _room(self) -> int:
         """How many documents the next batch may have, so that a commit comes exactly when it was asked for."""
@@ -157,7 +189,8 @@ class Run:
             return False
         if not document.vectors and (not document.text or document.text.isspace()):
             self._counts.skipped += 1
-            self.note(f"{where}: no text, skipped")
+            hint = _WITHOUT_TEXT.get(PurePath(where).suffix.lower(), "")
+            self.note(f"{where}: no text, skipped{hint}")
             return False
         return True
 
@@ -166,6 +199,7 @@ class Run:
 
     def _reject(self, rejected: Rejected) -> None:
         self._counts.failed += 1
+        self._faulty.add(rejected.source)
         self._report(Problem(rejected.where, printable(rejected.reason[:LONGEST_REASON])))
         if rejected.document_id is not None:
             self._seen.add([rejected.document_id])

@@ -28,19 +28,6 @@ _DEEPEST = 8
 _PREFIXES = ("https://schema.org/", "http://schema.org/", "schema:")
 
 
-def objects(row: dict[str, Json]) -> Iterator[dict[str, Json]]:
-    """The typed objects of a `@graph`, each with the context of the whole; a row without one is itself."""
-    graph = row.get("@graph")
-    if type(graph) is not list or "@type" in row:
-        yield row
-        return
-    context = {"@context": row["@context"]} if "@context" in row else {}
-    for node in graph:
-        if type(node) is not dict or "@type" not in node:
-            raise InvalidDocument("@graph must be a list of objects with @type")
-        yield context | node
-
-
 def whole(row: Mapping[str, Json]) -> dict[str, Json]:
     """The object without what the row adds to it for the engine."""
     return {name: value for name, value in row.items() if name not in ("vectors", "semantic_payload")}
@@ -81,9 +68,19 @@ def type_of(item: Mapping[str, Any]) -> str | None:
         kind = kind[0]
     if type(kind) is not str:
         raise InvalidDocument("@type must be a string or a list of strings")
+    return _bare(kind) or None
+
+
+def types_of(item: Mapping[str, Any]) -> list[str]:
+    """All types of an object, without the vocabulary's address; what is no type is passed over."""
+    kinds = item.get("@type")
+    return [_bare(kind) for kind in (kinds if type(kinds) is list else [kinds]) if type(kind) is str]
+
+
+def _bare(kind: str) -> str:
     for prefix in _PREFIXES:
         kind = kind.removeprefix(prefix)
-    return kind or None
+    return kind
 
 
 def _words(value: Json, depth: int = _DEEPEST) -> Iterator[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import quote
@@ -13,15 +14,30 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from aidre.engine.errors import AidreError, ConfigurationError
+from aidre.engine.model import Json
+from aidre.ingest.delimited import columns_of as delimited_columns
+from aidre.ingest.delimited import delimited
+from aidre.ingest.delimited import spaces_of as delimited_spaces
+from aidre.ingest.extracted import sandboxed
+from aidre.ingest.feeds import feed
 from aidre.ingest.found import File, Found, Rejected
 from aidre.ingest.html import html
+from aidre.ingest.json_file import holds_documents, json_file
+from aidre.ingest.json_file import rows_of as json_file_rows
+from aidre.ingest.json_file import spaces_of as json_file_spaces
+from aidre.ingest.mapping import ColumnMapping, reach
 from aidre.ingest.markdown import markdown, plain_text
 from aidre.ingest.members import printable
+from aidre.ingest.parquet import columns_of as parquet_columns
 from aidre.ingest.parquet import parquet
 from aidre.ingest.parquet import spaces_of as parquet_spaces
 from aidre.ingest.rows import json_lines
+from aidre.ingest.rows import rows_of as json_rows
 from aidre.ingest.rows import spaces_of as json_spaces
+from aidre.ingest.urls import is_url
 from aidre.ingest.vectors import VectorRules
+from aidre.ingest.web import WebSource, web_source
+from aidre.ingest.xml import SNIFFED, Kind, kind_of_xml
 
 Parser: TypeAlias = Callable[[File, VectorRules], Iterator[Found]]
 
@@ -32,15 +48,33 @@ PARSERS: dict[str, Parser] = {
     ".text": plain_text,
     ".html": html,
     ".htm": html,
+    ".pdf": sandboxed("pdf"),
+    ".docx": sandboxed("docx"),
     ".jsonl": json_lines,
     ".ndjson": json_lines,
+    ".json": json_file,
+    ".jsonld": json_file,
+    ".csv": delimited,
+    ".tsv": delimited,
     ".parquet": parquet,
+    ".xml": feed,
+    ".rss": feed,
+    ".atom": feed,
 }
-_SPACES: dict[str, Callable[[File], set[str]]] = {
-    ".jsonl": json_spaces,
-    ".ndjson": json_spaces,
-    ".parquet": parquet_spaces,
+_Look: TypeAlias = tuple[Callable[[File], Iterable[str]], Callable[[File], Iterable[Mapping[str, Json]]]]
+_TABLES: dict[str, _Look] = {
+    ".jsonl": (json_spaces, json_rows),
+    ".ndjson": (json_spaces, json_rows),
+    ".json": (json_file_spaces, json_file_rows),
+    ".jsonld": (json_file_spaces, json_file_rows),
+    ".csv": (delimited_spaces, delimited_columns),
+    ".tsv": (delimited_spaces, delimited_columns),
+    ".parquet": (parquet_spaces, parquet_columns),
 }
+"""For files of rows: the spaces that they bring vectors for, and rows that have all their columns."""
+
+HIDDEN = (".", "~$")
+"""How the names of files begin that are nobody's documents: hidden ones, and the locks of word processors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,30 +92,35 @@ class Source:
         return File(path, self.name, origin, url)
 
 
-def locate(paths: Sequence[Path], name: str | None = None, url_base: str | None = None) -> list[Source]:
-    """The sources that these paths name; raises ConfigurationError for one that is not there or not readable."""
+AnySource: TypeAlias = Source | WebSource
+
+
+def locate(paths: Sequence[str | Path], name: str | None = None, url_base: str | None = None) -> list[AnySource]:
+    """The sources that these paths and addresses name; ConfigurationError for a path that is not there or readable."""
     if url_base is not None:
         if not url_base.startswith(("http://", "https://")):
             raise ConfigurationError(f"url base {url_base!r} must begin with http:// or https://")
         url_base = url_base.rstrip("/")
-    sources = [_source(path, name, url_base) for path in paths]
-    roots: dict[str, Path] = {}
+    sources = [_located(path, name, url_base) for path in paths]
+    roots: dict[str, Path | str] = {}
     for source in sources:
         if roots.setdefault(source.name, source.root) != source.root:
             raise ConfigurationError(
-                f"two folders are both named {source.name!r}: ingest one of them on its own with --source NAME"
+                f"two sources are both named {source.name!r}: ingest one of them on its own with --source NAME"
             )
     return list(dict.fromkeys(sources))
 
 
-def read(source: Source, rules: VectorRules, note: Callable[[str], None]) -> Iterator[Found]:
+def read(
+    source: Source, rules: VectorRules, note: Callable[[str], None], mapping: ColumnMapping | None = None
+) -> Iterator[Found]:
     """Everything that a source holds, file by file in order; `note` is told what was left out."""
     others: Counter[str] = Counter()
     for found in [source.root / source.only] if source.only is not None else _walk(source):
         if isinstance(found, Rejected):
             yield found
-        elif found.suffix.lower() in PARSERS:
-            yield from _read_file(source.file(found), rules)
+        elif found.suffix.lower() in PARSERS and (source.only is not None or _is_read(source.file(found))):
+            yield from read_file(source.file(found), rules, mapping)
         else:
             others[found.suffix.lower() or "no suffix"] += 1
     if others:
@@ -89,18 +128,49 @@ def read(source: Source, rules: VectorRules, note: Callable[[str], None]) -> Ite
         note(f"{source.name}: {others.total()} files of other kinds left out ({printable(kinds)})")
 
 
-def brought_spaces(sources: Sequence[Source]) -> set[str]:
-    """Ids of the spaces that rows bring vectors for, from the schema or the first rows of each file."""
-    names: set[str] = set()
-    for source in sources:
-        for path in [source.root / source.only] if source.only is not None else _walk(source):
-            look = None if isinstance(path, Rejected) else _SPACES.get(path.suffix.lower())
-            if look is not None and isinstance(path, Path):
-                try:
-                    names |= look(source.file(path))
-                except (OSError, pa.ArrowException, ValueError):
-                    continue  # whoever reads the file says what is wrong with it
+def brought_spaces(sources: Sequence[AnySource], mapping: ColumnMapping | None = None) -> set[str]:
+    """Ids of the spaces that rows bring vectors for, from the schema or the first rows of each file on disk."""
+    names: set[str] = set(mapping.vectors if mapping is not None else ())
+    for file, (spaces_of, _) in _tables(sources):
+        # Whoever reads the file says what is wrong with it.
+        with suppress(OSError, pa.ArrowException, ValueError, AidreError):
+            names.update(spaces_of(file))
     return names
+
+
+def check_mapping(sources: Sequence[AnySource], mapping: ColumnMapping, where: str) -> None:
+    """Refuse a mapping with a column that no row on disk has, as far as the first rows of each file tell."""
+    missing, others = list(mapping.columns), dict[str, None]()
+    for file, (_, columns_of) in _tables(sources):
+        with suppress(OSError, pa.ArrowException, ValueError, AidreError):
+            for row in columns_of(file):
+                missing = [name for name in missing if reach(row, name) is None]
+                others.update(dict.fromkeys(row))
+                if not missing:
+                    return
+    if others:
+        known = printable(", ".join(list(others)[:20]))
+        raise ConfigurationError(f"{where} names the column {missing[0]!r}, which no row has: the rows have {known}")
+
+
+def _tables(sources: Sequence[AnySource]) -> Iterator[tuple[File, _Look]]:
+    for source in sources:
+        if not isinstance(source, WebSource):
+            for path in [source.root / source.only] if source.only is not None else _walk(source):
+                look = _TABLES.get(path.suffix.lower()) if isinstance(path, Path) else None
+                if look is not None and isinstance(path, Path):
+                    yield source.file(path), look
+
+
+def _located(path: str | Path, name: str | None, url_base: str | None) -> AnySource:
+    if isinstance(path, str) and is_url(path):
+        return web_source(path, name)
+    source = _source(Path(path), name, url_base)
+    if source.only is None or _xml_kind(source.root / source.only) != "sitemap":
+        return source
+    # Its pages are no documents of the folder, which may be a source of its own.
+    file = source.root / source.only
+    return WebSource(name or f"{source.name}/{source.only}", source.only, str(file), file)
 
 
 def _source(path: Path, name: str | None, url_base: str | None) -> Source:
@@ -121,6 +191,28 @@ def _source(path: Path, name: str | None, url_base: str | None) -> Source:
             f"source {printable(str(path))} is of no known kind: {' '.join(sorted(PARSERS))} can be read"
         )
     return Source(name or _name(named.parent), named.parent, named.name, url_base)
+
+
+def _xml_kind(path: Path) -> Kind | None:
+    if path.suffix.lower() != ".xml":
+        return None
+    try:
+        with path.open("rb") as file:
+            return kind_of_xml(file.read(SNIFFED))
+    except OSError:
+        return None
+
+
+def _is_read(file: File) -> bool:
+    """Whether a file that stands in a folder is read: XML when it is a feed (sitemaps are fetched by name), JSON when
+    it is linked data or rows (a folder of pages may have a package.json)."""
+    match file.path.suffix.lower():
+        case ".xml":
+            return _xml_kind(file.path) == "feed"
+        case ".json":
+            with suppress(OSError):
+                return holds_documents(file)
+    return True
 
 
 def _name(folder: Path) -> str:
@@ -146,7 +238,7 @@ def _folder(top: Path, source: Source, seen: set[tuple[int, int]], linked: list[
                 continue
             seen.add((status.st_dev, status.st_ino))
             with os.scandir(path) as entries:
-                visible = sorted((entry for entry in entries if not entry.name.startswith(".")), key=_entry_name)
+                visible = sorted((entry for entry in entries if not entry.name.startswith(HIDDEN)), key=_entry_name)
         except OSError as error:
             yield _unreadable(source, path, error)
             continue
@@ -181,8 +273,9 @@ def _unreadable(source: Source, folder: Path, error: OSError) -> Rejected:
     return Rejected(where, f"cannot be read: {error.strerror}", source.name, origin, folder=True)
 
 
-def _read_file(file: File, rules: VectorRules) -> Iterator[Found]:
+def read_file(file: File, rules: VectorRules, mapping: ColumnMapping | None = None) -> Iterator[Found]:
     """What a file's parser yields; a file that fails is one failure more, not the end."""
+    file = file if mapping is None else replace(file, mapping=mapping)
     where = printable(file.origin)
     if where != file.origin:
         yield Rejected(where, "the file name is not printable text: rename it", file.source, file.origin)

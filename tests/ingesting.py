@@ -68,7 +68,7 @@ class Bench:
     def rows(self, name: str, *rows: Any) -> Path:
         return self.write(name, b"".join(orjson.dumps(row) + b"\n" for row in rows))
 
-    def run(self, *sources: Path, **options: Any) -> Summary:
+    def run(self, *sources: str | Path, **options: Any) -> Summary:
         self.events, self.embedder.texts = [], []
         embedders: dict[str, Embedder] = {WORDS.id: self.embedder} if WORDS in self.spaces else {}
         return ingest(
@@ -136,7 +136,15 @@ def from_parquet(tmp_path: Path, rows: Sequence[dict[str, Any]]) -> list[Found]:
 
 def documents(found: Sequence[Found]) -> list[Document]:
     assert not [each for each in found if isinstance(each, Rejected)]
-    return [each[1] for each in found if not isinstance(each, Rejected)]
+    return [each[1] for each in found if isinstance(each, tuple)]
+
+
+def where(each: Found) -> str:
+    """The place that a document or a failure is named by."""
+    if isinstance(each, tuple):
+        return each[0]
+    assert isinstance(each, Rejected)
+    return each.where
 
 
 def one(found: Sequence[Found]) -> Document:

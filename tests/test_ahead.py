@@ -46,3 +46,17 @@ def test_no_more_than_the_room_is_read_before_it_is_asked_for() -> None:
     next(items)
     items.close()
     assert len(made) <= 1 + 3 + 2
+
+
+def test_what_the_reading_waits_for_is_stopped_when_the_consumer_lets_go() -> None:
+    released = threading.Event()
+
+    def items() -> Iterator[int]:
+        yield 1
+        released.wait(60)
+        yield 2
+
+    reading = ahead(items(), 1, released.set)
+    assert next(reading) == 1
+    reading.close()
+    assert released.is_set()

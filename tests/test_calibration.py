@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from building import NAME, Vectors, ask, best, fill, names, normal, put, space_of, structured, true_scores
 
-from aidre.engine import writer as writing
+from aidre.engine import generations
 from aidre.engine.calibration import Target, calibrate, sample_rows
 from aidre.engine.index import Column
 from aidre.engine.manifest import Calibration, Depth
 from aidre.engine.model import Distance
-from aidre.engine.search import Allowed
+from aidre.engine.parts import Allowed
 from aidre.engine.snapshot import Snapshot, depth_for
 from aidre.engine.store import Store
 from aidre.engine.vectors import encode
@@ -90,7 +90,7 @@ def test_a_sample_is_drawn_from_all_segments_by_their_rows() -> None:
 def test_a_target_out_of_reach_leaves_the_space_exact_and_its_answers_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "RECALL_TARGET", 1.01)
+    monkeypatch.setattr(generations, "RECALL_TARGET", 1.01)
     rows = structured(14_000, 96)
     snapshot = fill(tmp_path, space_of("cosine", 96), rows)
     calibration = calibration_of(snapshot)

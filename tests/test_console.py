@@ -40,14 +40,14 @@ def test_status_shows_what_calibration_measured() -> None:
     scan = {"kind": "scan", "reason": None, "depths": [depth]}
     exact = {"kind": "exact", "reason": "unstructured", "depths": []}
     space = {"id": "a", "dimensions": 4, "distance": "dot", "state": "live"}
-    spaces = [space | {"calibration": scan}, space | {"calibration": exact}, space | {"state": "building"}]
+    spaces = [space | {"calibration": scan}, space | {"calibration": exact}, space | {"state": "building", "chunks": 1}]
     counts = {"documents": 1, "chunks": 2, "segments": 1, "generation": 7, "disk_bytes": 10}
     head, *rest = console.status_lines({"collection": "c", "spaces": spaces, "warnings": ["odd"], **counts})
     assert head == "c: generation 7, 1 documents, 2 chunks, 1 segment, 10 B on disk"
     assert rest == [
         "  a: 4 dimensions, dot, scan: recall@10 0.9975 (p5 0.90) of 1,200 candidates",
         "  a: 4 dimensions, dot, exact (unstructured)",
-        "  a: 4 dimensions, dot, building",
+        "  a: 4 dimensions, dot, building, 1 chunks so far; `aidre embed --space` fills it",
         "  warning: odd",
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -25,8 +26,10 @@ def matches(rows: Sequence[FieldRow], written: Any, dates: Sequence[str] = ()) -
 
 
 def values_of(document: FieldRow, name: str) -> list[Any]:
+    path = name.removeprefix("metadata.")
+    members = [*reach(dict(document.metadata), path), *told(document, path)]
     if name.startswith("metadata."):
-        return list(reach(dict(document.metadata), name.removeprefix("metadata.")))
+        return members
     if name == "type":
         declared = (document.schema_object or {}).get("@type")
         return [document.type, *(declared if isinstance(declared, list) else [declared])]
@@ -35,7 +38,7 @@ def values_of(document: FieldRow, name: str) -> list[Any]:
         return [host or None]
     if name in {"url", "document_id", "updated_at"}:
         return [getattr(document, name)]
-    return list(reach(dict(document.metadata), name))
+    return members
 
 
 def reach(value: Any, path: str) -> Iterator[Any]:
@@ -57,6 +60,42 @@ def elements(value: Any) -> Iterator[Any]:
             yield from elements(element)
     else:
         yield value
+
+
+def told(document: FieldRow, path: str) -> list[Any]:
+    """What the schema.org object says of a dotted name."""
+    members = (document.schema_object or {}).items()
+    told_of = (
+        leaf for key, value in members if key not in {"@context", "metadata"} for leaf in spelled_out(value, key)
+    )
+    return [value for name, value in told_of if name == path]
+
+
+def spelled_out(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, list):
+        for element in value:
+            yield from spelled_out(element, name)
+    elif isinstance(value, dict):
+        if not {"@value", "@list", "@set"} & value.keys():
+            yield name, {}
+        for key, member in value.items():
+            if key != "@context":
+                yield from spelled_out(member, name if key in {"@value", "@list", "@set"} else f"{name}.{key}")
+    elif isinstance(value, str) and len(value) <= 256:
+        yield name, value
+        yield name, number_of(value)
+        if value.startswith("https://schema.org/"):
+            yield name, value.removeprefix("https://schema.org/")
+    else:
+        yield name, {} if isinstance(value, str) else value
+
+
+def number_of(text: str) -> Any:
+    try:
+        number = json.loads(text)
+    except ValueError:
+        return None
+    return number if type(number) in {int, float} and text.strip("-0123456789.eE+") == "" else None
 
 
 def in_64_bits(value: Any) -> Any:
@@ -109,10 +148,18 @@ def answer_operator(document: FieldRow, name: str, op: str, wanted: Any, dates: 
     if name in {"updated_at", *dates}:
         found = [moment(one) for one in found]
         wanted = [moment(one) for one in wanted] if op == "in" else moment(wanted)
+    elif name.endswith("startDate"):
+        several = wanted if op == "in" else [wanted]
+        one_op = "eq" if op == "in" else op
+        return any(
+            holds(one if moment(each) is None else moment(one), one_op, each if moment(each) is None else moment(each))
+            for one in found
+            for each in several
+        )
     return any(holds(one, op, wanted) for one in found)
 
 
-names = st.sampled_from(["a", "b", "a.b", "b.a", "a.a.b", "type", "url", "when", "metadata", "é"])
+names = st.sampled_from(["a", "b", "a.b", "b.a", "a.a.b", "type", "url", "when", "startDate", "metadata", "é"])
 moments = st.sampled_from(["2026-04-01", "2026-04-01T02:00:00+02:00", "2026-04-01T00:00:00.5Z", "2025-12-31T23:59:59Z"])
 texts = st.text(alphabet="a5Zé\ud800\uffff\U0001f600", max_size=2) | st.sampled_from(["5", "true", ""])
 whole = st.integers(-3, 3) | st.sampled_from([2**53 + 1, 2**60, 2**60 + 1, 2**63 - 1, -(2**63), 2**63, 2**64])
@@ -125,6 +172,23 @@ stored = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=2),
     max_leaves=5,
 )
+
+
+def joined(members: tuple[dict[str, Any], dict[str, Any]]) -> dict[str, Any]:
+    return members[0] | members[1]
+
+
+jsonld = st.sampled_from(["@value", "@list", "@id", "@context"])
+said = st.recursive(
+    scalars
+    | st.none()
+    | moments
+    | st.sampled_from(["19.99", "-7", "1e3", "01", " 5", "https://schema.org/a", "a" * 257]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names | jsonld, inner, max_size=2),
+    max_leaves=5,
+)
+said_scalars = st.sampled_from([19.99, -7, 1000, 5, "19.99", "https://schema.org/a", "a"])
+typed = st.fixed_dictionaries({"@type": st.sampled_from(["Recipe", ["Thing", "Recipe"], None])})
 documents = st.builds(
     FieldRow,
     document_id=st.sampled_from(["d1", "d2", "d3", "é"]),
@@ -132,7 +196,7 @@ documents = st.builds(
     type=st.none() | st.sampled_from(["Recipe", "Article"]),
     updated_at=moments,
     metadata=st.dictionaries(names, stored, max_size=4),
-    schema_object=st.none() | st.fixed_dictionaries({"@type": st.sampled_from(["Recipe", ["Thing", "Recipe"], None])}),
+    schema_object=st.none() | st.tuples(st.dictionaries(names | jsonld, said, max_size=3), typed).map(joined),
 )
 collections = st.lists(documents, max_size=9)
 
@@ -149,6 +213,8 @@ def operators(values: st.SearchStrategy[Any], ordered: st.SearchStrategy[Any]) -
 
 compared = (
     st.tuples(names.filter(lambda name: name != "when"), scalars | operators(scalars, whole | broken | texts))
+    | st.tuples(st.sampled_from(["a", "b.a", "metadata.url"]), operators(said_scalars, said_scalars))
+    | st.tuples(st.sampled_from(["startDate", "a.startDate"]), operators(moments | texts, moments | texts))
     | st.tuples(st.sampled_from(["updated_at", "when"]), moments | operators(moments, moments))
     | st.tuples(st.sampled_from(["type", "metadata.type"]), operators(st.sampled_from(["Recipe", "Thing"]), texts))
     | st.tuples(st.sampled_from(["site"]), operators(st.sampled_from(["x.org", "y.org"]), st.just("x.org")))

@@ -60,6 +60,20 @@ def test_a_filter_reads_as_typed_nodes(written: Any, meant: Any) -> None:
     assert parse_filter(written) == meant
 
 
+def test_in_a_field_that_schema_org_gives_to_dates_only_what_reads_as_one_is_an_instant() -> None:
+    assert parse_filter({"offers.validThrough": "1970-01-02"}) == Compare(
+        "offers.validThrough", "eq", Instant(86_400_000_000)
+    )
+    assert parse_filter({"metadata.startDate": {"gt": "1970-01-01"}}) == Compare("startDate", "gt", Instant(0))
+    assert parse_filter({"startDate": "soon"}) == Compare("startDate", "eq", "soon")
+    assert parse_filter({"startDate": {"in": ["soon", "1970-01-01", 5]}}) == Compare(
+        "startDate", "in", (Instant(0), 5, "soon")
+    )
+    assert parse_filter({"startDate.note": "1970-01-01"}) == Compare("startDate.note", "eq", "1970-01-01")
+    with pytest.raises(InvalidFilter, match="startDate"):
+        parse_filter({"startDate": "soon"}, ["startDate"])
+
+
 def test_whole_floats_are_read_as_integers_of_the_same_value() -> None:
     value = parse_filter({"a": 5.0})
     assert isinstance(value, Compare)

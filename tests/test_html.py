@@ -1,14 +1,17 @@
-"""HTML as a document: main text, headings in it, what the head says, encodings, and pages that are traps."""
+"""HTML as a document: main text, headings in it, what head and JSON-LD say, encodings, and pages that are traps."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import orjson
 import pytest
+from ingesting import Bench, one
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document
-from aidre.ingest.found import File, Rejected
+from aidre.ingest.found import File
 from aidre.ingest.html import html
 from aidre.ingest.vectors import VectorRules
 
@@ -16,9 +19,7 @@ from aidre.ingest.vectors import VectorRules
 def read(tmp_path: Path, content: str | bytes, url: str | None = None) -> Document:
     path = tmp_path / "page.html"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    (found,) = html(File(path, "docs", "page.html", url), VectorRules([], []))
-    assert not isinstance(found, Rejected)
-    return found[1]
+    return one(list(html(File(path, "docs", "page.html", url), VectorRules([], []))))
 
 
 def test_the_head_gives_title_url_language_and_date(tmp_path: Path) -> None:
@@ -96,3 +97,146 @@ def test_a_depth_bomb_fails_and_a_deep_page_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", ["", "<frameset>", "<", "<!--", "&#xD800;&#0;", "</p></html>", "<svg><p>"])
 def test_broken_pages_do_not_break_the_reader(tmp_path: Path, page: str) -> None:
     read(tmp_path, page).text.encode()
+
+
+def test_an_encoding_that_is_named_at_the_end_of_the_first_kilobyte_is_read_whole(tmp_path: Path) -> None:
+    for padding in range(975, 1015):
+        page = f"<!--{'x' * padding}--><meta charset=windows-1252><p>café"
+        if page.index("<meta") <= 1024:
+            assert read(tmp_path, page.encode("cp1252")).text == "café"
+
+
+def test_an_xhtml_page_is_read(tmp_path: Path) -> None:
+    page = (
+        '<?xml version="1.0" encoding="utf-8"?><html xmlns="http://www.w3.org/1999/xhtml" lang="fr"><p>Été</p></html>'
+    )
+    document = read(tmp_path, page)
+    assert (document.text, document.metadata) == ("Été", {"language": "fr"})
+
+
+@pytest.mark.parametrize(
+    ("head", "url"),
+    [
+        ("<link rel=canonical href=https://x.org/a><meta property=og:url content=https://x.org/b>", "https://x.org/a"),
+        ("<meta property=og:url content=https://x.org/b>", "https://x.org/b"),
+        ("<link rel=canonical href='/a?b=1'>", "https://base/a?b=1"),
+        ("<base href=https://y.org/d/><link rel=canonical href=a>", "https://y.org/d/a"),
+        ("<link rel=canonical href=''>", "https://base/docs/page.html"),
+        ("<link rel=canonical href='javascript:x'>", "https://base/docs/page.html"),
+        ("<link rel=canonical href='http://[x'>", "https://base/docs/page.html"),
+        ("", "https://base/docs/page.html"),
+    ],
+)
+def test_the_url_is_the_canonical_one_as_an_absolute_address(tmp_path: Path, head: str, url: str) -> None:
+    document = read(tmp_path, f"<head>{head}</head><p>x", url="https://base/docs/page.html")
+    assert (document.url, document.canonical) == (url, True)
+
+
+def test_a_relative_canonical_address_of_nowhere_is_none(tmp_path: Path) -> None:
+    assert read(tmp_path, "<link rel=canonical href=/a><p>x").url is None
+
+
+def script(value: Any) -> str:
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return f'<script type="application/ld+json">{text}</script>'
+
+
+RECIPE = {
+    "@context": "https://schema.org",
+    "@type": "Recipe",
+    "name": "Pumpkin soup",
+    "author": {"@id": "#jane"},
+    "datePublished": "2026-03-01",
+    "recipeIngredient": ["1 pumpkin", "salt"],
+    "recipeInstructions": [{"@type": "HowToStep", "text": "Boil it."}],
+}
+SITE = {"@context": "https://schema.org", "@graph": [{"@type": "WebSite", "@id": "#s", "name": "Soups"}]}
+JANE = {"@type": "Person", "@id": "#jane", "name": "Jane"}
+
+
+def test_the_object_that_the_page_is_about_is_the_documents(tmp_path: Path) -> None:
+    page = f"<title>Soup | Soups</title>{script(SITE)}{script(RECIPE)}{script([JANE])}<p>A soup for cold days.</p>"
+    document = read(tmp_path, page)
+    whole = RECIPE | {"author": JANE}
+    assert document.schema_object == document.semantic_payload == whole
+    assert (document.text, document.title, document.type) == ("A soup for cold days.", "Soup | Soups", "Recipe")
+    assert (document.id, document.updated_at) == ("docs/page.html", "2026-03-01T00:00:00Z")
+
+
+def test_a_page_without_words_has_those_of_its_object(tmp_path: Path) -> None:
+    document = read(tmp_path, f"<body><div id=app></div>{script(RECIPE)}")
+    assert (document.title, document.text) == ("Pumpkin soup", "1 pumpkin\n\nsalt\n\nBoil it.")
+
+
+def test_the_object_is_chosen_by_the_address_of_the_page(tmp_path: Path) -> None:
+    shoes = [{"@type": "Product", "name": name, "url": f"https://shop.example/{name}"} for name in ("boot", "shoe")]
+    page = f"<link rel=canonical href=https://shop.example/shoe>{script(shoes)}<p>x"
+    assert read(tmp_path, page).schema_object == shoes[1]
+    assert read(tmp_path, f"{script(shoes)}<p>x", url="https://shop.example/boot").schema_object == shoes[0]
+
+
+def test_a_page_that_lists_objects_is_one_document_with_all_of_them_as_its_payload(tmp_path: Path) -> None:
+    shoes = [{"@type": "Product", "name": name, "url": f"https://shop.example/{name}"} for name in ("boot", "shoe")]
+    document = read(tmp_path, f"{script(SITE)}{script(shoes)}{script(shoes)}<h1>Shoes</h1><p>All of them.")
+    assert (document.schema_object, document.type, document.text) == (None, None, "Shoes\n\nAll of them.")
+    assert document.semantic_payload == {"@context": "https://schema.org", "@graph": shoes}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        orjson.dumps(RECIPE).decode().replace("Boil it.", "Boil\n\tit."),
+        f"<!-- {orjson.dumps(RECIPE).decode()} -->",
+        f"//<![CDATA[\n{orjson.dumps(RECIPE).decode()};\n//]]>",
+        f" {orjson.dumps([[], 3, RECIPE]).decode()} ",
+    ],
+)
+def test_scripts_of_careless_templates_are_read(tmp_path: Path, text: str) -> None:
+    document = read(tmp_path, script("{broken") + script(text) + "<p>x")
+    assert document.schema_object is not None and document.schema_object["name"] == "Pumpkin soup"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "null",
+        "[" * 2000,
+        '{"a":' * 600 + "1" + "}" * 600,
+        '{"@type": 3}',
+        '{"@type": []}',
+        '{"@type": "Organization", "name": "X"}',
+        '{"@graph": ["x", {"no": "type"}]}',
+        '"' + "x" * (5 << 20) + '"',
+    ],
+    ids=range(10),
+)
+def test_scripts_that_say_nothing_of_the_page_are_passed_over(tmp_path: Path, text: str) -> None:
+    document = read(tmp_path, f"{script(text)}<p>words")
+    assert (document.schema_object, document.semantic_payload, document.text) == (None, None, "words")
+
+
+def test_an_odd_object_does_not_fail_its_page(tmp_path: Path) -> None:
+    thing = {"@type": "Article", "type": 3, "updated_at": "soon", "dateModified": "yesterday", "url": [{}]}
+    document = read(tmp_path, f"{script(thing)}<p>words")
+    assert (document.text, document.updated_at, document.schema_object) == ("words", None, thing)
+
+
+def test_what_a_head_says_without_end_is_cut(tmp_path: Path) -> None:
+    things = ",".join(f'{{"@type":"Thing","name":"{n}"}}' for n in range(20_000))
+    document = read(tmp_path, f"<title>{'long ' * 100_000}</title>{script(f'[{things}]')}<p>words")
+    assert document.title is not None and len(document.title) == 1000
+    assert len(document.semantic_payload["@graph"]) == 1000
+
+
+def test_pages_are_read_once(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.write("a.html", f"<title>Soup</title>{script(RECIPE)}<p>A soup for cold days.</p>")
+    bench.write("b.html", "<div>" * 6000)
+    assert (bench.run().updated, [each.split(":")[0] for each in bench.problems]) == (1, ["b.html"])
+    again = bench.run()
+    assert (again.updated, again.unchanged, again.embedded) == (0, 1, 0)
+    bench.write("a.html", f"<title>Soup</title>{script(RECIPE | {'name': 'Other'})}<p>A soup for cold days.</p>")
+    again = bench.run()
+    assert (again.updated, again.embedded) == (1, 0)

@@ -47,6 +47,21 @@ def test_exact_search_and_evaluation_give_the_same_scores_to_the_last_bit(distan
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("ties", [1, 5, 60])
+def test_an_evaluation_for_the_best_scores_those_and_all_ties_with_the_last_as_one_of_all(
+    distance: Distance, ties: int
+) -> None:
+    column = column_of(distance, np.repeat(normal(300, 16), ties, axis=0))
+    query = encode_query(space_of(distance, 16), normal(1, 16, 1)[0])
+    every = evaluate(column.measure, column.codes, query)
+    for best in (1, 7, len(every) - 1, len(every) + 5):
+        some = evaluate(column.measure, column.codes, query, best)
+        reached = every >= np.sort(every)[::-1][:best][-1]
+        assert (some[reached] == every[reached]).all()
+        assert ((some == every) | (some == -np.inf)).all()
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize("rows", [1, 7, 8, 9, 1000])
 def test_a_bitmap_lets_its_rows_through_and_no_others(distance: Distance, rows: int) -> None:
     column = column_of(distance, normal(rows, DIMENSIONS))

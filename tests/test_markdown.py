@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ingesting import one
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document
-from aidre.ingest.found import File, Rejected
+from aidre.ingest.found import File
 from aidre.ingest.markdown import front_matter, markdown, outline
 from aidre.ingest.vectors import VectorRules
 
@@ -16,9 +17,7 @@ from aidre.ingest.vectors import VectorRules
 def read(tmp_path: Path, content: str, url: str | None = None) -> Document:
     path = tmp_path / "page.md"
     path.write_bytes(content.encode())
-    (found,) = markdown(File(path, "docs", "page.md", url), VectorRules([], []))
-    assert not isinstance(found, Rejected)
-    return found[1]
+    return one(list(markdown(File(path, "docs", "page.md", url), VectorRules([], []))))
 
 
 def test_the_text_is_the_body_byte_for_byte(tmp_path: Path) -> None:
@@ -54,6 +53,20 @@ def test_date_is_the_time_of_update_where_no_other_is_given(tmp_path: Path) -> N
     assert read(tmp_path, "---\ndate: 2026-04-01 10:00:00\n---\nx").updated_at == "2026-04-01T10:00:00Z"
     document = read(tmp_path, "---\ndate: 2026-04-01\nupdated_at: 2026-05-01\n---\nx")
     assert (document.updated_at, document.metadata) == ("2026-05-01T00:00:00Z", {"date": "2026-04-01"})
+
+
+@pytest.mark.parametrize(
+    ("matter", "metadata"),
+    [
+        ("lang: de-AT", {"language": "de-AT"}),
+        ("language: German", {"language": "German"}),
+        ("lang: de\nlanguage: en", {"lang": "de", "language": "en"}),
+        ("lang: no", {"language": "no"}),
+        ("lang: [de, en]", {"lang": ["de", "en"]}),
+    ],
+)
+def test_the_language_of_a_page_has_one_name(tmp_path: Path, matter: str, metadata: dict[str, object]) -> None:
+    assert read(tmp_path, f"---\n{matter}\n---\nx").metadata == metadata
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from jsonschema import Draft202012Validator
 from serving import AIDRE, COSINE, TEXT, Client, a_document, fill, serving
 from starlette.routing import Route
 
-from aidre.api import aidre
+from aidre.api import aidre, changes
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +45,9 @@ def test_every_schema_is_a_schema(described: dict[str, Any]) -> None:
 
 
 def test_every_route_is_described_and_nothing_else(described: dict[str, Any]) -> None:
-    routes = {route.path.replace(":path}", "}"): route.methods or set() for route in aidre.routes}
-    assert all(isinstance(route, Route) for route in aidre.routes)
+    served = [*aidre.routes, *changes.routes]
+    routes = {route.path.replace(":path}", "}"): route.methods or set() for route in served}
+    assert all(isinstance(route, Route) for route in served)
     assert {path: {method.upper() for method in methods} for path, methods in described["paths"].items()} == {
         path: methods - {"HEAD"} for path, methods in routes.items()
     }
@@ -63,6 +64,9 @@ EXCHANGES: list[tuple[str, str, str, Any]] = [
     ("get", "/collections", "/collections", None),
     ("get", "/collections/docs", "/collections/{name}", None),
     ("get", "/collections/absent", "/collections/{name}", None),
+    ("get", "/collections/docs/changes", "/collections/{name}/changes", None),
+    ("get", "/collections/docs/changes?since=x", "/collections/{name}/changes", None),
+    ("get", "/collections/absent/changes", "/collections/{name}/changes", None),
     ("get", "/chunks/a%23chunk_1", "/chunks/{id}", None),
     ("get", "/chunks/absent", "/chunks/{id}", None),
     ("post", "/search", "/search", {"query": "alpha", "top_k": 1}),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from building import record
 from ingesting import WORDS, Bench, CountingEmbedder
 from numpy.typing import NDArray
 
@@ -15,6 +16,8 @@ from aidre.engine.embed import embedding_key
 from aidre.engine.errors import ModelUnavailable, SpaceConflict
 from aidre.engine.model import EmbeddingSpace, Encoded
 from aidre.engine.segment import StoredChunk
+from aidre.ingest.chunk import Chunker
+from aidre.ingest.embedding import Recomputation
 from aidre.ingest.progress import Notice
 
 
@@ -79,6 +82,24 @@ def test_what_fails_while_it_is_embedded_anew_leaves_the_old_revision(bench: Ben
         writer.commit()
     assert bench.store.open("c").collection.spaces[0].revision != "next"
     np.testing.assert_array_equal(vector_of(bench, "docs/a.md#chunk_1"), before)
+
+
+def test_nothing_is_put_beside_vectors_of_another_revision(bench: Bench) -> None:
+    with bench.store.writer("c", spaces=[Revised(WORDS).space]) as writer:
+        new = record("docs/new.md")
+        with pytest.raises(SpaceConflict, match="'words' holds vectors of another revision"):
+            writer.upsert([new], {WORDS.id: writer.encode(WORDS.id, np.ones((1, 32), np.float32))}, {})
+        assert writer.commit() is None
+
+
+def test_what_is_deleted_before_stays_deleted(bench: Bench) -> None:
+    revised = Revised(WORDS)
+    with bench.store.writer("c", spaces=[revised.space]) as writer:
+        writer.delete(["docs/a.md"])
+        writer.reembed({WORDS.id: Recomputation(writer, revised.space, revised, Chunker())})
+    snapshot = bench.store.open("c")
+    assert (snapshot.documents, snapshot.get("docs/a.md#chunk_1")) == (1, None)
+    assert vector_of(bench, "docs/b.md#chunk_1").shape == (32,)
 
 
 def test_a_dry_run_embeds_and_changes_nothing(bench: Bench) -> None:

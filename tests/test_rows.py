@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ingesting import documents, from_json, from_parquet, lines, one, reason
+from ingesting import RULES, documents, from_json, from_parquet, lines, one, reason, where
 
-from aidre.ingest.found import Found, Rejected
+from aidre.ingest.found import File, Found, Rejected
+from aidre.ingest.sources import read_file
 
 either = pytest.mark.parametrize("rows", [from_json, from_parquet])
 Rows = Callable[[Path, Sequence[dict[str, Any]]], list[Found]]
@@ -49,7 +50,7 @@ def test_unknown_members_go_into_the_metadata_unless_it_has_the_name(tmp_path: P
 @either
 def test_the_place_of_a_row_is_its_line(tmp_path: Path, rows: Rows) -> None:
     found = rows(tmp_path, [{"id": "a", "text": "x"}, {"id": "", "text": "x"}, {"id": "c", "text": "x"}])
-    wheres = [each.where if isinstance(each, Rejected) else each[0] for each in found]
+    wheres = [where(each) for each in found]
     assert [where.split(":")[1] for where in wheres] == ["1", "2", "3"]
     assert [isinstance(each, Rejected) for each in found] == [False, True, False]
 
@@ -202,6 +203,74 @@ def test_a_graph_is_as_many_documents_as_it_has_objects(tmp_path: Path) -> None:
     assert "@graph" in reason(from_json(tmp_path, [{"@graph": [{"no": "type"}]}]))
 
 
+@either
+def test_a_name_inside_a_text_is_no_id(tmp_path: Path, rows: Rows) -> None:
+    local = [{"@type": "Thing", "@id": name, "name": "n", "url": "https://x.org/a"} for name in ("#me", "_:b0")]
+    assert [each.id for each in documents(rows(tmp_path, local))] == ["https://x.org/a"] * 2
+    assert one(rows(tmp_path, [{"@type": "Thing", "@id": "#me", "name": "n"}])).id.startswith("src/r.")
+
+
+@either
+def test_links_inside_a_row_are_followed(tmp_path: Path, rows: Rows) -> None:
+    jane = {"@id": "#jane", "@type": "Person", "name": "Jane"}
+    row = {"@type": "Article", "@id": "urn:1", "text": "x", "author": jane, "review": {"author": {"@id": "#jane"}}}
+    document = one(rows(tmp_path, [row | {"vectors": {"d": [1.0, 2.0]}}]))
+    assert document.schema_object == row | {"review": {"author": jane}}
+    assert document.vectors is not None
+
+
+def test_a_graph_in_a_row_is_linked_and_its_parts_are_no_documents(tmp_path: Path) -> None:
+    jane = {"@type": "Person", "@id": "#jane", "name": "Jane"}
+    article = {"@type": "Article", "@id": "urn:1", "articleBody": "x", "author": {"@id": "#jane"}}
+    document = one(from_json(tmp_path, [{"@graph": [jane, article]}]))
+    assert (document.id, document.schema_object) == ("urn:1", article | {"author": jane})
+
+
+ARTICLE = b'{"@type":"Article","name":"A","articleBody":"words"}'
+
+
+@pytest.mark.parametrize("start", [b"", b"\n \r\n", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("name", ["r.jsonl", "r.tsv", "r.txt"])
+def test_lines_of_an_address_and_json_are_documents_of_that_address(tmp_path: Path, name: str, start: bytes) -> None:
+    path = tmp_path / name
+    second = b'[{"@type":"Product","@id":"urn:p","name":"P","url":"https://x.org/other"},{"@type":"Recipe","name":"R"},'
+    path.write_bytes(
+        start
+        + b"https://x.org/a\t" + ARTICLE + b"\r\n\n"
+        + b"https://x.org/b\t" + second + b'{"@type":"Organization","url":"https://x.org"},{"@type":"Recipe"}]\n'
+        + b'https://x.org/c\t{"@graph":[{"@type":"Organization","name":"O"}]}'
+    )  # fmt: skip
+    found = documents(list(read_file(File(path, "src", name), RULES)))
+    assert [(each.id, each.url) for each in found] == [
+        ("https://x.org/a", "https://x.org/a"),
+        ("urn:p", "https://x.org/b"),
+        ("https://x.org/b", "https://x.org/b"),
+        ("https://x.org/b#2", "https://x.org/b"),
+        ("https://x.org/c", "https://x.org/c"),
+    ]
+    assert (found[0].text, found[0].schema_object) == (
+        "words",
+        {"@type": "Article", "name": "A", "articleBody": "words"},
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"words", b"https://x.org/b", b"https://x.org/b\t{", b"https://x.org/b\t3", b"ftp://x.org/b\t" + ARTICLE,
+     b"https://x.org/b\t{}", b"https://x.org/b\t[]", b'https://x.org/b\t["x"]', b"https://x.org/\xff\t" + ARTICLE],
+)  # fmt: skip
+def test_a_line_that_is_no_address_with_json_fails_and_the_next_is_read(tmp_path: Path, line: bytes) -> None:
+    found = lines(tmp_path, b"https://x.org/a\t" + ARTICLE + b"\n" + line + b"\nhttps://x.org/c\t" + ARTICLE)
+    assert [where(each) for each in found] == [f"r.jsonl:{number}" for number in (1, 2, 3)]
+    assert isinstance(found[1], Rejected) and "\n" not in found[1].reason
+
+
+def test_a_text_that_begins_with_an_address_is_a_text(tmp_path: Path) -> None:
+    path = tmp_path / "r.txt"
+    path.write_text("https://x.org/a\tis a page\n")
+    assert one(list(read_file(File(path, "src", "r.txt"), RULES))).text == "https://x.org/a\tis a page\n"
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -226,7 +295,7 @@ def test_a_graph_is_as_many_documents_as_it_has_objects(tmp_path: Path) -> None:
 )
 def test_a_line_that_is_no_row_fails_and_the_next_is_read(tmp_path: Path, line: bytes) -> None:
     found = lines(tmp_path, line + b'\n\n \r\n{"id":"b","text":"x"}')
-    assert [each.where if isinstance(each, Rejected) else each[0] for each in found] == ["r.jsonl:1", "r.jsonl:4"]
+    assert [where(each) for each in found] == ["r.jsonl:1", "r.jsonl:4"]
     assert isinstance(found[0], Rejected) and "\n" not in found[0].reason
 
 
@@ -240,7 +309,5 @@ def test_a_line_beyond_the_limit_fails_and_the_next_is_read(tmp_path: Path, monk
     found = lines(
         tmp_path, b'\xef\xbb\xbf{"id":"a","text":"x"}\n' + b"x" * 500 + b'\n{"id":"b","text":"x"}\n' + b"y" * 41
     )
-    assert [each.where if isinstance(each, Rejected) else each[0] for each in found] == [
-        f"r.jsonl:{number}" for number in (1, 2, 3, 4)
-    ]
+    assert [where(each) for each in found] == [f"r.jsonl:{number}" for number in (1, 2, 3, 4)]
     assert [isinstance(each, Rejected) for each in found] == [False, True, False, True]

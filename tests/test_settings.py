@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from aidre.api.settings import Settings, load_settings, parse_settings
+from aidre.api.settings import FusionSettings, Settings, load_settings, parse_settings
 from aidre.api.tables import Duration, Rate
 from aidre.engine.errors import ConfigurationError
 
@@ -122,6 +122,29 @@ def test_without_a_file_everything_has_its_default() -> None:
     assert not settings.collection("docs").return_vectors
 
 
+def test_a_mapping_of_columns_is_checked_where_it_is_read() -> None:
+    settings = parse_settings('[collections.docs.mapping]\ntext = ["head", "body"]\nvectors = { "s" = "embedding" }')
+    assert settings.collection("docs").mapping == {"text": ["head", "body"], "vectors": {"s": "embedding"}}
+    with pytest.raises(ConfigurationError, match=r"collections\.docs\.mapping\.headline"):
+        parse_settings('[collections.docs.mapping]\nheadline = "x"')
+
+
+@pytest.mark.parametrize(
+    ("value", "where"),
+    [
+        ("a = 1.5", "a"),
+        ("a = -0.1", "a"),
+        ("c = 0", "c"),
+        ("c = inf", "c"),
+        ("depth = 0", "depth"),
+        ("d = 1", "fusion"),
+    ],
+)
+def test_the_weights_of_a_fusion_are_checked(value: str, where: str) -> None:
+    with pytest.raises(ConfigurationError, match=where):
+        parse_settings(f"[collections.docs]\nfusion = {{ {value} }}")
+
+
 def test_every_key_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLATFORM_SECRET", "a long secret")
     path = tmp_path / "aidre.toml"
@@ -129,7 +152,7 @@ def test_every_key_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     settings = load_settings(path)
     assert settings.limits.rate == Rate(600, 60)
     assert settings.spaces[0].dimensions == 4
-    assert settings.collection("docs").fusion == {"a": 0.5, "c": 10.0}
+    assert settings.collection("docs").fusion == FusionSettings(a=0.5, c=10.0)
     assert settings.keys[0].rate == Rate(10, 1)
     assert settings.intent.keys == {"platform": "a long secret"}
     assert settings.intent.editorial_domains["finance.markets"].collection == "docs"

@@ -8,11 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from ingesting import documents as documents_of
 
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import Document, EmbeddingSpace
-from aidre.ingest.found import Rejected
-from aidre.ingest.sources import brought_spaces, locate, read
+from aidre.ingest.found import Found, Rejected
+from aidre.ingest.sources import Source, brought_spaces, locate, read
 from aidre.ingest.vectors import VectorRules
 
 RULES = VectorRules([EmbeddingSpace("s", 2, "cosine")], [])
@@ -24,14 +25,17 @@ def write(path: Path, content: str | bytes = "text") -> Path:
     return path
 
 
+def found_in(*paths: Path, name: str | None = None, url_base: str | None = None) -> list[Found]:
+    sources = locate(paths, name, url_base)
+    return [each for source in sources if isinstance(source, Source) for each in read(source, RULES, lambda _: None)]
+
+
 def documents(*paths: Path, name: str | None = None, url_base: str | None = None) -> list[Document]:
-    found = [each for source in locate(paths, name, url_base) for each in read(source, RULES, lambda _: None)]
-    assert not [each for each in found if isinstance(each, Rejected)]
-    return [each[1] for each in found if not isinstance(each, Rejected)]
+    return documents_of(found_in(*paths, name=name, url_base=url_base))
 
 
 def rejections(path: Path) -> list[Rejected]:
-    return [each for each in read(locate([path])[0], RULES, lambda _: None) if isinstance(each, Rejected)]
+    return [each for each in found_in(path) if isinstance(each, Rejected)]
 
 
 def test_ids_come_from_the_folders_name_and_the_relative_path(tmp_path: Path) -> None:
@@ -70,11 +74,37 @@ def test_hidden_files_and_folders_are_left_out(tmp_path: Path) -> None:
     assert [each.origin for each in documents(tmp_path / "docs")] == ["a.md"]
 
 
+def test_every_kind_of_file_is_read_by_its_own_parser(tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    article = '{"@type":"Article","headline":"T","articleBody":"words"}'
+    samples = {
+        "a.md": "# T\n\nwords",
+        "b.txt": "words",
+        "c.html": "<title>T</title><p>words</p>",
+        "d.htm": "<title>T</title><p>words</p>",
+        "e.csv": "title;text\nT;words\n",
+        "f.tsv": "title\ttext\nT\twords\n",
+        "g.TSV": f"https://x.org/g\t{article}\n",
+        "h.jsonl": '{"title":"T","text":"words"}\n',
+        "i.ndjson": f"https://x.org/i\t{article}\n",
+        "j.json": f"[{article}]",
+        "k.json": '[{"title":"T","text":"words"}]',
+        "l.jsonld": f'{{"@context":"https://schema.org","@graph":[{article}]}}',
+    }
+    for name, content in samples.items():
+        write(folder / name, content)
+    pq.write_table(pa.table({"title": ["T"], "text": ["words"]}), folder / "m.parquet")
+    found = documents(folder)
+    assert [each.origin for each in found] == [*samples, "m.parquet"]
+    assert {each.text for each in found[1:]} == {"words"}
+    assert {each.title for each in found} == {"T", "b"}
+
+
 def test_files_of_other_kinds_are_left_out_and_counted(tmp_path: Path) -> None:
     for name in ("a.png", "b.png", "Makefile", "c.md"):
         write(tmp_path / "docs" / name)
     notes: list[str] = []
-    assert len(list(read(locate([tmp_path / "docs"])[0], RULES, notes.append))) == 1
+    assert len(list(read(Source("docs", tmp_path / "docs"), RULES, notes.append))) == 1
     assert notes == ["docs: 3 files of other kinds left out (.png 2, no suffix 1)"]
 
 
@@ -177,3 +207,19 @@ def test_the_spaces_that_rows_bring_vectors_for_are_found(tmp_path: Path) -> Non
     write(tmp_path / "docs" / "a.jsonl", '{"vectors":{"one":[1]}}\nbroken\n[]\n{"vectors":{"two":[1]}}\n')
     write(tmp_path / "docs" / "b.md")
     assert brought_spaces(locate([tmp_path / "docs"])) == {"one", "two"}
+
+
+def test_json_of_another_kind_and_lock_files_of_a_folder_are_left_out(tmp_path: Path) -> None:
+    root = tmp_path / "docs"
+    write(root / "page.md")
+    write(root / "package.json", '{"name": "x", "version": 1}')
+    write(root / "rows.json", '[{"id": "a", "text": "Row."}]')
+    write(root / "~$page.docx")
+    notes: list[str] = []
+    [source] = locate([root])
+    assert isinstance(source, Source)
+    assert sorted(each.id for each in documents_of(list(read(source, RULES, notes.append)))) == ["a", "docs/page.md"]
+    assert notes == ["docs: 1 files of other kinds left out (.json 1)"]
+    write(root / "broken.json", "{")
+    assert [each.where for each in rejections(root)] == ["broken.json"]
+    assert [each.where for each in rejections(root / "package.json")] == ["package.json"]

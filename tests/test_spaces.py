@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from aidre.api.settings import CollectionSettings, parse_settings
+from aidre.api.settings import parse_settings
 from aidre.api.spaces import spaces_for
 from aidre.engine.embed import DEFAULT_SPACE
 from aidre.engine.errors import ConfigurationError
@@ -55,5 +53,6 @@ def test_the_default_space_can_be_listed_and_redeclared() -> None:
 
 
 def test_a_space_that_nobody_declares_is_refused_by_name() -> None:
+    declared = '[[spaces]]\nid = "images"\ndimensions = 4\ndistance = "dot"\n[collections.a]\nspaces = ["vidoe"]\n'
     with pytest.raises(ConfigurationError, match=r"collections\.a\.spaces .*'vidoe'.*images"):
-        spaces_for(replace(SETTINGS, collections={"a": CollectionSettings(spaces=("vidoe",))}), "a", (), set())
+        parse_settings(declared)

@@ -23,6 +23,7 @@ def test_3_1_published_addresses_are_https_or_loopback(client: Client) -> None:
         assert beyond.get(DISCOVERY).json()["endpoints"] == {
             "search": "https://ai.example.com/search",
             "collections": "https://ai.example.com/collections",
+            "changes": "https://ai.example.com/collections/{name}/changes",
             "chunk": "https://ai.example.com/chunks/{id}",
         }
     with (
@@ -75,11 +76,10 @@ def test_24_1_capabilities_are_true(client: Client) -> None:
         "return_text": "text" in rich,
         "return_semantic_payload": "semantic_payload" in rich,
         "return_vectors": "vectors" in vectors.json()["results"][0],
-        "delta_sync": False,
+        "delta_sync": bool(client.get("/collections/docs/changes").json()["changes"]),
         "filter": ids(client.search({"query": "alpha", "filter": {"n": 3}})) == ["doc_3#chunk_1"],
         "pagination": "next_cursor" in client.search({"query": "alpha", "top_k": 1}).json()["meta"],
     }
-    assert client.get("/collections/docs/changes").status_code == 404
 
 
 def test_18_1_discovery_documents_defaults_and_limits(client: Client) -> None:
@@ -88,7 +88,8 @@ def test_18_1_discovery_documents_defaults_and_limits(client: Client) -> None:
     assert (document["limits"]["query_chars"], document["limits"]["body_bytes"]) == (100, 20_000)
     assert (document["limits"]["results"], document["limits"]["cursor_seconds"]) == (1_000, 600)
     assert {"top_k", "return", "normalization", "pagination", "score"} <= document["behaviour"].keys()
-    assert document["modes"] == ["dense"]
+    assert document["modes"] == ["hybrid", "dense", "lexical"]
+    assert document["defaults"]["mode"] == "hybrid"
 
 
 def test_11_6_what_is_private_is_nowhere(client: Client) -> None:
@@ -173,10 +174,15 @@ def test_5_2_text_finds_what_is_nearest(client: Client) -> None:
     assert ids(client.search({"query": "word17", "mode": "dense", "top_k": 1})) == ["doc_17#chunk_1"]
 
 
-def test_5_2_text_without_a_model_is_refused_with_the_cure(client: Client) -> None:
-    response = client.search({"query": "alpha", "collection": "vectors"})
-    refused(response, 422, "invalid_request")
-    assert "query_vector" in response.json()["message"]
+def test_5_2_text_without_a_model_is_answered_by_its_words(client: Client) -> None:
+    body = client.search({"query": "vector 3", "collection": "vectors"}).json()
+    assert body["results"][0]["id"] == "v3#chunk_1"
+    assert body["meta"]["mode"] == "lexical"
+    assert "embedding_space" not in body["meta"]
+    for mode in ("dense", "hybrid"):
+        response = client.search({"query": "alpha", "collection": "vectors", "mode": mode})
+        refused(response, 422, "invalid_request")
+        assert "lexical does not" in response.json()["message"]
     named = client.search({"query": "alpha", "embedding_space": DOT.id})
     assert refused(named, 422, "unsupported_embedding_space") == {"embedding_space": DOT.id}
 

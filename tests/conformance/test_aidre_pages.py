@@ -227,15 +227,18 @@ def test_15_4_a_generation_that_cannot_be_opened_leaves_the_former_one_serving(s
         assert client.get("/readyz").json() == {"status": "degraded", "damaged": 1}
 
 
-def test_5_2_a_model_that_cannot_load_leaves_vector_search_alone(tmp_path: Path, monkeypatch: Any) -> None:
+def test_5_2_a_model_that_cannot_load_leaves_words_and_vectors(tmp_path: Path, monkeypatch: Any) -> None:
     fill(tmp_path, "docs", [a_document("a", "alpha")], (TEXT, COSINE))
     with serving(tmp_path) as client:
         queries = client.app.state.retrieval.texts
         monkeypatch.setattr(queries, "_load", _no_model)
-        response = client.search(ALL)
-        refused(response, 503, "service_unavailable")
-        assert "query_vector" in response.json()["message"]
+        by_words = client.search(ALL).json()
+        assert by_words["meta"]["mode"] == "lexical"
         assert ids(client.search({"query_vector": [1, 0, 0, 0], "embedding_space": COSINE.id}))
+        for mode in ("dense", "hybrid"):
+            response = client.search({**ALL, "mode": mode})
+            refused(response, 503, "service_unavailable")
+            assert "query_vector" in response.json()["message"]
 
 
 def _no_model(space: Any) -> Any:

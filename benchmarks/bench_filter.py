@@ -1,0 +1,213 @@
+"""Filtered searches inside one process: recall, numbers of results and times against the unfiltered search.
+
+    python -m benchmarks.bench_filter [--rows N ...] [--dimensions D] [--commits N] [--update-readme]
+
+Each document has a random number and its place in the order of nearness to one point (both 0 to 1), so that a range
+of the first is a random filter, of the second a correlated one: what it lets through lies together in vector space.
+That is asked with queries from inside (the nearest to the point) and from outside (the farthest). Recall@10 is
+measured against float64. Times are of single queries on one thread, unfiltered ones in turn with filtered ones.
+*Cached* asks one filter again and again; *cold* gives every query a filter that was never asked before. Behind an x
+stands what a filtered search takes in unfiltered ones: p50 against p50, p99 against p99.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.filters import Filter, parse_filter
+from aidre.engine.model import Chunk, Document, EmbeddingSpace, Query, Record
+from aidre.engine.snapshot import Snapshot
+from aidre.engine.store import Store
+from benchmarks.data import queries, vectors
+from benchmarks.report import record
+
+SPACE = "v"
+COLLECTION = "bench"
+WANTED = 10
+SELECTIVITIES = (0.5, 0.1, 0.01, 0.001)
+MASKS: dict[str, Any] = {
+    "equal": {"language": "de"},
+    "range": {"random": {"gte": 0.25, "lt": 0.26}},
+    "in": {"number": {"in": list(range(0, 10_000, 10))}},
+    "both": {"and": [{"language": "de"}, {"year": {"gte": 2000}}, {"not": {"random": {"lt": 0.5}}}]},
+}
+
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """The rows, what their documents say of them, and the queries of each kind of filter."""
+
+    rows: Vectors
+    random: NDArray[np.float64]
+    near: NDArray[np.float64]
+    asked: dict[str, Vectors]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A kind of filter at a selectivity: what the documents must have, and the queries."""
+
+    kind: str
+    share: float
+
+    @property
+    def field(self) -> Literal["random", "near"]:
+        return "random" if self.kind == "random" else "near"
+
+    def allowed(self, data: Data) -> NDArray[np.intp]:
+        values = data.random if self.field == "random" else data.near
+        return np.flatnonzero(values < self.share)
+
+    def filter(self, from_: float = 0.0) -> Filter:
+        return parse_filter({self.field: {"gte": from_, "lt": from_ + self.share}})
+
+
+KINDS = ("random", "inside", "outside")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="bench_filter", description=__doc__)
+    parser.add_argument("--rows", type=int, nargs="+", default=[60_000, 300_000])
+    parser.add_argument("--dimensions", type=int, default=384)
+    parser.add_argument("--commits", type=int, default=1)
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--update-readme", action="store_true", help="write the figures into README.md")
+    options = parser.parse_args(argv)
+    figures: dict[str, Any] = {"dimensions": options.dimensions, "commits": options.commits}
+    for rows in options.rows:
+        with tempfile.TemporaryDirectory() as folder:
+            found = measure(Path(folder), rows, options.dimensions, options.commits, options.queries)
+        figures |= {f"{rows}: {name}": value for name, value in found.items()}
+    print(json.dumps(figures, indent=1))
+    record("bench_filter", figures, readme=options.update_readme)
+    return 0
+
+
+def measure(folder: Path, rows: int, dimensions: int, commits: int, count: int) -> dict[str, Any]:
+    data = prepared(rows, dimensions, count)
+    snapshot = build(folder, data, commits)
+    figures: dict[str, Any] = {"segments": len(snapshot.parts)}
+    unfiltered: list[float] = []
+    for share in SELECTIVITIES:
+        for kind in KINDS:
+            case = Case(kind, share)
+            plain, figures[f"{kind} {share * 100:g}%"] = of_case(snapshot, data, case)
+            unfiltered += plain
+    figures["unfiltered p50, p99"] = f"{median(unfiltered) * 1e6:.0f}, {percentile(unfiltered, 99) * 1e6:.0f} us"
+    for name, written in MASKS.items():
+        figures[f"mask {name}"] = f"{mask_time(snapshot, parse_filter(written)) * 1e6:.0f} us"
+    return figures
+
+
+def prepared(rows: int, dimensions: int, count: int) -> Data:
+    data = vectors(rows, dimensions)
+    pool = queries(8 * count, dimensions)
+    point = data[0]
+    near = np.argsort(np.argsort(-(data @ point))) / rows
+    order = np.argsort(-(pool @ point))
+    asked = {"random": pool[:count], "inside": pool[order[:count]], "outside": pool[order[-count:]]}
+    return Data(data, np.random.default_rng(3).random(rows), near, asked)
+
+
+def build(path: Path, data: Data, commits: int) -> Snapshot:
+    """A store of the rows made in some commits."""
+    space = EmbeddingSpace(SPACE, data.rows.shape[1], "cosine", normalized=True)
+    with Store(path).writer(COLLECTION, spaces=[space]) as writer:
+        for numbers in np.array_split(np.arange(len(data.rows)), commits):
+            writer.upsert(list(records(data, numbers)), {SPACE: writer.encode(SPACE, data.rows[numbers])}, {})
+            writer.commit()
+            writer.finish()
+    return Store(path).open(COLLECTION)
+
+
+def records(data: Data, numbers: NDArray[np.int64]) -> Iterator[Record]:
+    for number in numbers.tolist():
+        text = f"A short passage about thing {number}."
+        metadata = {
+            "random": float(data.random[number]),
+            "near": float(data.near[number]),
+            "number": number,
+            "year": 1990 + number % 36,
+            "language": ("en", "de", "tr", "zh")[number % 4],
+        }
+        document = Document(id=f"row-{number:08d}", text=text, metadata=metadata)
+        chunk = Chunk(f"{document.id}#chunk_1", 1, text, 0, len(text))
+        yield Record(document, (chunk,), number.to_bytes(16, "little"))
+
+
+def of_case(snapshot: Snapshot, data: Data, case: Case) -> tuple[list[float], str]:
+    """Seconds of the unfiltered searches, and the case against them in words."""
+    asked = data.asked[case.kind]
+    plain: list[float] = []
+    cached: list[float] = []
+    for turn in range(4):
+        for query in asked:
+            plain.append(seconds(snapshot, query, None))
+            cached.append(seconds(snapshot, query, case.filter()))
+        if turn == 0:
+            plain, cached = [], []  # the first turn warms the caches
+    starts = np.linspace(0.001, 1 - case.share, len(asked)).tolist()
+    cold = [seconds(snapshot, query, case.filter(start)) for query, start in zip(asked, starts, strict=True)]
+    ratios = [
+        f"{name} p{percent} x{percentile(times, percent) / percentile(plain, percent):.2f}"
+        for name, times in (("cached", cached), ("cold", cold))
+        for percent in (50, 99)
+    ]
+    return plain, ", ".join([f"recall {recall(snapshot, data, case):.4f}", *ratios])
+
+
+def percentile(times: Sequence[float], percent: int) -> float:
+    return float(np.percentile(times, percent))
+
+
+def seconds(snapshot: Snapshot, query: Vectors, only: Filter | None) -> float:
+    wanted = Query(query, SPACE, WANTED, filter=only)
+    started = time.perf_counter()
+    snapshot.search(wanted)
+    return time.perf_counter() - started
+
+
+def recall(snapshot: Snapshot, data: Data, case: Case) -> float:
+    """Share of the true ten nearest among the allowed (ties tolerated); 0 as soon as one answer is too short."""
+    allowed = case.allowed(data)
+    rows = data.rows[allowed].astype(np.float64)
+    count = min(WANTED, len(allowed))
+    place = {int(row): number for number, row in enumerate(allowed)}
+    found = 0
+    for query in data.asked[case.kind].astype(np.float64):
+        hits = snapshot.search(Query(query, SPACE, WANTED, filter=case.filter()))
+        if len(hits) != count:
+            return 0.0
+        scores = rows @ query
+        last = np.partition(scores, -count)[-count] - 1e-9
+        found += sum(scores[place[int(hit.chunk.document_id[4:])]] >= last for hit in hits)
+    return found / (count * len(data.asked[case.kind]))
+
+
+def mask_time(snapshot: Snapshot, wanted: Filter) -> float:
+    """Seconds to make the mask of a filter over all segments, columns already looked at once."""
+    times = []
+    for _ in range(9):
+        started = time.perf_counter()
+        for part in snapshot.parts:
+            part.segment.fields.mask(wanted)
+        times.append(time.perf_counter() - started)
+    return median(times)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

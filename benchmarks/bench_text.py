@@ -1,0 +1,227 @@
+"""A hybrid text query inside one process, embedding and answer included, and what its parts take.
+
+    python -m benchmarks.bench_text [--rows N] [--queries N] [--folder DIR] [--update-readme]
+
+A chunk is made of two real passages (docstrings of the standard library): half of the words of each, a third of them
+drawn anew from all words by their frequency, and for its vector the sum of both passages' embeddings with noise. So
+postings are as long as in real text, chunks that share words tend to be near, and a million of them needs only a
+thousand embeddings. Queries are three to nine words of passages that no chunk is made of, each asked for the first
+time; the parts are timed with other ones. Times are of single queries, one after the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.api import aidre
+from aidre.api.envelope import PLAIN
+from aidre.api.retrieve import Answer, Shown
+from aidre.api.settings import CollectionSettings
+from aidre.engine import lexical
+from aidre.engine.embed import DEFAULT_SPACE, Embedder, load_embedder
+from aidre.engine.fuse import LEAST_DENSE
+from aidre.engine.model import Chunk, Document, Query, Record
+from aidre.engine.schema import NO_KEY
+from aidre.engine.snapshot import Hit, Snapshot
+from aidre.engine.store import Store
+from aidre.ingest.run import COMMIT_BYTES
+from benchmarks.bench_embed import texts
+from benchmarks.report import record
+
+COLLECTION: Final = "bench"
+PASSAGES: Final = 1_000
+BLOCK: Final = 25_000
+REDRAWN: Final = 1 / 3
+NOISE: Final = 0.7
+"""Length of the noise beside the sum of two unit vectors."""
+
+WARM_UP: Final = 100
+TOP_K: Final = 10
+
+
+class Material(NamedTuple):
+    """What chunks are made of: passages as words, their embeddings, all words and how often each comes up to there."""
+
+    passages: list[list[str]]
+    vectors: NDArray[np.float32]
+    words: list[str]
+    cumulated: NDArray[np.float64]
+
+
+class Timing(NamedTuple):
+    """Seconds of each part of a request."""
+
+    embedding: float
+    search: float
+    rendering: float
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="bench_text", description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--queries", type=int, default=500)
+    parser.add_argument("--folder", type=Path, help="where the temporary folder goes")
+    parser.add_argument("--update-readme", action="store_true", help="write the figures into README.md")
+    options = parser.parse_args(argv)
+    embedder = load_embedder(DEFAULT_SPACE)
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        figures = measure(Path(folder), embedder, options.rows, options.queries)
+    print(json.dumps(figures))
+    name = "bench_text" if options.rows <= 10_000 else f"bench_text_{options.rows}"
+    record(name, figures, readme=options.update_readme)
+    return 0
+
+
+def measure(folder: Path, embedder: Embedder, rows: int, count: int) -> dict[str, Any]:
+    passages = list(texts(None))
+    made, held_out = passages[:PASSAGES], passages[PASSAGES:]
+    started = time.perf_counter()
+    build(folder, embedder, material(made, embedder), rows)
+    built = time.perf_counter() - started
+    snapshot = Store(folder).open(COLLECTION)
+    asked = questions(held_out, WARM_UP + 2 * count)
+    warm, fresh, others = asked[:WARM_UP], asked[WARM_UP : WARM_UP + count], asked[WARM_UP + count :]
+    for text in warm:
+        request(snapshot, embedder, text)
+    times = np.array([request(snapshot, embedder, text) for text in fresh])
+    statistics = lexical.Statistics(snapshot.parts)
+    parts = np.array([parts_of(snapshot, statistics, embedder, text) for text in others])
+    total = times.sum(axis=1)
+    words, scoring, dense = (float(np.median(column)) for column in parts[:, :3].T)
+    search = float(np.median(times[:, 1]))
+    calibration = snapshot.space(embedder.space.id).calibration
+    return {
+        "chunks": snapshot.chunks,
+        "seconds_to_build": round(built),
+        "dense_side": calibration.kind if calibration else "exact",
+        "chunks_with_a_word_of_the_query_median": int(np.median(parts[:, 4])),
+        "p50_ms": milliseconds(float(np.median(total))),
+        "p99_ms": milliseconds(float(np.percentile(total, 99))),
+        "embedding_p50_ms": milliseconds(float(np.median(times[:, 0]))),
+        "analysis_and_postings_p50_ms": milliseconds(words),
+        "bm25_p50_ms": milliseconds(scoring),
+        "dense_p50_ms": milliseconds(dense),
+        "fusion_and_the_rest_of_search_p50_ms": milliseconds(search - words - scoring - dense),
+        "rendering_p50_ms": milliseconds(float(np.median(times[:, 2]))),
+        "lexical_search_alone_p50_ms": milliseconds(float(np.median(parts[:, 3]))),
+    }
+
+
+def milliseconds(seconds: float) -> float:
+    return round(seconds * 1000, 3)
+
+
+def request(snapshot: Snapshot, embedder: Embedder, text: str) -> Timing:
+    """A text query from its words to the bytes of the answer."""
+    started = time.perf_counter()
+    (vector,) = embedder.embed_queries([text])
+    embedded = time.perf_counter()
+    query = Query(vector, embedder.space.id, TOP_K, text=text, mode="hybrid")
+    hits = snapshot.search(query)
+    searched = time.perf_counter()
+    render(snapshot, query, hits)
+    return Timing(embedded - started, searched - embedded, time.perf_counter() - searched)
+
+
+def render(snapshot: Snapshot, query: Query, hits: list[Hit]) -> bytes:
+    shown = Shown(COLLECTION, snapshot, CollectionSettings(), "public")
+    meta = {"returned": len(hits), "top_k": query.top_k, "mode": query.mode, "embedding_space": query.space}
+    answer = Answer(shown, query.mode, query.space, hits, None)
+    return aidre.render(answer, aidre.Returns(text=True), meta, "00000000", PLAIN)
+
+
+def parts_of(
+    snapshot: Snapshot, statistics: lexical.Statistics, embedder: Embedder, text: str
+) -> tuple[float, float, float, float, int]:
+    """Seconds of the two sides of a search: finding the words, scoring their chunks, the nearest vectors; then of a
+    whole lexical search (its words known by now), and how many chunks hold a word."""
+    (vector,) = embedder.embed_queries([text])
+    space = embedder.space.id
+    started = time.perf_counter()
+    words = lexical.asked(snapshot.parts, statistics, text)
+    analysed = time.perf_counter()
+    scores = [lexical.score(part, statistics, words) for part in snapshot.parts]
+    scored = time.perf_counter()
+    snapshot.search(Query(vector, space, LEAST_DENSE))
+    compared = time.perf_counter()
+    snapshot.search(Query(None, None, TOP_K, text=text, mode="lexical"))
+    found = time.perf_counter()
+    holding = sum(int(np.count_nonzero(each)) for each in scores)
+    return analysed - started, scored - analysed, compared - scored, found - compared, holding
+
+
+def questions(passages: Sequence[str], count: int) -> list[str]:
+    """Distinct runs of three to nine words."""
+    found: dict[str, None] = {}
+    for start in range(0, 110):
+        for number, passage in enumerate(passages):
+            words = passage.split()[start : start + 3 + (start + number) % 7]
+            if any(len(word) > 3 for word in words):
+                found[" ".join(words)] = None
+    if len(found) < count:
+        raise SystemExit(f"only {len(found)} queries can be made: ask for fewer")
+    return list(islice(found, count))
+
+
+def material(passages: Sequence[str], embedder: Embedder) -> Material:
+    frequencies = Counter(word for passage in passages for word in re.findall(r"\w+", passage))
+    words = list(frequencies)
+    cumulated = np.cumsum([frequencies[word] for word in words], dtype=np.float64)
+    vectors = embedder.embed_documents(list(passages))
+    return Material([passage.split() for passage in passages], vectors, words, cumulated / cumulated[-1])
+
+
+def build(folder: Path, embedder: Embedder, made_of: Material, rows: int) -> None:
+    space = embedder.space
+    with Store(folder).writer(COLLECTION, spaces=[space], runtimes={space.id: embedder.runtime}) as writer:
+        for first in range(0, rows, BLOCK):
+            count = min(BLOCK, rows - first)
+            pairs, vectors = vectors_of(made_of, first, count)
+            records = list(records_of(made_of, pairs, first))
+            writer.upsert(records, {space.id: writer.encode(space.id, vectors)}, {space.id: [NO_KEY] * count})
+            if writer.pending_bytes >= COMMIT_BYTES:
+                writer.commit()
+        writer.commit()
+        writer.finish()
+
+
+def vectors_of(made_of: Material, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Which two passages each chunk of a block is made of, and its vector."""
+    rng = np.random.default_rng([7, first])
+    pairs = rng.integers(0, len(made_of.passages), (count, 2))
+    vectors = made_of.vectors[pairs].sum(axis=1)
+    noise = rng.standard_normal(vectors.shape, dtype=np.float32)
+    vectors += np.float32(NOISE / np.sqrt(vectors.shape[1])) * noise
+    unit: NDArray[np.float32] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return pairs, unit
+
+
+def records_of(made_of: Material, pairs: NDArray[np.int64], first: int) -> Iterator[Record]:
+    rng = np.random.default_rng([8, first])
+    for number, (one, other) in enumerate(pairs.tolist(), first):
+        words = [*made_of.passages[one][::2], *made_of.passages[other][1::2]]
+        places = np.flatnonzero(rng.random(len(words)) < REDRAWN)
+        drawn = np.searchsorted(made_of.cumulated, rng.random(len(places)))
+        for place, word in zip(places.tolist(), drawn.tolist(), strict=True):
+            words[place] = made_of.words[word]
+        text = " ".join(words)
+        document = Document(f"row-{number:08d}", text, title=f"Row {number}")
+        chunk = Chunk(f"{document.id}#chunk_1", 1, text, 0, len(text))
+        yield Record(document, (chunk,), number.to_bytes(16, "little"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,241 @@
+"""The lexicon of a segment: which chunks hold a term and how often. Frequencies and lengths, never scores.
+
+What BM25 needs of the whole collection (how many chunks hold a term, how long they are) is summed over segments when
+a query comes, so that scores do not depend on how the chunks are divided. Knows no query and no deleted row.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from aidre.engine import durable
+from aidre.engine.analysis import ANALYSIS, recognised, term, words
+from aidre.engine.arrow import list_view
+from aidre.engine.words import Strings, Words, no_strings, ranked, strings_of
+
+MOST_COUNT: Final = 65_535
+"""A term's frequency in a chunk is counted up to here, where BM25 has long stopped to care."""
+
+_BLOCK: Final = 1 << 22
+"""Postings that merging holds in memory at once."""
+
+_SCHEMA: Final = pa.schema(
+    [
+        ("terms", pa.large_list(pa.large_binary())),
+        ("starts", pa.large_list(pa.int64())),
+        ("rows", pa.large_list(pa.uint32())),
+        ("counts", pa.large_list(pa.uint16())),
+        ("lengths", pa.large_list(pa.uint32())),
+        ("languages", pa.large_list(pa.uint8())),
+    ]
+)
+
+
+class LexicalText(NamedTuple):
+    """What is indexed of a chunk, and the language that its document declares."""
+
+    text: str
+    language: str | None = None
+
+
+def lexical_text(title: str | None, section: str | None, text: str) -> str:
+    """What is indexed of a chunk: its title and section path are words by which it is looked for, too."""
+    return "\n".join(filter(None, (title, section, text)))
+
+
+class Postings(NamedTuple):
+    """The chunks that hold a term, in ascending order, and how often each does."""
+
+    rows: NDArray[np.uint32]
+    counts: NDArray[np.uint16]
+
+
+class Lexicon:
+    """A view over a batch of `build_lexicon` or `merge_lexicons`; immutable.
+
+    ValueError for a batch of another analysis. `lengths` are the terms of each chunk; `languages` its language, as a
+    place in `tags`.
+    """
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        facts = batch.schema.metadata or {}
+        if not batch.schema.equals(_SCHEMA) or facts.get(b"analysis") != ANALYSIS.encode():
+            raise ValueError("is of another analysis of words")
+        self.tags: tuple[str, ...] = tuple(orjson.loads(facts[b"tags"]))
+        self.terms = Words(batch.column("terms").flatten())
+        self.starts: NDArray[np.int64] = list_view(batch.column("starts"))
+        self.rows: NDArray[np.uint32] = list_view(batch.column("rows"))
+        self.counts: NDArray[np.uint16] = list_view(batch.column("counts"))
+        self.lengths: NDArray[np.uint32] = list_view(batch.column("lengths"))
+        self.languages: NDArray[np.uint8] = list_view(batch.column("languages"))
+
+    def postings(self, wanted: str) -> Postings | None:
+        """None where no chunk holds the term."""
+        name = wanted.encode("utf-8", "surrogatepass")
+        place = bisect_left(range(len(self.terms)), name, key=self.terms.__getitem__)
+        if place == len(self.terms) or self.terms[place] != name:
+            return None
+        span = slice(int(self.starts[place]), int(self.starts[place + 1]))
+        return Postings(self.rows[span], self.counts[span])
+
+
+class _Vocabulary(dict[str, int]):
+    """Numbers words as they are first seen."""
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = len(self)
+        return number
+
+
+def build_lexicon(chunks: Iterable[LexicalText]) -> pa.RecordBatch:
+    """The lexicon of these chunks, row by row in their order."""
+    vocabulary = _Vocabulary()
+    number = vocabulary.__getitem__
+    spoken, sizes, declared = array("i"), array("q"), []
+    for text, language in chunks:
+        before = len(spoken)
+        spoken.extend(map(number, words(text)))
+        sizes.append(len(spoken) - before)
+        declared.append(language)
+    codes = np.frombuffer(spoken, np.int32) if spoken else np.empty(0, np.int32)
+    rows = np.repeat(np.arange(len(sizes)), np.frombuffer(sizes, np.int64) if sizes else [])
+    known = list(vocabulary)
+    languages = _languages(declared, known, codes, rows)
+    tags, of_row = np.unique(np.array(languages, dtype=object).astype(str), return_inverse=True)
+    terms, codes, rows = _terms(known, codes, rows, tags.tolist(), of_row)
+    keys, counts = np.unique(codes.astype(np.int64) << 32 | rows, return_counts=True)
+    starts = np.searchsorted(keys, np.arange(len(terms) + 1, dtype=np.int64) << 32)
+    return _batch(
+        terms.array,
+        starts,
+        (keys & 0xFFFFFFFF).astype(np.uint32),
+        np.minimum(counts, MOST_COUNT).astype(np.uint16),
+        np.bincount(rows, minlength=len(sizes)).astype(np.uint32),
+        of_row.astype(np.uint8),
+        tags.tolist(),
+    )
+
+
+def _languages(
+    declared: Sequence[str | None], vocabulary: Sequence[str], codes: NDArray[np.int32], rows: NDArray[np.int64]
+) -> list[str]:
+    """The language of each row: as declared, else as recognised."""
+    guessed = recognised(vocabulary, codes, rows, len(declared)) if None in declared else [""] * len(declared)
+    return [known or guess for known, guess in zip(declared, guessed, strict=True)]
+
+
+def _terms(
+    vocabulary: Sequence[str],
+    codes: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    tags: Sequence[str],
+    of_row: NDArray[np.intp],
+) -> tuple[Words, NDArray[np.int32], NDArray[np.int64]]:
+    """The distinct terms in order, and for each word that has one its code and its row."""
+    places = np.full((len(tags), len(vocabulary)), -1, np.int32)
+    distinct: dict[str, int] = {}
+    spoken_in = of_row[rows]
+    for language, tag in enumerate(tags):
+        used = np.unique(codes[spoken_in == language])
+        for word in used.tolist():
+            each = term(vocabulary[word], tag)
+            if each is not None:
+                places[language, word] = distinct.setdefault(each, len(distinct))
+    found, ranks = ranked(strings_of(list(distinct)))
+    meant = places[spoken_in, codes]
+    said = meant >= 0
+    return found, ranks[meant[said]], rows[said]
+
+
+def merge_lexicons(
+    parts: Sequence[tuple[Lexicon, NDArray[np.int64]]], scratch: Path | None = None
+) -> pa.RecordBatch:
+    """The given rows (ascending) of each part, in order: what `build_lexicon` makes of their chunks.
+
+    Postings lie in files of the folder `scratch`, where one is given: keep it as long as the batch.
+    """
+    tags = sorted({tag for lexicon, _ in parts for tag in lexicon.tags})
+    kept = [_survivors(lexicon, rows) for lexicon, rows in parts]
+    terms_of = [lexicon.terms.array for lexicon, _ in parts]
+    strings = [each.filter(pa.array(counts > 0)) for each, (_, counts) in zip(terms_of, kept, strict=True)]
+    terms, codes = ranked(pa.concat_arrays([no_strings(), *strings]))
+    totals = np.zeros(len(terms), np.int64)
+    ends = np.cumsum([0, *map(len, strings)])
+    for number, (_, counts) in enumerate(kept):
+        totals[codes[ends[number] : ends[number + 1]]] += counts[counts > 0]
+    starts = np.concatenate([[0], np.cumsum(totals)])
+    merged_rows = _array(scratch, "rows", int(starts[-1]), np.dtype(np.uint32))
+    merged_counts = _array(scratch, "counts", int(starts[-1]), np.dtype(np.uint16))
+    free, first = starts[:-1].copy(), 0
+    for number, ((lexicon, rows), (places, counts)) in enumerate(zip(parts, kept, strict=True)):
+        mine = codes[ends[number] : ends[number + 1]]
+        _scatter(lexicon, places, counts, free[mine], (merged_rows, merged_counts, first))
+        free[mine] += counts[counts > 0]
+        first += len(rows)
+    lengths = np.concatenate([np.empty(0, np.uint32), *(lexicon.lengths[rows] for lexicon, rows in parts)])
+    renamed = (np.array([tags.index(tag) for tag in lexicon.tags], np.uint8) for lexicon, _ in parts)
+    spoken = [new[lexicon.languages[rows]] for new, (lexicon, rows) in zip(renamed, parts, strict=True)]
+    languages = np.concatenate([np.empty(0, np.uint8), *spoken])
+    return _batch(terms.array, starts, merged_rows, merged_counts, lengths, languages, tags)
+
+
+def _survivors(lexicon: Lexicon, rows: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Where each row of a part goes among its surviving ones (-1: nowhere), and how many postings each term keeps."""
+    places = np.full(len(lexicon.lengths), -1, np.int32)
+    places[rows] = np.arange(len(rows), dtype=np.int32)
+    if len(rows) == len(places) or not len(lexicon.rows):
+        return places, np.diff(lexicon.starts)
+    live = np.concatenate([places[lexicon.rows[at : at + _BLOCK]] >= 0 for at in range(0, len(lexicon.rows), _BLOCK)])
+    return places, np.add.reduceat(live, lexicon.starts[:-1], dtype=np.int64)
+
+
+def _scatter(
+    lexicon: Lexicon,
+    places: NDArray[np.int32],
+    counts: NDArray[np.int64],
+    free: NDArray[np.int64],
+    into: tuple[NDArray[np.uint32], NDArray[np.uint16], int],
+) -> None:
+    """Copy the surviving postings of a part; those of its n-th surviving term go to `free[n]` and after."""
+    rows, frequencies, first = into
+    shift = np.zeros(len(counts), np.int64)
+    shift[counts > 0] = free
+    shift -= np.cumsum(counts) - counts
+    done, low = 0, 0
+    while low < len(counts):
+        start = int(lexicon.starts[low])
+        high = max(low + 1, int(np.searchsorted(lexicon.starts, start + _BLOCK, side="right")) - 1)
+        span = slice(start, int(lexicon.starts[high]))
+        moved = places[lexicon.rows[span]]
+        live = moved >= 0
+        targets = np.repeat(shift[low:high], counts[low:high]) + np.arange(done, done + int(live.sum()))
+        rows[targets] = moved[live] + first
+        frequencies[targets] = lexicon.counts[span][live]
+        done, low = done + len(targets), high
+
+
+def _array(scratch: Path | None, name: str, size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    if scratch is None or not size:
+        return np.empty(size, dtype)
+    durable.reserve_file(scratch / name, size * dtype.itemsize)
+    return np.memmap(scratch / name, dtype=dtype, mode="r+", shape=(size,))
+
+
+def _batch(terms: Strings, *arrays: NDArray[Any] | Sequence[str]) -> pa.RecordBatch:
+    """One row of the schema; the last of the arrays are the tags."""
+    *values_of, tags = arrays
+    columns = []
+    for field, values in zip(_SCHEMA, (terms, *values_of), strict=True):
+        flat = values if isinstance(values, pa.Array) else pa.array(values, field.type.value_type)
+        columns.append(pa.LargeListArray.from_arrays(pa.array([0, len(flat)], pa.int64()), flat, type=field.type))
+    facts = {"analysis": ANALYSIS, "tags": orjson.dumps(list(tags)).decode()}
+    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA.with_metadata(facts))

@@ -1,0 +1,109 @@
+"""Text to terms: languages, scripts without spaces, and the query's way to the words of documents."""
+
+from __future__ import annotations
+
+import pytest
+
+from aidre.engine.analysis import LONGEST, query_terms, term, words
+from aidre.engine.languages import LANGUAGES, UNKNOWN, declared_language, language_tag
+from aidre.engine.lexicon import LexicalText, Lexicon, build_lexicon
+
+
+def _found(document: str, query: str, language: str | None = None) -> bool:
+    lexicon = Lexicon(build_lexicon([LexicalText(document, language)]))
+    return any(lexicon.postings(term) for terms in query_terms(query, lexicon.tags) for term in terms)
+
+
+@pytest.mark.parametrize(
+    ("document", "query"),
+    [
+        ("The houses were running along the river", "running house"),
+        ("Die Häuser stehen am Fluss und sind alt", "Haus"),
+        ("Les maisons sont dans la rue et elles sont belles", "maison"),
+        ("東京タワーは東京の観光名所です", "東京"),
+        ("我们的检索引擎支持中文搜索", "搜索引擎"),
+        ("猫が好き", "猫"),
+        ("서울에서 먹는 김치가 맛있다", "김치"),
+        ("สวัสดีครับ ยินดีต้อนรับ", "ยินดี"),
+        ("हिन्दी में खोज करना", "खोज"),
+        ("Поиски документов в большой базе были долгими", "поиск документа"),
+        ("the café by the station", "cafe"),
+        ("the cafe by the station", "CAFÉ"),
+        ("call vector_store.open(path)", "open"),
+        ("call vector_store.open(path)", "vectorStore"),
+        ("class HTTPServerError", "server"),
+        ("class HTTPServerError", "httpservererror"),
+        ("the McDonald iPhone", "mcdonald"),
+        ("ｆｕｌｌ ｗｉｄｔｈ letters", "full width"),
+        ("naïve coöperation of the team", "naive cooperation"),
+    ],
+)
+def test_a_word_is_found_as_it_is_asked_for(document: str, query: str) -> None:
+    assert _found(document, query)
+
+
+@pytest.mark.parametrize(
+    ("document", "query"),
+    [("the cat and the dog", "the and"), ("cats", "dogs"), ("東京", "京東"), ("a" * 2 * LONGEST, "a" * 2 * LONGEST)],
+)
+def test_what_is_no_word_of_a_text_is_not_found(document: str, query: str) -> None:
+    assert not _found(document, query)
+
+
+def test_characters_that_belong_together_are_asked_for_in_pairs() -> None:
+    assert words("検索 Phone手機") == ["検", "索", "検索", "phone", "手", "機", "手機"]
+    assert list(query_terms("検索", ["en"])) == [("検索",)]
+
+
+def test_a_compound_is_its_whole_and_its_parts() -> None:
+    assert words("fromBytes __init__ CO2 _ HTTPServer") == [
+        "frombytes", "from", "bytes", "init", "co2", "httpserver", "http", "server",
+    ]  # fmt: skip
+
+
+def test_a_word_that_two_languages_write_alike_is_asked_for_once() -> None:
+    assert query_terms("berlin running running", ["de", "en"]) == {("berlin",): 1, ("running", "run"): 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Der Hund und die Katze sind nicht in dem Haus", "de"),
+        ("Le chien et le chat ne sont pas dans la maison", "fr"),
+        ("Собака и кошка не были в этом доме", "ru"),
+        ("Numbers 1 2 3", "en"),
+        ("dog food, dog toys, dog beds and more for over a dog", "en"),
+        ("the war in the East and men of the army", "en"),
+        ("", "en"),
+    ],
+)
+def test_a_language_is_recognised_by_its_small_words(text: str, language: str) -> None:
+    assert Lexicon(build_lexicon([LexicalText(text)])).tags == (language,)
+
+
+def test_a_declared_language_is_believed() -> None:
+    assert Lexicon(build_lexicon([LexicalText("the houses and the rivers", "fr")])).tags == ("fr",)
+    assert _found("kirjastot", "kirjasto", "fi")
+
+
+@pytest.mark.parametrize(
+    ("declared", "tag"),
+    [("de-AT", "de"), ("German", "de"), ("EN_us", "en"), ("nb", "no"), ("zh-Hant", UNKNOWN), ("", None), ("x1", None),
+     (7, None), (["fr", "en"], "fr"), ({"@type": "Language", "name": "Spanish"}, "es"), ([], None)],
+)  # fmt: skip
+def test_declared_languages_are_read(declared: object, tag: str | None) -> None:
+    assert language_tag(declared) == tag
+
+
+def test_metadata_declare_a_language_before_the_object_does() -> None:
+    assert declared_language({"lang": "de"}, {"inLanguage": "fr"}) == "de"
+    assert declared_language({"language": 7}, {"inLanguage": "fr"}) == "fr"
+    assert declared_language(None, None) is None
+
+
+def test_every_language_has_a_stemmer_and_its_stop_words_are_words_of_documents() -> None:
+    for tag, language in LANGUAGES.items():
+        assert term("x1y2", tag) is not None
+        for word in language.stop_words:
+            assert words(word) == [word]
+            assert term(word, tag) is None

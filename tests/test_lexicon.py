@@ -1,0 +1,79 @@
+"""The lexicon of a segment: what it holds, and that merging gives what building anew would."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aidre.engine import lexicon as module
+from aidre.engine.lexicon import LexicalText, Lexicon, build_lexicon, merge_lexicons
+
+_WORDS = ("alpha", "beta", "gamma", "delta", "der", "und", "nicht", "検索", "x")
+_texts = st.lists(
+    st.builds(
+        LexicalText, st.lists(st.sampled_from(_WORDS), max_size=12).map(" ".join), st.sampled_from([None, "de", "en"])
+    ),
+    max_size=12,
+)
+
+
+def _content(lexicon: Lexicon) -> dict[str, list[tuple[int, int]]]:
+    found = {}
+    for term in lexicon.terms.texts():
+        postings = lexicon.postings(term)
+        assert postings is not None
+        found[term] = list(zip(postings.rows.tolist(), postings.counts.tolist(), strict=True))
+    return found
+
+
+def test_a_lexicon_counts_terms_by_chunk() -> None:
+    lexicon = Lexicon(build_lexicon(map(LexicalText, ["cats and a cat", "", "dog", "cat dog dog"])))
+    assert _content(lexicon) == {"cat": [(0, 2), (3, 1)], "dog": [(2, 1), (3, 2)]}
+    assert lexicon.lengths.tolist() == [2, 0, 1, 3]
+    assert lexicon.postings("bird") is None
+
+
+def test_counts_end_where_two_bytes_do() -> None:
+    lexicon = Lexicon(build_lexicon([LexicalText("cat " * 70_000)]))
+    assert _content(lexicon) == {"cat": [(0, module.MOST_COUNT)]}
+    assert lexicon.lengths.tolist() == [70_000]
+
+
+@given(st.lists(_texts, min_size=1, max_size=4), st.data(), st.sampled_from([1, 3, 1 << 22]))
+def test_merging_gives_what_building_anew_would(
+    parts: list[list[LexicalText]], data: st.DataObject, block: int
+) -> None:
+    given_parts, kept = [], []
+    for texts in parts:
+        rows = [row for row in range(len(texts)) if data.draw(st.booleans())]
+        given_parts.append((Lexicon(build_lexicon(texts)), np.array(rows, dtype=np.int64)))
+        kept += [texts[row] for row in rows]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_BLOCK", block)
+        merged = Lexicon(merge_lexicons(given_parts))
+    anew = Lexicon(build_lexicon(kept))
+    assert _content(merged) == _content(anew)
+    assert merged.lengths.tolist() == anew.lengths.tolist()
+    assert [merged.tags[place] for place in merged.languages] == [anew.tags[place] for place in anew.languages]
+
+
+def test_postings_can_lie_in_files_while_merging(tmp_path: Path) -> None:
+    parts = [(Lexicon(build_lexicon([LexicalText("cat dog"), LexicalText("cat")])), np.arange(2))] * 2
+    assert merge_lexicons(parts, tmp_path).equals(merge_lexicons(parts))
+
+
+def test_a_lexicon_of_another_analysis_is_refused() -> None:
+    batch = build_lexicon([LexicalText("cat")])
+    with pytest.raises(ValueError, match="another analysis"):
+        Lexicon(batch.replace_schema_metadata({"analysis": "0", "tags": "[]"}))
+
+
+def test_every_word_is_counted_once() -> None:
+    text = "one two two three three three"
+    lexicon = Lexicon(build_lexicon([LexicalText(text, "und")]))
+    assert {term: rows[0][1] for term, rows in _content(lexicon).items()} == Counter(text.split())

@@ -1,0 +1,127 @@
+"""The main text of pages as they are: what belongs to a page stays, menus and teasers go, code keeps its lines."""
+
+from __future__ import annotations
+
+import pytest
+from selectolax.lexbor import LexborHTMLParser
+
+from aidre.ingest import main_text as module
+from aidre.ingest.main_text import MainText, main_text
+
+PARAGRAPHS = [
+    "The city council voted on Tuesday to rebuild the old harbour bridge, which has been closed since a barge struck "
+    "one of its piers two winters ago, and to pay for the work from the savings of the past four years.",
+    "Engineers who examined the structure in spring found that three of the seven arches can be saved, while the "
+    "others have to be taken down stone by stone and set up again on new foundations.",
+    "Residents of the eastern quarter, who have had to take the ferry ever since, welcomed the decision, although "
+    "some of them doubt that the bridge will be open again before the end of the decade.",
+    "The works begin in April and are expected to take thirty months, during which the ferry will run every ten "
+    "minutes and free of charge for everyone who lives on either side of the river.",
+]
+MENU = "".join(f'<li><a href="/{name}">{name}</a></li>' for name in ("Home", "Politics", "Sports", "Culture", "Shop"))
+TEASERS = "".join(
+    f'<li><a href="/{n}">{title}</a></li>'
+    for n, title in enumerate(["Ferry tickets sell out again", "Ten bridges to see before you die", "Mayor resigns"])
+)
+NEWS = f"""<!doctype html><html lang="en"><head><title>Bridge</title></head><body>
+<div class="cookie-banner"><p>We value your privacy. Accept all cookies to continue.</p></div>
+<div id="menu"><ul>{MENU}</ul></div>
+<div class="content"><div class="article-body"><h1>Old bridge to be rebuilt</h1>
+<p>{PARAGRAPHS[0]}</p><p>{PARAGRAPHS[1]}</p><h2>What people say</h2><p>{PARAGRAPHS[2]}</p><p>{PARAGRAPHS[3]}</p></div>
+<div class="related"><h3>Read also</h3><ul>{TEASERS}</ul></div></div>
+<div class="sidebar widget"><h4>Most read</h4><ul>{TEASERS}</ul></div>
+<div id="footer"><p>Copyright 2026 The Harbour Post. All rights reserved.</p></div></body></html>"""
+MANUAL = f"""<!doctype html><html><head><title>range</title></head><body><div class="sidebar"><ul>{MENU}</ul></div>
+<main><h1>range</h1><p>{PARAGRAPHS[0]}</p><h2>Usage</h2><p>Call it so:</p>
+<pre><code>for n in range(3):
+    print(n)
+</code></pre><p>Short.</p>
+<h2>Parameters</h2><table><tr><th>name</th><th>meaning</th></tr><tr><td>start</td><td>the first number</td></tr>
+<tr><td>step</td><td>what is added</td></tr></table>
+<dl><dt>StopIteration</dt><dd>after the last one</dd></dl><p>{PARAGRAPHS[1]}</p><p>{PARAGRAPHS[2]}</p>
+<h2>Example</h2><pre>list(range(2))</pre></main>
+<div class="footer"><a href="/next">next chapter</a></div></body></html>"""
+
+
+def read(markup: str, *, deep: bool = False) -> MainText:
+    return main_text(LexborHTMLParser(markup), markup, deep=deep)
+
+
+def test_an_article_comes_without_what_stands_around_it() -> None:
+    text = read(NEWS).text
+    assert text.split("\n\n") == [
+        "Old bridge to be rebuilt",
+        *PARAGRAPHS[:2],
+        "What people say",
+        *PARAGRAPHS[2:],
+    ]
+
+
+def test_a_manual_keeps_its_code_tables_and_definitions() -> None:
+    text = read(MANUAL).text
+    assert "for n in range(3):\n    print(n)\n" in text
+    assert "name\tmeaning\nstart\tthe first number\nstep\twhat is added" in text
+    assert text.endswith("Example\n\nlist(range(2))")
+    for passage in ("Call it so:", "Short.", "StopIteration\nafter the last one", *PARAGRAPHS[:3]):
+        assert passage in text
+    assert "next chapter" not in text and "Politics" not in text
+
+
+@pytest.mark.parametrize("markup", [NEWS, MANUAL])
+def test_headings_stand_where_they_begin_also_after_what_was_left_out(markup: str) -> None:
+    page = read(markup)
+    assert [page.text[start:].split("\n", 1)[0] for start, _, _ in page.headings] == [
+        words for _, _, words in page.headings
+    ]
+    assert len(page.headings) == (2 if markup is NEWS else 4)
+
+
+def test_a_short_page_is_kept_whole() -> None:
+    assert read("<div>Closed on Mondays.</div><ul><li><a href=/>Home</a></ul>").text == "Closed on Mondays.\n\nHome"
+
+
+def test_a_page_that_is_a_list_of_links_is_kept_whole() -> None:
+    page = "<h1>Links</h1><ul>" + "".join(f"<li><a href=/{n}>Entry number {n}</a>" for n in range(50)) + "</ul>"
+    assert read(page).text.count("Entry number") == 50
+
+
+def test_a_page_of_which_little_is_found_is_kept_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_trafilatura", lambda _: [PARAGRAPHS[0]])
+    text = read(NEWS).text
+    assert all(passage in text for passage in (*PARAGRAPHS, "All rights reserved", "Mayor resigns"))
+
+
+@pytest.mark.parametrize("found", [[], ["Other words than the page has."]])
+def test_a_page_of_which_nothing_is_found_is_kept_whole(monkeypatch: pytest.MonkeyPatch, found: list[str]) -> None:
+    monkeypatch.setattr(module, "_trafilatura", lambda _: found)
+    assert all(passage in read(NEWS).text for passage in PARAGRAPHS)
+
+
+def test_a_text_outside_of_the_element_that_is_named_main_is_found() -> None:
+    body = "".join(f"<p>{paragraph}</p>" for paragraph in PARAGRAPHS)
+    page = f"<body><main><p>Loading</p></main><div class='article-content'><h1>Bridge</h1>{body}</div></body>"
+    assert all(paragraph in read(page).text for paragraph in PARAGRAPHS)
+
+
+def test_a_page_that_stands_inside_a_form_is_read() -> None:
+    body = "".join(f"<p>{paragraph}</p>" for paragraph in PARAGRAPHS)
+    page = f"<body><form action='/'><h1>Bridge</h1><div>{body}</div><button>Send</button></form></body>"
+    text = read(page).text
+    assert all(paragraph in text for paragraph in PARAGRAPHS) and "Send" not in text
+
+
+def test_pages_too_large_or_too_deep_are_what_the_walk_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = "Accept all cookies"
+    assert whole in read(NEWS, deep=True).text
+    monkeypatch.setattr(module, "MOST_TAGS", 10)
+    assert whole in read(NEWS).text
+
+
+def test_japanese_without_spaces_is_sieved_as_well() -> None:
+    sentences = ["市議会は火曜日、古い港の橋を建て直すことを決めました。橋は二年前の冬から閉鎖されています。"] * 2 + [
+        "工事は四月に始まり、三十か月かかる見込みです。その間、渡し船は十分おきに無料で運航されます。",
+        "東地区の住民は決定を歓迎しましたが、十年以内に橋が開通するかどうか疑う人もいます。技術者は三つの橋脚を調べました。",
+    ]
+    body = "".join(f"<p>{each}</p>" for each in sentences)
+    page = NEWS.replace("".join(f"<p>{each}</p>" for each in PARAGRAPHS[:2]), body)
+    assert all(each in read(page).text for each in sentences)

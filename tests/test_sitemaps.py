@@ -1,0 +1,94 @@
+"""Sitemaps: the addresses that one lists, and what no sitemap may do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from aidre.engine.errors import InvalidDocument
+from aidre.ingest.sitemaps import MOST_ADDRESSES, is_settled, parse, sitemap
+from aidre.ingest.xml import kind_of_xml
+
+NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+
+
+def test_a_sitemap_lists_addresses_with_their_dates() -> None:
+    found = sitemap(
+        parse(
+            f"""<?xml version="1.0" encoding="UTF-8"?><urlset {NAMESPACE} xmlns:image="urn:i">
+            <url><loc> https://example.com/a?x=1&amp;y=2
+            </loc><lastmod>2026-01-01</lastmod><image:image><image:loc>https://example.com/i.png</image:loc></image:image></url>
+            <url><lastmod/><loc><![CDATA[/b]]></loc></url><url/><loc>/outside</loc></urlset>""".encode(),
+            {},
+        )
+    )
+    assert not found.is_index
+    assert found.addresses == (("https://example.com/a?x=1&y=2", "2026-01-01"), ("/b", None))
+
+
+def test_an_index_lists_sitemaps() -> None:
+    found = sitemap(parse(b"<s:sitemapindex xmlns:s='u'><s:sitemap><s:loc>/a</s:loc></s:sitemap></s:sitemapindex>", {}))
+    assert (found.is_index, found.addresses) == (True, (("/a", None),))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b'<!DOCTYPE u [<!ENTITY a "b">]><urlset><url><loc>&a;</loc></url></urlset>', "declares entities"),
+        (b'<!DOCTYPE u [<!ENTITY a SYSTEM "file:///etc/passwd">]><urlset>&a;</urlset>', "declares entities"),
+        (b"<urlset>" + b"<url>" * 1_000_000, "open inside each other"),
+        (b"<urlset>" + b"<url/>" * (MOST_ADDRESSES + 1) + b"</urlset>", "more than 50000 addresses"),
+        (b"<urlset><url>", "malformed XML"),
+        (b"<rss/>", "is no sitemap"),
+        (b"", "malformed XML"),
+    ],
+)
+def test_what_is_no_sitemap_or_a_hostile_one_is_refused(content: bytes, reason: str) -> None:
+    with pytest.raises(InvalidDocument, match=reason):
+        parse(content, {})
+
+
+@pytest.mark.parametrize("answer", [None, [], {}, {"addresses": 1}, {"addresses": [1]}, {"addresses": [["a", 1]]}])
+def test_an_answer_of_another_shape_is_refused(answer: object) -> None:
+    with pytest.raises(InvalidDocument):
+        sitemap(answer)
+
+
+@pytest.mark.parametrize(
+    ("date", "settled"),
+    [
+        ("2026-08-01", True),
+        ("2026-08-02", False),
+        ("2026-08-03", False),
+        ("2026-08-03T11:59:58Z", True),
+        ("2026-08-03T13:59:58+02:00", True),
+        ("2026-08-03T12:00:00Z", False),
+        ("2027-01-01", False),
+        ("2026-08", False),
+        ("yesterday", False),
+    ],
+)
+def test_a_date_of_change_is_settled_when_it_is_over_everywhere(date: str, settled: bool) -> None:
+    assert is_settled(date, datetime(2026, 8, 3, 12, tzinfo=UTC)) is settled
+
+
+@pytest.mark.parametrize(
+    ("start", "kind"),
+    [
+        (b"<rss>", "feed"),
+        (b"\xef\xbb\xbf  <?xml version='1.0'?>\n<!-- <urlset> --><!DOCTYPE rss><RDF:rdf >", "feed"),
+        ('<?xml version="1.0" encoding="utf-16"?><feed xmlns="x">'.encode("utf-16"), "feed"),
+        (b"<a:urlset\n>", "sitemap"),
+        (b"<sitemapindex/>", "sitemap"),
+        (b"<!doctype html><HTML>", "html"),
+        (b"<?xml <rss>", None),
+        (b"<!--" * 5000, None),
+        (b"<!-->" * 1600, None),
+        (b"<rssx>", None),
+        (b"{}", None),
+        (b"", None),
+    ],
+)
+def test_the_root_tells_what_a_file_is(start: bytes, kind: str | None) -> None:
+    assert kind_of_xml(start) == kind
