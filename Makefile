@@ -1,4 +1,4 @@
-# make demo [ONCE=1] [PORT=8321]    install, ingest the demo corpus, serve it, show a query of the protocol
+# make demo [ONCE=1] [PORT=8321]    install, ingest the demo corpus, serve it, show queries of each protocol
 # make test                         install with the test tools, then lint, types and tests
 # make bench [NAME=search] [ARGS=]  run the benchmarks, or one with its options
 # make check | clean                lint and types alone; remove all that was made

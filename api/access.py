@@ -5,11 +5,14 @@ A collection that a caller may not see behaves exactly as one that does not exis
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from aidre.api.settings import CollectionSettings
+from aidre.api.settings import CollectionSettings, Key
 from aidre.engine.model import Visibility
 
 
@@ -23,6 +26,19 @@ class Caller:
 
 
 ANONYMOUS = Caller()
+
+
+def granted(collection: str) -> Caller:
+    """Whom an editorial domain or an intake searches as: anonymous, but for the one collection that it grants."""
+    return Caller(collections=frozenset({collection}))
+
+
+def bears_key(request: Request, keys: Iterable[Key]) -> bool:
+    """Whether a request comes with the secret of a key that may search."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    found = hashlib.sha256(secret.strip().encode("latin-1", "replace")).hexdigest()
+    fits = [hmac.compare_digest(found, key.sha256) and "search" in key.scopes for key in keys]
+    return scheme.lower() == "bearer" and any(fits)
 
 
 def caller_of(request: Request) -> Caller:

@@ -239,6 +239,8 @@ async def search(request: Request) -> Response:
     meta["mode"] = answer.mode
     if answer.space is not None:
         meta["embedding_space"] = answer.space
+    if answer.ignored:
+        meta["ignored"] = list(answer.ignored)
     if answer.next_cursor is not None:
         meta["next_cursor"] = answer.next_cursor
     rendered = render(answer, returns, meta, request_id(request), variant)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
@@ -19,18 +19,46 @@ from aidre.api.batching import TextQueries
 from aidre.api.cursor import Cursors, store_secret
 from aidre.api.envelope import refuse
 from aidre.api.frame import Frame
+from aidre.api.intake import envelope as intake_envelope
+from aidre.api.intake import routes as intake
+from aidre.api.intake.service import IntakeService
+from aidre.api.intent import envelope as intent_envelope
+from aidre.api.intent import routes as intent
+from aidre.api.intent.discovery import WELL_KNOWN
+from aidre.api.intent.service import Service as IntentService
 from aidre.api.live import Live
+from aidre.api.nlweb import envelope as nlweb_envelope
+from aidre.api.nlweb import mcp
+from aidre.api.nlweb import routes as nlweb
+from aidre.api.nlweb.answering import Service
+from aidre.api.nlweb.items import Items
+from aidre.api.nlweb.language_model import ChatModel
+from aidre.api.nlweb.promises import Promises
 from aidre.api.refusals import MethodNotAllowed, NotFound, Refusal, ServerFault
 from aidre.api.retrieve import Retrieval
 from aidre.api.settings import Settings
+from aidre.api.wire import Refuse
 from aidre.engine.embed import load_stored
+from aidre.engine.errors import AidreError
 from aidre.engine.store import Store
 
 DEFAULT_BASE_URL = "http://127.0.0.1:8000"
+SPEAKERS: Mapping[str, Refuse] = dict.fromkeys(("ask", "await", "mcp"), nlweb_envelope.refuse)
+"""Who refuses what the framework cannot route, by the path or its first part; AIDRE elsewhere."""
+INTAKE_SPEAKERS: Mapping[str, Refuse] = dict.fromkeys(("intakes", intake.WELL_KNOWN), intake_envelope.refuse)
+
+INTENT_SPEAKERS: Mapping[str, Refuse] = dict.fromkeys(("aip", WELL_KNOWN), intent_envelope.refuse)
+
+
+def _refuse(request: Request, error: AidreError) -> Response:
+    path: str = request.scope["path"]
+    speakers: Mapping[str, Refuse] = request.app.state.speakers
+    speaker = speakers.get(path) or speakers.get(path.partition("/")[2].partition("/")[0], refuse)
+    return speaker(request, error)
 
 
 async def _refuse_http(request: Request, error: Exception) -> Response:
-    """What the framework refuses, in the envelope of AIDRE."""
+    """What the framework refuses, in the envelope of the protocol."""
     if not isinstance(error, HTTPException):
         raise error
     allow = (error.headers or {}).get("Allow")
@@ -38,11 +66,11 @@ async def _refuse_http(request: Request, error: Exception) -> Response:
         methods = ", ".join(sorted({*allow.split(", "), "OPTIONS"}))
         if request.method == "OPTIONS":
             return Response(status_code=204, headers={"Allow": methods})
-        return refuse(request, MethodNotAllowed(f"use {methods} here", {"Allow": methods}))
+        return _refuse(request, MethodNotAllowed(f"use {methods} here", {"Allow": methods}))
     if error.status_code == 404:
-        return refuse(request, NotFound("there is nothing at this address"))
+        return _refuse(request, NotFound("there is nothing at this address"))
     fault = ServerFault("the server failed") if error.status_code >= 500 else Refusal(error.detail)
-    return refuse(request, fault)
+    return _refuse(request, fault)
 
 
 def create_app(store: Store, settings: Settings) -> Starlette:
@@ -54,24 +82,55 @@ def create_app(store: Store, settings: Settings) -> Starlette:
     live.refresh()
     texts = TextQueries(functools.partial(load_stored, runtime=settings.embedding.runtime))
     retrieval = Retrieval(settings, live, Cursors(store_secret(store.path)), texts)
+    promises = Promises(store.path / ".log", settings.nlweb.timeout)
+    model = ChatModel(settings.nlweb.llm) if settings.nlweb.llm is not None else None
+    service = Service(retrieval, promises, Items(settings.nlweb.actions), model)
+    endpoint = mcp.McpEndpoint(service)
+    intakes = IntakeService(retrieval, store.path) if settings.intakes else None
+    intents = IntentService(retrieval, store.path / ".log") if settings.intent.declared else None
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         following = asyncio.create_task(_follow(retrieval))
+        await promises.open()
+        if intakes is not None:
+            await intakes.open()
+        if intents is not None:
+            await intents.open()
         yield
+        if intakes is not None:
+            await intakes.close()
+        if intents is not None:
+            await intents.close()
+        await endpoint.close()
+        await promises.close()
         following.cancel()
         with suppress(asyncio.CancelledError):
             await following
         retrieval.close()
 
+    routes = [*aidre.routes, *changes.routes, *nlweb.routes, *mcp.routes, *openapi.routes, *health.routes]
+    if intakes is not None:
+        routes += intake.routes
+    if intents is not None:
+        routes += intent.routes
     app = Starlette(
-        routes=[*aidre.routes, *changes.routes, *openapi.routes, *health.routes],
-        middleware=[Middleware(Frame, refuse=refuse, origins=settings.server.cors_origins)],
+        routes=routes,
+        middleware=[Middleware(Frame, refuse=_refuse, origins=settings.server.cors_origins)],
         exception_handlers={HTTPException: _refuse_http},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
     app.state.retrieval = retrieval
+    app.state.nlweb = service
+    app.state.mcp = endpoint
+    app.state.intake = intakes
+    app.state.intent = intents
+    app.state.speakers = {
+        **SPEAKERS,
+        **(INTAKE_SPEAKERS if intakes is not None else {}),
+        **(INTENT_SPEAKERS if intents is not None else {}),
+    }
     return app
 
 

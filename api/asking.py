@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import orjson
 
+from aidre.api.console import plain
 from aidre.engine.embed import load_stored
-from aidre.engine.errors import InvalidFilter, InvalidInput, SpaceMissing
+from aidre.engine.errors import InvalidFilter, InvalidInput, ModelUnavailable, SpaceMissing
 from aidre.engine.filters import Filter, parse_filter
 from aidre.engine.fuse import can_fuse
 from aidre.engine.model import Json, Mode, Query
@@ -16,22 +17,31 @@ from aidre.engine.snapshot import Hit, Snapshot
 
 
 def records(
-    snapshot: Snapshot, query: str, k: int, filter: str | None, mode: Mode | None
+    snapshot: Snapshot, query: str, k: int, *, filter: str | None, mode: Mode | None, note: Callable[[str], None]
 ) -> Iterator[dict[str, Json]]:
-    """The best `k` hits, best first. `filter` is JSON text; without a `mode`, what the collection can do best."""
+    """The best `k` hits, best first. `filter` is JSON text; without a `mode`, what the collection can do best.
+
+    `note` is told of fields in the filter that no document has.
+    """
     if not query.strip():
         raise InvalidInput("QUERY must not be blank")
     parsed = None if filter is None else _filter(filter)
-    space = next((space for space in snapshot.collection.spaces if space.model), None)
-    if mode is None:
-        mode = "lexical" if space is None else "hybrid" if can_fuse(space) else "dense"
-    vector = None
-    if mode != "lexical":
+    for name in () if parsed is None else snapshot.unknown_fields(parsed):
+        note(f"--filter: no document has {plain(name)}")
+    vector, space = None, next((space for space in snapshot.collection.spaces if space.model), None)
+    wanted = mode or ("lexical" if space is None else "hybrid" if can_fuse(space) else "dense")
+    if wanted != "lexical":
         if space is None:
             name = snapshot.collection.name
-            raise SpaceMissing(f"{name} has no space with a model, which mode {mode} needs", embedding_space=None)
-        [vector] = load_stored(space).embed_queries([query])
-    asked = Query(vector, None if space is None else space.id, top_k=k, filter=parsed, text=query, mode=mode)
+            raise SpaceMissing(f"{name} has no space with a model, which mode {wanted} needs", embedding_space=None)
+        try:
+            [vector] = load_stored(space).embed_queries([query])
+        except ModelUnavailable as error:
+            if mode is not None:
+                raise
+            note(f"by words alone: {error}")
+            wanted = "lexical"
+    asked = Query(vector, space.id if space and vector is not None else None, k, filter=parsed, text=query, mode=wanted)
     return (_record(rank, hit) for rank, hit in enumerate(snapshot.search(asked), 1))
 
 

@@ -35,6 +35,8 @@ class QueryEmbedder(Protocol):
 
     def embed_queries(self, texts: Sequence[str]) -> Vector: ...
 
+    def count_tokens(self, texts: Sequence[str]) -> list[int]: ...
+
 
 Load: TypeAlias = Callable[[EmbeddingSpace], QueryEmbedder]
 
@@ -68,6 +70,13 @@ class SpaceQueries:
             if self._draining is None:
                 self._draining = asyncio.create_task(self._drain())
         return await asyncio.shield(answer)  # a caller that goes away must not take the answer from the others
+
+    async def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Raises ModelUnavailable."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._count, texts)
+
+    def _count(self, texts: Sequence[str]) -> list[int]:
+        return self._ready().count_tokens(texts)
 
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()
@@ -126,6 +135,10 @@ class TextQueries:
     async def embed(self, space: EmbeddingSpace, text: str) -> Vector:
         """Raises ModelUnavailable."""
         return await self._of(space).embed(text)
+
+    async def count_tokens(self, space: EmbeddingSpace, texts: Sequence[str]) -> list[int]:
+        """Raises ModelUnavailable."""
+        return await self._of(space).count_tokens(texts)
 
     def warm(self, spaces: Iterable[EmbeddingSpace]) -> None:
         """Begins to load the models of spaces that were not seen before."""

@@ -105,7 +105,7 @@ async def list_changes(request: Request) -> Response:
     variant = negotiate(request)
     limit = parse_limit(request.query_params.get("limit"))
     token = request.query_params.get("since")
-    since = None if token is None else read_token(token)
+    since = read_token(token) if token else None  # whoever has none yet may send it empty
     retrieval: Retrieval = request.app.state.retrieval
     name, caller = request.path_params["name"], caller_of(request)
     shown = retrieval.find(name, caller, "aidre")

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from aidre.api import console
+from aidre.api.chosen import chosen, disk_bytes, existing, named
 from aidre.engine.errors import (
     AidreError,
-    CollectionMissing,
     ConfigurationError,
     StorageFailed,
 )
@@ -145,8 +145,8 @@ def embed(
     from aidre.api.settings import load_settings
     from aidre.ingest.embed_space import drop_space
 
-    opened = _existing(store)
-    name = _chosen(opened, collection)
+    opened = existing(store)
+    name = chosen(opened, collection)
     if space is not None and drop is None:
         with Reporter(as_json) as report:
             spaces.embed(opened, load_settings(config), name, space, report)
@@ -167,10 +167,23 @@ def serve(
     workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Processes that share the port.")] = 1,
 ) -> int:
     """Answer over HTTP until interrupted; new generations are picked up as they are committed."""
-    _existing(store)
+    existing(store)
     from aidre.api import serve as server
 
     server.serve(store, config, host, port, workers)
+    return 0
+
+
+@app.command()
+def mcp(store: StoreOption, config: ConfigOption = None) -> int:
+    """Answer a chat program over standard input and output (MCP), with the tools of POST /mcp.
+
+    It may ask what anyone may: private collections stay closed.
+    """
+    existing(store)
+    from aidre.api import serve as server
+
+    server.talk(store, config)
     return 0
 
 
@@ -192,8 +205,8 @@ def search(
     """Search by text, without a server. With --json one hit a line."""
     from aidre.api.asking import records
 
-    opened = _existing(store)
-    for record in records(opened.open(_chosen(opened, collection)), query, k, filter, mode):
+    opened = existing(store)
+    for record in records(opened.open(chosen(opened, collection)), query, k, filter=filter, mode=mode, note=console.say):
         if as_json:
             console.emit(record)
         else:
@@ -202,12 +215,21 @@ def search(
 
 
 @app.command()
-def status(store: StoreOption, collection: EveryCollection = None, as_json: JsonOption = False) -> int:
-    """What each collection holds: counts, segments, spaces and their indexes, calibration, size on disk."""
-    opened = _existing(store)
-    for name in _named(opened, collection):
+def status(
+    store: StoreOption, collection: EveryCollection = None, config: ConfigOption = None, as_json: JsonOption = False
+) -> int:
+    """What each collection holds: counts, segments, spaces and their indexes, calibration, size on disk.
+
+    With --config also which documents Agentic Intent can never serve.
+    """
+    from aidre.api.intent.limits import warnings_of
+    from aidre.api.settings import load_settings
+
+    opened, intent = existing(store), load_settings(config).intent
+    for name in named(opened, collection):
         snapshot = opened.open(name)
-        record = {**snapshot.status(), "disk_bytes": _bytes(store / name)}
+        record = {**snapshot.status(), "disk_bytes": disk_bytes(store / name)}
+        record["warnings"] = [*record["warnings"], *warnings_of(intent, name, snapshot)]
         if as_json:
             console.emit(record)
         else:
@@ -220,7 +242,7 @@ def verify(store: StoreOption, as_json: JsonOption = False) -> int:
     """Check every byte of the store against its checksums. Exit status 1: something that holds truth is damaged."""
     from aidre.engine import verify as checks
 
-    reports = checks.verify(_existing(store))
+    reports = checks.verify(existing(store))
     ok = all(report.ok for report in reports)
     if as_json:
         console.emit(console.verified(reports, ok))
@@ -240,8 +262,8 @@ def delete(
     as_json: JsonOption = False,
 ) -> int:
     """Delete documents; ids that are not there are passed over. One new generation holds the change."""
-    opened = _existing(store)
-    name = _chosen(opened, collection)
+    opened = existing(store)
+    name = chosen(opened, collection)
     with opened.writer(name, spaces=opened.open(name).collection.spaces) as writer:
         deleted = writer.delete(document_ids)
         writer.commit()
@@ -255,8 +277,8 @@ def delete(
 @app.command()
 def compact(store: StoreOption, collection: EveryCollection = None, as_json: JsonOption = False) -> int:
     """Rewrite all live rows into as few segments as they fit, and calibrate their indexes anew."""
-    opened = _existing(store)
-    for name in _named(opened, collection):
+    opened = existing(store)
+    for name in named(opened, collection):
         with opened.writer(name, spaces=opened.open(name).collection.spaces) as writer:
             writer.compact()
         snapshot = opened.open(name)
@@ -265,6 +287,52 @@ def compact(store: StoreOption, collection: EveryCollection = None, as_json: Jso
             f"{name}: {snapshot.chunks:,} chunks of {snapshot.documents:,} documents, generation {snapshot.generation}"
         )
         _tell(as_json, text, collection=name, **counts)
+    return 0
+
+
+@app.command()
+def events(
+    store: StoreOption,
+    type: Annotated[Literal["access", "citation"] | None, typer.Option("--type", help="Only events of it.")] = None,
+    platform: Annotated[str | None, typer.Option("--platform", metavar="ID", help="Only of this key.")] = None,
+    request: Annotated[str | None, typer.Option("--request", metavar="ID", help="Only about this request.")] = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Only from then on.")] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only before then.")] = None,
+    export: Annotated[
+        Path | None, typer.Option("--export", metavar="FILE", help="Into a file: .jsonl or .parquet.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """The receipts of Agentic Intent: each access and each citation, in order. With --json one event a line."""
+    from aidre.api.intent import listing
+
+    existing(store)
+    span = listing.instant(since, "--since"), listing.instant(until, "--until")
+    found = listing.events(store, listing.Wanted(type, platform, request, *span))
+    if export is not None:
+        count = listing.export(found, export)
+        _tell(as_json, f"{count:,} events in {export}", exported=count)
+        return 0
+    for event in found:
+        if as_json:
+            console.emit(event)
+        else:
+            console.show(console.plain(listing.event_line(event)))
+    return 0
+
+
+@app.command()
+def binds(store: StoreOption, config: ConfigOption = None, as_json: JsonOption = False) -> int:
+    """What was bound by Agent Intake, decrypted with the bind key of the configuration. With --json one bind a line."""
+    from aidre.api.intake.listing import records
+    from aidre.api.settings import load_settings
+
+    existing(store)
+    for bind in records(store, load_settings(config).intake):
+        if as_json:
+            console.emit(bind)
+        else:
+            console.show(console.bind_line(bind))
     return 0
 
 
@@ -285,37 +353,6 @@ def _tell(as_json: bool, text: str, **facts: Json) -> None:
         console.emit(facts)
     else:
         console.show(text)
-
-
-def _bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-def _named(store: Store, name: str | None) -> list[str]:
-    return [_chosen(store, name)] if name is not None else store.collections()
-
-
-def _existing(path: Path) -> Store:
-    from aidre.engine.store import Store
-
-    store = Store(path)
-    store.require()
-    return store
-
-
-def _chosen(store: Store, name: str | None) -> str:
-    names = store.collections()
-    if name is not None:
-        if name not in names:
-            raise CollectionMissing(f"--collection: {name} is not in the store; {_offer(names)}", collection=name)
-        return name
-    if len(names) != 1:
-        raise ConfigurationError(f"--collection: say which one; {_offer(names)}")
-    return names[0]
-
-
-def _offer(names: Sequence[str]) -> str:
-    return f"it has {', '.join(names)}" if names else "the store is empty; `aidre ingest` fills it"
 
 
 def main() -> None:

@@ -54,6 +54,13 @@ def hit_lines(hit: Mapping[str, Json]) -> Iterable[str]:
     yield from (f"     {line}" for line in textwrap.wrap(snippet, max(width - 5, 20)))
 
 
+def bind_line(bind: Mapping[str, Json]) -> str:
+    """When, which offer, and what was handed over, where it is still here."""
+    data = bind["bind_data"]
+    held = "data handed on or deleted" if data is None else json.dumps(data, ensure_ascii=False)
+    return plain(f"{bind['bound_at']}  {bind['offer_id']}  {held}")
+
+
 def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
     """A collection in one line, its spaces and its warnings in one each."""
     segments = f"{status['segments']} segment{'s' * (status['segments'] != 1)}"

@@ -34,6 +34,7 @@ BEHAVIOUR = {
     "meta.mode says which; query_vector is always dense",
     "top_k": "a top_k above the maximum is clamped: meta.top_k is what was applied, meta.top_k_requested what was sent",
     "collection": "without collection the default one is searched, or the only one there is",
+    "filter": "a field that no document has matches nothing (ne, not and exists: false hold); meta.ignored names it",
     "return": "unknown fields are ignored; text or vectors where they are not granted are refused with 422 "
     "unsupported_return_field",
     "normalization": "query vectors are normalised on receipt where the distance is cosine, where a zero vector is "
@@ -68,6 +69,9 @@ def document(retrieval: Retrieval, caller: Caller, modes: Sequence[str]) -> dict
             "collections": f"{base}/collections",
             "changes": f"{base}/collections/{{name}}/changes",
             "chunk": f"{base}/chunks/{{id}}",
+            **({"nlweb": f"{base}/ask", "mcp": f"{base}/mcp"} if retrieval.names(caller, "nlweb") else {}),
+            **({"intent": f"{base}/.well-known/aip.json"} if retrieval.settings.intent.declared else {}),
+            **({"intake": f"{base}/.well-known/agent-intake.json"} if retrieval.settings.intakes else {}),
         },
         "capabilities": _capabilities(shown, caller),
         "embedding_spaces": _spaces(shown),

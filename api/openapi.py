@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 description of AIDRE as it is served; the draft stays the definition (22.2)."""
+"""The OpenAPI 3.1 description of what is served; the drafts stay the definition (AIDRE 22.2)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from starlette.routing import Route
 
 from aidre.api.changes import CHANGES_DEFAULT
 from aidre.api.discovery import BEHAVIOUR, FILTER, VERSION
+from aidre.api.intake import description as intake
+from aidre.api.intent import description as intent
+from aidre.api.nlweb import description as nlweb
 from aidre.api.settings import Limits, Settings
 from aidre.api.wire import AIDRE_JSON, JSON, PROBLEM_JSON, digest, not_modified
 
@@ -103,6 +106,7 @@ META = _object(
     top_k_requested={"type": "integer", "minimum": 1},
     mode={"enum": ["hybrid", "dense", "lexical"]},
     embedding_space=STRING,
+    ignored=_list(STRING),
     next_cursor=STRING,
 )
 SEARCH_RESPONSE = _object(
@@ -265,17 +269,21 @@ def _paths() -> Schema:
 
 
 def description(settings: Settings) -> Schema:
-    """The whole document."""
+    """The whole document: what is always served, and what this configuration turns on."""
+    paths, schemas = {**_paths(), **nlweb.paths()}, {**_schemas(settings.limits), **nlweb.schemas(settings.limits)}
+    protocols = "AI Discovery and Retrieval Endpoint, draft-batum-aidre-00, NLWeb 0.55"
+    if settings.intakes:
+        paths, schemas = {**paths, **intake.paths()}, {**schemas, **intake.schemas()}
+        protocols += ", Agent Intake Protocol 0.1.0"
+    if settings.intent.declared:
+        paths, schemas = {**paths, **intent.paths()}, {**schemas, **intent.schemas(settings.limits)}
+        protocols += ", Agentic Intent Protocol 0.1"
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": "AIDRE",
-            "version": VERSION,
-            "description": "AI Discovery and Retrieval Endpoint, draft-batum-aidre-00",
-        },
+        "info": {"title": "AIDRE", "version": VERSION, "description": protocols},
         "servers": [{"url": settings.server.base_url}],
-        "paths": _paths(),
-        "components": {"schemas": _schemas(settings.limits)},
+        "paths": paths,
+        "components": {"schemas": schemas},
     }
 
 

@@ -22,8 +22,11 @@ class Page:
 
 def first_page(snapshot: Snapshot, query: Query, most: int) -> Page:
     """The best `top_k` hits of at most `most` that all pages may hold."""
+    if query.mode == "lexical":  # one hit more costs nothing; counting all that hold a word costs another search
+        hits = snapshot.search(replace(query, top_k=query.top_k + 1))
+        return Page(hits[: query.top_k], query.top_k if query.top_k < min(len(hits), most) else None)
     hits = snapshot.search(query)
-    more = len(hits) == query.top_k and len(hits) < min(snapshot.matches(query), most)
+    more = len(hits) == query.top_k and len(hits) < min(snapshot.count(query.filter), most)
     return Page(hits, len(hits) if more else None)
 
 

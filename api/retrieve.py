@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +41,8 @@ WORDS_WORK = 1_000
 """What counting words costs a chunk, in the same coin."""
 INLINE_FILTER = 2_000
 """A filter of more JSON than this goes to a thread, with its search: thousands of values take a tenth of a second."""
+INLINE_TEXT = 256
+"""A text of more characters too: thousands of different words in many languages take a tenth of a second or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +77,14 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`space` is None where words alone were searched."""
+    """`space` is None where words alone were searched; `ignored` names what the filter asks that no document has."""
 
     shown: Shown
     mode: Mode
     space: str | None
     hits: list[Hit]
     next_cursor: str | None
+    ignored: tuple[str, ...] = ()
 
 
 class Retrieval:
@@ -159,12 +163,14 @@ class Retrieval:
             fusion=Fusion(shown.settings.fusion.a, shown.settings.fusion.c),
             rescore=await self._rescore(snapshot, shown.settings.fusion, question) if mode == "hybrid" else None,
         )
-        page = await self._page(place, snapshot, shown.snapshot, query, inline=not long)
+        short = not long and (question.text is None or len(question.text) <= INLINE_TEXT)
+        page = await self._page(place, snapshot, shown.snapshot, query, inline=short)
         following = None
         if page.offset is not None:
             next_place = replace(place, first=place.first or page.offset, offset=page.offset)
             following = self._cursors.write(next_place, binding)
-        return Answer(shown, mode, query.space, page.hits, following)
+        ignored = () if filter is None else snapshot.unknown_fields(filter)
+        return Answer(shown, mode, query.space, page.hits, following, ignored)
 
     async def _vector(self, space: EmbeddingSpace | None, question: Question) -> NDArray[np.float32] | None:
         if space is None or question.vector is not None:
@@ -172,12 +178,13 @@ class Retrieval:
         return await self.texts.embed(space, str(question.text))
 
     async def _rescore(self, snapshot: Snapshot, fusion: FusionSettings, question: Question) -> Rescore | None:
-        """The second look that the configuration asks for, where the collection has that space already."""
+        """The second look that the configuration asks for, where the collection has that space and its model loads."""
         if fusion.rescore is None:
             return None
         for space in snapshot.collection.spaces:
             if space.id == fusion.rescore and space.model is not None and can_fuse(space):
-                return Rescore(await self.texts.embed(space, str(question.text)), space.id, fusion.depth)
+                with suppress(ModelUnavailable):  # which was logged: the first look is an answer, too
+                    return Rescore(await self.texts.embed(space, str(question.text)), space.id, fusion.depth)
         return None
 
     @property

@@ -1,10 +1,11 @@
-"""Runs the server: the listening socket, the workers, and an end that finishes what is running.
+"""Runs the server: the listening socket, the workers, and an end that finishes what is running; or talks to one client.
 
 Everything that can go wrong before it listens is one ConfigurationError with one line.
 """
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import functools
 import os
@@ -53,6 +54,17 @@ def serve(store: Path, settings_path: Path | None, host: str, port: int, workers
             _serve_alone(create_app(Store(store), settings), listener)
         else:
             _serve_together(store, settings, listener, workers)
+
+
+def talk(store: Path, settings_path: Path | None) -> None:
+    """Answers the one MCP client on standard input and output, until that closes; raises ConfigurationError."""
+    app = create_app(Store(store), load_settings(settings_path))
+    asyncio.run(_talk(app))
+
+
+async def _talk(app: Starlette) -> None:
+    async with app.router.lifespan_context(app):
+        await app.state.mcp.over_stdio()
 
 
 def check_base_url(settings: Settings, host: str) -> None:

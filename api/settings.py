@@ -9,12 +9,16 @@ import ipaddress
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from aidre.api.tables import Duration, Rate, Secret, read
+from aidre.api.intake.settings import Intake, OfferedIntake, check_intakes
+from aidre.api.intent.settings import Intent, check_intent, dated
+from aidre.api.nlweb.settings import Nlweb, check_nlweb
+from aidre.api.tables import Duration, Rate, read
 from aidre.engine.embed import DEFAULT_SPACE
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import EmbeddingSpace, Visibility
@@ -92,94 +96,6 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Publisher:
-    id: str | None = None
-    name: str | None = None
-    domain: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Compliance:
-    """`last_updated` and `sunset` are dates; without `last_updated` the configuration's own date stands."""
-
-    revocable: bool = True
-    notice_required: bool = False
-    last_updated: Any = None
-    revocation_reason: Literal["legal", "policy", "technical"] | None = None
-    sunset: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class EditorialDomain:
-    collection: str
-    filter: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Intent:
-    enabled: bool = False
-    state: Literal["active", "paused", "disabled"] = "active"
-    publisher: Publisher = Publisher()
-    max_chunks: int = 10
-    max_tokens: int = 4_000
-    full_article: bool = False
-    event_required: bool = False
-    max_document_fraction: float = 0.5
-    compliance: Compliance = Compliance()
-    editorial_domains: Mapping[str, EditorialDomain] = field(default_factory=dict)
-    keys: Mapping[str, Secret] = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class OfferedIntake:
-    """One business intake: a query template over a collection whose hits become the offer."""
-
-    id: str
-    name: str = ""
-    description: str = ""
-    category: str | None = None
-    offer_type: str = "computed_result"
-    collection: str | None = None
-    filter: Any = None
-    query: str = "{query}"
-    top_k: int = 5
-    min_score: float = 0.0
-    expires_in: Duration = DAY
-    bind_requires: tuple[str, ...] = ()
-    terms_url: str | None = None
-    privacy: Table = field(default_factory=dict)
-    rate_limit: Table = field(default_factory=dict)
-    requires_auth: bool = False
-    input_schema: Table = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Intake:
-    bind_key: Secret | None = field(default=None, repr=False)
-    webhook: str | None = None
-    retention: Duration = MONTH
-
-
-@dataclass(frozen=True, slots=True)
-class LanguageModel:
-    base_url: str
-    model: str
-    key: Secret | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Nlweb:
-    """No `min_score` means the calibrated one."""
-
-    llm: LanguageModel | None = None
-    min_score: float | None = None
-    sites: Any = None
-    elicitation: Any = None
-    actions: Any = None
-    template: Any = None
-
-
-@dataclass(frozen=True, slots=True)
 class Provenance:
     key: str | None = None
     lifetime: Duration = MONTH
@@ -222,10 +138,10 @@ class Settings:
     spaces: tuple[EmbeddingSpace, ...] = ()
     collections: Mapping[str, CollectionSettings] = field(default_factory=dict)
     keys: tuple[Key, ...] = ()
-    intent: Intent = Intent()
+    intent: Intent = field(default_factory=Intent)
     intakes: tuple[OfferedIntake, ...] = ()
-    intake: Intake = Intake()
-    nlweb: Nlweb = Nlweb()
+    intake: Intake = field(default_factory=Intake)
+    nlweb: Nlweb = field(default_factory=Nlweb)
     provenance: Provenance = Provenance()
 
     def collection(self, name: str) -> CollectionSettings:
@@ -244,7 +160,13 @@ def load_settings(path: Path | None) -> Settings:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"the configuration {path} cannot be read: {_reason(error)}") from error
-    return parse_settings(text)
+    settings = parse_settings(text)
+    changed = datetime.fromtimestamp(path.stat().st_mtime, UTC).date()
+    settings = replace(settings, intent=dated(settings.intent, changed))
+    if settings.intake.key_file is not None:
+        return settings
+    beside = path.absolute().with_name(f"{path.stem}.bind-key")
+    return replace(settings, intake=replace(settings.intake, key_file=str(beside)))
 
 
 def parse_settings(text: str) -> Settings:
@@ -264,7 +186,11 @@ def parse_settings(text: str) -> Settings:
         column_mapping(collection.mapping, f"collections.{name}.mapping")
         _check_listed(settings.spaces, collection.spaces or (), f"collections.{name}.spaces")
     _check_keys(settings.keys)
-    _check_intakes(settings.intakes)
+    check_intakes(settings.intakes, settings.intake)
+    check_intent(settings.intent)
+    _check_unique((intake.id for intake in settings.intakes), "intakes", "id")
+    _check_url(settings.intake.webhook, "intake.webhook", secret=True)
+    check_nlweb(settings.nlweb)
     return settings
 
 
@@ -290,16 +216,19 @@ def _check_server(server: Server) -> None:
         _check_name(server.default_collection, "server.default_collection")
 
 
-def _check_url(url: str | None, where: str) -> None:
+def _check_url(url: str | None, where: str, *, secret: bool = False) -> None:
+    """A `secret` one is a capability: it may have a query, and messages do not repeat it."""
     if url is None:
         return
+    shown = "" if secret else f", not {url!r}"
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise ConfigurationError(f"{where} must be a URL, not {url!r}") from error
-    if parts.scheme not in {"http", "https"} or not host or parts.query or parts.fragment or parts.username:
-        raise ConfigurationError(f"{where} must be a URL such as https://ai.example.com, not {url!r}")
+        raise ConfigurationError(f"{where} must be a URL{shown}") from error
+    unfit = parts.fragment or parts.username or (parts.query and not secret)
+    if parts.scheme not in {"http", "https"} or not host or unfit or not re.fullmatch("[!-~]+", url):
+        raise ConfigurationError(f"{where} must be a URL such as https://ai.example.com{shown}")
     if parts.scheme == "http" and not is_loopback(host):
         raise ConfigurationError(f"{where} must begin with https://: http:// is for loopback alone, not {host}")
 
@@ -380,10 +309,3 @@ def _check_keys(keys: tuple[Key, ...]) -> None:
         if not re.fullmatch(r"[0-9a-f]{64}", key.sha256):
             raise ConfigurationError(f"keys[{number}].sha256 must be 64 hex digits, as `aidre keys new` prints them")
     _check_unique((key.name for key in keys), "keys", "name")
-
-
-def _check_intakes(intakes: tuple[OfferedIntake, ...]) -> None:
-    for number, intake in enumerate(intakes):
-        if not re.fullmatch(r"[a-z0-9-]+", intake.id) or intake.id == "bind":
-            raise ConfigurationError(f"intakes[{number}].id {intake.id!r} must be of a-z 0-9 - and not 'bind'")
-    _check_unique((intake.id for intake in intakes), "intakes", "id")

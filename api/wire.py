@@ -76,7 +76,7 @@ async def read_object(request: Request, types: frozenset[str], limit: int) -> di
 
 
 def _check_type(request: Request, types: frozenset[str]) -> None:
-    media_type, charset = _content_type(request.headers.get("content-type", ""))
+    media_type, charset = content_type(request.headers.get("content-type", ""))
     if media_type not in types or charset not in {"", "utf-8"}:
         offered = ", ".join(sorted(types))
         raise UnsupportedMediaType(f"Content-Type must be one of {offered}, in UTF-8", {"Accept": offered})
@@ -86,7 +86,8 @@ def _check_type(request: Request, types: frozenset[str]) -> None:
 
 
 @lru_cache(maxsize=128)
-def _content_type(header: str) -> tuple[str, str]:
+def content_type(header: str) -> tuple[str, str]:
+    """A media type and its charset, both in lower case; either may be empty."""
     media_type, *parameters = header.lower().split(";")
     pairs = (parameter.strip().partition("=") for parameter in parameters)
     charset = next((value.strip('"') for name, _, value in pairs if name == "charset"), "")

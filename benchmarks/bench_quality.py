@@ -51,8 +51,8 @@ REFERENCE: Final[Mapping[str, float]] = {
     "xquad_en": 0.979,
     "scifact_train": 0.736,
 }
-"""nDCG@10 that score fusion of bm25s and all-MiniLM-L6-v2 (float32, whole documents cut at the model's window) reached
-on these sets before this engine had words: the best of min-max and saturated fusion, chosen on the same sets."""
+"""nDCG@10 that a fusion of scores (min-max, maximum or saturated) of bm25s and all-MiniLM-L6-v2 in float32 reached on
+these sets before this engine had words, over whole documents cut at the model's window, its weights chosen on them."""
 
 WHOLE: Final = ".whole"
 """What the name of a result ends with where each document is one chunk."""

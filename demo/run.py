@@ -98,7 +98,13 @@ def stop(server: subprocess.Popen[bytes]) -> None:
 
 
 def ask_everything(base: str) -> None:
-    """The four exchanges of AIDRE: discovery, a search by text, one by vector, a look-up."""
+    """One query of each protocol, and of each kind."""
+    ask_aidre(base)
+    ask_nlweb(base)
+
+
+def ask_aidre(base: str) -> None:
+    """Discovery, a search by text, one by vector, a look-up, the change feed."""
     discovery = show("Discovery: what is there?", base, "/.well-known/ai-discovery")
     text = {"query": "mend a flat tyre at the roadside", "top_k": 2, "return": {"text": True, "vectors": True}}
     found = show("Search by text", base, "/search", text)
@@ -107,6 +113,15 @@ def ask_everything(base: str) -> None:
     near = {"query_vector": first["vectors"][space], "embedding_space": space, "top_k": 3}
     show(f"Search by vector: what lies near {first['id']}?", base, "/search", near)
     show("Look up one chunk", base, f"/chunks/{urllib.parse.quote(first['id'], safe='')}")
+    show("Follow what changes", base, "/collections/ellery/changes?limit=2")
+
+
+def ask_nlweb(base: str) -> None:
+    """A question with a filter and a summary, and the same tools by MCP."""
+    query = {"text": "something warm with lentils or leeks", "itemType": "Recipe", "limit": 2}
+    show("NLWeb: ask", base, "/ask", {"query": query, "prefer": {"mode": "list, summarize"}})
+    call = {"name": "search", "arguments": {"query": "boats in the harbour"}}
+    show("MCP: call a tool", base, "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
 
 
 def show(title: str, base: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
@@ -48,6 +49,9 @@ _RUN: Final = re.compile(rf"[{_UNSPACED}]+")
 _WORD: Final = re.compile(rf"[\w{_MARKS}{_UNSPACED}]+")
 _COMPOUND: Final = re.compile("[a-z0-9][A-Z]|[A-Z][A-Z][a-z]|_")
 _HUMP: Final = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_PIECE: Final = re.compile(r".{1,1024}(?=\s)|.{1,1024}", re.DOTALL)
+"""A run of combining marks takes the square of its length to be put in order, so texts are taken in pieces."""
+
 _STEMMING: Final = threading.Lock()
 """A stemmer keeps state while it works."""
 
@@ -68,7 +72,7 @@ def query_words(text: str) -> list[str]:
 
 def _words(text: str, *, alone: bool) -> list[str]:
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
+        text = "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECE.findall(text))
         if _RUN.search(text):
             separate = _WORD.findall(_RUN.sub(r" \g<0> ", text))
             return [word for run in separate for word in _grams(run, alone=alone)]
@@ -84,9 +88,17 @@ def _grams(run: str, *, alone: bool) -> Sequence[str]:
     return [*run, *pairs] if alone or not pairs else pairs
 
 
-@lru_cache(maxsize=1 << 16)
 def _parts(word: str) -> tuple[str, ...]:
     """A word in lower case; of a compound the whole first, without underscores."""
+    return _known_parts(word) if len(word) <= LONGEST else _split(word)
+
+
+@lru_cache(maxsize=1 << 16)
+def _known_parts(word: str) -> tuple[str, ...]:
+    return _split(word)
+
+
+def _split(word: str) -> tuple[str, ...]:
     if not _COMPOUND.search(word):
         return (word.lower(),)
     parts = [part.lower() for part in _HUMP.sub("_", word).split("_") if part]
@@ -95,13 +107,11 @@ def _parts(word: str) -> tuple[str, ...]:
 
 def term(word: str, language: str) -> str | None:
     """The term of a word in a language (a short tag); None for a stop word and for what is too long to be a word."""
-    return _term(word, language)
+    return _term(word, language) if len(word) <= LONGEST else None
 
 
 @lru_cache(maxsize=1 << 17)
 def _term(word: str, language: str) -> str | None:
-    if len(word) > LONGEST:
-        return None
     known = LANGUAGES.get(language)
     if known is None or _RUN.match(word):
         return _folded(word)
@@ -138,10 +148,12 @@ def query_terms(text: str, languages: Sequence[str]) -> dict[tuple[str, ...], in
     Words that say nothing in every one of the languages are left out.
     """
     asked: dict[tuple[str, ...], int] = {}
-    for word in query_words(text):
-        variants = tuple(dict.fromkeys(filter(None, (term(word, language) for language in languages))))
+    for word, times in Counter(query_words(text)).items():
+        # Without spaces a word is the same term in every language.
+        spoken = languages[:1] if _RUN.match(word) else languages
+        variants = tuple(dict.fromkeys(filter(None, (term(word, language) for language in spoken))))
         if variants:
-            asked[variants] = asked.get(variants, 0) + 1
+            asked[variants] = asked.get(variants, 0) + times
     return asked
 
 

@@ -251,6 +251,7 @@ def _found(truth: _Truth, number: int, targets: Sequence[Target], deepest: int) 
     elsewhere = groups[~np.isin(known >> 32, scanned)]
     counts = []
     for place in range(len(truth.results)):
-        count = int((elsewhere <= place).sum()) + np.cumsum(group <= place)
-        counts.append(np.pad(count, (0, deepest - len(count)), mode="edge"))
+        # A scan may find nothing at all, where its codes are all alike.
+        count = int((elsewhere <= place).sum()) + np.cumsum(np.append(group <= place, False))
+        counts.append(np.pad(count, (0, max(0, deepest - len(count))), mode="edge")[:deepest])
     return counts

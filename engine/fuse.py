@@ -8,9 +8,9 @@ reach the last place. So hits are exact, as far as the dense side finds its near
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +96,7 @@ class Hybrid:
                 break
             bound = self._fusion.a * float(_cosines(space, near.scores[-1:])[0])
             found, whole = self._with_words(space, query, found, bound=bound, wanted=wanted)
-            if whole and found.last(wanted) > bound:
+            if whole:  # the neighbours alone reach the bound, in the order of ids where they tie
                 break
             count *= _DEEPER
         return ordered(self._parts, [found.parts], [found.rows], [found.scores], wanted)
@@ -106,14 +106,15 @@ class Hybrid:
     ) -> Ranked:
         """The same hits, the best `depth` of them with the cosine of another space.
 
-        Those after them keep their order below, and score no more than the last of the best.
+        Those after them keep their order below: where they would reach the best, all score less by as much.
         """
         first = ranked.parts[:depth], ranked.rows[:depth]
         scores = self._fused(self._compare(space, query, first), first)
         best = ordered(self._parts, [first[0]], [first[1]], [scores], depth)
         if len(ranked.rows) <= depth:
             return best
-        rest = np.minimum(ranked.scores[depth:], best.scores[-1])
+        below, rest = np.nextafter(best.scores[-1], -np.inf), ranked.scores[depth:]
+        rest = np.minimum(rest - max(0.0, rest[0] - below), below)  # so that no tie is out of the order of ids
         return Ranked(
             np.concatenate([best.parts, ranked.parts[depth:]]),
             np.concatenate([best.rows, ranked.rows[depth:]]),
@@ -122,10 +123,9 @@ class Hybrid:
 
     def _fused(self, cosines: NDArray[np.float64], places: Places) -> NDArray[np.float64]:
         bm25 = np.zeros(len(cosines))
-        for place in np.unique(places[0]).tolist():
+        for place, mine in self._by_part(places):
             scores = self._scores[place]
             if scores is not None:
-                mine = places[0] == place
                 bm25[mine] = scores[places[1][mine]]
         return self._fusion.a * cosines + (1 - self._fusion.a) * (bm25 / (bm25 + self._fusion.c))
 
@@ -159,7 +159,9 @@ class Hybrid:
             enough = (scores >= cut) & (scores > 0) if cut > 0 else scores > 0
             mask = part.allowed(self._only).mask
             chosen = np.flatnonzero(enough if mask is None else enough & mask)
-            chosen = chosen[~np.isin(chosen, found.rows[found.parts == place])]
+            fresh = np.ones(len(scores), np.bool_)
+            fresh[found.rows[found.parts == place]] = False
+            chosen = chosen[fresh[chosen]]
             owners.append(np.full(len(chosen), place))
             rows.append(chosen)
             values.append(scores[chosen])
@@ -169,11 +171,18 @@ class Hybrid:
         best = np.argpartition(-value, most)[:most]
         return owner[best], row[best]
 
+    def _by_part(self, places: Places) -> Iterator[tuple[int, Any]]:
+        """Each part that is among the places, and what selects its own."""
+        if len(self._parts) == 1:
+            yield 0, slice(None)
+            return
+        for place in np.flatnonzero(np.bincount(places[0])).tolist():
+            yield place, places[0] == place
+
     def _compare(self, space: EmbeddingSpace, query: NDArray[np.float32], places: Places) -> NDArray[np.float64]:
         """The cosine of the query with some chunks, by the kernel that all scores come from."""
         cosines = np.zeros(len(places[1]))
-        for place in np.unique(places[0]).tolist():
-            mine = places[0] == place
+        for place, mine in self._by_part(places):
             column = self._parts[place].segment.columns[space.id]
             cosines[mine] = _cosines(space, evaluate(column.measure, column.take(places[1][mine]), query))
         return cosines

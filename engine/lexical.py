@@ -108,7 +108,7 @@ def search(
     words = asked(parts, statistics, text)
     owners, rows, scores = [], [], []
     for place, part in enumerate(parts):
-        found, values = matches(part, statistics, words, only)
+        found, values = _matches(part, statistics, words, only)
         if len(values) > wanted:
             kept = values >= np.partition(values, len(values) - wanted)[len(values) - wanted]
             found, values = found[kept], values[kept]
@@ -118,7 +118,7 @@ def search(
     return ordered(parts, owners, rows, scores, wanted)
 
 
-def matches(
+def _matches(
     part: Part, statistics: Statistics, words: Sequence[Asked], only: Filter | None
 ) -> tuple[NDArray[np.int64], Scores]:
     """The allowed rows of a part that hold any of the words, ascending, and their scores."""
@@ -128,9 +128,3 @@ def matches(
     scores = score(part, statistics, words)
     rows = np.flatnonzero(scores if allowed.mask is None else (scores > 0) & allowed.mask)
     return rows, scores[rows]
-
-
-def count(parts: Sequence[Part], statistics: Statistics, text: str, only: Filter | None = None) -> int:
-    """How many chunks a lexical search finds."""
-    words = asked(parts, statistics, text)
-    return sum(len(matches(part, statistics, words, only)[0]) for part in parts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -25,8 +25,14 @@ from aidre.engine.words import Strings, Words, no_strings, ranked, strings_of
 MOST_COUNT: Final = 65_535
 """A term's frequency in a chunk is counted up to here, where BM25 has long stopped to care."""
 
+MOST_AROUND: Final = 2_000
+"""Characters of a title, and of a section path, that are indexed."""
+
 _BLOCK: Final = 1 << 22
 """Postings that merging holds in memory at once."""
+
+_AT_ONCE: Final = 1 << 22
+"""Words that building holds in memory at once, where each takes some seventy bytes."""
 
 _SCHEMA: Final = pa.schema(
     [
@@ -48,8 +54,11 @@ class LexicalText(NamedTuple):
 
 
 def lexical_text(title: str | None, section: str | None, text: str) -> str:
-    """What is indexed of a chunk: its title and section path are words by which it is looked for, too."""
-    return "\n".join(filter(None, (title, section, text)))
+    """What is indexed of a chunk: its title and section path are words by which it is looked for, too.
+
+    Of them no more than their beginnings: every chunk of a document repeats them.
+    """
+    return "\n".join(filter(None, ((title or "")[:MOST_AROUND], (section or "")[:MOST_AROUND], text)))
 
 
 class Postings(NamedTuple):
@@ -98,17 +107,32 @@ class _Vocabulary(dict[str, int]):
 
 def build_lexicon(chunks: Iterable[LexicalText]) -> pa.RecordBatch:
     """The lexicon of these chunks, row by row in their order."""
+    blocks = list(_blocks(chunks))
+    if len(blocks) == 1:
+        return blocks[0]
+    return merge_lexicons([(Lexicon(block), np.arange(len(block.column("lengths")[0]))) for block in blocks])
+
+
+def _blocks(chunks: Iterable[LexicalText]) -> Iterator[pa.RecordBatch]:
+    """The lexicons of some chunks after the other, at least one."""
     vocabulary = _Vocabulary()
-    number = vocabulary.__getitem__
-    spoken, sizes, declared = array("i"), array("q"), []
+    spoken, sizes, declared = array("i"), array("q"), list[str | None]()
     for text, language in chunks:
+        if len(spoken) >= _AT_ONCE:
+            yield _built(list(vocabulary), spoken, sizes, declared)
+            vocabulary = _Vocabulary()
+            spoken, sizes, declared = array("i"), array("q"), []
         before = len(spoken)
-        spoken.extend(map(number, words(text)))
+        spoken.extend(map(vocabulary.__getitem__, words(text)))
         sizes.append(len(spoken) - before)
         declared.append(language)
+    yield _built(list(vocabulary), spoken, sizes, declared)
+
+
+def _built(known: list[str], spoken: array[int], sizes: array[int], declared: Sequence[str | None]) -> pa.RecordBatch:
+    """The lexicon of chunks: `spoken` are their words as places in `known`, `sizes` how many each has."""
     codes = np.frombuffer(spoken, np.int32) if spoken else np.empty(0, np.int32)
     rows = np.repeat(np.arange(len(sizes)), np.frombuffer(sizes, np.int64) if sizes else [])
-    known = list(vocabulary)
     languages = _languages(declared, known, codes, rows)
     tags, of_row = np.unique(np.array(languages, dtype=object).astype(str), return_inverse=True)
     terms, codes, rows = _terms(known, codes, rows, tags.tolist(), of_row)

@@ -71,11 +71,14 @@ class Part:
 
     def postings(self, term: str) -> Postings | None:
         """The chunks that hold a term, deleted ones too."""
-        if term not in self._postings:
-            while len(self._postings) >= _TERMS:
-                self._postings.popitem(last=False)
-            self._postings[term] = self.segment.lexicon.postings(term)
-        return self._postings.get(term)
+        try:
+            return self._postings[term]
+        except KeyError:
+            found = self.segment.lexicon.postings(term)
+        while len(self._postings) >= _TERMS:
+            self._postings.popitem(last=False)
+        self._postings[term] = found
+        return found  # not read back: another thread may have dropped it by now
 
     def document_frequency(self, term: str) -> int:
         """How many live chunks hold a term."""

@@ -55,7 +55,14 @@ class _List:
         if len(self.rows) >= min(count, self.allowed.count):
             return
         search: Callable[..., Found] = self.scan.search if self.scan else self.column.search
-        self.rows, self.approximate = search(query, min(count, self.allowed.count), self.allowed.bits)
+        count = min(count, self.allowed.count)
+        self.rows, self.approximate = search(query, count, self.allowed.bits)
+        if len(self.rows) < count:  # a scan passes rows by where their codes are all alike
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Search the part exactly from now on."""
+        self.scan, self.rows, self.approximate = None, self.rows[:0], self.approximate[:0]
 
     def bound(self) -> float:
         """No row outside the list has a better (approximate) score than this."""
@@ -82,6 +89,8 @@ def search(
         for entry in exacts:
             entry.fetch(query, wanted + slack)
         threshold = _scan(scans, query, wanted, deeper)
+        if not all(entry.scan for entry in scans):
+            continue
         bounds = (threshold, _best_exact(exacts, wanted + slack))
         ranked, lowest = _evaluate(parts, lists, bounds, query=query, wanted=wanted)
         last = float(ranked.scores[-1]) if len(ranked.scores) >= wanted else -np.inf
@@ -94,7 +103,7 @@ def search(
             deeper *= _DEEPER
             for entry in scans:
                 if deeper > entry.allowed.count // 4:
-                    entry.scan, entry.rows = None, entry.rows[:0]
+                    entry.give_up()
 
 
 def _lists(
@@ -131,8 +140,8 @@ def _means(part: Part, space_id: str, depth: int | None, allowed: Allowed) -> Me
     if scan is not None and depth is not None:
         scanning = scan_cost(len(column), scan.code_size, depth, masked=masked)
         costs["scan"] = scanning + gather_cost(min(depth, allowed.count), row_bytes)
-    best = min(costs, key=costs.__getitem__)
-    return Means(scan if best == "scan" else None, best == "gather")
+    cheapest = min(costs, key=costs.__getitem__)
+    return Means(scan if cheapest == "scan" else None, cheapest == "gather")
 
 
 def _best_exact(exacts: Sequence[_List], count: int) -> float:
@@ -145,15 +154,22 @@ def _best_exact(exacts: Sequence[_List], count: int) -> float:
 
 
 def _scan(scans: Sequence[_List], query: NDArray[np.float32], wanted: int, depth: int) -> float:
-    """Fetch the generation's best `depth` candidates; returns the approximate score of the last one."""
+    """Fetch the generation's best `depth` candidates; returns the approximate score of the last one.
+
+    A part that gives up makes the answer void: its neighbours have to be asked for again.
+    """
     total = sum(len(entry.column) for entry in scans)
     for entry in scans:
         share = depth * len(entry.column) / max(1, total)
         entry.fetch(query, min(depth, max(wanted, int(share * 1.5) + _SLACK)))
+        if not entry.scan:
+            return -np.inf
     threshold = _last(scans, depth)
     cut = [entry for entry in scans if entry.bound() > threshold]
     for entry in cut:
         entry.fetch(query, depth)
+        if not entry.scan:
+            return -np.inf
     return _last(scans, depth) if cut else threshold
 
 

@@ -94,7 +94,8 @@ class Segment:
         try:
             return make(open_file(self._folder / name, self.entry.files[name], whole=True).batches[0])
         except (FileProblem, KeyError, IndexError, ValueError) as problem:
-            self._warn(name, f"{problem}; rebuilt in memory")
+            older = "is of an older release, which wrote none; compact the collection"
+            self._warn(name, f"{older if name not in self.entry.files else problem}; rebuilt in memory")
             return make(rebuild())
 
     def _warn(self, name: str, what: str) -> None:
@@ -228,6 +229,16 @@ class StoredChunk:
     @property
     def id(self) -> str:
         return self._bytes("id").decode()
+
+    @property
+    def document_place(self) -> tuple[str, int]:
+        """The document's segment and row: what is stored there never changes."""
+        return self._segment.id, self.document_row
+
+    @property
+    def document_chunks(self) -> int:
+        """How many chunks its document has."""
+        return int(self._document("chunks"))
 
     @property
     def document_id(self) -> str:

@@ -274,6 +274,17 @@ def _taken(batches: Sequence[pa.RecordBatch], rows: NDArray[np.int64]) -> Iterat
             yield batch.take(pa.array(rows[low:high] - first))
 
 
+def _of_today(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same rows in a schema that may have columns which an older release did not write."""
+    if batch.schema.names == schema.names:
+        return batch
+    known = set(batch.schema.names)
+    columns = [
+        batch.column(field.name) if field.name in known else pa.nulls(len(batch), field.type) for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
 def _replaced(batch: pa.RecordBatch, name: str, values: NDArray[Any], type_: pa.DataType) -> pa.RecordBatch:
     return batch.set_column(batch.schema.get_field_index(name), pa.field(name, type_), pa.array(values, type_))
 
@@ -281,7 +292,8 @@ def _replaced(batch: pa.RecordBatch, name: str, values: NDArray[Any], type_: pa.
 def _merged_documents(parts: Sequence[Survivors]) -> Iterator[pa.RecordBatch]:
     first = 0
     for part in parts:
-        for batch in _taken(part.segment.documents.file.batches, part.documents):
+        for taken in _taken(part.segment.documents.file.batches, part.documents):
+            batch = _of_today(taken, DOCUMENTS)
             counts = np.asarray(batch.column("chunks").to_numpy()).astype(np.int64)
             ends = first + np.cumsum(counts)
             yield _replaced(batch, "first_chunk", ends - counts, pa.int64())
@@ -291,7 +303,8 @@ def _merged_documents(parts: Sequence[Survivors]) -> Iterator[pa.RecordBatch]:
 def _merged_chunks(parts: Sequence[Survivors]) -> Iterator[pa.RecordBatch]:
     first = 0
     for part in parts:
-        for batch in _taken(part.segment.chunks.file.batches, part.chunks):
+        for taken in _taken(part.segment.chunks.file.batches, part.chunks):
+            batch = _of_today(taken, CHUNKS)
             old = np.asarray(batch.column("document_row").to_numpy())
             yield _replaced(batch, "document_row", first + np.searchsorted(part.documents, old), pa.int64())
         first += len(part.documents)

@@ -119,13 +119,6 @@ class Snapshot:
         state = self.space(space_id)
         return state, encode_query(state.space, vector)
 
-    def matches(self, query: Query) -> int:
-        """How many hits there are in all: what passes the filter and, for a lexical query, holds one of its words."""
-        only = self._dated(query.filter)
-        if query.mode == "lexical" and query.text is not None:
-            return lexical.count(self.parts, self._statistics, query.text, only)
-        return sum(part.allowed(only).count for part in self.parts)
-
     def count(self, wanted: Filter | None = None) -> int:
         """Live chunks that pass the filter. InvalidFilter."""
         only = self._dated(wanted)
@@ -143,6 +136,23 @@ class Snapshot:
                 if part.is_live(chunk.document_row):
                     return chunk
         return None
+
+    def document(self, document_id: str) -> list[StoredChunk]:
+        """The chunks of a document in their order; empty where it is not live."""
+        part, document_row = self.find_documents([document_id])[0].tolist()
+        if part < 0:
+            return []
+        segment = self.parts[part].segment
+        return [StoredChunk(segment, row) for row in segment.chunk_rows(document_row)]
+
+    def chunk_counts(self) -> NDArray[np.int32]:
+        """How many chunks each live document has, in no order."""
+        counts = [np.zeros(0, np.int32)]
+        for part in self.parts:
+            stored = part.segment.chunk_counts
+            of_part = np.ones(part.segment.entry.documents, np.int32) if stored is None else stored
+            counts.append(of_part if part.deleted is None else of_part[~part.deleted])
+        return np.concatenate(counts)
 
     def changes(self, place: Place | None, limit: int) -> ChangesPage:
         """What a client at `place` has to be told next; all chunks first where that is None. HistoryMissing."""

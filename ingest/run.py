@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from time import monotonic
 
+import orjson
+
 from aidre.engine.embed import Embedder
 from aidre.engine.errors import ConfigurationError, InvalidDocument
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Record, Visibility
@@ -38,6 +40,9 @@ EMBEDDED_CHARACTERS = 1 << 20
 
 BATCH_SECONDS = 30.0
 """Documents that come slowly, over the net, do not wait longer for others."""
+
+LARGEST_REPEATED = 256 << 20
+"""Bytes of what all chunks of a document repeat, in all of them: a few megabytes of metadata would fill a disk."""
 
 LONGEST_REASON = 500
 _WITHOUT_TEXT = {".pdf": ": of scanned pages it has to be recognised first"}
@@ -209,9 +214,8 @@ class Run:
     # -- one batch -------------------------------------------------------------------------------------------
 
     def _take_batch(self, batch: Sequence[tuple[str, Document]]) -> None:
-        changed = self._changed(self._candidates(batch))
+        changed, records = self._records(self._changed(self._candidates(batch)))
         if changed:
-            records = [self._record(each) for each in changed]
             faults = self._store(records)
             for at, reason in sorted(faults.items()):
                 self._fail(changed[at].where, changed[at].document, reason)
@@ -257,6 +261,19 @@ class Run:
         self._counts.unchanged += len(candidates) - len(changed)
         self._counts.documents += len(candidates) - len(changed)
         return changed
+
+    def _records(self, candidates: Sequence[_Candidate]) -> tuple[list[_Candidate], list[Record]]:
+        """Those that can be stored, and their records."""
+        changed, records = [], []
+        for candidate in candidates:
+            record = self._record(candidate)
+            fault = _repeats_too_much(record)
+            if fault is None:
+                changed.append(candidate)
+                records.append(record)
+            else:
+                self._fail(candidate.where, candidate.document, fault)
+        return changed, records
 
     def _record(self, candidate: _Candidate) -> Record:
         document = candidate.document
@@ -344,3 +361,15 @@ class Run:
                 raise ConfigurationError(
                     f"source {name!r} is already {other}: give {root} a name of its own with --source NAME"
                 )
+
+
+def _repeats_too_much(record: Record) -> str | None:
+    document, count = record.document, len(record.chunks)
+    about = (document.title, document.url, document.section, document.metadata)
+    size = len(orjson.dumps(about)) if count > 1 else 0
+    if size * count <= LARGEST_REPEATED:
+        return None
+    return (
+        f"its title, url, section and metadata have {size:,} bytes, which each of its {count:,} chunks repeats: "
+        "shorten them, or move what nobody filters by into semantic_payload"
+    )

@@ -165,6 +165,8 @@ def _tables(sources: Sequence[AnySource]) -> Iterator[tuple[File, _Look]]:
 def _located(path: str | Path, name: str | None, url_base: str | None) -> AnySource:
     if isinstance(path, str) and is_url(path):
         return web_source(path, name)
+    if path == "":  # as of a variable that is not set; Path takes it for the folder we happen to be in
+        raise ConfigurationError("a source has no name: give a file, a folder (. is this one) or an http(s) address")
     source = _source(Path(path), name, url_base)
     if source.only is None or _xml_kind(source.root / source.only) != "sitemap":
         return source

@@ -106,14 +106,17 @@ class Client:
 
     def close(self) -> None:
         self._runner.run(self._http.aclose())
+        if self.app.state.intake is not None:
+            self._runner.run(self.app.state.intake.close())
+        self._runner.run(self.app.state.nlweb.promises.close())
         self.app.state.retrieval.close()
         self._runner.close()
 
 
 @contextmanager
-def serving(store: Path, configuration: str = "") -> Iterator[Client]:
+def serving(store: Path, configuration: str | Settings = "") -> Iterator[Client]:
     """A client of an application over a store."""
-    settings = parse_settings(configuration)
+    settings = parse_settings(configuration) if isinstance(configuration, str) else configuration
     if settings.server.base_url is None:
         settings = replace(settings, server=replace(settings.server, base_url=BASE))
     client = Client(store, settings)

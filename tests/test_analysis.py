@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from aidre.engine.analysis import LONGEST, query_terms, term, words
@@ -53,6 +55,32 @@ def test_what_is_no_word_of_a_text_is_not_found(document: str, query: str) -> No
 def test_characters_that_belong_together_are_asked_for_in_pairs() -> None:
     assert words("検索 Phone手機") == ["検", "索", "検索", "phone", "手", "機", "手機"]
     assert list(query_terms("検索", ["en"])) == [("検索",)]
+
+
+def test_characters_that_belong_together_are_asked_for_once_whatever_the_languages() -> None:
+    assert query_terms("検索 検索 search", ["de", "en"]) == {("検索",): 2, ("search",): 1}
+    assert query_terms("検索", []) == {}
+
+
+def test_what_is_too_long_for_a_word_is_not_remembered() -> None:
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for number in range(50):
+        data = f"{number}fromBytes" + "x" * 100_000
+        assert words(data) and query_terms(data, ["de"]) != {(data,): 1}
+        assert term(data, "de") is None
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert after - before < 1_000_000
+
+
+def test_marks_without_end_are_read_in_linear_time() -> None:
+    # Taken in one piece this would last for minutes.
+    assert len(words("a" + "\u0301\u0323" * 250_000 + " end")) == 2
+
+
+def test_letters_and_their_marks_stay_together_in_long_texts() -> None:
+    assert set(words("cafe\u0301 " * 2_000)) == {"café"}
 
 
 def test_a_compound_is_its_whole_and_its_parts() -> None:

@@ -30,6 +30,9 @@ class Gated:
         assert self.gate.wait(10)
         return np.array([[float(text)] for text in texts], np.float32)
 
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return [len(text.split()) for text in texts]
+
 
 async def until(condition: object) -> None:
     assert callable(condition)

@@ -10,7 +10,7 @@ from building import NAME, Vectors, ask, best, fill, names, normal, put, space_o
 
 from aidre.engine import generations
 from aidre.engine.calibration import Target, calibrate, sample_rows
-from aidre.engine.index import Column
+from aidre.engine.index import Column, Scan
 from aidre.engine.manifest import Calibration, Depth
 from aidre.engine.model import Distance
 from aidre.engine.parts import Allowed
@@ -54,6 +54,14 @@ def test_rows_without_structure_need_more_codes_or_stay_exact() -> None:
     calibration = calibrate(space_of("cosine", 64), [target], 0.99)
     assert calibration.code_size > 16 or calibration.kind == "exact"
     assert calibration.reason or calibration.depths[0].mean >= 0.99
+
+
+def test_a_scan_that_finds_nothing_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = np.empty(0, np.int64), np.empty(0)
+    monkeypatch.setattr(Scan, "search", lambda self, query, count, bits: nothing)
+    target = target_of("cosine", structured(20_000, 64))
+    calibration = calibrate(space_of("cosine", 64), [target], 0.99)
+    assert calibration.kind == "exact"
 
 
 def test_depths_grow_with_the_number_of_results_and_reach_the_target() -> None:

@@ -154,6 +154,7 @@ def test_what_readers_saw_of_a_commit_that_failed_is_superseded_though_nothing_i
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, ["a"])
+    before = here(tmp_path)
     real = durable.replace_file
 
     def named_but_not_synced(path: Path, content: bytes) -> None:
@@ -172,7 +173,10 @@ def test_what_readers_saw_of_a_commit_that_failed_is_superseded_though_nothing_i
         writer.delete(["b"])
         assert writer.commit() is not None
         assert writer.commit() is None
-    assert Store(tmp_path).open(NAME).chunks == 1
+        assert Store(tmp_path).open(NAME).chunks == 1
+        put(writer, ["c"], ROWS[:1])
+        writer.commit()
+    assert since(tmp_path, before) == [("add", "c#chunk_1")]
     with pytest.raises(HistoryMissing):
         since(tmp_path, seen)
 

@@ -180,7 +180,12 @@ def test_vectors_of_another_revision_of_the_model_are_not_searched(
     filled: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("aidre.engine.hashing.REVISION", "another")
-    status, _, err = filled.run("search", "tea", "--store", filled.store)
+    status, _, err = filled.run("search", "tea", "--store", filled.store, "--mode", "dense")
     assert status == 2
     assert one_line(err)
     assert "revision" in err
+    status, out, err = filled.run("search", "tea", "--store", filled.store)  # by its words, and it says so
+    assert status == 0
+    assert "by words alone" in err
+    assert "revision" in err
+    assert out

@@ -136,6 +136,17 @@ def test_purging_leaves_nothing_of_what_was_kept_for_an_interrupted_run(
     check_complete(bench)
 
 
+def test_what_a_run_kept_and_could_not_remove_goes_with_the_next_writer(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filling, "remove_log", lambda folder, space_id: None)
+    embed(bench)
+    kept = bench.store.path / "c" / schema.FILLING
+    assert kept.exists()
+    with bench.store.writer("c", spaces=None):
+        assert not kept.exists()
+
+
 def test_a_space_can_be_taken_away_and_filled_again(bench: Bench) -> None:
     embed(bench)
     generation = bench.store.current("c")

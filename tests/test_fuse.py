@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from aidre.engine import fuse
 from aidre.engine.errors import InvalidInput
 from aidre.engine.filters import parse_filter
 from aidre.engine.model import EmbeddingSpace, Fusion, Query, Record, Rescore
+from aidre.engine.parts import Ranked
+from aidre.engine.search import search
 from aidre.engine.snapshot import Snapshot
 from aidre.engine.store import Store
 
@@ -89,12 +92,12 @@ def test_hits_are_those_of_brute_force(
 
 def test_many_words_and_few_comparisons_still_give_all_hits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fuse, "LEAST_DENSE", 2)
-    monkeypatch.setattr(fuse, "_STEP", 2)
-    monkeypatch.setattr(fuse, "_MOST", 8)
+    monkeypatch.setattr(fuse, "_STEP", 1)
+    monkeypatch.setattr(fuse, "_MOST", 1)
     snapshot = _store(tmp_path, _records(200), {_SPACE.id: normal(200, 16)}, [_SPACE], 3)
-    vector = normal(1, 16, seed=4)[0]
-    text = "word1 word2 word3"
-    assert _ask(snapshot, vector, text, 5) == _expected(snapshot, Fusion(), vector, text)[:5]
+    text, fusion = "word1 word2 word3", Fusion(0.5, 2.0)
+    for vector in normal(8, 16, seed=4):
+        assert _ask(snapshot, vector, text, 5, fusion=fusion) == _expected(snapshot, fusion, vector, text)[:5]
 
 
 def test_a_filter_holds_on_both_sides(tmp_path: Path) -> None:
@@ -110,6 +113,24 @@ def test_words_that_nobody_wrote_leave_the_order_of_the_vectors(tmp_path: Path) 
     vector = normal(1, 16, seed=4)[0]
     dense = [hit.chunk.id for hit in snapshot.search(Query(vector, _SPACE.id))]
     assert _ask(snapshot, vector, "unheard") == dense == _ask(snapshot, vector, "the")
+
+
+@pytest.mark.parametrize("text", ["word1", "word3 word9", "nobody"])
+def test_equal_vectors_are_ordered_by_words_and_ids_without_looking_deeper(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors = np.repeat(normal(3, 16), 200, axis=0)
+    snapshot = _store(tmp_path, _records(600), {_SPACE.id: vectors}, [_SPACE], 2)
+    wanted = []
+
+    def counted(*args: Any, **options: Any) -> Ranked:
+        wanted.append(options["wanted"])
+        return search(*args, **options)
+
+    monkeypatch.setattr(fuse, "search", counted)
+    found = _ask(snapshot, vectors[0], text)
+    assert found == _expected(snapshot, Fusion(), vectors[0], text)[:10]
+    assert wanted == [fuse.LEAST_DENSE]
 
 
 def test_scanned_candidates_are_fused_too(tmp_path: Path) -> None:
@@ -167,8 +188,16 @@ def test_a_second_space_orders_the_first_hits_anew(tmp_path: Path) -> None:
     assert [hit.chunk.id for hit in hits[20:]] == first[20:]
     values = [hit.score for hit in hits]
     assert values == sorted(values, reverse=True)
+    assert len(set(values)) == 30
     page = snapshot.search(replace(query, top_k=5, offset=3))
     assert [hit.chunk.id for hit in page] == [hit.chunk.id for hit in hits[3:8]]
+
+
+def test_a_second_space_finds_nothing_where_the_first_does_not(tmp_path: Path) -> None:
+    other = EmbeddingSpace("other", 4, "cosine")
+    snapshot = _store(tmp_path, _records(20), {_SPACE.id: normal(20, 16), other.id: normal(20, 4)}, [_SPACE, other], 1)
+    rescore = Rescore(normal(1, 4)[0], other.id, 5)
+    assert _ask(snapshot, normal(1, 16)[0], "word2", rescore=rescore, filter=parse_filter({"none": 1})) == []
 
 
 def test_an_empty_generation_has_no_hits(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,6 +71,21 @@ def test_scores_are_those_of_the_formula(tmp_path: Path) -> None:
     assert found == pytest.approx(expected, rel=1e-6)
 
 
+def test_a_word_that_is_repeated_weighs_as_the_square_root(tmp_path: Path) -> None:
+    snapshot = _store(tmp_path, [record("a", ["cat dog"]), record("b", ["bird"])], 1)
+    once, twice = _scores(snapshot, "cat")[0][1], _scores(snapshot, "cat cats")[0][1]
+    assert twice == pytest.approx(math.sqrt(2) * once)
+
+
+def test_what_every_chunk_holds_in_several_languages_still_counts_for_something(tmp_path: Path) -> None:
+    german = record("g", ["Katzen"], metadata={"language": "de"})
+    english = record("e", ["katzen katz"], metadata={"language": "en"})
+    snapshot = _store(tmp_path, [german, english], 1)
+    found = dict(_scores(snapshot, "Katzen"))
+    assert found.keys() == {"e#chunk_1", "g#chunk_1"}
+    assert min(found.values()) > 0
+
+
 def test_one_segment_and_twenty_give_the_same_hits_and_scores(tmp_path: Path) -> None:
     records = _records(120)
     one, many = _store(tmp_path / "one", records, 1), _store(tmp_path / "many", records, 20)
@@ -79,6 +96,21 @@ def test_one_segment_and_twenty_give_the_same_hits_and_scores(tmp_path: Path) ->
         assert _scores(one, text)
         assert _scores(one, text) == _scores(many, text) == _scores(merged, text)
         assert _scores(one, text, 7) == _scores(one, text)[:7]
+
+
+class _Forgetful(OrderedDict[str, Any]):
+    """A cache of which another thread takes everything away at once."""
+
+    def __setitem__(self, key: str, value: object) -> None:
+        pass
+
+
+def test_words_are_found_though_a_thread_takes_them_from_the_cache(tmp_path: Path) -> None:
+    snapshot = _store(tmp_path, _records(20), 2)
+    before = _scores(snapshot, "word0 word3")
+    for part in snapshot.parts:
+        part._postings = _Forgetful()
+    assert before and _scores(snapshot, "word0 word3") == before
 
 
 def test_a_deleted_document_is_gone_from_the_words_at_once(tmp_path: Path) -> None:
@@ -108,8 +140,6 @@ def test_a_filter_narrows_the_hits_and_leaves_their_scores(tmp_path: Path) -> No
     expected = {chunk: score for chunk, score in whole.items() if int(chunk[1:4]) % 2 == 0}
     assert dict(even) == expected
     assert 0 < len(expected) < len(whole)
-    query = Query(None, None, text="word0 word9", mode="lexical", filter=parse_filter({"even": True}))
-    assert snapshot.matches(query) == len(expected)
 
 
 def test_titles_and_sections_are_words_to_search_by(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aidre.engine import lexicon as module
-from aidre.engine.lexicon import LexicalText, Lexicon, build_lexicon, merge_lexicons
+from aidre.engine.lexicon import LexicalText, Lexicon, build_lexicon, lexical_text, merge_lexicons
 
 _WORDS = ("alpha", "beta", "gamma", "delta", "der", "und", "nicht", "検索", "x")
 _texts = st.lists(
@@ -38,6 +38,15 @@ def test_a_lexicon_counts_terms_by_chunk() -> None:
     assert lexicon.postings("bird") is None
 
 
+def test_of_titles_and_sections_no_more_than_their_beginnings_is_indexed() -> None:
+    most = module.MOST_AROUND
+    text = lexical_text("first " + "x " * most + "beyond", "path " + "y " * most + "outside", "z " * most + "inside")
+    lexicon = Lexicon(build_lexicon([LexicalText(text, "en")]))
+    assert [lexicon.postings(word) is not None for word in ("first", "path", "insid", "beyond", "outsid")] == [
+        True, True, True, False, False,
+    ]  # fmt: skip
+
+
 def test_counts_end_where_two_bytes_do() -> None:
     lexicon = Lexicon(build_lexicon([LexicalText("cat " * 70_000)]))
     assert _content(lexicon) == {"cat": [(0, module.MOST_COUNT)]}
@@ -60,6 +69,14 @@ def test_merging_gives_what_building_anew_would(
     assert _content(merged) == _content(anew)
     assert merged.lengths.tolist() == anew.lengths.tolist()
     assert [merged.tags[place] for place in merged.languages] == [anew.tags[place] for place in anew.languages]
+
+
+@given(_texts, st.sampled_from([1, 5]))
+def test_it_does_not_show_how_many_words_are_held_while_building(texts: list[LexicalText], words: int) -> None:
+    whole = build_lexicon(texts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_AT_ONCE", words)
+        assert build_lexicon(texts).equals(whole, check_metadata=True)
 
 
 def test_postings_can_lie_in_files_while_merging(tmp_path: Path) -> None:

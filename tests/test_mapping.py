@@ -95,6 +95,12 @@ def test_columns_are_joined_and_may_be_used_twice(tmp_path: Path, write: Format)
 
 
 @flat
+def test_one_column_may_be_two_members(tmp_path: Path, write: Format) -> None:
+    document = one(tmp_path / "d", write, ROW, id="doc_no", title="headline", text="headline", metadata=["brand"])
+    assert (document.title, document.text, document.metadata) == ("A shoe", "A shoe", {"brand": "Alpina"})
+
+
+@flat
 def test_a_template_is_filled_and_absent_where_all_its_columns_are(tmp_path: Path, write: Format) -> None:
     table = {"text": "{headline}: {body} {{{brand}}}{missing}", "title": "no {missing}", "section": "shop"}
     document = one(tmp_path / "d", write, ROW | {"shop": "Shoes"}, **table)

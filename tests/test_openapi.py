@@ -9,6 +9,7 @@ from serving import AIDRE, COSINE, TEXT, Client, a_document, fill, serving
 from starlette.routing import Route
 
 from aidre.api import aidre, changes
+from aidre.api.nlweb import routes as nlweb
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def test_every_schema_is_a_schema(described: dict[str, Any]) -> None:
 
 
 def test_every_route_is_described_and_nothing_else(described: dict[str, Any]) -> None:
-    served = [*aidre.routes, *changes.routes]
+    served = [*aidre.routes, *changes.routes, *nlweb.routes]
     routes = {route.path.replace(":path}", "}"): route.methods or set() for route in served}
     assert all(isinstance(route, Route) for route in served)
     assert {path: {method.upper() for method in methods} for path, methods in described["paths"].items()} == {
@@ -78,6 +79,21 @@ EXCHANGES: list[tuple[str, str, str, Any]] = [
     ("post", "/search", "/search", {}),
     ("post", "/search", "/search", {"query": "alpha", "collection": "absent"}),
 ]
+ASKED = {"text": "alpha", "itemType": "Recipe"}
+NLWEB_EXCHANGES: list[tuple[str, str, str, Any]] = [
+    ("get", "/ask", "/ask", None),
+    ("get", "/ask?query=alpha", "/ask", None),
+    ("get", "/ask?query=", "/ask", None),
+    ("get", "/sites", "/sites", None),
+    ("post", "/ask", "/ask", {"query": ASKED, "prefer": {"mode": "list, summarize"}, "meta": {"remember": True}}),
+    ("post", "/ask", "/ask", {"query": ASKED, "prefer": {"response_format": "chatgpt_app", "mode": "summarize"}}),
+    ("post", "/ask", "/ask", {"query": ASKED, "prefer": {"respond-async": True}}),
+    ("post", "/ask", "/ask", {"query": ASKED, "prefer": {"mode": "sing"}}),
+    ("post", "/ask", "/ask", {"query": {"text": "alpha", "site": "absent.example"}}),
+    ("post", "/ask", "/ask", {"query": 5}),
+    ("post", "/await", "/await", {"promise_token": "unknown", "action": "checkin"}),
+    ("post", "/await", "/await", {}),
+]
 
 
 @pytest.mark.parametrize("accept", [AIDRE, "application/json", "application/problem+json, */*;q=0.1", "text/html"])
@@ -87,6 +103,16 @@ def test_live_responses_validate(
 ) -> None:
     headers = {"accept": accept, "content-type": AIDRE}
     response = client.request(method.upper(), path, json=body, headers=headers)
+    stated = described["paths"][template][method]["responses"][str(response.status_code)]
+    schema = stated["content"][response.headers["content-type"]]["schema"]
+    validator(described, schema).validate(response.json())
+
+
+@pytest.mark.parametrize(("method", "path", "template", "body"), NLWEB_EXCHANGES)
+def test_live_responses_of_nlweb_validate(
+    client: Client, described: dict[str, Any], method: str, path: str, template: str, body: Any
+) -> None:
+    response = client.request(method.upper(), path, json=body, headers={"content-type": "application/json"})
     stated = described["paths"][template][method]["responses"][str(response.status_code)]
     schema = stated["content"][response.headers["content-type"]]["schema"]
     validator(described, schema).validate(response.json())

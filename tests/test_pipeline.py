@@ -10,6 +10,7 @@ import pytest
 from ingesting import BROUGHT, SCALED, WORDS, Bench
 
 from aidre.engine.model import Query
+from aidre.ingest import run
 from aidre.ingest.pipeline import ingest
 from aidre.ingest.progress import Committed, Event
 from aidre.ingest.run import IngestOptions
@@ -145,6 +146,19 @@ def test_a_document_without_text_is_skipped_and_no_failure(bench: Bench) -> None
     assert bench.notices == ["a.md: no text, skipped", "r.jsonl:1: no text, skipped"]
 
 
+def test_a_document_whose_chunks_would_repeat_too_much_fails_by_name(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "LARGEST_REPEATED", 4_000)
+    long = {"metadata": {"raw": "x" * 3_000}}
+    bench.rows("r.jsonl", {"id": "a", "text": "word. " * 500, **long}, {"id": "b", "text": "word.", **long})
+    summary = bench.run()
+    assert (summary.failed, summary.updated, summary.exit_status) == (1, 1, 1)
+    assert bench.problems[0].startswith("r.jsonl:1: ") and "metadata" in bench.problems[0]
+    assert bench.ids() == ["b"]
+    assert bench.run(dry_run=True).failed == 1
+
+
 def test_failures_are_named_counted_and_do_not_stop_the_rest(bench: Bench) -> None:
     bench.write("r.jsonl", '{"id": "a", "text": "x"}\n{oops\n\n[1]\n{"id": "b", "text": "y"}\n')
     bench.write("bad.md", b"caf\xe9")
@@ -184,6 +198,14 @@ def test_commits_come_by_documents_bytes_or_time(bench: Bench, monkeypatch: pyte
     monkeypatch.setattr(f"aidre.ingest.run.{bound}", 0)
     bench.run()
     assert [commit.documents for commit in bench.commits] == [2, 4, 5]
+
+
+def test_documents_that_come_slowly_do_not_wait_for_others(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aidre.ingest.run.COMMIT_SECONDS", 0)
+    monkeypatch.setattr("aidre.ingest.run.BATCH_SECONDS", 0)
+    bench.rows("r.jsonl", *({"id": str(n), "text": f"text {n}"} for n in range(3)))
+    bench.run()
+    assert [commit.documents for commit in bench.commits] == [1, 2, 3]
 
 
 def test_an_interrupted_run_resumes_after_its_last_commit(bench: Bench) -> None:

@@ -14,7 +14,7 @@ from aidre.engine.embed import DEFAULT_SPACE, load_embedder
 from aidre.engine.hashing import HashingEmbedder
 from aidre.engine.model import Fusion, Mode, Query
 from aidre.engine.store import Store
-from benchmarks import bench_quality, rankings
+from benchmarks import bench_quality, bench_text, rankings
 from benchmarks.bench_quality import figures, ingested, measure
 from benchmarks.quality import JudgedSet, Topic, ndcg, read_set, recall, sets_in
 from benchmarks.rankings import DOCUMENTS, MODES, Outcome, Parts, Result, anew, outcome, ranking
@@ -240,3 +240,19 @@ def test_a_path_without_sets_ends_the_benchmark_in_one_line(tmp_path: Path) -> N
         with pytest.raises(SystemExit, match=r"^bench_quality: .* holds no") as ended:
             bench_quality.main(arguments)
         assert "\n" not in str(ended.value)
+
+
+def test_a_text_query_is_asked_and_rendered_in_parts(tmp_path: Path) -> None:
+    figures = bench_text.measure(tmp_path, HashingEmbedder(WORDS), rows=300, count=20)
+    assert figures["chunks"] == 300
+    assert 0 < figures["chunks_with_a_word_of_the_query_median"] <= 300
+    assert 0 < figures["embedding_p50_ms"] < figures["p50_ms"] <= figures["p99_ms"]
+
+
+def test_queries_of_the_text_benchmark_are_distinct_and_held_out() -> None:
+    passages = [f"alpha{number} beta{number} gamma delta epsilon zeta eta theta iota kappa" for number in range(40)]
+    asked = bench_text.questions(passages, 100)
+    assert len(set(asked)) == len(asked) == 100
+    assert all(any(text in passage for passage in passages) for text in asked)
+    with pytest.raises(SystemExit, match="ask for fewer"):
+        bench_text.questions(passages[:1], 1000)

@@ -40,6 +40,24 @@ def test_a_long_filter_is_read_and_applied_off_the_event_loop(
     assert [thread == threading.get_ident() for thread in threads] == [in_the_loop] * 2
 
 
+@pytest.mark.parametrize(("words", "in_the_loop"), [(1, True), (200, False)])
+def test_a_long_text_is_searched_off_the_event_loop(
+    store: Path, monkeypatch: pytest.MonkeyPatch, words: int, in_the_loop: bool
+) -> None:
+    threads: list[int] = []
+    original = retrieve.first_page
+
+    def noted(*arguments: Any) -> Any:
+        threads.append(threading.get_ident())
+        return original(*arguments)
+
+    monkeypatch.setattr(retrieve, "first_page", noted)
+    with serving(store) as client:
+        response = client.search({"query": "alpha " * words, "mode": "lexical"})
+    assert len(response.json()["results"]) == 5
+    assert [thread == threading.get_ident() for thread in threads] == [in_the_loop]
+
+
 def test_a_filter_that_is_nested_too_deep_is_refused(store: Path) -> None:
     nested: Any = SHORT
     for _ in range(500):

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aidre.engine.fields import Fields, build_fields
-from aidre.engine.filters import parse_filter
+from aidre.engine.filters import MAX_CHARACTERS, parse_filter
+from aidre.engine.leaves import PRESENT, member_leaves
 from aidre.engine.snapshot import Snapshot
 from aidre.engine.store import Store
 
@@ -115,3 +116,9 @@ def test_a_field_becomes_unknown_with_the_last_live_document_that_has_it(tmp_pat
     delete(tmp_path, ["x1"])
     assert Store(tmp_path).open(NAME).unknown_fields(asked) == ("x",)
     assert before.unknown_fields(asked) == ()
+
+
+def test_nested_members_end_where_no_filter_can_ask_for_their_names() -> None:
+    long = "a" * MAX_CHARACTERS
+    assert list(member_leaves("a", {"b": 1})) == [("a", PRESENT), ("a.b", 1)]
+    assert list(member_leaves(f"{long}b", {"c": {"d": 1}})) == [(f"{long}b", PRESENT)]

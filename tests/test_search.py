@@ -129,6 +129,17 @@ def test_a_far_origin_does_not_blur_euclidean_neighbours(tmp_path: Path) -> None
         assert ask(snapshot, query) == best(true_scores("euclidean", rows, query), names(500), 10)
 
 
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_rows_that_are_all_alike_are_found_by_a_query_that_has_nothing_of_them(
+    distance: Distance, tmp_path: Path
+) -> None:
+    row, query = np.eye(64, dtype=np.float32)[[3, 7]]
+    snapshot = fill(tmp_path, space_of(distance, 64), np.repeat(row[None], 20_000, axis=0))
+    assert kinds(snapshot) == [True]
+    assert ask(snapshot, query, 10) == names(20_000)[:10]
+    assert ask(snapshot, row, 10) == names(20_000)[:10]
+
+
 # -- what is refused ---------------------------------------------------------------------------------------
 
 

@@ -101,9 +101,20 @@ retention = "7d"
 llm = { base_url = "http://127.0.0.1:9000/v1", model = "small", key = "env:PLATFORM_SECRET" }
 min_score = 0.3
 sites = ["example.com"]
-elicitation = false
-actions = {}
-template = "plain"
+template = { uri = "ui://widget/list.html", widget_accessible = true }
+budget = "5s"
+timeout = "30s"
+[nlweb.elicitation."example.com"]
+required = ["location"]
+words = 2
+questions = [{ id = "location", text = "Where?", type = "single_select", options = ["here", "there"] }]
+[[nlweb.actions]]
+name = "buy"
+description = "Buy it"
+protocol = "HTTP"
+types = ["Product"]
+method = "POST"
+endpoint = "https://example.com/cart"
 
 [provenance]
 key = "provenance.pem"
@@ -132,11 +143,12 @@ def test_a_mapping_of_columns_is_checked_where_it_is_read() -> None:
 @pytest.mark.parametrize(
     ("value", "where"),
     [
-        ("a = 1.5", "a"),
-        ("a = -0.1", "a"),
-        ("c = 0", "c"),
-        ("c = inf", "c"),
-        ("depth = 0", "depth"),
+        ("a = 1.5", "fusion.a must"),
+        ("a = -0.1", "fusion.a must"),
+        ("a = nan", "fusion.a must"),
+        ("c = 0", "fusion.c must"),
+        ("c = inf", "fusion.c must"),
+        ("depth = 0", "fusion.depth must"),
         ("d = 1", "fusion"),
     ],
 )

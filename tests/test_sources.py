@@ -141,6 +141,16 @@ def test_a_source_that_is_not_there_or_not_known_is_refused(tmp_path: Path, name
     assert name in error.value.message and "\n" not in error.value.message
 
 
+def test_a_source_without_a_name_is_not_the_folder_one_happens_to_be_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "a.md")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match="no name"):
+        locate([""])
+    assert len(locate(["."])) == 1
+
+
 def test_two_folders_of_one_name_in_one_run_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "x" / "docs" / "a.md")
     write(tmp_path / "y" / "docs" / "a.md")

@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
+import pyarrow as pa
 import pytest
-from building import NAME, ROWS, SPACE, everything, names, put, record, write
+import xxhash
+from building import NAME, ROWS, SPACE, everything, fill, names, normal, put, record, space_of, write
 
 from aidre.engine import durable
+from aidre.engine.arrow import write_file
 from aidre.engine.errors import CollectionMissing, GenerationMissing, InvalidInput, Missing, SpaceConflict, StoreDamaged
 from aidre.engine.filters import parse_filter
-from aidre.engine.model import EmbeddingSpace
+from aidre.engine.model import EmbeddingSpace, Query
 from aidre.engine.store import Store
 from aidre.engine.verify import verify
 
@@ -230,3 +234,48 @@ def test_a_current_file_that_is_gone_never_hides_a_damaged_manifest(tmp_path: Pa
     with pytest.raises(StoreDamaged, match="000001"):
         Store(tmp_path).writer(NAME, spaces=[SPACE])
     assert not (tmp_path / NAME / "CURRENT").exists()
+
+
+# -- older formats -------------------------------------------------------------------------------------------
+
+
+def as_format_1(collection: Path) -> None:
+    """Make the newest generation one of format 1: without lexicons, and without the state of documents."""
+    path = max((collection / "manifests").iterdir())
+    body = orjson.loads(path.read_bytes())["body"]
+    body["format"] = 1
+    for segment in body["segments"]:
+        folder = collection / "segments" / segment["id"]
+        (folder / "lexicon.arrow").unlink()
+        del segment["files"]["lexicon.arrow"]
+        with pa.ipc.open_file(folder / "documents.arrow") as file:
+            batches = [batch.drop_columns(["state"]) for batch in map(file.get_batch, range(file.num_record_batches))]
+            written = write_file(folder / "older.arrow", batches, batches[0].schema)
+        (folder / "older.arrow").rename(folder / "documents.arrow")
+        segment["files"]["documents.arrow"] = written.to_json()
+    content = orjson.dumps(body)
+    path.chmod(0o644)
+    path.write_bytes(b'{"checksum":"%s","body":%s}\n' % (xxhash.xxh3_128_hexdigest(content).encode(), content))
+
+
+@pytest.mark.parametrize("action", ["nothing", "commit", "compact", "purge"])
+def test_a_store_of_the_first_format_is_read_and_written(action: str, tmp_path: Path) -> None:
+    space = space_of(dimensions=4)
+    fill(tmp_path, space, normal(30, 4), commits=3)
+    as_format_1(tmp_path / NAME)
+    if action != "nothing":
+        with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
+            put(writer, ["new"], normal(1, 4, 1))
+            writer.delete(names(1))
+            writer.commit()
+            if action == "compact":
+                writer.compact()
+            elif action == "purge":
+                writer.purge()
+    snapshot = Store(tmp_path).open(NAME)
+    assert snapshot.documents == 30
+    found = snapshot.search(Query(None, None, 50, text="text", mode="lexical"))
+    changed = {"new", *names(1)} if action != "nothing" else set()
+    assert {hit.chunk.document_id for hit in found} == {*names(30)} ^ changed
+    assert any("older release" in warning for warning in snapshot.warnings) == (action != "compact")
+    assert all(report.ok for report in verify(Store(tmp_path)))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from serving import COSINE, DOT, TEXT, Client, a_document, fill, serving
 
+from aidre.engine.errors import ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 from conformance.conftest import ids, refused
 
@@ -58,6 +59,25 @@ def test_5_a_second_space_scores_the_best_again(tmp_path: Path) -> None:
         assert _scores(client, mode="dense") != second
 
 
+def test_5_a_second_model_that_cannot_load_leaves_the_first_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fill(tmp_path, TEXT, _SECOND)
+    with serving(tmp_path) as plain:
+        first = _scores(plain)
+    with serving(tmp_path, f'[collections.docs]\nfusion = {{ rescore = "{_SECOND.id}" }}') as client:
+        queries = client.app.state.retrieval.texts
+        load = queries._load
+
+        def without_the_second(space: EmbeddingSpace) -> object:
+            if space.id == _SECOND.id:
+                raise ModelUnavailable("its weights are gone")
+            return load(space)
+
+        monkeypatch.setattr(queries, "_load", without_the_second)
+        assert _scores(client) == first
+
+
 def test_5_a_second_space_that_is_not_there_yet_changes_nothing(tmp_path: Path) -> None:
     _fill(tmp_path, TEXT)
     with serving(tmp_path) as plain, serving(tmp_path, '[collections.docs]\nfusion = { rescore = "x" }') as client:
@@ -103,3 +123,14 @@ def test_18_a_cursor_is_of_one_mode(tmp_path: Path) -> None:
     with serving(tmp_path) as client:
         cursor = client.search({"query": "apple tree", "top_k": 1}).json()["meta"]["next_cursor"]
         refused(client.search({"query": "apple tree", "mode": "dense", "cursor": cursor}), 400, "invalid_request")
+
+
+def test_a_field_that_no_document_has_matches_nothing_and_is_named(tmp_path: Path) -> None:
+    _fill(tmp_path, TEXT)
+    with serving(tmp_path) as client:
+        body = client.search({"query": "apple", "filter": {"or": [{"colour": "red"}, {"document_id": "a"}]}}).json()
+        assert [hit["id"] for hit in body["results"]] == ["a#chunk_1"]
+        assert body["meta"]["ignored"] == ["colour"]
+        absent = client.search({"query": "apple", "filter": {"colour": {"exists": False}}}).json()
+        assert len(absent["results"]) == 4
+        assert "ignored" not in client.search({"query": "apple", "filter": {"document_id": "a"}}).json()["meta"]

@@ -1,0 +1,43 @@
+"""Which store and which collections a command means; it says what there is to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aidre.engine.errors import CollectionMissing, ConfigurationError
+
+if TYPE_CHECKING:
+    from aidre.engine.store import Store
+
+
+def disk_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def named(store: Store, name: str | None) -> list[str]:
+    return [chosen(store, name)] if name is not None else store.collections()
+
+
+def existing(path: Path) -> Store:
+    from aidre.engine.store import Store
+
+    store = Store(path)
+    store.require()
+    return store
+
+
+def chosen(store: Store, name: str | None) -> str:
+    names = store.collections()
+    if name is not None:
+        if name not in names:
+            raise CollectionMissing(f"--collection: {name} is not in the store; {_offer(names)}", collection=name)
+        return name
+    if len(names) != 1:
+        raise ConfigurationError(f"--collection: say which one; {_offer(names)}")
+    return names[0]
+
+
+def _offer(names: Sequence[str]) -> str:
+    return f"it has {', '.join(names)}" if names else "the store is empty; `aidre ingest` fills it"

@@ -1,0 +1,131 @@
+"""What /openapi.json says of Agent Intake's routes; the specification of the protocol stays the definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aidre.api.intake.routes import WELL_KNOWN
+from aidre.api.intake.schemas import BIND_REQUEST, INTAKE_REQUEST
+from aidre.api.wire import JSON
+
+Schema = dict[str, Any]
+
+STRING: Schema = {"type": "string"}
+URI: Schema = {"type": "string", "format": "uri"}
+TIME: Schema = {"type": "string", "format": "date-time"}
+SESSION: Schema = {"type": "string", "format": "uuid"}
+OBJECT: Schema = {"type": "object"}
+BOOLEAN: Schema = {"type": "boolean"}
+AT_LEAST_ONE: Schema = {"type": "integer", "minimum": 1}
+
+
+def _object(required: list[str], **properties: Schema) -> Schema:
+    return {"type": "object", "required": required, "properties": properties}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _answer(status: str, **members: Schema) -> Schema:
+    return _object(
+        ["aip_version", "session_id", "status", *members],
+        session_id=SESSION,
+        status={"const": status},
+        **{"aip_version": STRING, **members},
+    )
+
+
+DECLARED_INTAKE = _object(
+    ["id", "name", "description", "endpoint", "method", "input_schema", "offer_type", "binding_available"],
+    id=STRING,
+    name=STRING,
+    description=STRING,
+    endpoint=URI,
+    method={"const": "POST"},
+    category=STRING,
+    input_schema=OBJECT,
+    offer_type=STRING,
+    binding_available=BOOLEAN,
+    requires_auth=BOOLEAN,
+    privacy=_object(
+        [],
+        data_retention={"enum": ["none", "session", "30_days", "1_year", "indefinite"]},
+        pii_required=BOOLEAN,
+        redacted_acceptable=BOOLEAN,
+    ),
+    rate_limit=_object([], requests_per_minute=AT_LEAST_ONE, requests_per_day=AT_LEAST_ONE),
+)
+OFFER = _object(
+    ["id", "summary", "details"],
+    id=STRING,
+    summary=STRING,
+    details=_object(
+        ["items"],
+        items={
+            "type": "array",
+            "items": _object(
+                ["id", "score"], id=STRING, title=STRING, url=STRING, text=STRING, score={"type": "number"}
+            ),
+        },
+    ),
+    expires=TIME,
+    bind_endpoint=URI,
+    bind_requires={"type": "array", "items": STRING},
+    terms_url=URI,
+)
+
+
+def schemas() -> Schema:
+    """The components that the paths refer to."""
+    return {
+        "IntakeManifest": _object(
+            ["aip_version", "provider", "intakes"],
+            provider=_object(["name", "url"], name=STRING, url=URI),
+            intakes={"type": "array", "minItems": 1, "items": DECLARED_INTAKE},
+            **{"aip_version": STRING},
+        ),
+        "IntakeRequest": INTAKE_REQUEST,
+        "IntakeOffer": _answer("offer", offer=OFFER),
+        "IntakeDecline": _answer("declined", decline_reason=STRING),
+        "IntakeAnswer": {"anyOf": [_ref("IntakeOffer"), _ref("IntakeDecline")]},
+        "BindRequest": BIND_REQUEST,
+        "BindAnswer": _answer("bound", offer_id=STRING, bound_at=TIME),
+        "IntakeError": _answer("error", error=_object(["code", "message"], code=STRING, message=STRING)),
+    }
+
+
+def paths() -> Schema:
+    """The manifest, submissions and binds."""
+    id = {"name": "id", "in": "path", "required": True, "schema": STRING}
+    manifest = _operation("showIntakes", "What can be submitted here (Agent Intake)", "IntakeManifest", (500,))
+    manifest["responses"]["304"] = {"description": "The caller has it already"}
+    submit = _operation(
+        "submitIntake",
+        "Submit data and get an offer (Agent Intake)",
+        "IntakeAnswer",
+        (400, 401, 404, 408, 413, 415, 429, 500, 503),
+        "IntakeRequest",
+    )
+    bind = _operation(
+        "bindOffer",
+        "Accept an offer (Agent Intake)",
+        "BindAnswer",
+        (400, 404, 408, 409, 410, 413, 415, 500, 503),
+        "BindRequest",
+    )
+    return {
+        WELL_KNOWN: {"get": manifest},
+        "/intakes/bind": {"post": bind},
+        "/intakes/{id}": {"post": {**submit, "parameters": [id]}},
+    }
+
+
+def _operation(name: str, summary: str, answer: str, errors: tuple[int, ...], body: str | None = None) -> Schema:
+    responses: Schema = {"200": {"description": "The answer", "content": {JSON: {"schema": _ref(answer)}}}}
+    for status in errors:
+        responses[str(status)] = {"description": "An error", "content": {JSON: {"schema": _ref("IntakeError")}}}
+    operation: Schema = {"operationId": name, "summary": summary, "responses": responses}
+    if body is not None:
+        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": _ref(body)}}}
+    return operation

@@ -1,0 +1,139 @@
+"""The event log: append-only segments of JSON Lines in the store, shared by all workers, rotated and never rewritten.
+
+A line is durable when `append` returns. One lock orders the writers; each waits for the disk on its own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from aidre.engine.durable import make_folder, storage_errors, sync_folder
+from aidre.engine.errors import StorageFailed
+
+FOLDER = "events"
+LOCK = "LOCK"
+SUFFIX = ".jsonl"
+PRIVATE, FULL = 0o600, 0o400
+SEGMENT_BYTES = 67_108_864
+
+
+class EventLog:
+    """Appends for one process. Not for several threads at once; opens nothing before the first append."""
+
+    def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self.folder = folder
+        self._segment_bytes = segment_bytes
+        self._lock = -1
+        self._file = -1
+        self._number = 0
+        self._distrusted = 0
+
+    def append(self, lines: Sequence[bytes]) -> None:
+        """Writes complete lines, all or none, and returns when they are on disk. StorageFailed."""
+        content = b"".join(lines)
+        with storage_errors(self.folder):
+            if self._lock < 0:
+                make_folder(self.folder)
+                self._lock = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            try:
+                self._at_the_end()
+                self._write(content)
+            finally:
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
+            try:
+                os.fdatasync(self._file)
+            except OSError:
+                self._distrusted = self._number  # what a failed fsync left behind, a later one does not repair
+                raise
+
+    def _write(self, content: bytes) -> None:
+        size = os.fstat(self._file).st_size
+        if size and os.pread(self._file, 1, size - 1) != b"\n":
+            content = b"\n" + content  # another process died within its line
+        try:
+            written = 0
+            while written < len(content):
+                written += os.write(self._file, content[written:])
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._file, size)  # under the lock nobody stands behind it
+            raise
+
+    def _at_the_end(self) -> None:
+        """Opens the newest segment, and begins another one where that is full."""
+        if self._file < 0:
+            numbers = _numbers(self.folder)
+            self._open(numbers[-1] if numbers else 1)
+        while (self.folder / _name(self._number + 1)).exists():  # another worker has gone on
+            self._open(self._number + 1)
+        if self._number == self._distrusted or os.fstat(self._file).st_size >= self._segment_bytes:
+            self._open(self._number + 1)
+            (self.folder / _name(self._number - 1)).chmod(FULL)
+
+    def _open(self, number: int) -> None:
+        path = self.folder / _name(number)
+        fresh = not path.exists()
+        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+        if fresh:
+            sync_folder(self.folder)
+        if self._file >= 0:
+            os.close(self._file)
+        self._file, self._number = file, number
+
+    def close(self) -> None:
+        for descriptor in (self._file, self._lock):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._file = self._lock = -1
+
+
+def line_of(event: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(event) + b"\n"
+
+
+def read_events(folder: Path, since: int = 1) -> Iterator[dict[str, Any]]:
+    """The events in the order of their lines, from a segment on; a line that a dying writer left torn is none."""
+    for number in _numbers(folder):
+        if number < since:
+            continue
+        with _reading(folder / _name(number)) as descriptor, os.fdopen(descriptor, "rb", closefd=False) as file:
+            for line in file:
+                try:
+                    event = orjson.loads(line)
+                except orjson.JSONDecodeError:
+                    continue
+                if type(event) is dict:
+                    yield event
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[int]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise StorageFailed(f"cannot read {path.name}: {error.strerror or error}", file=path.name) from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def newest_segment(folder: Path) -> int:
+    numbers = _numbers(folder)
+    return numbers[-1] if numbers else 1
+
+
+def _numbers(folder: Path) -> list[int]:
+    return sorted(int(path.stem) for path in folder.glob(f"*{SUFFIX}") if path.stem.isdecimal())
+
+
+def _name(number: int) -> str:
+    return f"{number:06d}{SUFFIX}"

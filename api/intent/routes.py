@@ -1,0 +1,138 @@
+"""Agentic Intent over HTTP: the declaration and the capabilities for all, passages and events for signed partners."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from aidre.api.intent import discovery, passages
+from aidre.api.intent.envelope import conversation_of, head_of, refuse, respond
+from aidre.api.intent.messages import ID_CHARS, read_event, read_retrieve
+from aidre.api.intent.receipts import access_event
+from aidre.api.intent.service import Service
+from aidre.api.intent.signing import rfc3339
+from aidre.api.refusals import BadRequest, UnsupportedMediaType
+from aidre.api.wire import JSON, content_type, digest, not_modified, read_body, speaks
+
+Members: TypeAlias = dict[str, Any]
+PartnerEndpoint: TypeAlias = Callable[[Request, Members], Awaitable[Response]]
+
+DECLARED_SECONDS = 60
+
+
+def _to_partners(endpoint: PartnerEndpoint) -> Callable[[Request], Awaitable[Response]]:
+    """Hands the body over once it is known whose it is. No answer leaves before the nonce is on disk."""
+
+    @speaks(refuse)
+    @functools.wraps(endpoint)
+    async def answering(request: Request) -> Response:
+        service = _service(request)
+        service.throttle.admit(request)
+        content = await read_body(request, service.retrieval.settings.limits.body_bytes)
+        body = _json(content)
+        if isinstance(body, dict) and type(body.get("request_id")) is str and len(body["request_id"]) <= ID_CHARS:
+            conversation_of(request).request_id = body["request_id"]
+        await service.authenticate(request, content)
+        try:
+            return await endpoint(request, _members(request, body))
+        finally:
+            await service.receipts.settled()
+
+    return answering
+
+
+def _json(content: bytes) -> Any:
+    """What the body says; the error where it is no JSON."""
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        return error
+
+
+def _members(request: Request, body: Any) -> Members:
+    if request.scope.get("query_string"):
+        raise BadRequest("this address takes no query string")
+    kind, charset = content_type(request.headers.get("content-type", ""))
+    if kind != JSON or charset not in {"", "utf-8"}:
+        raise UnsupportedMediaType(f"Content-Type must be {JSON}, in UTF-8", {"Accept": JSON})
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise UnsupportedMediaType("a body must be sent without Content-Encoding", {"Accept-Encoding": "identity"})
+    if isinstance(body, orjson.JSONDecodeError):
+        raise BadRequest(f"the body is not JSON: {body}")
+    if type(body) is not dict:
+        raise BadRequest("the body must be a JSON object")
+    return body
+
+
+@_to_partners
+async def retrieve(request: Request, body: Members) -> Response:
+    service, known = _service(request), conversation_of(request)
+    asked = read_retrieve(body, known.version, service.retrieval.settings.limits.query_chars)
+    now = service.clock()
+    taken = await passages.retrieve(service.retrieval, service.receipts, asked, known.key_id, now)
+    try:
+        content = passages.render(taken, service.intent, service.publisher)
+        tokens = [passage.tokens for passage in taken.passages]
+        event = access_event(
+            asked.request_id,
+            tokens,
+            version=known.version,
+            publisher=service.publisher,
+            key_id=known.key_id,
+            now=service.clock(),
+        )
+        await service.receipts.keep_access(event)
+    except BaseException:
+        await service.receipts.give_back(taken.exchange)
+        raise
+    return respond(request, 200, {**head_of(request, "ok", rfc3339(now)), **content})
+
+
+@_to_partners
+async def report(request: Request, body: Members) -> Response:
+    """A citation event: 202 when it is kept, 200 when it was kept before."""
+    service, known = _service(request), conversation_of(request)
+    publisher = {name: service.publisher[name] for name in ("id", "domain")}
+    cited = read_event(body, known.version, publisher)
+    kept = await service.receipts.keep_citation(known.key_id, cited)
+    content = {**head_of(request, "ok", rfc3339(service.clock())), "event_id": cited.event_id}
+    return respond(request, 202 if kept == "kept" else 200, content)
+
+
+@speaks(refuse)
+async def declare(request: Request) -> Response:
+    service = _service(request)
+    return _published(request, discovery.declaration(service.retrieval.settings, service.started))
+
+
+@speaks(refuse)
+async def show_capabilities(request: Request) -> Response:
+    return _published(request, discovery.capabilities(_service(request).retrieval.settings))
+
+
+def _published(request: Request, content: Members) -> Response:
+    body = orjson.dumps(content)
+    etag = f'"{digest(body)}"'
+    headers = {"ETag": etag, "Cache-Control": f"max-age={DECLARED_SECONDS}"}
+    if not_modified(request, etag, None):
+        return Response(status_code=304, headers=headers)
+    return Response(body, 200, headers, JSON)
+
+
+def _service(request: Request) -> Service:
+    service: Service = request.app.state.intent
+    return service
+
+
+routes = [
+    Route(discovery.WELL_KNOWN, declare, methods=["GET"]),
+    Route(discovery.CAPABILITIES, show_capabilities, methods=["GET"]),
+    Route(discovery.RETRIEVE, retrieve, methods=["POST"]),
+    Route(discovery.EVENTS, report, methods=["POST"]),
+]

@@ -1,0 +1,124 @@
+"""What the endpoints share in one process: who is known, the receipts, the throttle; and who is speaking now."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+
+from aidre.api.intent.discovery import publisher_of
+from aidre.api.intent.envelope import VERSIONS, AuthenticationFailed, conversation_of
+from aidre.api.intent.limits import warnings_of
+from aidre.api.intent.receipts import Receipts
+from aidre.api.intent.signing import (
+    KEY,
+    NONCE,
+    SIGNATURE,
+    TIMESTAMP,
+    USABLE_NONCE,
+    VERSION,
+    WINDOW_SECONDS,
+    Signed,
+    canonical,
+    instant_of,
+    matches,
+)
+from aidre.api.intent.throttle import BEYOND_LOOPBACK, Throttle
+from aidre.api.retrieve import Retrieval
+from aidre.api.settings import is_loopback
+from aidre.api.tables import Rate
+
+logger = logging.getLogger("aidre")
+
+NOBODY = "what an unknown key is compared with, so that it takes the same time"
+
+
+class Service:
+    """One per process. `folder` is where receipts are kept."""
+
+    def __init__(self, retrieval: Retrieval, folder: Path, clock: Callable[[], float] = time.time) -> None:
+        self.retrieval = retrieval
+        self.intent = retrieval.settings.intent
+        self.publisher = publisher_of(retrieval.settings)
+        self.clock = clock
+        self.started = datetime.fromtimestamp(clock(), UTC).date()
+        self.receipts = Receipts(folder, clock)
+        server, rate = retrieval.settings.server, retrieval.settings.limits.rate
+        parts = urlsplit(str(server.base_url))
+        self._prefix = parts.path
+        self._host = urlsplit(server.origin or str(server.base_url)).hostname or ""
+        default = Rate(0, 1) if is_loopback(parts.hostname or "") else BEYOND_LOOPBACK
+        self.throttle = Throttle(rate or default, server.trusted_proxies)
+
+    async def open(self) -> None:
+        """Tells the operator what can never be served."""
+        for line in await asyncio.to_thread(self._warnings):
+            logger.warning("%s", line)
+
+    def _warnings(self) -> list[str]:
+        said = []
+        if self.publisher["domain"] != self._host and not is_loopback(self._host):
+            said.append(
+                f"intent.publisher.domain is {self.publisher['domain']}, but aip.json is served at {self._host}: "
+                "platforms look for it at the publisher's domain (server.origin)"
+            )
+        for name in sorted({domain.collection for domain in self.intent.editorial_domains.values()}):
+            opened = self.retrieval.live.collections.get(name)
+            collection = self.retrieval.settings.collection(name)
+            if "intent" not in collection.protocols or not collection.return_text:
+                said.append(
+                    f"collection {name}: an editorial domain opens it, but nothing is returned: it needs return_text, "
+                    'and "intent" among its protocols'
+                )
+            elif opened is None or opened.snapshot is None:
+                said.append(f"collection {name}: an editorial domain opens it, but it is not in the store")
+            else:
+                said += [f"collection {name}: {what}" for what in warnings_of(self.intent, name, opened.snapshot)]
+        return said
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self.receipts.close)
+
+    async def authenticate(self, request: Request, body: bytes) -> None:
+        """Makes the partner known in the conversation; raises AuthenticationFailed, which says no more than that."""
+        known = conversation_of(request)
+        known.path = self._prefix + _raw_path(request)
+        signed = _signed(request)
+        if signed is None:
+            raise AuthenticationFailed
+        if signed.version in VERSIONS:
+            known.version = signed.version
+        secret = self.intent.keys.get(signed.key_id)
+        text = canonical(request.method, known.path, body, signed.timestamp, signed.nonce)
+        right = matches(secret or NOBODY, text, signed.signature)
+        instant = instant_of(signed.timestamp)
+        timely = instant is not None and abs(self.clock() - instant) <= WINDOW_SECONDS
+        usable = signed.version in VERSIONS and USABLE_NONCE.fullmatch(signed.nonce) is not None
+        if secret is None or not right or not timely or not usable:
+            raise AuthenticationFailed
+        known.key_id, known.secret = signed.key_id, secret
+        # Only now: else anybody could use up the nonces of others.
+        if not await self.receipts.use(signed.key_id, signed.nonce):
+            known.secret = ""
+            raise AuthenticationFailed
+
+
+def _raw_path(request: Request) -> str:
+    """The path and the query string as received."""
+    raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+    query: bytes = request.scope.get("query_string", b"")
+    return (raw + b"?" + query if query else raw).decode("latin-1")
+
+
+def _signed(request: Request) -> Signed | None:
+    """The five fields; None where one is missing or stands there twice."""
+    values = [request.headers.getlist(name) for name in (VERSION, KEY, TIMESTAMP, NONCE, SIGNATURE)]
+    if any(len(value) != 1 for value in values):
+        return None
+    return Signed(*(value[0] for value in values))

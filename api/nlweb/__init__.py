@@ -1,0 +1,1 @@
+"""NLWeb 0.55: conversational questions, answered as schema.org items."""

@@ -1,0 +1,169 @@
+"""What /openapi.json says of NLWeb's routes over HTTP; the specification of NLWeb stays the definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aidre.api.nlweb.envelope import VERSION
+from aidre.api.nlweb.stream import EVENT_STREAM
+from aidre.api.settings import Limits
+from aidre.api.wire import JSON
+
+Schema = dict[str, Any]
+
+STRING: Schema = {"type": "string"}
+OBJECT: Schema = {"type": "object"}
+BOOLEAN: Schema = {"type": "boolean"}
+TEXTS: Schema = {"type": "array", "items": STRING}
+QUESTION_TYPES = ["single_select", "multi_select", "free_text", "number", "boolean"]
+
+
+def _object(required: list[str], **properties: Schema) -> Schema:
+    return {"type": "object", "required": required, "properties": properties}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _meta(kind: str) -> Schema:
+    return _object(
+        ["response_type", "version"],
+        response_type={"const": kind},
+        version={"const": VERSION},
+        response_format={"enum": ["conversational_search", "chatgpt_app"]},
+        session_context=OBJECT,
+        processing_time_ms={"type": "integer", "minimum": 0},
+        decontextualized_query=STRING,
+        ignored_filters=TEXTS,
+        rewriting_method={"enum": ["rule", "llm"]},
+        summary_method={"enum": ["extractive", "llm"]},
+        remembered={"const": False},
+    )
+
+
+ITEM = _object(
+    [],
+    url=STRING,
+    score={"type": "number", "minimum": 0, "maximum": 100},
+    site=STRING,
+    grounding=_object(
+        ["chunk_ids", "content_hashes"], source_url=STRING, chunk_ids=TEXTS, content_hashes=TEXTS, passage=STRING
+    ),
+    actions=_list(_object(["name", "description", "protocol"], protocol={"enum": ["HTTP", "MCP", "A2A"]})),
+)
+QUESTION = _object(
+    ["id", "text", "type"], id=STRING, text=STRING, type={"enum": QUESTION_TYPES}, options=TEXTS, default={}
+)
+
+
+def schemas(limits: Limits) -> Schema:
+    """The components that the paths refer to."""
+    text = {"type": "string", "minLength": 1, "maxLength": limits.query_chars, "pattern": r"\S"}
+    query = _object(["text"], text=text, site={"anyOf": [STRING, TEXTS, {"type": "null"}]})
+    query["description"] = "further members filter: itemType, price, location, dates, any property of the items"
+    texts = {"anyOf": [STRING, TEXTS, {"type": "null"}]}
+    context = _object([], **{"@type": STRING}, prev={}, text={}, memory={})
+    context["description"] = "a ConversationalContext, or one of another @type, which keeps its own members"
+    prefer = _object(
+        [], streaming=_or_null(BOOLEAN), response_format=texts, mode=texts, **{"accept-language": _or_null(STRING)}
+    )
+    prefer["properties"]["respond-async"] = _or_null(BOOLEAN)
+    meta = _object(
+        [],
+        version=_or_null(STRING),
+        session_context=_or_null(OBJECT),
+        user={"type": ["string", "object", "null"]},
+        remember=_or_null(BOOLEAN),
+    )
+    return {
+        "AskRequest": _object(
+            ["query"], query=query, context=_or_null(context), prefer=_or_null(prefer), meta=_or_null(meta)
+        ),
+        "AwaitRequest": _object(
+            ["promise_token", "action"], promise_token=STRING, action={"enum": ["checkin", "cancel"]}, meta={}
+        ),
+        "Item": ITEM,
+        "Results": _object(["_meta", "results"], _meta=_meta("answer"), results=_list(_ref("Item"))),
+        "AppResults": _object(
+            ["_meta", "content", "structuredData"],
+            _meta=_meta("answer"),
+            content=_list(_object(["type", "text"], type={"const": "text"}, text=STRING)),
+            structuredData=_list(_ref("Item")),
+        ),
+        "Elicitation": _object(
+            ["_meta", "elicitation"],
+            _meta=_meta("elicitation"),
+            elicitation=_object([], text=STRING, questions=_list(QUESTION)),
+        ),
+        "Promise": _object(
+            ["_meta", "promise"],
+            _meta=_meta("promise"),
+            promise=_object(
+                ["token"],
+                token=STRING,
+                estimated_time={"type": "integer", "minimum": 0},
+                message=STRING,
+                progress={"type": "number", "minimum": 0, "maximum": 1},
+            ),
+        ),
+        "Failure": _object(
+            ["_meta", "error"], _meta=_meta("failure"), error=_object(["code", "message"], code=STRING, message=STRING)
+        ),
+        "NlwebAnswer": {"anyOf": [_ref(name) for name in ("Results", "AppResults", "Elicitation", "Failure")]},
+        "Sites": _object(["_meta", "sites", "collections"], sites=TEXTS, collections=_list(OBJECT)),
+    }
+
+
+def paths() -> Schema:
+    """/ask, /await and /sites."""
+    ask_body = {"required": True, "content": {JSON: {"schema": _ref("AskRequest")}}}
+    await_body = {"required": True, "content": {JSON: {"schema": _ref("AwaitRequest")}}}
+    asked = {"name": "query", "in": "query", "required": False, "schema": STRING}
+    errors = (400, 408, 413, 415, 500, 503)
+    return {
+        "/ask": {
+            "get": _operation("askByAddress", "Ask by address, as EventSource does", errors, asked=asked),
+            "post": _operation("ask", "Ask in natural language (NLWeb)", errors, body=ask_body),
+        },
+        "/await": {"post": _operation("await", "Check on a promise, or cancel it (NLWeb)", errors, body=await_body)},
+        "/sites": {
+            "get": {
+                "operationId": "listSites",
+                "summary": "What query.site may name",
+                "responses": {
+                    "200": {"description": "The sites", "content": {JSON: {"schema": _ref("Sites")}}},
+                    "500": _failure(),
+                },
+            }
+        },
+    }
+
+
+def _operation(
+    name: str, summary: str, errors: tuple[int, ...], body: Schema | None = None, asked: Schema | None = None
+) -> Schema:
+    answers: Schema = {JSON: {"schema": _ref("NlwebAnswer")}}
+    if name != "await":
+        answers[EVENT_STREAM] = {"schema": STRING}
+    responses: Schema = {
+        "200": {"description": "The answer, also that there is none", "content": answers},
+        "202": {"description": "A promise", "content": {JSON: {"schema": _ref("Promise")}}},
+    }
+    responses |= {str(status): _failure() for status in errors}
+    operation: Schema = {"operationId": name, "summary": summary, "responses": responses}
+    if body is not None:
+        operation["requestBody"] = body
+    return operation if asked is None else {**operation, "parameters": [asked]}
+
+
+def _failure() -> Schema:
+    return {"description": "A failure", "content": {JSON: {"schema": _ref("Failure")}}}

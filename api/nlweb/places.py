@@ -1,0 +1,76 @@
+"""Places by name: how a region or a country may be written, and which fields say where an item is."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_STATES: Final = """
+AL Alabama AK Alaska AZ Arizona AR Arkansas CA California CO Colorado CT Connecticut DE Delaware FL Florida GA Georgia
+HI Hawaii ID Idaho IL Illinois IN Indiana IA Iowa KS Kansas KY Kentucky LA Louisiana ME Maine MD Maryland
+MA Massachusetts MI Michigan MN Minnesota MS Mississippi MO Missouri MT Montana NE Nebraska NV Nevada NH New_Hampshire
+NJ New_Jersey NM New_Mexico NY New_York NC North_Carolina ND North_Dakota OH Ohio OK Oklahoma OR Oregon PA Pennsylvania
+RI Rhode_Island SC South_Carolina SD South_Dakota TN Tennessee TX Texas UT Utah VT Vermont VA Virginia WA Washington
+WV West_Virginia WI Wisconsin WY Wyoming
+"""
+_COUNTRIES: Final = """
+US USA United_States United_States_of_America America; GB UK United_Kingdom Great_Britain; DE Germany Deutschland;
+FR France; ES Spain España; IT Italy Italia; NL Netherlands The_Netherlands Holland Nederland; BE Belgium; AT Austria
+Österreich; CH Switzerland Schweiz Suisse; SE Sweden Sverige; NO Norway Norge; DK Denmark Danmark; FI Finland;
+PL Poland Polska; PT Portugal; IE Ireland; GR Greece; CZ Czechia Czech_Republic; HU Hungary; RO Romania; UA Ukraine;
+RU Russia; TR Turkey Türkiye; IL Israel; AE UAE United_Arab_Emirates; SA Saudi_Arabia; EG Egypt; ZA South_Africa;
+NG Nigeria; KE Kenya; IN India; PK Pakistan; BD Bangladesh; CN China; JP Japan; KR South_Korea; TH Thailand; VN Vietnam;
+ID Indonesia; MY Malaysia; SG Singapore; PH Philippines; AU Australia; NZ New_Zealand; CA Canada; MX Mexico México;
+BR Brazil Brasil; AR Argentina; CL Chile; CO Colombia; PE Peru
+"""
+NAMES: Final = frozenset(
+    {
+        "addressCountry", "addressLocality", "addressRegion", "address", "areaServed", "city", "contentLocation",
+        "country", "location", "place", "postalCode", "region", "spatialCoverage", "state", "town",
+    }
+)  # fmt: skip
+"""The last member of a field that names a place, or the one before its `name`."""
+_HOLDERS: Final = NAMES | {
+    "applicantLocationRequirements", "availableAtOrFrom", "containedInPlace", "eligibleRegion", "homeLocation",
+    "itemLocation", "jobLocation", "locationCreated", "offers", "serviceArea", "workLocation",
+}  # fmt: skip
+_AROUND: Final = re.compile(r"(?:somewhere )?(?:in|near|around|at|within|from|close to|bei) (?:the )?", re.IGNORECASE)
+_NOWHERE: Final = frozenset(
+    {"anywhere", "around me", "here", "me", "my area", "my location", "near", "near me", "nearby"}
+)
+
+
+def _same(groups: list[list[str]]) -> dict[str, tuple[str, ...]]:
+    plain = [[name.replace("_", " ") for name in group] for group in groups]
+    return {name.lower(): tuple(group) for group in plain for name in group}
+
+
+_PAIRS: Final = _STATES.split()
+_SAME: Final = {
+    "region": _same([_PAIRS[at : at + 2] for at in range(0, len(_PAIRS), 2)]),
+    "country": _same([group.split() for group in _COUNTRIES.split(";")]),
+}
+
+
+def names_in(field: str, name: str) -> tuple[str, ...]:
+    """A place and its other names in a field: "ID" is Idaho where regions stand and Indonesia where countries do."""
+    member = _member(field).lower().removeprefix("address")
+    same = _SAME["region" if member == "state" else member] if member in {"state", "region", "country"} else {}
+    return tuple(dict.fromkeys([name, *same.get(name.lower(), ())]))
+
+
+def place_parts(written: str) -> list[str]:
+    """What a place must be called, every part of it: "near Boise, ID" has two. Empty where it names none."""
+    text = _AROUND.sub("", " ".join(written.split()), count=1) if _AROUND.match(written.strip()) else written
+    parts = [part.strip() for part in text.split(",")]
+    parts = [part for part in parts if part]
+    return [] if any(part.lower() in _NOWHERE for part in parts) else parts
+
+
+def names_place(field: str) -> bool:
+    """Whether a field, by its dotted name, says where an item is: not where its author lives."""
+    return _member(field) in NAMES and field.removeprefix("metadata.").split(".")[0] in _HOLDERS
+
+
+def _member(field: str) -> str:
+    return field.removesuffix(".name").rpartition(".")[2]

@@ -1,0 +1,89 @@
+"""What the tests of promises share: a clock that tests move, work that waits, and the workers of a server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aidre.api.access import ANONYMOUS, Caller
+from aidre.api.nlweb.envelope import NlwebFailure, Promised
+from aidre.api.nlweb.promises import Progress, Promises
+
+
+@dataclass
+class Clock:
+    """A time that only tests move."""
+
+    now: float = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Gate:
+    """Work that waits until it is let through, and tells what became of it."""
+
+    value: str = "done"
+    opened: asyncio.Event = field(default_factory=asyncio.Event)
+    began: asyncio.Event = field(default_factory=asyncio.Event)
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    progress: Progress | None = None
+
+    async def __call__(self, progress: Progress) -> str:
+        self.progress = progress
+        self.began.set()
+        try:
+            await self.opened.wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+        return self.value
+
+
+def rendered(value: str) -> bytes:
+    return json.dumps({"value": value}).encode()
+
+
+@asynccontextmanager
+async def worker(folder: Path | None, **options: Any) -> AsyncIterator[Promises]:
+    """One process of a server."""
+    promises = Promises(folder, **{"timeout": 60.0, **options})
+    try:
+        yield promises
+    finally:
+        await promises.close()
+
+
+async def promised(promises: Promises, work: Callable[[Progress], Awaitable[str]], caller: Caller = ANONYMOUS) -> str:
+    """The token of a promise that is given at once."""
+    found = await promises.within(caller, work, rendered, 0.0)
+    assert isinstance(found, Promised)
+    return found.token
+
+
+async def settled(promises: Promises, token: str, caller: Caller = ANONYMOUS) -> bytes:
+    """The document that a promise comes to."""
+    async with asyncio.timeout(20):
+        while isinstance(known := await promises.checkin(caller, token), Promised):
+            await asyncio.sleep(0.01)
+    return known
+
+
+async def failed(promises: Promises, token: str, caller: Caller = ANONYMOUS) -> NlwebFailure:
+    with pytest.raises(NlwebFailure) as caught:
+        await settled(promises, token, caller)
+    return caught.value
+
+
+async def cancelled(promises: Promises, token: str, caller: Caller = ANONYMOUS) -> str:
+    with pytest.raises(NlwebFailure) as caught:
+        await promises.cancel(caller, token)
+    return caught.value.failure

@@ -1,0 +1,152 @@
+"""Agentic Intent under mutated requests: never a 500, always its own envelope, and nothing that tells keys apart."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from conformance.intents import fill_news, log_of, platform_of, publishing
+from intent_platform import FIELDS, Platform
+from intent_schemas import RETRIEVE_RESPONSE, valid
+from serving import Client
+
+from aidre.api.intent import signing
+
+MUTATIONS = 5_000
+AT_ONCE = 50
+VALUES: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    2**63,
+    1e308,
+    "",
+    " ",
+    "x" * 2_000,
+    "\u0000",
+    "ü😀\u202e",
+    "../../etc/passwd",
+    "'; DROP TABLE nonces; --",
+    [],
+    {},
+    [[]],
+    {"a": {"b": {}}},
+    ["x"] * 50,
+    "2026-04-01T10:00:00Z",
+    "finance.markets",
+    "1.0",
+]
+RAW = [b"", b"\xff\xfe", b"{", b"[" * 2_000, b'{"a":1}{', b"null", b'"\\ud800"', b'{"request_id":"\\ud800"}', b"NaN"]
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    folder = tmp_path_factory.mktemp("store")
+    fill_news(folder)
+    with publishing(folder) as (shared, _):
+        yield shared
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if path:
+        yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, item in items:
+        yield from places(item, (*path, name))
+
+
+def mutated(chance: random.Random, message: dict[str, Any]) -> bytes:
+    """The message with one to three members changed, removed or added; sometimes its bytes are hurt too."""
+    if chance.random() < 0.05:
+        return chance.choice(RAW)
+    message = copy.deepcopy(message)
+    for _ in range(chance.randint(1, 3)):
+        where = chance.choice(list(places(message)) or [()])
+        if not where:
+            break
+        holder: Any = message
+        for name in where[:-1]:
+            holder = holder[name]
+        kind = chance.random()
+        if kind < 0.6:
+            holder[where[-1]] = copy.deepcopy(chance.choice(VALUES))
+        elif kind < 0.8:
+            del holder[where[-1]]
+        elif isinstance(holder, dict):
+            holder[chance.choice(["extra", "price", "", "x" * 500, "user", "$schema"])] = chance.choice(VALUES)
+    content = json.dumps(message).encode()
+    if chance.random() < 0.1:
+        place = chance.randrange(len(content))
+        content = content[:place] + bytes([chance.randrange(256)]) + content[place + 1 :]
+    return content
+
+
+def headers_of(chance: random.Random, platform: Platform, path: str, content: bytes) -> list[tuple[bytes, bytes]]:
+    """Signed over the mutated body, so that it is read; sometimes a field is hurt."""
+    headers = platform.headers("POST", path, content)
+    kind = chance.random()
+    if kind < 0.1:
+        headers[chance.choice(FIELDS)] = chance.choice(["", "x", "0.1", "v1=", "2026-04-01T10:00:00Z", "9" * 300])
+    elif kind < 0.15:
+        del headers[chance.choice(FIELDS)]
+    elif kind < 0.2:
+        headers["content-type"] = chance.choice(["", "text/html", "application/json; charset=x", "a/b; q"])
+    return [(name.encode(), value.encode("utf-8")) for name, value in headers.items()]
+
+
+def test_mutated_requests_never_break_the_server(client: Client) -> None:
+    chance, platform = random.Random(5), platform_of(client)
+    answer = platform.retrieve()
+    messages = {"/aip/retrieve": platform.request(), "/aip/events": platform.citation(answer)}
+    before = len(log_of(client))
+
+    async def batch() -> list[tuple[int, bytes]]:
+        calls = []
+        for _ in range(AT_ONCE):
+            path = chance.choice(list(messages))
+            content = mutated(chance, messages[path])
+            headers = headers_of(chance, platform, path, content)
+            calls.append(client._http.request("POST", path, content=content, headers=headers))
+        return [(response.status_code, response.content) for response in await asyncio.gather(*calls)]
+
+    seen: Counter[int] = Counter()
+    answered = 0
+    for _ in range(MUTATIONS // AT_ONCE):
+        for status, content in client._runner.run(batch()):
+            seen[status] += 1
+            body = json.loads(content)
+            if "event_id" in body:
+                answered += status == 202
+            else:
+                valid(RETRIEVE_RESPONSE, body)
+                answered += body["status"] == "ok"
+    assert set(seen) <= {200, 202, 400, 401, 404, 409, 415, 422}
+    assert min(seen[status] for status in (200, 400, 401, 415, 422)) > 0
+    assert len(log_of(client)) == before + answered
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_unknown_key_is_compared_as_a_known_one_is(
+    client: Client, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    compared: list[int] = []
+    original = signing.matches
+
+    def matches(secret: str, text: bytes, given: str) -> bool:
+        compared.append(len(text))
+        return original(secret, text, given)
+
+    monkeypatch.setattr("aidre.api.intent.service.matches", matches)
+    platform = platform_of(client, key_id="platform" if known else "plutform", secret="wrong")
+    body = platform.request(id="req_same", session="s", timestamp="2026-04-01T10:00:00Z")
+    sent = platform.post("/aip/retrieve", body)
+    assert (sent[0], len(compared)) == (401, 1)
+    assert json.loads(sent[2])["error"]["message"] == "the request is not signed as this publisher demands"

@@ -1,0 +1,230 @@
+"""The event log and the ledger by themselves: rotation, torn lines, full disks, several processes, fractions."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aidre.api.intent import ledger as ledger_module
+from aidre.api.intent.ledger import RETURNED_SECONDS, SWEEP_SECONDS, Candidate, Exchange, Ledger, digest_of
+from aidre.api.intent.log import EventLog, line_of, newest_segment, read_events
+from aidre.engine.errors import StorageFailed
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[EventLog]:
+    opened = EventLog(tmp_path / "events", segment_bytes=200)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    opened = Ledger(tmp_path / "intent.sqlite")
+    yield opened
+    opened.close()
+
+
+def numbers(folder: Path) -> list[int]:
+    return [event["n"] for event in read_events(folder)]
+
+
+def test_lines_come_back_in_order_over_segments(log: EventLog) -> None:
+    for n in range(100):
+        log.append([line_of({"n": n, "text": "ü\n\u2028"})])
+    assert numbers(log.folder) == list(range(100))
+    segments = sorted(log.folder.glob("*.jsonl"))
+    assert len(segments) > 5
+    assert newest_segment(log.folder) == len(segments)
+    assert all(path.stat().st_size <= 300 for path in segments)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in segments[:-1]} == {0o400}
+    assert stat.S_IMODE(segments[-1].stat().st_mode) == 0o600
+
+
+def test_full_segments_never_change_again(log: EventLog) -> None:
+    for n in range(40):
+        log.append([line_of({"n": n})])
+    before = {path: path.read_bytes() for path in sorted(log.folder.glob("*.jsonl"))[:-1]}
+    for n in range(40, 80):
+        log.append([line_of({"n": n})])
+    assert all(path.read_bytes() == content for path, content in before.items())
+
+
+def test_a_log_is_gone_on_with_after_a_restart(log: EventLog) -> None:
+    log.append([line_of({"n": 0})])
+    again = EventLog(log.folder, segment_bytes=200)
+    again.append([line_of({"n": 1})])
+    log.append([line_of({"n": 2})])
+    again.close()
+    assert numbers(log.folder) == [0, 1, 2]
+
+
+def test_a_torn_line_costs_no_other(log: EventLog) -> None:
+    log.append([line_of({"n": 0})])
+    [segment] = log.folder.glob("*.jsonl")
+    with segment.open("ab") as file:
+        file.write(b'{"n": 1, "te')
+    log.append([line_of({"n": 2}), line_of({"n": 3})])
+    assert numbers(log.folder) == [0, 2, 3]
+
+
+def test_a_full_disk_leaves_no_part_of_a_line(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.append([line_of({"n": 0})])
+    [segment] = log.folder.glob("*.jsonl")
+    before, write, calls = segment.read_bytes(), os.write, [0]
+
+    def full(descriptor: int, content: bytes) -> int:
+        calls[0] += 1
+        if calls[0] == 2:
+            raise OSError(28, "No space left on device")
+        return write(descriptor, content[:9])
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(StorageFailed, match="No space left"):
+        log.append([line_of({"n": 1}), line_of({"n": 2})])
+    monkeypatch.undo()
+    assert segment.read_bytes() == before
+    log.append([line_of({"n": 3})])
+    assert numbers(log.folder) == [0, 3]
+
+
+def test_after_a_failed_fsync_another_segment_is_begun(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fdatasync", broken)
+    with pytest.raises(StorageFailed):
+        log.append([line_of({"n": 0})])
+    monkeypatch.undo()
+    log.append([line_of({"n": 1})])
+    assert newest_segment(log.folder) == 2
+    assert numbers(log.folder) == [0, 1]
+
+
+def _append(folder: Path, writer: int) -> None:
+    log = EventLog(folder, segment_bytes=500)
+    for n in range(100):
+        log.append([line_of({"writer": writer, "n": n})])
+    log.close()
+
+
+def test_several_processes_share_a_log(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_append, args=(tmp_path, writer)) for writer in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    events = list(read_events(tmp_path))
+    for writer in range(3):
+        assert [event["n"] for event in events if event["writer"] == writer] == list(range(100))
+
+
+def test_lines_that_are_no_objects_are_no_events(tmp_path: Path) -> None:
+    (tmp_path / "000001.jsonl").write_bytes(b'5\n"x"\n\n\xff\n{"n": 1}\n')
+    (tmp_path / "notes.jsonl").write_bytes(b'{"n": 2}\n')
+    assert numbers(tmp_path) == [1]
+    assert list(read_events(tmp_path / "absent")) == []
+
+
+def test_a_nonce_is_used_once_and_forgotten_after_its_time(ledger: Ledger) -> None:
+    nonce = digest_of("key", "nonce")
+    assert ledger.use(nonce, 1_000.0, 1_900.0)
+    assert not ledger.use(nonce, 1_000.0 + SWEEP_SECONDS + 1, 3_000.0)
+    assert ledger.use(digest_of("key", "other"), 2_500.0, 3_400.0)  # sweeps
+    assert ledger.use(nonce, 2_600.0, 3_500.0)
+
+
+def test_parts_of_a_digest_do_not_run_into_each_other() -> None:
+    assert digest_of("a", "bc") != digest_of("ab", "c")
+    assert digest_of("a") != digest_of("a", "")
+
+
+def a_candidate(n: int, document: str = "d", **members: Any) -> Candidate:
+    known: dict[str, Any] = {"digest": bytes([n]), "tokens": 10, "most": 2, "url": "https://example.com/d", **members}
+    return Candidate(f"{document}#chunk_{n}", document, **known)
+
+
+ONE = Exchange.of("key", "r1", "s")
+
+
+def test_the_first_that_fit_are_taken(ledger: Ledger) -> None:
+    candidates = [a_candidate(1, tokens=50), *(a_candidate(n) for n in (2, 3, 4)), a_candidate(5, "e")]
+    assert ledger.take(ONE, candidates, 10, 45, 0.0) == (1, 2, 4)
+    assert ledger.take(Exchange.of("key", "r2", "t"), candidates, 2, 45, 0.0) == (1, 2)
+    assert ledger.take(Exchange.of("key", "r3", "u"), candidates, 10, 9, 0.0) == ()
+
+
+def test_what_is_given_back_was_never_returned(ledger: Ledger) -> None:
+    ledger.take(ONE, [a_candidate(1), a_candidate(2)], 10, 100, 0.0)
+    assert set(ledger.returned(ONE.request)) == {"d#chunk_1", "d#chunk_2"}
+    ledger.give_back(ONE)
+    assert ledger.returned(ONE.request) == {}
+    assert ledger.take(ONE, [a_candidate(3), a_candidate(4)], 10, 100, 0.0) == (0, 1)
+
+
+def test_a_document_without_any_chunk_to_give_gives_none(ledger: Ledger) -> None:
+    assert ledger.take(ONE, [a_candidate(1, most=0)], 10, 100, 0.0) == ()
+    assert ledger.take(ONE, [a_candidate(1, most=1), a_candidate(2, most=1)], 10, 100, 0.0) == (0,)
+    assert ledger.take(ONE, [a_candidate(1, most=0)], 10, 100, 0.0) == ()
+
+
+def test_sessions_are_forgotten_in_the_end(ledger: Ledger) -> None:
+    ledger.take(ONE, [a_candidate(1), a_candidate(2)], 10, 100, 0.0)
+    assert ledger.take(ONE, [a_candidate(3)], 10, 100, 1.0) == ()
+    ledger.use(b"n", RETURNED_SECONDS + 2, RETURNED_SECONDS + 3)
+    assert ledger.take(ONE, [a_candidate(3)], 10, 100, RETURNED_SECONDS + 2) == (0,)
+
+
+def test_an_event_is_claimed_by_one(ledger: Ledger) -> None:
+    assert ledger.claim(b"e", b"f", 3, 100.0, 10.0).state == "mine"
+    assert ledger.claim(b"e", b"f", 4, 101.0, 10.0).state == "elsewhere"
+    assert ledger.claim(b"e", b"x", 4, 101.0, 10.0).state == "other"
+    taken_over = ledger.claim(b"e", b"f", 4, 111.0, 10.0)
+    assert (taken_over.state, taken_over.segment) == ("mine", 3)
+    ledger.kept(b"e")
+    assert ledger.claim(b"e", b"f", 4, 200.0, 10.0).state == "same"
+    ledger.drop(b"e")
+    assert ledger.claim(b"e", b"f", 4, 200.0, 10.0).state == "same"
+
+
+def test_a_ledger_is_private_and_shared(ledger: Ledger, tmp_path: Path) -> None:
+    beside = Ledger(tmp_path / "intent.sqlite")
+    assert beside.use(b"n", 1.0, 2.0)
+    assert not ledger.use(b"n", 1.0, 2.0)
+    beside.sync()
+    beside.close()
+    ledger.sync()
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("intent.sqlite*")} == {0o600}
+
+
+def test_a_damaged_ledger_is_refused_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "intent.sqlite"
+    path.write_bytes(b"not a database " * 100)
+    with pytest.raises(StorageFailed, match=r"intent\.sqlite"):
+        Ledger(path)
+    assert path.read_bytes() == b"not a database " * 100
+
+
+def test_a_ledger_of_a_newer_release_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "intent.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA user_version = {ledger_module.VERSION + 1}")
+    connection.close()
+    with pytest.raises(StorageFailed, match="newer release"):
+        Ledger(path)
+
+
+def test_a_line_is_one_line_of_json() -> None:
+    line = line_of({"a": "x\ny\u2028z"})
+    assert line.count(b"\n") == 1
+    assert json.loads(line) == {"a": "x\ny\u2028z"}

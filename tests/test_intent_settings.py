@@ -1,0 +1,353 @@
+"""[intent] in aidre.toml, what follows from it, and what an operator is told: at start, by `status` and by `events`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from conformance.intents import CONFIGURATION, configured, fill_news, log_of, publishing
+from intent_platform import Platform
+from intent_schemas import RETRIEVE_RESPONSE, valid
+from jsonschema import Draft202012Validator
+from serving import Client, a_document, fill
+from starlette.requests import Request
+
+from aidre.api.cli import run
+from aidre.api.intent import routes
+from aidre.api.intent.envelope import Throttled
+from aidre.api.intent.limits import estimated_tokens, is_citable, most_chunks
+from aidre.api.intent.settings import Intent
+from aidre.api.intent.signing import instant_of
+from aidre.api.intent.throttle import ADDRESSES_MOST, Throttle
+from aidre.api.settings import load_settings, parse_settings
+from aidre.api.tables import Rate
+from aidre.engine.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[intent]\nenabled = true", "intent.editorial_domains is empty"),
+        ("[intent]\nmax_chunks = 0", "intent.max_chunks must be at least 1"),
+        ("[intent]\nmax_tokens = -1", "intent.max_tokens must be at least 1"),
+        ("[intent]\nmax_document_fraction = 0", "intent.max_document_fraction must be above 0"),
+        ("[intent]\nmax_document_fraction = 1.5", "intent.max_document_fraction"),
+        ("[intent]\nmax_document_fraction = nan", "intent.max_document_fraction"),
+        ("[intent]\nstate = 'closed'", "intent.state must be one of"),
+        ("[intent]\npublisher = { id = 'A' }", "intent.publisher.id"),
+        ("[intent]\npublisher = { name = '' }", "intent.publisher.name"),
+        ("[intent]\npublisher = { domain = 'https://example.com' }", "intent.publisher.domain"),
+        ("[intent.editorial_domains.real-estate]\ncollection = 'a'", 'intent.editorial_domains."real-estate"'),
+        ("[intent.editorial_domains.a]\ncollection = 'a'\nfilter = { and = 5 }", 'intent.editorial_domains."a".filter'),
+        ("[intent.keys]\n'a b' = 'secret'", "'a b' is no id of a key"),
+        ("[intent.keys]\na = 's'\nb = 's'", "give every partner its own"),
+        ("[intent.compliance]\nsunset = 'soon'", "intent.compliance.sunset must be a date"),
+        ("[intent.compliance]\nlast_updated = 5", "intent.compliance.last_updated must be a date"),
+        ("[intent.compliance]\nrevocation_reason = 'whim'", "intent.compliance.revocation_reason"),
+    ],
+)
+def test_a_wrong_key_is_named_in_one_line(text: str, said: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings(text)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_secret_stands_in_a_complaint() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings("[intent.keys]\na = 'hidden words'\nb = 'hidden words'")
+    assert "hidden" not in str(caught.value)
+
+
+def test_the_declaration_was_last_updated_with_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "aidre.toml"
+    path.write_text(CONFIGURATION, encoding="utf-8")
+    moment = datetime(2025, 3, 4, 12, tzinfo=UTC).timestamp()
+    os.utime(path, (moment, moment))
+    assert load_settings(path).intent.compliance.last_updated == date(2025, 3, 4)
+    path.write_text(CONFIGURATION + "[intent.compliance]\nlast_updated = 2024-01-02", encoding="utf-8")
+    assert load_settings(path).intent.compliance.last_updated == date(2024, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("fraction", "chunks", "most"),
+    [(0.5, 1, 0), (0.5, 2, 1), (0.5, 3, 1), (0.5, 10, 5), (0.29, 100, 29), (0.3, 10, 3), (1.0, 1, 0), (1.0, 7, 6)],
+)
+def test_a_fraction_is_rounded_down_and_never_all(fraction: float, chunks: int, most: int) -> None:
+    assert most_chunks(Intent(max_document_fraction=fraction), chunks) == most
+    assert most_chunks(Intent(max_document_fraction=fraction, full_article=True), chunks) == chunks
+
+
+@pytest.mark.parametrize(
+    ("url", "citable"),
+    [
+        ("https://example.com/a", True),
+        ("http://example.com", True),
+        (None, False),
+        ("", False),
+        ("/a", False),
+        ("ftp://example.com/a", False),
+        ("https:///a", False),
+        ("https://[::1", False),
+        ("urn:a:b", False),
+        ("https://example.com/a b", False),
+        ("https://example.com/ş", True),
+    ],
+)
+def test_a_citation_needs_an_absolute_address(url: str | None, citable: bool) -> None:
+    assert is_citable(url) is citable
+
+
+def test_tokens_are_estimated_where_no_model_counts_them(tmp_path: Path) -> None:
+    assert estimated_tokens("three little words") == 5
+    assert estimated_tokens("a, b, c.") == 6
+    assert estimated_tokens("単一サインオン") == 6
+    assert estimated_tokens("") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("1970-01-01T00:00:01Z", 1.0),
+        ("1970-01-01t00:00:01.25z", 1.25),
+        ("1970-01-01T02:00:01+02:00", 1.0),
+        ("2016-12-31T23:59:60Z", 1_483_228_800.0),
+        ("1970-01-01T00:00:01", None),
+        ("1970-01-01 00:00:01Z", None),
+        ("1970-02-30T00:00:01Z", None),
+        ("1970-01-01T25:00:01Z", None),
+        ("1970-01-01T00:00:01+24:00", None),
+        ("9999-12-31T23:59:59Z", 253_402_300_799.0),
+        ("0000-01-01T00:00:00Z", None),
+        ("٢٠٢٦-01-01T00:00:01Z", None),
+        ("1970-01-01T00:00:01Z\n", None),
+    ],
+)
+def test_instants_are_those_of_rfc_3339(text: str, instant: float | None) -> None:
+    assert instant_of(text) == instant
+
+
+def a_call(address: str, forwarded: str | None = None) -> Request:
+    headers = [] if forwarded is None else [(b"x-forwarded-for", forwarded.encode())]
+    return Request({"type": "http", "client": (address, 1), "headers": headers})
+
+
+def test_a_bucket_fills_again_and_is_one_for_each_address() -> None:
+    now = [0.0]
+    throttle = Throttle(Rate(2, 1), clock=lambda: now[0])
+    for _ in range(2):
+        throttle.admit(a_call("192.0.2.1"))
+    with pytest.raises(Throttled) as caught:
+        throttle.admit(a_call("192.0.2.1"))
+    assert caught.value.headers["Retry-After"] == "1"
+    throttle.admit(a_call("192.0.2.2"))
+    now[0] = 0.5
+    throttle.admit(a_call("192.0.2.1"))
+    with pytest.raises(Throttled):
+        throttle.admit(a_call("192.0.2.1"))
+    assert ADDRESSES_MOST > 1_000
+
+
+def test_a_trusted_proxy_says_for_whom_it_calls_and_nobody_else_does() -> None:
+    throttle = Throttle(Rate(1, 60), ["192.0.2.9"], clock=lambda: 0.0)
+    throttle.admit(a_call("192.0.2.9", "203.0.113.5, 198.51.100.1"))
+    throttle.admit(a_call("192.0.2.9", "203.0.113.5, 198.51.100.2, 192.0.2.9"))
+    with pytest.raises(Throttled):
+        throttle.admit(a_call("192.0.2.9", "10.0.0.1, 198.51.100.1"))
+    throttle.admit(a_call("198.51.100.7", "203.0.113.99"))
+    with pytest.raises(Throttled):
+        throttle.admit(a_call("198.51.100.7", "203.0.113.98"))
+
+
+def test_without_a_rate_nothing_is_throttled() -> None:
+    throttle = Throttle(Rate(0, 1))
+    for _ in range(2_000):
+        throttle.admit(a_call("192.0.2.1"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    fill_news(tmp_path / "store")
+    (tmp_path / "aidre.toml").write_text(CONFIGURATION, encoding="utf-8")
+    return tmp_path / "store"
+
+
+def test_at_start_the_operator_is_told_what_can_never_be_served(store: Path, caplog: pytest.LogCaptureFixture) -> None:
+    text = CONFIGURATION.replace('collection = "vault"', 'collection = "absent"').replace(
+        "[server]", "[server]\n" + ORIGIN
+    )
+    with publishing(store, text) as (client, _), caplog.at_level(logging.WARNING):
+        client._runner.run(client.app.state.intent.open())
+    said = "\n".join(record.getMessage() for record in caplog.records)
+    assert "collection news: 1 of 10 documents have too few chunks" in said
+    assert "collection news: 1 documents have no url" in said
+    assert "collection absent: an editorial domain opens it, but it is not in the store" in said
+    assert "intent.publisher.domain is 127.0.0.1, but aip.json is served at example.com" in said
+
+
+ORIGIN = 'base_url = "https://ai.example.com"\norigin = "https://example.com"'
+
+
+def test_a_collection_that_returns_no_text_is_told_of(store: Path, caplog: pytest.LogCaptureFixture) -> None:
+    text = CONFIGURATION.replace('protocols = ["intent"]', 'protocols = ["aidre"]')
+    with publishing(store, text) as (client, platform), caplog.at_level(logging.WARNING):
+        client._runner.run(client.app.state.intent.open())
+        assert platform.retrieve()["denial"]["reason"] == "unsupported"
+    assert 'it needs return_text, and "intent" among its protocols' in caplog.text
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, list[str], str]:
+    capsys.readouterr()
+    status = run([str(word) for word in words])
+    shown = capsys.readouterr()
+    return status, shown.out.splitlines(), shown.err
+
+
+def test_status_tells_what_can_never_be_served(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = store.parent / "aidre.toml"
+    _, lines, _ = printed(capsys, "status", "--store", store, "--config", config, "--json")
+    warnings = {one["collection"]: one["warnings"] for one in map(json.loads, lines)}
+    assert len(warnings["news"]) == 2
+    assert warnings["vault"] == warnings["open"] == []
+    _, lines, _ = printed(capsys, "status", "--store", store, "--config", config)
+    assert any("too few chunks to be served by Agentic Intent" in line for line in lines)
+    _, lines, _ = printed(capsys, "status", "--store", store, "--json")
+    assert all(one["warnings"] == [] for one in map(json.loads, lines))
+
+
+@pytest.fixture
+def kept(store: Path) -> tuple[Path, list[dict[str, Any]]]:
+    """A store with five accesses and two citations."""
+    with publishing(store) as (client, platform):
+        answers = [platform.retrieve(platform.request(id=f"req_{n}")) for n in range(5)]
+        for answer in answers[:2]:
+            platform.report(platform.citation(answer, timestamp="2026-01-05T10:00:00+01:00"))
+        return store, log_of(client)
+
+
+def test_events_are_listed_in_order(
+    kept: tuple[Path, list[dict[str, Any]]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, events = kept
+    status, lines, _ = printed(capsys, "events", "--store", store, "--json")
+    assert status == 0
+    assert [json.loads(line) for line in lines] == events
+    _, lines, _ = printed(capsys, "events", "--store", store)
+    assert len(lines) == 7
+    assert "10 chunks" in lines[0]
+    assert "https://example.com/" in lines[5]
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (["--type", "access"], 5),
+        (["--type", "citation"], 2),
+        (["--platform", "platform"], 7),
+        (["--platform", "other"], 0),
+        (["--request", "req_1"], 2),
+        (["--request", "req_1", "--type", "citation"], 1),
+        (["--until", "2026-01-05T09:00:00Z"], 0),
+        (["--until", "2026-01-05T09:00:01Z"], 2),
+        (["--since", "2026-01-05T09:00:00Z", "--type", "citation"], 2),
+        (["--since", "2026-01-06", "--type", "citation"], 0),
+    ],
+)
+def test_events_are_filtered(
+    kept: tuple[Path, list[dict[str, Any]]], capsys: pytest.CaptureFixture[str], words: list[str], count: int
+) -> None:
+    status, lines, _ = printed(capsys, "events", "--store", kept[0], *words, "--json")
+    assert (status, len(lines)) == (0, count)
+
+
+def test_events_are_exported_as_lines_and_as_parquet(
+    kept: tuple[Path, list[dict[str, Any]]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, events = kept
+    lines, parquet = tmp_path / "out.jsonl", tmp_path / "out.parquet"
+    assert printed(capsys, "events", "--store", store, "--export", lines, "--json")[1] == ['{"exported":7}']
+    assert [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()] == events
+    assert printed(capsys, "events", "--store", store, "--export", parquet, "--type", "citation")[0] == 0
+    table = pq.read_table(parquet).to_pylist()
+    assert [row["citation"] for row in table] == [event["citation"] for event in events if "citation" in event]
+    assert {row["timestamp"] for row in table} == {datetime(2026, 1, 5, 9, tzinfo=UTC)}
+    assert {row["access"] for row in table} == {None}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["aidre.toml", "out.jsonl", "out.parquet", "store"]
+
+
+def test_a_store_without_events_has_none(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "events", "--store", store, "--json") == (0, [], "")
+    assert printed(capsys, "events", "--store", store, "--export", tmp_path / "none.parquet")[0] == 0
+    assert pq.read_table(tmp_path / "none.parquet").num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "words", [["--since", "soon"], ["--until", "5"], ["--export", "events.csv"], ["--type", "click"]], ids=" ".join
+)
+def test_a_wrong_call_is_one_line(store: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    status, out, err = printed(capsys, "events", "--store", store, *words)
+    assert (status, out, err.count("\n")) == (2, [], 1)
+
+
+def test_the_description_covers_every_exchange(store: Path) -> None:
+    with publishing(store) as (client, platform):
+        described = client.get("/openapi.json").json()
+        paths = {
+            route.path: {method.lower() for method in route.methods or () if method != "HEAD"}
+            for route in routes.routes
+        }
+        assert {path: set(described["paths"][path]) for path in paths} == paths
+        for schema in described["components"]["schemas"].values():
+            Draft202012Validator.check_schema(schema)
+        for sent, path in exchanges(client, platform):
+            stated = described["paths"][path]["post" if path in POSTED else "get"]["responses"][str(sent[0])]
+            schema = stated["content"]["application/json"]["schema"]
+            Draft202012Validator({**schema, "components": described["components"]}).validate(json.loads(sent[2]))
+        discovered = client.get("/.well-known/ai-discovery").json()
+        assert discovered["endpoints"]["intent"] == "http://127.0.0.1:8000/.well-known/aip.json"
+
+
+POSTED = {"/aip/retrieve", "/aip/events"}
+
+
+def exchanges(client: Client, platform: Platform) -> list[tuple[Any, str]]:
+    answer = platform.retrieve()
+    event = platform.citation(answer)
+    shown = [(client.get(path), path) for path in ("/.well-known/aip.json", "/aip/capabilities")]
+    posted: list[tuple[str, Any]] = [
+        ("/aip/retrieve", platform.request()),
+        ("/aip/retrieve", platform.request(domain="sports")),
+        ("/aip/retrieve", {}),
+        ("/aip/retrieve", b"{"),
+        ("/aip/events", event),
+        ("/aip/events", event),
+        ("/aip/events", {**event, "event_type": "access"}),
+        ("/aip/events", {**event, "request_id": "none"}),
+    ]
+    unsigned = client.request("POST", "/aip/retrieve")
+    return [
+        *(((response.status_code, {}, response.content), path) for response, path in shown),
+        *((platform.post(path, body), path) for path, body in posted),
+        ((unsigned.status_code, {}, unsigned.content), "/aip/retrieve"),
+    ]
+
+
+def test_a_collection_without_a_model_is_asked_by_words(tmp_path: Path) -> None:
+    from serving import COSINE
+
+    fill(
+        tmp_path,
+        "news",
+        [a_document("a", "alpha words here", url="https://example.com/a", metadata={"topic": "markets"})],
+        (COSINE,),
+    )
+    with publishing(tmp_path, configured("full_article = true")) as (_, platform):
+        answer = platform.retrieve(platform.request("words"))
+        valid(RETRIEVE_RESPONSE, answer)
+        assert [chunk["token_count"] for chunk in answer["content"]["chunks"]] == [4]

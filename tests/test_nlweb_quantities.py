@@ -1,0 +1,239 @@
+"""Quantities, durations and periods as people write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aidre.api.nlweb.durations import MOST_MINUTES, read_minutes, spellings
+from aidre.api.nlweb.periods import read_period
+from aidre.api.nlweb.quantities import Bounds, read_bounds
+
+NOW = datetime(2026, 5, 6, 7, 8, 9, tzinfo=UTC)
+
+
+def operators(value: Any) -> dict[str, float] | None:
+    bounds = read_bounds(value)
+    return None if bounds is None else bounds.operators()
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (15, {"eq": 15}),
+        (2.5, {"eq": 2.5}),
+        ("15", {"eq": 15}),
+        ("= 15", {"eq": 15}),
+        ("$15.50", {"eq": 15.5}),
+        ("less than $20", {"lt": 20}),
+        ("under 20", {"lt": 20}),
+        ("cheaper than 20 euros", {"lt": 20}),
+        ("<20", {"lt": 20}),
+        ("<= 20", {"lte": 20}),
+        ("at most 20", {"lte": 20}),
+        ("up to $20", {"lte": 20}),
+        ("no more than 20", {"lte": 20}),
+        ("20 or less", {"lte": 20}),
+        ("20 dollars max", {"lte": 20}),
+        ("> 5", {"gt": 5}),
+        ("more than 5", {"gt": 5}),
+        (">= 5", {"gte": 5}),
+        ("≥5", {"gte": 5}),
+        ("at least 4.5 stars", {"gte": 4.5}),
+        ("5+", {"gte": 5}),
+        ("5 and up", {"gte": 5}),
+        ("10-20", {"gte": 10, "lte": 20}),
+        ("$10 – $20", {"gte": 10, "lte": 20}),
+        ("10..20", {"gte": 10, "lte": 20}),
+        ("10 to 20 dollars", {"gte": 10, "lte": 20}),
+        ("between 10 and 20 euros", {"gte": 10, "lte": 20}),
+        ("zwischen 10 und 20 Euro", {"gte": 10, "lte": 20}),
+        ("more than 10 but less than 20", {"gt": 10, "lt": 20}),
+        ("at least 10, at most 20", {"gte": 10, "lte": 20}),
+        ("free", {"eq": 0}),
+        ("-5", {"eq": -5}),
+        (".5", {"eq": 0.5}),
+        ("1,200.50", {"eq": 1200.5}),
+        ("1.200,50 €", {"eq": 1200.5}),
+        ("1 200", {"eq": 1200}),
+        ("under 1,50 €", {"lt": 1.5}),
+        ("up to 20k", {"lte": 20_000}),
+        ({"max": 20}, {"lte": 20}),
+        ({"min": 10, "max": "20"}, {"gte": 10, "lte": 20}),
+        ({"minPrice": 10}, {"gte": 10}),
+        ({"gt": 10, "lte": 20}, {"gt": 10, "lte": 20}),
+        ({"@type": "QuantitativeValue", "minValue": 1, "maxValue": 2}, {"gte": 1, "lte": 2}),
+        ({"value": 7}, {"eq": 7}),
+    ],
+)
+def test_a_quantity_has_bounds(value: Any, expected: dict[str, float]) -> None:
+    assert operators(value) == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "cheap", "$$", "", "about 20", "10 20", "20-10", "1-2-3", "2024-05-03", "twenty", ">", "under", "x" * 10_000,
+        "9" * 150 + "e999", True, None, [], {}, {"max": "cheap"}, {"min": 20, "max": 10}, {"foo": 3}, {"max": True},
+        {"value": 1, "max": 2}, float("nan"), float("inf"), 10**400, {"max": float("nan")},
+    ],
+)  # fmt: skip
+def test_what_is_no_quantity_has_no_bounds(value: Any) -> None:
+    assert read_bounds(value) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "codes"),
+    [
+        ("under 20 euros", ("EUR",)),
+        ("under 20 EUR", ("EUR",)),
+        ("£20", ("GBP",)),
+        ("$20 CAD", ("CAD",)),
+        ("under 20", ()),
+        ({"maxPrice": 20, "priceCurrency": "CHF"}, ("CHF",)),
+    ],
+)
+def test_a_currency_stands_apart(value: Any, codes: tuple[str, ...]) -> None:
+    bounds = read_bounds(value)
+    assert bounds is not None
+    assert bounds.currencies == codes
+
+
+def test_a_dollar_may_be_one_of_several_countries() -> None:
+    bounds = read_bounds("$20")
+    assert bounds is not None
+    assert {"USD", "CAD", "AUD"} <= set(bounds.currencies)
+    assert "EUR" not in bounds.currencies
+
+
+@given(st.text(max_size=60) | st.text("0123456789.,-+<>=$€ abkmtoundr", max_size=40))
+def test_any_text_is_bounds_in_order_or_none(text: str) -> None:
+    bounds = read_bounds(text)
+    if bounds is not None and bounds.low is not None and bounds.high is not None:
+        assert bounds.low <= bounds.high
+
+
+@pytest.mark.parametrize(
+    ("written", "start", "end"),
+    [
+        ("2024", "2024-01-01", "2025-01-01"),
+        ("2024-05", "2024-05-01", "2024-06-01"),
+        ("2024-12", "2024-12-01", "2025-01-01"),
+        ("2024-05-03", "2024-05-03", "2024-05-04"),
+        ("3 May 2024", "2024-05-03", "2024-05-04"),
+        ("May 3rd, 2024", "2024-05-03", "2024-05-04"),
+        ("3.5.2024", "2024-05-03", "2024-05-04"),
+        ("in May 2024", "2024-05-01", "2024-06-01"),
+        ("after 2024", "2025-01-01", None),
+        ("after 2024-05-03", "2024-05-04", None),
+        ("since 2024", "2024-01-01", None),
+        ("from 2024 on", "2024-01-01", None),
+        (">= 2024-05-03", "2024-05-03", None),
+        ("before 2024", None, "2024-01-01"),
+        ("until 2024", None, "2025-01-01"),
+        ("by May 2024", None, "2024-06-01"),
+        ("2024-01..2024-06", "2024-01-01", "2024-07-01"),
+        ("2024-01-01/2024-06-30", "2024-01-01", "2024-07-01"),
+        ("between 2020 and 2022", "2020-01-01", "2023-01-01"),
+        ("from 2020 to 2022", "2020-01-01", "2023-01-01"),
+        ("2020-2022", "2020-01-01", "2023-01-01"),
+        ("2020..", "2020-01-01", None),
+        ("..2020", None, "2021-01-01"),
+        ("today", "2026-05-06", "2026-05-07"),
+        ("yesterday", "2026-05-05", "2026-05-06"),
+        ("since yesterday", "2026-05-05", None),
+    ],
+)
+def test_a_period_goes_from_its_first_day_to_the_one_after_its_last(
+    written: str, start: str | None, end: str | None
+) -> None:
+    period = read_period(written, NOW)
+    assert period is not None
+    found = {name: moment[:10] for name, moment in period.operators().items()}
+    assert found == {name: day for name, day in (("gte", start), ("lt", end)) if day is not None}
+
+
+def test_an_instant_is_one_and_what_is_recent_counts_from_now() -> None:
+    instant = read_period("2024-05-03T10:00:00+02:00", NOW)
+    assert instant is not None
+    assert instant.operators() == {"gte": "2024-05-03T08:00:00Z", "lt": "2024-05-03T08:00:00.000001Z"}
+    recent = read_period("last 30 days", NOW)
+    assert recent is not None
+    assert recent.operators() == {"gte": "2026-04-06T07:08:09Z", "lt": "2026-05-06T07:08:09Z"}
+
+
+@pytest.mark.parametrize(
+    ("written", "years"),
+    [
+        ("2024", {"gte": 2024, "lte": 2024}),
+        ("after 2023", {"gte": 2024, "lte": 9999}),
+        ("since May 2024", {"gte": 2025, "lte": 9999}),
+        ("before 2024", {"gte": 1, "lte": 2023}),
+        ("2024-05", None),
+    ],
+)
+def test_a_period_holds_the_years_that_lie_in_it_whole(written: str, years: dict[str, int] | None) -> None:
+    period = read_period(written, NOW)
+    assert period is not None
+    assert period.years() == years
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "", "soon", "to", "a to b", "2024-02-31", "2024-13", "9999", "0000", "2022-2020", "-", "/", "x" * 5_000,
+        "last week to next week", "03/04/2024",
+    ],
+)  # fmt: skip
+def test_what_is_no_period_is_none(written: str) -> None:
+    assert read_period(written, NOW) is None
+
+
+@given(st.text(max_size=40) | st.text("0123456789-/.: TZ<>=afternlstodymwkb", max_size=30))
+def test_any_text_is_a_period_in_order_or_none(text: str) -> None:
+    period = read_period(text, NOW)
+    if period is not None and period.start is not None and period.end is not None:
+        assert period.start < period.end
+
+
+@pytest.mark.parametrize(
+    ("written", "low", "high"),
+    [
+        ("PT30M", 30, 30),
+        ("PT1H30M", 90, 90),
+        ("P0DT0H45M", 45, 45),
+        ("30 minutes", 30, 30),
+        ("half an hour", 30, 30),
+        ("1 hour 30 minutes", 90, 90),
+        ("under 30 minutes", None, 30),
+        ("at most 1h30", None, 90),
+        ("less than 1.5 hours", None, 90),
+        ("over an hour", 60, None),
+        ("20-40 minutes", 20, 40),
+        ("1-2 hours", 60, 120),
+        ("30 minutes to 2 hours", 30, 120),
+    ],
+)
+def test_a_duration_has_bounds_in_minutes(written: str, low: float | None, high: float | None) -> None:
+    bounds = read_minutes(written)
+    assert bounds is not None
+    assert (bounds.low, bounds.high) == (low, high)
+
+
+@pytest.mark.parametrize("written", ["", "30", "quick", "PT", "P", "minutes", "x" * 5_000, "PT90S"])
+def test_what_is_no_duration_of_minutes_is_none(written: str) -> None:
+    assert read_minutes(written) is None
+
+
+def test_a_bound_on_minutes_is_the_list_of_what_lies_inside() -> None:
+    under = spellings(Bounds(None, 30, high_closed=False))
+    assert {"PT29M", "PT0H29M", "P0DT0H5M", "PT00H25M"} <= set(under)
+    assert not {"PT30M", "PT0H30M"} & set(under)
+    over = spellings(Bounds(60, None, low_closed=False))
+    assert {"PT61M", "PT1H1M", "PT2H", f"PT{MOST_MINUTES}M", "P1D"} <= set(over)
+    assert not {"PT60M", "PT1H"} & set(over)
+    assert len(spellings(Bounds())) <= 10_000
