@@ -206,7 +206,8 @@ def search(
     from aidre.api.asking import records
 
     opened = existing(store)
-    for record in records(opened.open(chosen(opened, collection)), query, k, filter=filter, mode=mode, note=console.say):
+    snapshot = opened.open(chosen(opened, collection))
+    for record in records(snapshot, query, k, filter=filter, mode=mode, note=console.say):
         if as_json:
             console.emit(record)
         else:

@@ -257,6 +257,13 @@ def test_a_field_that_is_called_like_an_operator_cannot_be_asked_for() -> None:
         assert (filtered.filter, filtered.ignored) == (None, (name,))
 
 
+def test_a_whole_text_is_no_filter() -> None:
+    names = {"articleBody", "hasPart.articleBody", "comment.text", "metadata.text"}
+    for name in ("articleBody", "hasPart.articleBody", "comment.text", "ARTICLEBODY"):
+        filtered = attribute_filter({name: "Only subscribers read this."}, names)
+        assert (filtered.filter, filtered.ignored) == (None, (name,))
+
+
 def test_more_conditions_than_the_engine_takes_are_named_not_sent() -> None:
     many = {f"offers.price{'_' * number}": [f"{one}-{one + 1}" for one in range(100)] for number in range(60)}
     filtered = attribute_filter(many, FIELDS.names)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from serving import a_document, fill, serving
 
-from aidre.api import retrieve
+from aidre.api import pages, retrieve
 
 SHORT = {"n": {"in": [0, 1]}}
 LONG = {"n": {"in": list(range(2_000))}}
@@ -45,7 +45,7 @@ def test_a_long_text_is_searched_off_the_event_loop(
     store: Path, monkeypatch: pytest.MonkeyPatch, words: int, in_the_loop: bool
 ) -> None:
     threads: list[int] = []
-    original = retrieve.first_page
+    original = pages.first_page
 
     def noted(*arguments: Any) -> Any:
         threads.append(threading.get_ident())

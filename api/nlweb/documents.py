@@ -94,11 +94,13 @@ def _places(retrieval: Retrieval, sites: Sequence[str], caller: Caller) -> list[
     """The collections that `sites` mean; a site is the name of one, or the host of items in any."""
     shown = list(retrieval.shown(caller, "nlweb"))
     own = own_hosts(retrieval.settings) if sites else frozenset[str]()
-    hosts = [host_of(site) for site in sites]
-    if not sites or not own.isdisjoint(hosts) or not EVERYWHERE.isdisjoint(map(str.lower, sites)):
+    hosts, asked = [host_of(site) for site in sites], frozenset(map(str.lower, sites))
+    if not sites or not own.isdisjoint(hosts) or not EVERYWHERE.isdisjoint(asked):
         return [Place(one) for one in shown]
-    known = tuple(dict.fromkeys(_site(host) for host in hosts if host))
-    return [Place(one, () if one.name in sites else known) for one in shown if one.name in sites or known]
+    # A name without a dot that is one of a collection is no host: the fields of others are not asked for.
+    names = {one.name for one in shown if "." not in one.name}
+    known = tuple(dict.fromkeys(_site(host) for host in hosts if host and host not in names))
+    return [Place(one, () if one.name in asked else known) for one in shown if one.name in asked or known]
 
 
 def own_hosts(settings: Settings) -> frozenset[str]:

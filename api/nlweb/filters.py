@@ -25,6 +25,8 @@ from aidre.engine.model import Json
 
 Clause: TypeAlias = dict[str, Json]
 
+BODIES: Final = frozenset({"articleBody", "text", "reviewBody", "transcript"})
+"""Members that hold a whole text. They are no filter: it would tell what stands in a text that may not leave."""
 MOST_FIELDS: Final = 16
 """Fields that one attribute is compared with."""
 MOST_VALUES: Final = 100
@@ -114,7 +116,8 @@ class _Fields:
 def _fields(names: frozenset[str]) -> _Fields:
     paths: dict[str, list[str]] = {}
     members: dict[str, list[str]] = {}
-    for name in sorted(names - _OPERATORS, key=lambda one: (one.count("."), one)):
+    names = frozenset(name for name in names - _OPERATORS if BODIES.isdisjoint(name.split(".")))
+    for name in sorted(names, key=lambda one: (one.count("."), one)):
         key = _key(name.removeprefix("metadata."))
         paths.setdefault(key, []).append(name)
         parts = key.split(".")

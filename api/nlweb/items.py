@@ -18,14 +18,13 @@ import orjson
 
 from aidre.api.nlweb.actions import actions_of
 from aidre.api.nlweb.documents import Found
+from aidre.api.nlweb.filters import BODIES
 from aidre.api.nlweb.settings import ActionSettings
 from aidre.api.retrieve import Shown
 from aidre.engine.filters import site_of
 from aidre.engine.model import Json
 from aidre.engine.segment import StoredChunk
 
-BODIES = frozenset({"articleBody", "text", "reviewBody", "transcript"})
-"""Members that hold a whole text, which leaves only where the collection returns text."""
 ADDED = ("score", "site", "grounding")
 NAMES = ("name", "headline", "title")
 DESCRIPTIONS = ("description", "abstract")
@@ -164,7 +163,7 @@ def _first(whole: Mapping[str, Json], names: Sequence[str]) -> str:
 
 
 def _without_bodies(value: Json) -> Json:
-    """The same without whole texts, at any depth."""
+    """The same without whole texts, which leave only where the collection returns text, at any depth."""
     if type(value) is dict:
         return {name: _without_bodies(inner) for name, inner in value.items() if name not in BODIES}
     return [_without_bodies(inner) for inner in value] if type(value) is list else value

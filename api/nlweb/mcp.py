@@ -7,6 +7,7 @@ other (stateless), answers are JSON; nothing is ever sent unasked, so there is n
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
     from mcp.server.transport_security import TransportSecuritySettings
+    from mcp.shared.message import SessionMessage
     from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
 
 logger = logging.getLogger("aidre")
@@ -74,12 +76,16 @@ class McpEndpoint:
 
     async def over_stdio(self) -> None:
         """Speaks with the one client on standard input and output, until that closes."""
+        import anyio
         from mcp.server.stdio import stdio_server
 
         server = _server(self._service)
+        passing, passed = anyio.create_memory_object_stream[Any](0)
         try:
-            async with stdio_server() as (reading, writing):
-                await server.run(reading, writing, server.create_initialization_options())
+            async with stdio_server() as (reading, writing), anyio.create_task_group() as tasks:
+                tasks.start_soon(_pass_on, reading, passing, writing)
+                await server.run(passed, writing, server.create_initialization_options())
+                tasks.cancel_scope.cancel()
         except* BrokenPipeError:
             logger.info("the client has gone")
 
@@ -156,6 +162,32 @@ async def _exchange(manager: StreamableHTTPSessionManager, scope: Scope, body: b
     if status >= 400 and not content.startswith(b"{"):
         return _error(status, INVALID_REQUEST, REFUSED.get(status) or content.decode())
     return Response(content, status, media_type=JSON if content else None)
+
+
+async def _pass_on(reading: Any, passing: Any, writing: Any) -> None:
+    """Messages from standard input to the server. The SDK says nothing to one it cannot read: its caller would wait."""
+    async with passing:
+        async for message in reading:
+            refused = _unreadable(message) if isinstance(message, Exception) else None
+            await (passing.send(message) if refused is None else writing.send(refused))
+
+
+def _unreadable(error: Exception) -> SessionMessage | None:
+    """The refusal of a request that is JSON but not Unicode; None where nobody can be told."""
+    from mcp.shared.message import SessionMessage
+    from mcp_types import ErrorData, JSONRPCError
+    from pydantic import ValidationError
+
+    line = error.errors()[0].get("input") if isinstance(error, ValidationError) else None
+    try:
+        message = json.loads(line) if type(line) is str else None
+    except (ValueError, RecursionError):
+        return None
+    identifier = message.get("id") if type(message) is dict else None
+    if type(identifier) not in {int, str}:
+        return None
+    said = ErrorData(code=PARSE_ERROR, message="the message is not JSON in Unicode, or nested too deep")
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=identifier, error=said))
 
 
 def _session_manager(service: Service) -> StreamableHTTPSessionManager:

@@ -46,7 +46,11 @@ _ABBREVIATION: Final = re.compile(
     r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|No|Nr|vs|etc|e\.g|i\.e|cf|al|approx|Fig|Inc|Ltd|Co|z\.B|bzw|ca)|\b[A-Za-z])\.$"
 )
 _WHOLE: Final = re.compile(r"[\"“‘(\[]?[^\Wa-z_].*[.!?…。！？][\"”’)\]]?", re.DOTALL)
-_ADDRESS: Final = re.compile(r"(?:https?://|www\.)[^\s\"'<>)\]]+", re.IGNORECASE)
+_ADDRESS: Final = re.compile(
+    r"(?:https?://|www\.|(?<![\w.@])(?:[\w-]+\.)+[a-z]{2,}(?!\w))[^\s\"'<>)\]]*", re.IGNORECASE
+)
+_MARKED: Final = re.compile(r"<[A-Za-z/!]|\]\(|\bjavascript:", re.IGNORECASE)
+"""What a page could take for an element, an image or a link, where it shows a summary as it is."""
 
 _INSTRUCTIONS: Final = (
     "Summarize search results for the user who asked `query`, in two or three sentences of plain prose. Say only what "
@@ -218,7 +222,9 @@ def _is_tag(language: str) -> bool:
 
 
 def _is_grounded(told: str, query: str, passages: Iterable[Passage], *, foreign: bool) -> bool:
-    """Whether it brings no address from elsewhere and, in the language of the items, mostly words of theirs."""
+    """Whether it is plain, brings no address and, in the language of the items, mostly words of theirs."""
+    if _MARKED.search(told) is not None:
+        return False
     source = "\n".join([query, *(f"{one.name}\n{one.description}\n{one.passage}" for one in passages)])
     if any(address.rstrip(".,;:!?") not in source for address in _ADDRESS.findall(told)):
         return False

@@ -5,6 +5,7 @@ Every call is answered, a failed one with the failure document of NLWeb. It know
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -137,8 +138,9 @@ async def call(name: str, arguments: Any, caller: Caller, service: Service) -> C
 def _plain(arguments: Any) -> dict[str, Json]:
     """The arguments as the JSON parser of the HTTP side would give them."""
     try:
-        plain = orjson.loads(orjson.dumps({} if arguments is None else arguments))
-    except (orjson.JSONEncodeError, orjson.JSONDecodeError) as error:
+        # Not by orjson: it writes no integer of more than 64 bits, which it reads as a float.
+        plain = orjson.loads(json.dumps({} if arguments is None else arguments))
+    except (TypeError, ValueError, RecursionError) as error:
         raise invalid("the arguments are nested too deep, or not Unicode") from error
     if type(plain) is not dict:
         raise invalid("the arguments must be an object")

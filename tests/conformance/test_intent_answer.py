@@ -107,7 +107,7 @@ def test_36_at_most_max_tokens_and_what_does_not_fit_is_skipped(store: Path, mos
 
 
 def test_36_when_the_tokens_are_spent_nothing_more_is_looked_for(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with publishing(store, configured("max_tokens = 10", "max_chunks = 3")) as (client, platform):
+    with publishing(store, configured("max_tokens = 5", "max_chunks = 3")) as (client, platform):
         searches: list[Any] = []
         search = client.app.state.retrieval.search
 
@@ -118,7 +118,6 @@ def test_36_when_the_tokens_are_spent_nothing_more_is_looked_for(store: Path, mo
         monkeypatch.setattr(client.app.state.retrieval, "search", counted)
         assert platform.retrieve()["status"] == "ok"
         assert len(searches) == 1
-        assert platform.retrieve(platform.request("stocks_1", domain="finance.markets"))["status"] == "ok"
 
 
 def test_36_tokens_are_those_of_the_ingest_else_of_the_model(store: Path, tmp_path: Path) -> None:
@@ -191,6 +190,15 @@ def test_37_where_articles_are_allowed_all_of_one_may_leave(store: Path) -> None
         assert len(chunk_ids(platform.retrieve(platform.request(domain="archive")))) == 5
         assert chunk_ids(platform.retrieve(platform.request("brief all of it")))[0] == "brief#chunk_1"
         assert platform.declaration()["retrieval"]["supports"]["full_article"] is True
+
+
+def test_38_40_an_answer_holds_no_price_and_the_limits_that_are_declared(platform: Platform) -> None:
+    declared = platform.declaration()["retrieval"]
+    answer = platform.retrieve()
+    assert answer["limits_applied"] == {name: declared[name] for name in ("max_chunks", "max_tokens")}
+    assert {name for chunk in answer["content"]["chunks"] for name in chunk} == {"id", "text", "token_count"}
+    cited = {name for citation in answer["citations"] for name in citation}
+    assert cited == {"source_url", "title", "publisher", "chunk_ids"}
 
 
 def test_39_citations_cover_exactly_what_was_returned(client: Client, platform: Platform) -> None:

@@ -154,6 +154,14 @@ def test_23_only_the_time_of_the_signature_counts(platform: Platform) -> None:
         assert platform.retrieve(platform.request(timestamp=moment))["status"] == "ok"
 
 
+def test_24_a_publisher_that_is_switched_off_denies(store: Path) -> None:
+    with publishing(store, CONFIGURATION.replace("enabled = true", "enabled = false")) as (client, platform):
+        before = len(log_of(client))
+        denied(platform.retrieve(), "access_disabled")
+        denied(platform.retrieve(platform.request(domain="sports")), "access_disabled")
+        assert len(log_of(client)) == before
+
+
 @pytest.mark.parametrize("line", ['state = "paused"', 'state = "disabled"'])
 def test_25_a_paused_publisher_denies(store: Path, line: str) -> None:
     with publishing(store, configured(line)) as (client, platform):

@@ -78,6 +78,7 @@ def test_r4_a_site_restricts_every_result(client: Client) -> None:
         "Secret sauce",
     ]
     assert names(ask(client, query("eggs", site="long"))) == ["Book", "Leaf"]
+    assert names(ask(client, query("eggs", site="LONG"))) == ["Book", "Leaf"]
     for same in (
         "www.breakfast.example",
         "https://www.breakfast.example/a/b?c",
@@ -104,6 +105,12 @@ def test_r4_no_site_and_the_servers_own_origin_mean_all(client: Client, site: An
 def test_r4_several_sites_are_searched_together(client: Client) -> None:
     found = results(ask(client, query("whale eggs", site=["long", "recipes.example"], limit=20)))
     assert {item["site"] for item in found} == {"long", "recipes.example"}
+
+
+def test_r4_the_fields_of_other_collections_are_none_of_a_site(client: Client) -> None:
+    answer = told(ask(client, query("eggs", site="long", cookTime="PT45M")), "answer")
+    assert "Classic Homemade Pasta Dough" in names(ask(client, query("eggs", cookTime="PT45M")))
+    assert answer["_meta"]["ignored_filters"] == ["cookTime"]
 
 
 def test_r5_any_filter_attribute_is_accepted(client: Client) -> None:

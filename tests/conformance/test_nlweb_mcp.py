@@ -147,6 +147,18 @@ def test_m8_a_call_that_cannot_be_answered_is_an_error(client: Client, name: str
     tool_failed(call(client, name, arguments), code)
 
 
+def test_integers_beyond_64_bits_are_what_they_are_over_http(client: Client) -> None:
+    asked = query("pasta", price=f"< {10**30}", limit=10**30, absent=10**30)
+    called = call(client, "ask", asked)
+    assert called["structuredContent"]["results"]
+    assert without_time(called["structuredContent"]) == without_time(post_ask(client, asked))
+
+
+def post_ask(client: Client, body: Any) -> Any:
+    content = json.dumps(body)  # as a client writes it; orjson would not
+    return client.request("POST", "/ask", content=content, headers={"content-type": "application/json"}).json()
+
+
 def test_m8_nothing_found_is_no_error(client: Client) -> None:
     tool_failed(call(client, "ask", query(site="nowhere.example")), "NO_RESULTS", is_error=False)
 
