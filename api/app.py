@@ -43,7 +43,7 @@ from aidre.engine.errors import AidreError
 from aidre.engine.store import Store
 
 DEFAULT_BASE_URL = "http://127.0.0.1:8000"
-SPEAKERS: Mapping[str, Refuse] = dict.fromkeys(("ask", "await", "mcp"), nlweb_envelope.refuse)
+SPEAKERS: Mapping[str, Refuse] = dict.fromkeys(("ask", "await", "mcp", "sites"), nlweb_envelope.refuse)
 """Who refuses what the framework cannot route, by the path or its first part; AIDRE elsewhere."""
 INTAKE_SPEAKERS: Mapping[str, Refuse] = dict.fromkeys(("intakes", intake.WELL_KNOWN), intake_envelope.refuse)
 

@@ -31,6 +31,7 @@ def an_intake(text: str = "", id: str = "ask") -> str:
         ('id = "a"\ntop_k = 1001', "intakes[0].top_k"),
         ('id = "a"\nmin_score = nan', "intakes[0].min_score"),
         ('id = "a"\nexpires_in = "0s"', "intakes[0].expires_in"),
+        ('id = "a"\nexpires_in = "9999999d"', "intakes[0].expires_in"),
         ('id = "a"\noffer_type = " "', "intakes[0].offer_type"),
         ('id = "a"\nterms_url = "terms"', "intakes[0].terms_url"),
         ('id = "a"\nbind_requires = ["email", "email"]', "intakes[0].bind_requires"),

@@ -165,6 +165,17 @@ def test_a_trusted_proxy_says_for_whom_it_calls_and_nobody_else_does() -> None:
         throttle.admit(a_call("198.51.100.7", "203.0.113.98"))
 
 
+def test_a_trusted_proxy_may_stand_in_a_network() -> None:
+    throttle = Throttle(Rate(1, 60), ["10.0.0.0/8", "fd00::/8"], clock=lambda: 0.0)
+    throttle.admit(a_call("10.1.2.3", "198.51.100.1, 10.9.9.9"))
+    throttle.admit(a_call("10.1.2.4", "198.51.100.2"))
+    throttle.admit(a_call("fd00::7", "198.51.100.3, no address"))
+    throttle.admit(a_call("11.0.0.1", "198.51.100.4"))
+    for call in (a_call("fd00::8", "198.51.100.1"), a_call("11.0.0.1", "198.51.100.5")):
+        with pytest.raises(Throttled):
+            throttle.admit(call)
+
+
 def test_without_a_rate_nothing_is_throttled() -> None:
     throttle = Throttle(Rate(0, 1))
     for _ in range(2_000):

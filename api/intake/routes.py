@@ -97,9 +97,9 @@ def _version_of(session: str) -> int | None:
 
 def _sender(request: Request, intake: OfferedIntake) -> str:
     """Whose submissions are counted together: a key's where one is needed, else those of an address."""
-    if intake.requires_auth:
-        return request.headers["authorization"]
-    return request.client.host if request.client is not None else ""
+    if intake.requires_auth:  # by the secret alone: the scheme and the blanks around it can be spelled in many ways
+        return request.headers["authorization"].partition(" ")[2].strip()
+    return _service(request).proxies.address(request)
 
 
 def _service(request: Request) -> IntakeService:

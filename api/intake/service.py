@@ -29,6 +29,7 @@ from aidre.api.intake.outbox import DELIVERY_SECONDS, LEASE_SECONDS, deliver, de
 from aidre.api.intake.rates import Rates
 from aidre.api.intake.schemas import BIND_DATA, complaint
 from aidre.api.intake.settings import OfferedIntake, retention_of
+from aidre.api.proxies import Proxies
 from aidre.api.retrieve import Retrieval
 from aidre.engine.errors import AidreError
 
@@ -61,6 +62,7 @@ class IntakeService:
         self.retrieval = retrieval
         self.settings = retrieval.settings
         self.intakes = {intake.id: intake for intake in self.settings.intakes}
+        self.proxies = Proxies(self.settings.server.trusted_proxies)
         self._folder = store / ".log"
         binds = any(intake.binds for intake in self.settings.intakes)
         self._key = find_bind_key(self.settings.intake, store) if binds else None

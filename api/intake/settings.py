@@ -19,6 +19,8 @@ Table: TypeAlias = Mapping[str, Any]
 DAY = Duration(86_400.0)
 MONTH = Duration(2_592_000.0)
 YEAR = Duration(31_536_000.0)
+LONGEST_OFFER = Duration(315_360_000.0)
+"""Ten years: beyond the year 9999 no date can be said."""
 MOST_HITS = 1_000
 CATEGORY = re.compile(r"[a-z]+/[a-z_]+")
 RETENTIONS: Mapping[str, float | None] = {
@@ -125,6 +127,8 @@ def check_intakes(intakes: tuple[OfferedIntake, ...], settings: Intake) -> None:
             raise ConfigurationError(f"{where}.min_score must be a finite number")
         if intake.expires_in <= 0:
             raise ConfigurationError(f"{where}.expires_in must be at least 1s")
+        if intake.expires_in > LONGEST_OFFER:
+            raise ConfigurationError(f"{where}.expires_in must be at most 3650d")
         for name in ("offer_type", "decline_reason", "summary"):
             if not getattr(intake, name).strip():
                 raise ConfigurationError(f"{where}.{name} must not be blank")

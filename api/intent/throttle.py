@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 
 from starlette.requests import Request
 
 from aidre.api.intent.envelope import Throttled
+from aidre.api.proxies import Proxies
 from aidre.api.tables import Rate
 
 ADDRESSES_MOST = 65_536
@@ -19,9 +20,9 @@ BEYOND_LOOPBACK = Rate(600, 60)
 class Throttle:
     """A bucket for every address; `proxies` are believed when they say for whom they call."""
 
-    def __init__(self, rate: Rate, proxies: Collection[str] = (), clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, rate: Rate, proxies: Iterable[str] = (), clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
-        self._proxies = frozenset(proxies)
+        self._proxies = Proxies(proxies)
         self._clock = clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
@@ -29,7 +30,7 @@ class Throttle:
         """Raises Throttled."""
         if self._rate.count == 0:
             return
-        now, address = self._clock(), self._address(request)
+        now, address = self._clock(), self._proxies.address(request)
         left, at = self._buckets.pop(address, (float(self._rate.count), now))
         refill = self._rate.count / self._rate.seconds
         left = min(float(self._rate.count), left + (now - at) * refill)
@@ -48,10 +49,3 @@ class Throttle:
             "RateLimit-Remaining": "0",
             "RateLimit-Reset": str(wait),
         }
-
-    def _address(self, request: Request) -> str:
-        address = request.client.host if request.client is not None else ""
-        if address in self._proxies:
-            hops = [hop.strip() for hop in ",".join(request.headers.getlist("x-forwarded-for")).split(",")]
-            return next((hop for hop in reversed(hops) if hop and hop not in self._proxies), address)[:64]
-        return address

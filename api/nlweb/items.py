@@ -95,6 +95,8 @@ class Items:
 
     def _made(self, shown: Shown, chunk: StoredChunk, stored: bytes | None) -> _Lasting:
         texts, url = shown.settings.return_text, chunk.url
+        if stored is None:  # of its beginning, whichever of its chunks this query has found
+            chunk = next(iter(shown.snapshot.document(chunk.document_id)), chunk)
         whole: dict[str, Json] = _page(chunk, texts) if stored is None else orjson.loads(stored)
         # A site finds the item again: the host of its url, the collection where it has none.
         added: dict[str, Json] = {"site": (site_of(url) if url else None) or shown.name}

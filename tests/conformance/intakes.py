@@ -85,6 +85,12 @@ collection = "trades"
 rate_limit = {{ requests_per_minute = 2, requests_per_day = 100 }}
 
 [[intakes]]
+id = "counted"
+collection = "trades"
+requires_auth = true
+rate_limit = {{ requests_per_day = 2 }}
+
+[[intakes]]
 id = "choosy"
 collection = "trades"
 min_score = 5.0

@@ -349,6 +349,24 @@ def test_28_a_limit_is_declared_and_kept(client: Client, monkeypatch: pytest.Mon
     answered(submit(client, a_submission({"query": "pipe"}), "rare"))
 
 
+def test_28_a_key_is_counted_once_however_it_is_spelled(client: Client) -> None:
+    for spelled in (f"Bearer {SECRET}", f"bearer   {SECRET}"):
+        answered(submit(client, a_submission({"query": "pipe"}), "counted", authorization=spelled))
+    for spelled in (f"BEARER {SECRET}", f"Bearer    {SECRET} "):
+        response = submit(client, a_submission({"query": "pipe"}), "counted", authorization=spelled)
+        refused(response, 429, "RATE_LIMITED")
+
+
+def test_28_agents_behind_a_trusted_proxy_are_counted_apart(tmp_path: Path) -> None:
+    fill_all(tmp_path / "store")
+    trusting = CONFIGURATION.replace("[server]", '[server]\ntrusted_proxies = ["127.0.0.0/8"]')
+    with serving(tmp_path / "store", trusting) as client:
+        for agent in ("198.51.100.1", "198.51.100.1", "198.51.100.2"):
+            answered(submit(client, a_submission({"query": "pipe"}), "rare", x_forwarded_for=agent))
+        response = submit(client, a_submission({"query": "pipe"}), "rare", x_forwarded_for="198.51.100.1")
+        refused(response, 429, "RATE_LIMITED")
+
+
 def test_29_an_intake_that_requires_it_takes_a_bearer_key(client: Client) -> None:
     assert declared(client, "members")["requires_auth"] is True
     body = a_submission({"query": "pipe"})

@@ -9,7 +9,19 @@ from typing import Any
 import pytest
 from serving import Client, a_document, fill, serving
 
-from conformance.recipes import CONFIGURATION, PASTA, an_object, ask, failed, fill_all, names, query, results, told
+from conformance.recipes import (
+    CONFIGURATION,
+    PASTA,
+    an_object,
+    ask,
+    failed,
+    fill_all,
+    fill_chunks,
+    names,
+    query,
+    results,
+    told,
+)
 
 CHATGPT = {"response_format": "chatgpt_app"}
 
@@ -81,6 +93,14 @@ def test_a3_a_document_without_an_object_becomes_an_article_and_with_an_address_
     )
     assert story["description"].startswith("a story of cinnamon.") and len(story["description"]) < 300
     assert (page["@type"], page["url"], page["site"]) == ("WebPage", "https://pages.example/c", "pages.example")
+
+
+def test_a3_an_article_is_described_by_its_beginning_whatever_was_found_of_it(tmp_path: Path) -> None:
+    fill_chunks(tmp_path, "guides", {"guide": ["mending a flat tyre", "oiling the chain"]})
+    with serving(tmp_path, CONFIGURATION) as fresh:
+        for text in ("oiling the chain", "mending a flat tyre"):
+            [item] = results(ask(fresh, query(text)))
+            assert (item["grounding"]["passage"], item["description"]) == (text, "mending a flat tyre")
 
 
 def test_a4_grounding_tells_the_source_and_the_passage(client: Client) -> None:

@@ -134,10 +134,11 @@ def test_nothing_but_messages_stands_on_standard_output(filled: Path) -> None:
 def test_a_request_that_is_not_unicode_is_refused_by_its_id(filled: Path) -> None:
     arguments = {"query": {"text": "pasta \ud83c"}}
     asked = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "ask", "arguments": arguments}}
-    done = exchange(filled, json.dumps(asked), json.dumps({"jsonrpc": "2.0", "id": 8, "method": "ping"}))
-    refused, answered = sorted(map(json.loads, done.stdout.splitlines()), key=lambda one: int(one["id"]))
+    begin = {"jsonrpc": "2.0", "id": 8, "method": "initialize", "params": {"protocolVersion": "2024-11-05"}}
+    done = exchange(filled, json.dumps(asked), json.dumps(begin))
+    refused, answered = map(json.loads, done.stdout.splitlines())
     assert (refused["id"], refused["error"]["code"]) == (7, -32700)
-    assert (answered["id"], answered["result"]) == (8, {})
+    assert (answered["id"], answered["result"]["serverInfo"]["name"]) == (8, "aidre")
 
 
 def test_without_a_store_it_says_so_on_standard_error(tmp_path: Path) -> None:
