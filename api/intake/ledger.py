@@ -6,9 +6,7 @@ nothing stands here. Everything here blocks.
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,11 +14,11 @@ from pathlib import Path
 
 import orjson
 
+from aidre.api.database import connect, transaction
+from aidre.engine.durable import sync_folder
 from aidre.engine.errors import StorageFailed
 
 VERSION = 1
-LOCKED_SECONDS = 10.0
-ATTEMPTS = 20
 REMEMBERED_SECONDS = 2_592_000.0
 """After which an offer that expired is forgotten, if nobody bound it."""
 LEDGER = "intake.sqlite"
@@ -93,10 +91,10 @@ class Ledger:
             folder.mkdir(exist_ok=True)
             self._connection = _connect(folder / LEDGER)
             for made in (folder, folder.parent):  # a file is safe when its name is, too
-                _sync(made)
+                sync_folder(made)
 
     def add_offer(self, offer: StoredOffer) -> None:
-        with _storing(), self._transaction() as connection:
+        with _storing(), transaction(self._connection) as connection:
             connection.execute(
                 "INSERT INTO offers (id, session, intake, requires, expires, retention) VALUES (?, ?, ?, ?, ?, ?)",
                 (
@@ -127,7 +125,7 @@ class Ledger:
 
     def add_bind(self, bind: StoredBind, *, deliver: bool) -> StoredBind:
         """The bind that the offer has from now on: this one, or the one that came first."""
-        with _storing(), self._transaction() as connection:
+        with _storing(), transaction(self._connection) as connection:
             due = bind.bound if deliver else None
             connection.execute(
                 f"INSERT INTO binds ({BIND_COLUMNS}, due) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -151,7 +149,7 @@ class Ledger:
 
     def claim(self, now: float, lease: float) -> StoredBind | None:
         """A bind that has to be delivered now. For `lease` seconds it is nobody else's, then due again."""
-        with _storing(), self._transaction() as connection:
+        with _storing(), transaction(self._connection) as connection:
             row = connection.execute(
                 f"SELECT {BIND_COLUMNS} FROM binds WHERE due <= ? AND sealed IS NOT NULL ORDER BY due LIMIT 1", (now,)
             ).fetchone()
@@ -163,19 +161,19 @@ class Ledger:
 
     def delivered(self, offer: str) -> None:
         """Its data are in other hands and leave this file."""
-        with _storing(), self._transaction() as connection:
+        with _storing(), transaction(self._connection) as connection:
             connection.execute("UPDATE binds SET sealed = NULL, due = NULL WHERE offer = ?", (offer,))
         self._forget_log()
 
     def postpone(self, offer: str, due: float) -> None:
-        with _storing(), self._transaction() as connection:
+        with _storing(), transaction(self._connection) as connection:
             connection.execute(
                 "UPDATE binds SET due = ?, attempts = attempts + 1 WHERE offer = ? AND due IS NOT NULL", (due, offer)
             )
 
     def sweep(self, now: float) -> list[str]:
         """Removes what is over; gives back the offers whose binds no webhook took in time."""
-        with _storing(), self._transaction() as connection:
+        with _storing(), transaction(self._connection) as connection:
             undelivered = connection.execute(
                 "SELECT offer FROM binds WHERE forget <= ? AND sealed IS NOT NULL AND due IS NOT NULL", (now,)
             ).fetchall()
@@ -201,17 +199,6 @@ class Ledger:
         with suppress(sqlite3.OperationalError):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield self._connection
-            self._connection.execute("COMMIT")  # may fail itself, on a full disk
-        except BaseException:
-            with suppress(sqlite3.Error):
-                self._connection.execute("ROLLBACK")
-            raise
-
 
 @contextmanager
 def _storing() -> Iterator[None]:
@@ -222,41 +209,15 @@ def _storing() -> Iterator[None]:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite gives its other files the same mode
-    connection = sqlite3.connect(path, timeout=LOCKED_SECONDS, isolation_level=None, check_same_thread=False)
+    connection = connect(path, synchronous="FULL")
     try:
-        _prepare(connection)
+        with transaction(connection):
+            if connection.execute("PRAGMA user_version").fetchone()[0] > VERSION:
+                raise sqlite3.DatabaseError("they were written by a newer release of aidre: install that")
+            for statement in TABLES.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _prepare(connection: sqlite3.Connection) -> None:
-    for attempt in range(ATTEMPTS):
-        try:
-            connection.execute("PRAGMA journal_mode = WAL").fetchall()
-            break
-        except sqlite3.OperationalError as error:
-            # SQLite does not wait for its lock while the mode changes: two workers begin at the same moment.
-            if "locked" not in str(error) or attempt == ATTEMPTS - 1:
-                raise
-            time.sleep(LOCKED_SECONDS / ATTEMPTS)
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA secure_delete = ON").fetchall()
-    connection.execute("BEGIN IMMEDIATE")
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > VERSION:
-        raise sqlite3.DatabaseError("they were written by a newer release of aidre: install that")
-    for statement in TABLES.split(";"):
-        connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {VERSION}")
-    connection.execute("COMMIT")

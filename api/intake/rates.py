@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import secrets
 import sqlite3
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from aidre.api.database import connect
 from aidre.api.intake.settings import RATE_MEMBERS
 
 logger = logging.getLogger("aidre")
 
 RATES = "intake-rates.sqlite"
-LOCKED_SECONDS = 5.0
 TABLES = (
     "CREATE TABLE IF NOT EXISTS salts (day INTEGER PRIMARY KEY, salt BLOB NOT NULL)",
     "CREATE TABLE IF NOT EXISTS counts (who BLOB, seconds INTEGER, ends INTEGER, count INTEGER NOT NULL,"
@@ -35,11 +34,12 @@ class Rates:
     def __init__(self, folder: Path) -> None:
         try:
             folder.mkdir(exist_ok=True)
-            os.close(os.open(folder / RATES, os.O_RDWR | os.O_CREAT, 0o600))
-            self._connection = _connect(str(folder / RATES))
+            self._connection = _with_tables(connect(folder / RATES, synchronous="OFF"))
         except (OSError, sqlite3.Error) as error:
             logger.warning("rates of intakes are counted by every worker alone: %s", error)
-            self._connection = _connect(":memory:")
+            self._connection = _with_tables(
+                sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            )
 
     def take(self, intake: str, caller: str, limits: Mapping[str, int], now: float) -> float:
         """Counts one request; gives back 0, or in how many seconds to come again where it is one too many.
@@ -86,12 +86,8 @@ class Rates:
         self._connection.close()
 
 
-def _connect(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=LOCKED_SECONDS, isolation_level=None, check_same_thread=False)
+def _with_tables(connection: sqlite3.Connection) -> sqlite3.Connection:
     try:
-        connection.execute("PRAGMA journal_mode = WAL").fetchall()
-        connection.execute("PRAGMA synchronous = OFF")
-        connection.execute("PRAGMA secure_delete = ON").fetchall()
         for statement in TABLES:
             connection.execute(statement)
     except BaseException:

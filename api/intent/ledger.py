@@ -9,20 +9,18 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from aidre.api.database import connect, transaction
 from aidre.engine.durable import make_folder, sync_folder
 from aidre.engine.errors import StorageFailed
 
 FILE = "intent.sqlite"
 VERSION = 1
-LOCKED_SECONDS = 5.0
-ATTEMPTS = 20
 SWEEP_SECONDS = 60.0
 RETURNED_SECONDS = 2_592_000.0
 """For how long citations of an answer are taken, and its session is remembered: 30 days."""
@@ -231,15 +229,8 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with _failures(self._path):
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")  # may fail itself, on a full disk
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    self._connection.execute("ROLLBACK")
-                raise
+        with _failures(self._path), transaction(self._connection) as connection:
+            yield connection
 
 
 def _had(connection: sqlite3.Connection, session: bytes, document_id: str) -> tuple[bytes, set[bytes]]:
@@ -265,35 +256,16 @@ def _failed(path: Path, error: Exception) -> StorageFailed:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    with suppress(FileExistsError):  # SQLite gives its other files the same mode
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    connection = sqlite3.connect(path, timeout=LOCKED_SECONDS, isolation_level=None)
+    # NORMAL: a commit does not wait for the disk, the one who needs that calls `sync`; a checkpoint does wait.
+    connection = connect(path, synchronous="NORMAL")
     try:
-        _prepare(connection)
+        with transaction(connection):
+            if connection.execute("PRAGMA user_version").fetchone()[0] not in {0, VERSION}:
+                raise sqlite3.DatabaseError("it was written by a newer release: update aidre")
+            for statement in TABLES.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _prepare(connection: sqlite3.Connection) -> None:
-    for attempt in range(ATTEMPTS):
-        try:
-            connection.execute("PRAGMA journal_mode = WAL").fetchall()
-            break
-        except sqlite3.OperationalError as error:
-            # SQLite does not wait for its lock while the mode changes: two workers begin at the same moment.
-            if "locked" not in str(error) or attempt == ATTEMPTS - 1:
-                raise
-            time.sleep(LOCKED_SECONDS / ATTEMPTS)
-    # NORMAL: a commit does not wait for the disk, the one who needs that calls `sync`; a checkpoint does wait.
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("BEGIN IMMEDIATE")
-    found = connection.execute("PRAGMA user_version").fetchone()[0]
-    if found not in {0, VERSION}:
-        connection.execute("ROLLBACK")
-        raise sqlite3.DatabaseError("it was written by a newer release: update aidre")
-    for statement in TABLES.split(";"):
-        connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {VERSION}")
-    connection.execute("COMMIT")

@@ -5,14 +5,14 @@ It holds no token, only a digest of each, and no result beyond its time. Everyth
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+from aidre.api.database import connect, transaction
 
 State: TypeAlias = Literal["running", "kept", "failed", "cancelled"]
 
@@ -21,8 +21,6 @@ MOST = 1_000
 MOST_BYTES = 268_435_456
 """Of all results that are kept at a time."""
 VERSION = 1
-LOCKED_SECONDS = 5.0
-ATTEMPTS = 20
 
 SCHEMA = (
     """
@@ -79,7 +77,7 @@ class PromiseTable:
 
     def add(self, digest: bytes, owner: bytes, now: float, expires: float) -> bool:
         """Whether there was room."""
-        with self._transaction() as connection:
+        with transaction(self._connection) as connection:
             connection.execute("DELETE FROM promises WHERE expires <= ?", (now,))
             count, size = connection.execute("SELECT COUNT(*), COALESCE(SUM(size), 0) FROM promises").fetchone()
             if count >= self.most or size >= MOST_BYTES:
@@ -94,7 +92,7 @@ class PromiseTable:
     def beat(self, progress: Mapping[bytes, tuple[float, str | None]], now: float) -> list[bytes]:
         """Says that the work on these goes on, and how far it is; gives back those that are not wanted any more."""
         ended: list[bytes] = []
-        with self._transaction() as connection:
+        with transaction(self._connection) as connection:
             for digest, (reached, message) in progress.items():
                 changed = connection.execute(
                     "UPDATE promises SET seen = ?, progress = MAX(progress, ?), message = ?"
@@ -107,7 +105,7 @@ class PromiseTable:
 
     def end(self, digest: bytes, ended: Ended, expires: float) -> None:
         """Only what runs can end: what was cancelled meanwhile stays cancelled."""
-        with self._transaction() as connection:
+        with transaction(self._connection) as connection:
             connection.execute(
                 "UPDATE promises SET state = ?, progress = 1, document = ?, size = ?, code = ?, reason = ?, expires = ?"
                 " WHERE digest = ? AND state = 'running'",
@@ -116,7 +114,7 @@ class PromiseTable:
 
     def cancel(self, digest: bytes, owner: bytes, now: float) -> bool:
         """Whether there is such a promise, whatever it has come to; its result is gone."""
-        with self._transaction() as connection:
+        with transaction(self._connection) as connection:
             changed = connection.execute(
                 "UPDATE promises SET state = 'cancelled', document = NULL, size = 0, code = NULL, reason = NULL"
                 " WHERE digest = ? AND owner = ? AND expires > ?",
@@ -136,7 +134,7 @@ class PromiseTable:
 
     def sweep(self, now: float) -> float | None:
         """Removes what has expired, for good; gives back when the next one will, None where there is none."""
-        with self._transaction() as connection:
+        with transaction(self._connection) as connection:
             removed = connection.execute("DELETE FROM promises WHERE expires <= ?", (now,)).rowcount
             following: float | None = connection.execute("SELECT MIN(expires) FROM promises").fetchone()[0]
         if removed:
@@ -150,17 +148,6 @@ class PromiseTable:
         """Empties the log of SQLite, which still holds what was overwritten in the table itself."""
         with suppress(sqlite3.OperationalError):  # another worker reads just now: it is emptied the next time
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield self._connection
-            self._connection.execute("COMMIT")  # may fail itself, on a full disk
-        except BaseException:
-            with suppress(sqlite3.Error):
-                self._connection.execute("ROLLBACK")
-            raise
 
 
 def _memory() -> sqlite3.Connection:
@@ -188,32 +175,15 @@ def _files(path: Path) -> Iterable[Path]:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite gives its other files the same mode
-    connection = sqlite3.connect(path, timeout=LOCKED_SECONDS, isolation_level=None)
+    connection = connect(path, synchronous="NORMAL")
     try:
-        _prepare(connection)
+        with transaction(connection):
+            if connection.execute("PRAGMA user_version").fetchone()[0] != VERSION:
+                connection.execute("DROP TABLE IF EXISTS promises")
+                connection.execute(f"PRAGMA user_version = {VERSION}")
+            for statement in SCHEMA:
+                connection.execute(statement)
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _prepare(connection: sqlite3.Connection) -> None:
-    for attempt in range(ATTEMPTS):
-        try:
-            connection.execute("PRAGMA journal_mode = WAL").fetchall()
-            break
-        except sqlite3.OperationalError as error:
-            # SQLite does not wait for its lock while the mode changes: two workers begin at the same moment.
-            if "locked" not in str(error) or attempt == ATTEMPTS - 1:
-                raise
-            time.sleep(LOCKED_SECONDS / ATTEMPTS)
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA secure_delete = ON").fetchall()
-    connection.execute("BEGIN IMMEDIATE")
-    if connection.execute("PRAGMA user_version").fetchone()[0] != VERSION:
-        connection.execute("DROP TABLE IF EXISTS promises")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
-    for statement in SCHEMA:
-        connection.execute(statement)
-    connection.execute("COMMIT")
