@@ -1,22 +1,23 @@
 # make demo [ONCE=1] [PORT=8321]    install, ingest the demo corpus, serve it, show queries of each protocol
 # make test                         install with the test tools, then lint, types and tests
-# make bench [NAME=search] [ARGS=]  run the benchmarks, or one with its options
+# make bench [NAME=search] [ARGS=]  run the benchmarks, or one with its options, and write their report
+# make peers                        install the engines that `make bench` compares with
 # make check | clean                lint and types alone; remove all that was made
 
 PYTHON ?= python3
 PORT ?= 8321
 ONCE ?=
-NAME ?= *
+NAME ?=
 ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check bench peers clean
 
 help:
-	@sed -n '1,4s/^# //p' Makefile
+	@sed -n '1,5s/^# //p' Makefile
 
 # torch goes first and by itself: a resolver that meets it later may choose another build of it.
 $(VENV)/.torch:
@@ -30,7 +31,7 @@ $(VENV)/.installed: $(VENV)/.torch pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.tools: $(VENV)/.installed
-	$(PIP) install -c constraints.txt -e '.[test]'
+	$(PIP) install -c constraints.txt -e '.[test,bench]'
 	@touch $@
 
 demo: $(VENV)/.installed
@@ -45,7 +46,11 @@ test: check
 	$(BIN)/python -m pytest
 
 bench: $(VENV)/.tools
-	@for file in benchmarks/bench_$(NAME).py; do $(BIN)/python -m "benchmarks.$$(basename $$file .py)" $(ARGS) || exit 1; done
+	$(BIN)/python -m benchmarks $(NAME) $(ARGS)
+
+# The engines to compare with, in environments of their own: some 3 GB in the cache folder.
+peers: $(VENV)/.tools
+	$(BIN)/python -m benchmarks.peers install
 
 clean:
 	rm -rf $(VENV) .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks

@@ -7,6 +7,7 @@ application/aidre+json is a provisional media type (13).
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,11 +30,13 @@ from aidre.api.settings import Limits
 from aidre.api.wire import (
     AIDRE_JSON,
     JSON,
+    Prepared,
     accept_of,
     digest,
     flag_member,
     object_member,
     positive_member,
+    prepared,
     quality,
     read_object,
     request_id,
@@ -42,10 +45,16 @@ from aidre.api.wire import (
 )
 from aidre.engine.model import Mode
 from aidre.engine.segment import StoredChunk
-from aidre.engine.snapshot import Hit
 
 BODY_TYPES = frozenset({AIDRE_JSON, JSON})
 MODES: tuple[Mode, ...] = ("hybrid", "dense", "lexical")
+METADATA = b',"metadata":{%%b,"visibility":"%b","etag":"\\"%%b%b\\""}'
+"""Visibility and the mark of ETags go in first; what comes out takes the metadata and the ETag of a chunk."""
+PACKED_ZERO, PACKED_ONE = struct.pack("f", 0), struct.pack("f", 1)
+SEARCHED = {
+    variant: prepared(cache_control="no-store", vary="Accept", content_type=variant.media_type)
+    for variant in (PREFERRED, PLAIN)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +111,24 @@ def _text(body: Mapping[str, Any], limits: Limits) -> str | None:
 def _vector(value: Any) -> NDArray[np.float32] | None:
     if value is None:
         return None
-    wrong = BadRequest("query_vector must be a list of numbers", member="query_vector")
     if type(value) is not list:
-        raise wrong
+        raise _no_vector()
     try:
-        vector = np.frombuffer(struct.pack(f"{len(value)}f", *value), np.float32)
+        packed = struct.pack(f"{len(value)}f", *value)
     except struct.error as error:
-        raise wrong from error
+        raise _no_vector() from error
     # true and false pass for 1 and 0 above; looking at every type would double the time of parsing.
-    if ((vector == 0) | (vector == 1)).any() and bool in map(type, value):
-        raise wrong
-    if not np.isfinite(vector).all():
+    if (PACKED_ONE in packed or PACKED_ZERO in packed) and bool in map(type, value):
+        raise _no_vector()
+    vector = np.frombuffer(packed, np.float32)
+    # One product tells of numbers that are not finite; it can also be of finite ones that are large.
+    if not math.isfinite(np.dot(vector, vector)) and not np.isfinite(vector).all():
         raise BadRequest("query_vector has a number beyond float32", member="query_vector")
     return vector
+
+
+def _no_vector() -> BadRequest:
+    return BadRequest("query_vector must be a list of numbers", member="query_vector")
 
 
 def _mode(body: Mapping[str, Any]) -> Mode | None:
@@ -147,29 +161,38 @@ def parse_returns(body: Mapping[str, Any], shown: Shown, vectors_granted: bool) 
 def render(answer: Answer, returns: Returns, meta: Mapping[str, Any], identifier: str, variant: Variant) -> bytes:
     """The response to a search (7, 16): spliced from the JSON that was written at ingest."""
     seal = _seal(answer.shown, variant)
-    results = b",".join([_result(hit, returns, seal) for hit in answer.hits])
+    template = _template(returns, seal)
+    scores = orjson.dumps([hit.score for hit in answer.hits])[1:-1].split(b",")  # at once: a tenth of one by one
+    pairs = zip(answer.hits, scores, strict=False)  # without hits there is one empty score
+    more = returns if returns.text or returns.semantic_payload or returns.vectors else None
+    results = b",".join([_result(hit.chunk, score, template, more) for hit, score in pairs])
     head = orjson.dumps({"request_id": identifier, "collection": answer.shown.name})
     return b'%b,"results":[%b],"meta":%b}' % (head[:-1], results, orjson.dumps(meta))
 
 
-def _result(hit: Hit, returns: Returns, seal: Seal) -> bytes:
-    chunk = hit.chunk
-    head = b'{"id":%b,' % chunk.json_id if returns.ids else b"{"
-    result = b'%b"score":%b,"source":%b' % (head, repr(hit.score).encode(), chunk.json_source)
-    if returns.metadata:
-        result += _metadata(chunk, seal)
+def _template(returns: Returns, seal: Seal) -> bytes:
+    """A result, into which go its id, score, source, metadata, etag and what lies apart. What is not wanted is cut to
+    no character."""
+    id = b'"id":%b,' if returns.ids else b"%.0b"
+    metadata = METADATA % (seal.visibility, seal.mark) if returns.metadata else b"%.0b%.0b"
+    return b'{%b"score":%%b,"source":%%b%b%%b}' % (id, metadata)
+
+
+def _result(chunk: StoredChunk, score: bytes, template: bytes, more: Returns | None) -> bytes:
+    id, source, metadata, etag = chunk.fragments
+    return template % (id, score, source, metadata, etag, b"" if more is None else _apart(chunk, more))
+
+
+def _apart(chunk: StoredChunk, returns: Returns) -> bytes:
+    """What is stored apart from the rest of a result."""
+    found = b""
     if returns.text:
-        result += b',"text":' + orjson.dumps(chunk.text)
+        found += b',"text":' + orjson.dumps(chunk.text)
     if returns.semantic_payload and chunk.json_payload is not None:
-        result += b',"semantic_payload":' + chunk.json_payload
+        found += b',"semantic_payload":' + chunk.json_payload
     if returns.vectors:
-        result += b',"vectors":' + orjson.dumps(chunk.vectors(), option=orjson.OPT_SERIALIZE_NUMPY)
-    return result + b"}"
-
-
-def _metadata(chunk: StoredChunk, seal: Seal) -> bytes:
-    parts = (chunk.json_metadata, seal.visibility, chunk.etag.encode(), seal.mark)
-    return b',"metadata":{%b,"visibility":"%b","etag":"\\"%b%b\\""}' % parts
+        found += b',"vectors":' + orjson.dumps(chunk.vectors(), option=orjson.OPT_SERIALIZE_NUMPY)
+    return found
 
 
 def _seal(shown: Shown, variant: Variant) -> Seal:
@@ -186,8 +209,9 @@ def _etag(chunk: StoredChunk, seal: Seal) -> str:
 
 def render_chunk(shown: Shown, chunk: StoredChunk, seal: Seal) -> bytes:
     """A chunk (8): a result without a score, with its collection and, where that is granted, its text."""
-    body = b'{"id":%b,"collection":%b,"source":%b' % (chunk.json_id, orjson.dumps(shown.name), chunk.json_source)
-    body += _metadata(chunk, seal)
+    id, source, metadata, etag = chunk.fragments
+    body = b'{"id":%b,"collection":%b,"source":%b' % (id, orjson.dumps(shown.name), source)
+    body += METADATA % (seal.visibility, seal.mark) % (metadata, etag)
     if shown.settings.return_text:
         body += b',"text":' + orjson.dumps(chunk.text)
     if chunk.json_payload is not None:
@@ -243,8 +267,7 @@ async def search(request: Request) -> Response:
         meta["ignored"] = list(answer.ignored)
     if answer.next_cursor is not None:
         meta["next_cursor"] = answer.next_cursor
-    rendered = render(answer, returns, meta, request_id(request), variant)
-    return Response(rendered, 200, {"Cache-Control": "no-store", "Vary": "Accept"}, variant.media_type)
+    return Prepared(render(answer, returns, meta, request_id(request), variant), SEARCHED[variant])
 
 
 @speaks(refuse)

@@ -17,6 +17,8 @@ from starlette.responses import Response
 from aidre.api import aidre, changes, health, openapi
 from aidre.api.batching import TextQueries
 from aidre.api.cursor import Cursors, store_secret
+from aidre.api.database import make_private
+from aidre.api.direct import Direct
 from aidre.api.envelope import refuse
 from aidre.api.frame import Frame
 from aidre.api.intake import envelope as intake_envelope
@@ -78,9 +80,11 @@ def create_app(store: Store, settings: Settings) -> Starlette:
     if settings.server.base_url is None:
         settings = replace(settings, server=replace(settings.server, base_url=DEFAULT_BASE_URL))
     settings = replace(settings, server=replace(settings.server, base_url=str(settings.server.base_url).rstrip("/")))
+    with suppress(OSError):  # a store that cannot be written is served all the same
+        make_private(store.path / ".log")
     live = Live(store)
     live.refresh()
-    texts = TextQueries(functools.partial(load_stored, runtime=settings.embedding.runtime))
+    texts = TextQueries(functools.partial(load_stored, runtime=settings.embedding.runtime), settings.limits.wait)
     retrieval = Retrieval(settings, live, Cursors(store_secret(store.path)), texts)
     promises = Promises(store.path / ".log", settings.nlweb.timeout)
     model = ChatModel(settings.nlweb.llm) if settings.nlweb.llm is not None else None
@@ -116,7 +120,10 @@ def create_app(store: Store, settings: Settings) -> Starlette:
         routes += intent.routes
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(Frame, refuse=_refuse, origins=settings.server.cors_origins)],
+        middleware=[
+            Middleware(Frame, refuse=_refuse, origins=settings.server.cors_origins),
+            Middleware(Direct, routes=routes),
+        ],
         exception_handlers={HTTPException: _refuse_http},
         lifespan=lifespan,
     )

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.api.scheduling import UNSEEN_SECONDS, Backlog, Estimate
 from aidre.engine.embed import load_stored
 from aidre.engine.errors import AidreError
 from aidre.engine.model import EmbeddingSpace
@@ -44,7 +47,7 @@ Load: TypeAlias = Callable[[EmbeddingSpace], QueryEmbedder]
 class SpaceQueries:
     """The text queries of one embedding space. All but `warm` and `_embed` run in the event loop."""
 
-    def __init__(self, space: EmbeddingSpace, load: Load = load_stored) -> None:
+    def __init__(self, space: EmbeddingSpace, load: Load = load_stored, wait: float = math.inf) -> None:
         self._space = space
         self._load = load
         self._embedder: QueryEmbedder | None = None
@@ -52,24 +55,34 @@ class SpaceQueries:
         self._failed_at = 0.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="embed")
         self._recent: OrderedDict[str, Vector] = OrderedDict()
+        self._backlog = Backlog(wait)
+        self._each = Estimate(UNSEEN_SECONDS)
         self._queue: list[str] = []
         self._answers: dict[str, asyncio.Future[Vector]] = {}
         self._draining: asyncio.Task[None] | None = None
 
     async def embed(self, text: str) -> Vector:
-        """Raises ModelUnavailable."""
+        """The vector of a text, by its words: how they are spaced says nothing. ModelUnavailable, or Overloaded where
+        too many texts are waiting."""
+        text = " ".join(text.split())
         remembered = self._recent.get(text)
         if remembered is not None:
             self._recent.move_to_end(text)
             return remembered
         answer = self._answers.get(text)
         if answer is None:
+            self._backlog.enter(self._each.seconds)
             answer = self._answers[text] = asyncio.get_running_loop().create_future()
-            answer.add_done_callback(_retrieved)
+            answer.add_done_callback(partial(self._answered, self._each.seconds))
             self._queue.append(text)
             if self._draining is None:
                 self._draining = asyncio.create_task(self._drain())
         return await asyncio.shield(answer)  # a caller that goes away must not take the answer from the others
+
+    def _answered(self, expected: float, answer: asyncio.Future[Vector]) -> None:
+        self._backlog.leave(expected)
+        if not answer.cancelled():
+            answer.exception()  # asyncio complains of exceptions that nobody looked at
 
     async def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Raises ModelUnavailable."""
@@ -83,11 +96,12 @@ class SpaceQueries:
         while self._queue:
             batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
             try:
-                vectors = await loop.run_in_executor(self._thread, self._embed, batch)
+                vectors, taken = await loop.run_in_executor(self._thread, self._embed, batch)
             except Exception as error:  # the outermost handler of this task: whoever waits must hear of it
                 for text in batch:
                     self._answers.pop(text).set_exception(error)
                 continue
+            self._each.learn(taken / len(batch))
             for text, vector in zip(batch, vectors, strict=True):
                 self._remember(text, vector)
                 self._answers.pop(text).set_result(vector)
@@ -98,8 +112,11 @@ class SpaceQueries:
         if len(self._recent) > REMEMBERED:
             self._recent.popitem(last=False)
 
-    def _embed(self, texts: list[str]) -> Vector:
-        return self._ready().embed_queries(texts)
+    def _embed(self, texts: list[str]) -> tuple[Vector, float]:
+        """The vectors, and the seconds that they took beyond loading the model."""
+        embedder = self._ready()
+        started = time.perf_counter()
+        return embedder.embed_queries(texts), time.perf_counter() - started
 
     def _ready(self) -> QueryEmbedder:
         if self._embedder is None:
@@ -128,8 +145,9 @@ class SpaceQueries:
 class TextQueries:
     """The text queries of all spaces; a model is loaded once, when its space is first seen."""
 
-    def __init__(self, load: Load = load_stored) -> None:
+    def __init__(self, load: Load = load_stored, wait: float = math.inf) -> None:
         self._load = load
+        self._wait = wait
         self._spaces: dict[EmbeddingSpace, SpaceQueries] = {}
 
     async def embed(self, space: EmbeddingSpace, text: str) -> Vector:
@@ -149,14 +167,9 @@ class TextQueries:
     def _of(self, space: EmbeddingSpace) -> SpaceQueries:
         queries = self._spaces.get(space)
         if queries is None:
-            queries = self._spaces[space] = SpaceQueries(space, self._load)
+            queries = self._spaces[space] = SpaceQueries(space, self._load, self._wait)
         return queries
 
     def close(self) -> None:
         for queries in self._spaces.values():
             queries.close()
-
-
-def _retrieved(answer: asyncio.Future[Vector]) -> None:
-    if not answer.cancelled():
-        answer.exception()  # asyncio complains of exceptions that nobody looked at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from aidre.engine.errors import CollectionMissing, ConfigurationError
 
 if TYPE_CHECKING:
+    from aidre.api.settings import Settings
     from aidre.engine.store import Store
 
 
@@ -37,6 +39,21 @@ def chosen(store: Store, name: str | None) -> str:
     if len(names) != 1:
         raise ConfigurationError(f"--collection: say which one; {_offer(names)}")
     return names[0]
+
+
+def check_granted(store: Store, settings: Settings) -> None:
+    """Raises ConfigurationError where an editorial domain or an intake opens what a store that is not empty lacks."""
+    names = store.collections()
+    opened = {
+        f'intent.editorial_domains."{domain}"': grant.collection
+        for domain, grant in settings.intent.editorial_domains.items()
+    }
+    opened |= {f"intake {intake.id!r}": intake.collection for intake in settings.intakes if intake.collection}
+    for where, name in opened.items():
+        if names and name not in names:
+            nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+            cure = f"did you mean {nearest[0]!r}?" if nearest else _offer(names)
+            raise ConfigurationError(f"{where} opens collection {name!r}, which is not in the store: {cure}")
 
 
 def _offer(names: Sequence[str]) -> str:

@@ -16,16 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from aidre.api import console
-from aidre.api.chosen import chosen, disk_bytes, existing, named
-from aidre.engine.errors import (
-    AidreError,
-    ConfigurationError,
-    StorageFailed,
-)
+from aidre.api import commands, console
+from aidre.api.chosen import chosen, existing
+from aidre.api.options import AnyCollection, ConfigOption, JsonOption, NamedCollection, StoreOption, tell
+from aidre.engine.errors import AidreError, ConfigurationError, StorageFailed
 
 if TYPE_CHECKING:
-    from aidre.engine.model import EmbeddingSpace, Json
+    from aidre.engine.model import EmbeddingSpace
     from aidre.engine.store import Store
     from aidre.ingest.mapping import ColumnMapping
 
@@ -35,20 +32,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-
-StoreOption = Annotated[Path, typer.Option("--store", metavar="DIR", help="The folder of the store.")]
-NamedCollection = Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection.")]
-AnyCollection = Annotated[
-    str | None, typer.Option("--collection", metavar="NAME", help="May be left out where the store has one.")
-]
-EveryCollection = Annotated[
-    str | None, typer.Option("--collection", metavar="NAME", help="Only this collection; otherwise all of them.")
-]
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="aidre.toml; without it every key has its default.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line on standard output.")]
-
 
 def _print_version(wanted: bool) -> None:
     if wanted:
@@ -152,7 +135,7 @@ def embed(
             spaces.embed(opened, load_settings(config), name, space, report)
     elif drop is not None and space is None:
         generation = drop_space(opened, name, drop)
-        _tell(as_json, f"{name}: space {drop} is gone, generation {generation}", dropped=drop, generation=generation)
+        tell(as_json, f"{name}: space {drop} is gone, generation {generation}", dropped=drop, generation=generation)
     else:
         raise ConfigurationError("embed: name one space, with --space to fill it or with --drop to take it away")
     return 0
@@ -215,126 +198,19 @@ def search(
     return 0
 
 
-@app.command()
-def status(
-    store: StoreOption, collection: EveryCollection = None, config: ConfigOption = None, as_json: JsonOption = False
-) -> int:
-    """What each collection holds: counts, segments, spaces and their indexes, calibration, size on disk.
-
-    With --config also which documents Agentic Intent can never serve.
-    """
-    from aidre.api.intent.limits import warnings_of
-    from aidre.api.settings import load_settings
-
-    opened, intent = existing(store), load_settings(config).intent
-    for name in named(opened, collection):
-        snapshot = opened.open(name)
-        record = {**snapshot.status(), "disk_bytes": disk_bytes(store / name)}
-        record["warnings"] = [*record["warnings"], *warnings_of(intent, name, snapshot)]
-        if as_json:
-            console.emit(record)
-        else:
-            console.show_all(console.status_lines(record))
-    return 0
+app.add_typer(commands.app)
 
 
-@app.command()
-def verify(store: StoreOption, as_json: JsonOption = False) -> int:
-    """Check every byte of the store against its checksums. Exit status 1: something that holds truth is damaged."""
-    from aidre.engine import verify as checks
-
-    reports = checks.verify(existing(store))
-    ok = all(report.ok for report in reports)
-    if as_json:
-        console.emit(console.verified(reports, ok))
-    else:
-        console.show_all(console.report_lines(reports))
-    return 0 if ok else 1
-
-
-@app.command()
-def delete(
-    document_ids: Annotated[list[str], typer.Argument(metavar="DOCUMENT_ID", help="Ids of documents.")],
-    store: StoreOption,
-    collection: AnyCollection = None,
-    purge: Annotated[
-        bool, typer.Option("--purge", help="Remove what is deleted from the disk now, older generations too.")
-    ] = False,
-    as_json: JsonOption = False,
-) -> int:
-    """Delete documents; ids that are not there are passed over. One new generation holds the change."""
-    opened = existing(store)
-    name = chosen(opened, collection)
-    with opened.writer(name, spaces=opened.open(name).collection.spaces) as writer:
-        deleted = writer.delete(document_ids)
-        writer.commit()
-        if purge:
-            writer.purge()
-        generation = opened.current(name)
-    _tell(as_json, f"{name}: {deleted} deleted, generation {generation}", deleted=deleted, generation=generation)
-    return 0
-
-
-@app.command()
-def compact(store: StoreOption, collection: EveryCollection = None, as_json: JsonOption = False) -> int:
-    """Rewrite all live rows into as few segments as they fit, and calibrate their indexes anew."""
-    opened = existing(store)
-    for name in named(opened, collection):
-        with opened.writer(name, spaces=opened.open(name).collection.spaces) as writer:
-            writer.compact()
-        snapshot = opened.open(name)
-        counts = {"generation": snapshot.generation, "documents": snapshot.documents, "chunks": snapshot.chunks}
-        text = (
-            f"{name}: {snapshot.chunks:,} chunks of {snapshot.documents:,} documents, generation {snapshot.generation}"
-        )
-        _tell(as_json, text, collection=name, **counts)
-    return 0
-
-
-@app.command()
-def events(
-    store: StoreOption,
-    type: Annotated[Literal["access", "citation"] | None, typer.Option("--type", help="Only events of it.")] = None,
-    platform: Annotated[str | None, typer.Option("--platform", metavar="ID", help="Only of this key.")] = None,
-    request: Annotated[str | None, typer.Option("--request", metavar="ID", help="Only about this request.")] = None,
-    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Only from then on.")] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only before then.")] = None,
-    export: Annotated[
-        Path | None, typer.Option("--export", metavar="FILE", help="Into a file: .jsonl or .parquet.")
+@app.command(context_settings={"ignore_unknown_options": True})
+def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Benchmarks, and options of one; `list` names them.")
     ] = None,
-    as_json: JsonOption = False,
 ) -> int:
-    """The receipts of Agentic Intent: each access and each citation, in order. With --json one event a line."""
-    from aidre.api.intent import listing
+    """Run the benchmarks, all or those named, and write their report with its plots. Needs a checkout."""
+    from aidre.api.measure import measure
 
-    existing(store)
-    span = listing.instant(since, "--since"), listing.instant(until, "--until")
-    found = listing.events(store, listing.Wanted(type, platform, request, *span))
-    if export is not None:
-        count = listing.export(found, export)
-        _tell(as_json, f"{count:,} events in {export}", exported=count)
-        return 0
-    for event in found:
-        if as_json:
-            console.emit(event)
-        else:
-            console.show(console.plain(listing.event_line(event)))
-    return 0
-
-
-@app.command()
-def binds(store: StoreOption, config: ConfigOption = None, as_json: JsonOption = False) -> int:
-    """What was bound by Agent Intake, decrypted with the bind key of the configuration. With --json one bind a line."""
-    from aidre.api.intake.listing import records
-    from aidre.api.settings import load_settings
-
-    existing(store)
-    for bind in records(store, load_settings(config).intake):
-        if as_json:
-            console.emit(bind)
-        else:
-            console.show(console.bind_line(bind))
-    return 0
+    return measure(names or [])
 
 
 def _spaces(
@@ -347,13 +223,6 @@ def _spaces(
     exists = store.path.is_dir() and collection in store.collections()
     stored = store.open(collection).collection.spaces if exists else ()
     return spaces_for(load_settings(config), collection, stored, brought_spaces(locate(sources), mapping))
-
-
-def _tell(as_json: bool, text: str, **facts: Json) -> None:
-    if as_json:
-        console.emit(facts)
-    else:
-        console.show(text)
 
 
 def main() -> None:

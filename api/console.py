@@ -61,6 +61,17 @@ def bind_line(bind: Mapping[str, Json]) -> str:
     return plain(f"{bind['bound_at']}  {bind['offer_id']}  {held}")
 
 
+def held_line(facts: Mapping[str, Json]) -> str:
+    """What a collection holds in a generation."""
+    held = f"{facts['chunks']:,} chunks of {facts['documents']:,} documents"
+    return f"{facts['collection']}: {held}, generation {facts['generation']}"
+
+
+def generation_line(kept: Mapping[str, Json]) -> str:
+    held = f"{kept['chunks']:,} chunks of {kept['documents']:,} documents"
+    return f"{kept['generation']:>8}  {kept['created_at']}  {held}{'  (the newest)' * kept['current']}"
+
+
 def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
     """A collection in one line, its spaces and its warnings in one each."""
     segments = f"{status['segments']} segment{'s' * (status['segments'] != 1)}"

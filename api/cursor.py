@@ -1,7 +1,7 @@
 """Cursors: where a search goes on, sealed so that only the search that got one can use it.
 
-The seal is an HMAC under a secret of the store, so every worker can read what another one wrote. What the cursor is
-bound to (caller, query, filter) goes into the seal and is not carried.
+The seal is a keyed hash under a secret of the store, so every worker can read what another one wrote. What the cursor
+is bound to (caller, query, filter) goes into the seal and is not carried.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import struct
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from aidre.api.refusals import BadRequest
@@ -49,6 +50,7 @@ class Place:
         return time.time() - self.started > LIFETIME_SECONDS
 
 
+@lru_cache(maxsize=256)
 def lineage_digest(lineage: str) -> bytes:
     return hashlib.blake2b(lineage.encode(), digest_size=8).digest()
 
@@ -79,7 +81,7 @@ class Cursors:
         return Place(*PLACE.unpack(body))
 
     def _seal(self, body: bytes, binding: bytes) -> bytes:
-        return hmac.digest(self._secret, body + binding, "sha256")[:SEAL_BYTES]
+        return hashlib.blake2b(body + binding, key=self._secret, digest_size=SEAL_BYTES).digest()
 
 
 def store_secret(store: Path) -> bytes:

@@ -1,4 +1,7 @@
-"""SQLite files that the workers share: opened in one way, written in transactions. Knows no table."""
+"""SQLite files that the workers share: opened in one way, written in transactions. Knows no table.
+
+They lie in a folder of the store that is for its owner alone.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,13 @@ LOCKED_SECONDS = 10.0
 ATTEMPTS = 20
 
 
+def make_private(folder: Path) -> None:
+    """Makes the folder of what the protocols write down, for its owner alone, also where it was there; OSError."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
+
+
 def connect(path: Path, *, synchronous: Literal["FULL", "NORMAL", "OFF"]) -> sqlite3.Connection:
     """A connection in WAL mode for one thread at a time, in autocommit; OSError, sqlite3.Error.
 
@@ -29,6 +39,21 @@ def connect(path: Path, *, synchronous: Literal["FULL", "NORMAL", "OFF"]) -> sql
         _use_wal(connection)
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         connection.execute("PRAGMA secure_delete = ON").fetchall()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def with_tables(connection: sqlite3.Connection, tables: str, version: int) -> sqlite3.Connection:
+    """The same connection, to a file that has these tables; sqlite3.Error where a newer release wrote the file."""
+    try:
+        with transaction(connection):
+            if connection.execute("PRAGMA user_version").fetchone()[0] > version:
+                raise sqlite3.DatabaseError("it was written by a newer release of aidre: install that")
+            for statement in tables.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {version}")
     except BaseException:
         connection.close()
         raise

@@ -106,7 +106,7 @@ def _said(error: AidreError) -> tuple[int, str, str, dict[str, Any], dict[str, s
 def negotiate(request: Request) -> Variant:
     """The representation that the caller can take, application/aidre+json where that is among them (14.1, 15.3)."""
     accept = accept_of(request)
-    if quality(accept, AIDRE_JSON) > 0:
+    if not accept or quality(accept, AIDRE_JSON) > 0:
         return PREFERRED
     if quality(accept, JSON) > 0:
         return PLAIN

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
+import random
 from collections.abc import Sequence
 
 from starlette.datastructures import Headers
@@ -30,12 +30,13 @@ class Frame:
         self.app = app
         self._refuse = refuse
         self._origins = frozenset(origins)
+        self._open: RawHeaders = [(b"access-control-allow-origin", b"*"), (b"access-control-expose-headers", EXPOSED)]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        identifier = "req_" + os.urandom(9).hex()
+        identifier = f"req_{random.getrandbits(72):018x}"
         scope.setdefault("state", {})["request_id"] = identifier
         added = [(b"x-request-id", identifier.encode()), *self._shared(scope)]
         head = scope["method"] == "HEAD"
@@ -63,7 +64,7 @@ class Frame:
     def _shared(self, scope: Scope) -> RawHeaders:
         """The CORS fields of an answer."""
         if "*" in self._origins:
-            return [(b"access-control-allow-origin", b"*"), (b"access-control-expose-headers", EXPOSED)]
+            return self._open
         if not self._origins:
             return []
         origin = Headers(scope=scope).get("origin")

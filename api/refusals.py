@@ -95,5 +95,12 @@ class Unavailable(Refusal):
     status = 503
     code = "service_unavailable"
 
-    def __init__(self, message: str, **details: Any) -> None:
-        super().__init__(message, {"Retry-After": "5"}, **details)
+    def __init__(self, message: str, *, retry: int = 5, **details: Any) -> None:
+        super().__init__(message, {"Retry-After": str(retry)}, **details)
+
+
+class Overloaded(Unavailable):
+    """More is waiting than may wait; `seconds` are what it takes to work that off."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__("too much is waiting to be searched: come back as Retry-After says", retry=seconds)

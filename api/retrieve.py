@@ -6,13 +6,11 @@ It raises the errors of the engine and refusals; how they are said is each proto
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import os
 import time
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Hashable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +23,7 @@ from aidre.api.cursor import Cursors, Place, lineage_digest
 from aidre.api.live import Live, Opened
 from aidre.api.pages import Page, first_page, later_page
 from aidre.api.refusals import BadRequest, Conflicting, NotFound, Unavailable, Unprocessable
+from aidre.api.scheduling import Scheduler
 from aidre.api.settings import CollectionSettings, FusionSettings, Protocol, Settings
 from aidre.engine.errors import CollectionMissing, GenerationMissing, ModelUnavailable, SpaceMissing
 from aidre.engine.filters import Filter, canonical, parse_filter
@@ -34,15 +33,8 @@ from aidre.engine.segment import StoredChunk
 from aidre.engine.snapshot import Hit, Snapshot
 
 RESULTS_MOST = 1_000
-INLINE_WORK = 40_000_000
-"""A search of at most so much work (see `_work`) is taken for shorter than half a millisecond, which is not worth
-the way to a thread and back. A rough estimate."""
-WORDS_WORK = 1_000
-"""What counting words costs a chunk, in the same coin."""
 INLINE_FILTER = 2_000
-"""A filter of more JSON than this goes to a thread, with its search: thousands of values take a tenth of a second."""
-INLINE_TEXT = 256
-"""A text of more characters too: thousands of different words in many languages take a tenth of a second or more."""
+"""A filter of more JSON than this is read in a thread: thousands of values take a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +87,7 @@ class Retrieval:
         self.live = live
         self.texts = texts
         self._cursors = cursors
-        self._threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="search")
+        self._scheduler = Scheduler(settings.limits.wait)
 
     def names(self, caller: Caller, protocol: Protocol) -> list[str]:
         """The collections that exist for this caller, also those that cannot be opened just now."""
@@ -146,29 +138,31 @@ class Retrieval:
             if question.mode is not None:
                 raise
             mode, space, vector = "lexical", None, None  # words are better than no answer; the answer says its mode
-        long = question.filter is not None and _json_size(question.filter) > INLINE_FILTER
-        filter = await self._filter(question.filter, long)
-        binding = _binding(caller, shown.name, (mode, None if space is None else space.id), question, filter)
-        place, snapshot = await self._place(shown, question.cursor, binding)
-        if snapshot is not shown.snapshot:
-            shown = self.find(shown.name, caller, protocol)  # a cursor of a newer generation has made it open that one
+        filter = None if question.filter is None else await self._filter(question.filter)
+        filtered = None if filter is None else canonical(filter)
+        binding = _binding(caller, shown.name, (mode, None if space is None else space.id), question, filtered)
+        place, snapshot = None, shown.snapshot
+        if question.cursor is not None:
+            place, snapshot = await self._place(shown, question.cursor, binding)
+            if snapshot is not shown.snapshot:  # a cursor of a newer generation has made it open that one
+                shown = self.find(shown.name, caller, protocol)
         query = Query(
             vector,
             None if space is None else space.id,
             question.top_k,
-            place.offset,
+            0 if place is None else place.offset,
             filter,
             text=question.text,
             mode=mode,
-            fusion=Fusion(shown.settings.fusion.a, shown.settings.fusion.c),
-            rescore=await self._rescore(snapshot, shown.settings.fusion, question) if mode == "hybrid" else None,
         )
-        short = not long and (question.text is None or len(question.text) <= INLINE_TEXT)
-        page = await self._page(place, snapshot, shown.snapshot, query, inline=short)
+        if mode == "hybrid":
+            fusion = shown.settings.fusion
+            rescore = await self._rescore(snapshot, fusion, question)
+            query = replace(query, fusion=Fusion(fusion.a, fusion.c), rescore=rescore)
+        page = await self._page(place, snapshot, shown, query, filtered)
         following = None
         if page.offset is not None:
-            next_place = replace(place, first=place.first or page.offset, offset=page.offset)
-            following = self._cursors.write(next_place, binding)
+            following = self._cursors.write(_following(place, snapshot, page.offset), binding)
         ignored = () if filter is None else snapshot.unknown_fields(filter)
         return Answer(shown, mode, query.space, page.hits, following, ignored)
 
@@ -192,11 +186,9 @@ class Retrieval:
         """Where the pages of one search end."""
         return max(RESULTS_MOST, self.settings.limits.top_k_max)
 
-    async def _place(self, shown: Shown, cursor: str | None, binding: bytes) -> tuple[Place, Snapshot]:
+    async def _place(self, shown: Shown, cursor: str, binding: bytes) -> tuple[Place, Snapshot]:
         """Where the search goes on, and the generation it began in."""
         now = shown.snapshot
-        if cursor is None:
-            return Place(now.generation, 0, 0, int(time.time()), lineage_digest(now.lineage)), now
         place = self._cursors.read(cursor, binding)
         if place.expired or place.offset >= self.results_most:
             raise _moved_on()
@@ -210,20 +202,20 @@ class Retrieval:
             raise _moved_on()
         return place, then
 
-    async def _filter(self, value: Any, long: bool) -> Filter | None:
-        if value is None:
-            return None
-        if long:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, parse_filter, value)
+    async def _filter(self, value: Any) -> Filter:
+        if _json_size(value) > INLINE_FILTER:
+            return await self._scheduler.run(None, partial(parse_filter, value))
         return parse_filter(value)
 
-    async def _page(self, place: Place, then: Snapshot, now: Snapshot, query: Query, *, inline: bool) -> Page:
-        if inline and place.offset == 0 and _work(then, query) <= INLINE_WORK:
-            return first_page(then, query, self.results_most)
-        loop = asyncio.get_running_loop()
-        if place.offset == 0:
-            return await loop.run_in_executor(self._threads, first_page, then, query, self.results_most)
-        return await loop.run_in_executor(self._threads, later_page, then, now, query, place.first, self.results_most)
+    async def _page(
+        self, place: Place | None, then: Snapshot, shown: Shown, query: Query, filtered: bytes | None
+    ) -> Page:
+        if place is None:
+            return await self._scheduler.run(
+                _kind(shown.name, query, filtered), partial(first_page, then, query, self.results_most)
+            )
+        later = partial(later_page, then, shown.snapshot, query, place.first, self.results_most)
+        return await self._scheduler.run(None, later)
 
     def chunk(self, id: str, collection: str | None, caller: Caller, protocol: Protocol) -> tuple[Shown, StoredChunk]:
         """A chunk by its id, looked for in all collections that the caller may see, or in one."""
@@ -254,18 +246,20 @@ class Retrieval:
 
     def close(self) -> None:
         self.texts.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._scheduler.close()
 
 
-def _work(snapshot: Snapshot, query: Query) -> int:
-    """About how many numbers a scan reads in the time that this search takes; an exact search is slower a number, and
-    words are counted chunk by chunk."""
-    work = 0 if query.mode == "dense" else snapshot.chunks * WORDS_WORK
-    if query.space is not None and query.vector is not None:
-        calibration = snapshot.space(query.space).calibration
-        exact = calibration is None or calibration.kind != "scan"
-        work += snapshot.chunks * max(len(query.vector), 64) * (12 if exact else 1)
-    return work * (1 if query.filter is None else 4)
+def _kind(collection: str, query: Query, filtered: bytes | None) -> Hashable:
+    """What searches have in common that take about the same time; a filter's mask is made when it is first seen."""
+    words = 0 if query.text is None else len(query.text).bit_length()
+    return collection, query.mode, query.space, query.top_k.bit_length(), words, filtered
+
+
+def _following(place: Place | None, snapshot: Snapshot, offset: int) -> Place:
+    """Where the next page begins."""
+    if place is None:
+        return Place(snapshot.generation, offset, offset, int(time.time()), lineage_digest(snapshot.lineage))
+    return Place(place.generation, place.first, offset, place.started, place.lineage)
 
 
 def _json_size(value: Any) -> int:
@@ -297,9 +291,8 @@ def _means(snapshot: Snapshot, question: Question) -> tuple[Mode, EmbeddingSpace
 
 def _space(snapshot: Snapshot, question: Question) -> EmbeddingSpace | None:
     """The space that is named, or the first one that takes text; None where a text finds none."""
-    spaces: Mapping[str, EmbeddingSpace] = {space.id: space for space in snapshot.collection.spaces}
     if question.space is not None:
-        named = spaces.get(question.space)
+        named = next((space for space in snapshot.collection.spaces if space.id == question.space), None)
         if named is None:
             raise SpaceMissing("this collection has no such embedding space", embedding_space=question.space)
         if question.text is not None and named.model is None:
@@ -309,13 +302,13 @@ def _space(snapshot: Snapshot, question: Question) -> EmbeddingSpace | None:
 
 
 def _binding(
-    caller: Caller, collection: str, means: tuple[Mode, str | None], question: Question, filter: Filter | None
+    caller: Caller, collection: str, means: tuple[Mode, str | None], question: Question, filtered: bytes | None
 ) -> bytes:
-    """What a cursor is good for: this caller, this query, this filter."""
+    """What a cursor is good for: this caller, this query, this filter. The cursor's seal hashes it."""
     asked = question.text.encode("utf-8", "surrogatepass") if question.text is not None else _bytes(question.vector)
-    filtered = canonical(filter).hex() if filter is not None else None
-    context = orjson.dumps([caller.name, collection, *means, question.vector is None, filtered])
-    return hashlib.blake2b(context + asked, digest_size=16).digest()
+    filter = filtered.hex() if filtered is not None else None
+    context = orjson.dumps([caller.name, collection, *means, question.vector is None, filter])
+    return context + asked
 
 
 def _bytes(vector: NDArray[np.float32] | None) -> bytes:

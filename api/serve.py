@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import functools
+import gc
 import os
 import secrets
 import signal
@@ -27,6 +28,7 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from aidre.api.app import create_app
+from aidre.api.chosen import check_granted
 from aidre.api.cursor import INHERITED_SECRET, SECRET_BYTES
 from aidre.api.settings import Settings, is_loopback, load_settings
 from aidre.engine.errors import ConfigurationError
@@ -45,6 +47,7 @@ def serve(store: Path, settings_path: Path | None, host: str, port: int, workers
     if workers < 1:
         raise ConfigurationError(f"--workers must be at least 1, not {workers}")
     settings = load_settings(settings_path)
+    check_granted(Store(store), settings)
     check_base_url(settings, host)
     with _listen(host, port) as listener:
         settings = with_base_url(settings, host, listener.getsockname()[1])
@@ -58,8 +61,9 @@ def serve(store: Path, settings_path: Path | None, host: str, port: int, workers
 
 def talk(store: Path, settings_path: Path | None) -> None:
     """Answers the one MCP client on standard input and output, until that closes; raises ConfigurationError."""
-    app = create_app(Store(store), load_settings(settings_path))
-    asyncio.run(_talk(app))
+    settings = load_settings(settings_path)
+    check_granted(Store(store), settings)
+    asyncio.run(_talk(create_app(Store(store), settings)))
 
 
 async def _talk(app: Starlette) -> None:
@@ -129,6 +133,7 @@ def _config(app: Starlette | Callable[[], Starlette], workers: int) -> uvicorn.C
 
 
 def _serve_alone(app: Starlette, listener: socket.socket) -> None:
+    _keep_for_good()
     server = uvicorn.Server(_config(app, 1))
     with _quiet_signals():
         server.run(sockets=[listener])
@@ -153,7 +158,15 @@ def _did_not_start() -> ConfigurationError:
 def worker(store: Path, settings: Settings, parent: int) -> Starlette:
     """The application of one worker, which ends when its parent does, however that ended."""
     threading.Thread(target=_follow_parent, args=(parent,), name="parent", daemon=True).start()
-    return create_app(Store(store), settings)
+    app = create_app(Store(store), settings)
+    _keep_for_good()
+    return app
+
+
+def _keep_for_good() -> None:
+    """Exempts what stands by now from garbage collection: to go over all modules takes some 20 ms, of some request."""
+    gc.collect()
+    gc.freeze()
 
 
 def _follow_parent(parent: int) -> None:

@@ -29,6 +29,7 @@ Scope: TypeAlias = Literal["search", "vectors"]
 Table: TypeAlias = Mapping[str, Any]
 
 AT_ONCE = Duration(0.0)
+A_MOMENT = Duration(2.0)
 MINUTE = Duration(60.0)
 DAY = Duration(86_400.0)
 MONTH = Duration(2_592_000.0)
@@ -50,13 +51,15 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """All limits are inclusive. No `rate` means none on loopback and 600/minute beyond."""
+    """All limits are inclusive. No `rate` means none on loopback and 600/minute beyond. `wait` is how long a search may
+    have to wait for others: where it would be longer, by what such searches took lately, it is refused with 503."""
 
     top_k_default: int = 10
     top_k_max: int = 100
     body_bytes: int = 1_048_576
     query_chars: int = 8_192
     rate: Rate | None = None
+    wait: Duration = A_MOMENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,10 @@ Secret = NewType("Secret", str)
 """Words that stay out of messages; "env:NAME" takes them from the environment."""
 
 
+SHORTEST_SECRET = 16
+"""Characters; fewer can be guessed from one signature, or from one digest."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rate:
     """So many requests in so many seconds; a count of 0 means no limit."""
@@ -80,6 +84,14 @@ def unknown_key(key: str, known: Mapping[str, Any], where: str) -> Configuration
     nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     cure = f"did you mean {nearest[0]!r}?" if nearest else f"valid keys are {', '.join(sorted(known))}"
     return ConfigurationError(f"{_path(where, key)} is not a key of aidre.toml: {cure}")
+
+
+def check_secret(secret: str, where: str) -> None:
+    """Raises ConfigurationError where it could be guessed."""
+    if len(secret) < SHORTEST_SECRET:
+        raise ConfigurationError(
+            f"{where} must have at least {SHORTEST_SECRET} characters: `openssl rand -hex 32` makes one"
+        )
 
 
 def _path(where: str, key: str) -> str:

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.index import TRAIN_ROWS, Bits, Column, Scan, blocks_of, code_sizes, evaluate, fill, train
+from aidre.engine.index import TRAIN_ROWS, Pass, Scan, Sweep, blocks_of, code_sizes, fill, train
+from aidre.engine.kernel import Bits, Column, nearest
 from aidre.engine.model import EmbeddingSpace, Precision
 from benchmarks.data import queries, vectors
 from benchmarks.report import record
@@ -98,11 +99,15 @@ def compare(column: Column, bits: Bits | None, query: NDArray[np.float32]) -> ob
 
 
 def gather(column: Column, rows: NDArray[np.int64], query: NDArray[np.float32]) -> object:
-    return evaluate(column.measure, column.take(rows), query, 10)
+    return nearest([(column, rows)], query, 10)
 
 
-def scanned(scan: Scan, depth: int, bits: Bits | None, query: NDArray[np.float32]) -> object:
-    return scan.search(query, depth, bits)
+def bits_of(mask: NDArray[np.bool_]) -> Bits:
+    return Bits(np.packbits(mask, bitorder="little"))
+
+
+def scanned(one: Pass, depth: int, query: NDArray[np.float32]) -> object:
+    return one.search(query, depth)
 
 
 def all_means(space: EmbeddingSpace, codes: NDArray[Any]) -> Iterator[Means]:
@@ -114,17 +119,18 @@ def all_means(space: EmbeddingSpace, codes: NDArray[Any]) -> Iterator[Means]:
     masks = [rng.random(total) < share for share in SELECTIVITIES]
     for mask in masks:
         count = int(mask.sum())
-        yield Means("masked", (1, total, count * width), partial(compare, column, Bits(mask)))
+        yield Means("masked", (1, total, count * width), partial(compare, column, bits_of(mask)))
         if count * width <= GATHERED_BYTES:
             yield Means("gather", (1, count, count * width), partial(gather, column, np.flatnonzero(mask)))
     sample = codes[np.sort(rng.choice(total, min(total, TRAIN_ROWS), replace=False))]
     for size in code_sizes(space.dimensions):
-        scan = Scan(space, fill(train(space, sample, size), blocks_of(codes)), None)
+        sweep = Sweep([Scan(space, fill(train(space, sample, size), blocks_of(codes)))])
         for depth in DEPTHS:
             features = (1, total * size, depth)
-            yield Means("scan", features, partial(scanned, scan, depth, None))
+            yield Means("scan", features, partial(scanned, Pass(sweep), depth))
             for mask in masks:
-                yield Means("masked scan", features, partial(scanned, scan, depth, Bits(mask)))
+                allowed = min(depth, int(mask.sum()))
+                yield Means("masked scan", features, partial(scanned, Pass(sweep, bits=bits_of(mask)), allowed))
 
 
 def fit(samples: Sequence[Sample]) -> dict[str, float]:

@@ -48,13 +48,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     contenders = [reference(), ours(embedder)]
     agreement = closeness(contenders, passages[:64])
     rounds = [measure(contender, passages, queries) for _ in range(options.rounds) for contender in contenders]
+    raw = {"rounds": [{**one, "query_ms": one.pop("query_ms")} for one in rounds]}
     for figures in rounds:
         print(json.dumps(figures), flush=True)
     figures = summary(contenders, rounds)
     figures["tokens_a_passage"] = round(sum(embedder.count_tokens(passages)) / len(passages))
     figures["mean_cosine_to_reference"] = round(agreement, 4)
     show(figures)
-    record("bench_embed", figures, readme=options.update_readme)
+    record("bench_embed", figures, raw=raw, readme=options.update_readme)
     return 0
 
 
@@ -126,8 +127,10 @@ def measure(contender: Contender, passages: list[str], queries: list[str]) -> di
         "contender": contender.name,
         "documents_per_second": round(len(passages) / seconds, 1),
         "cpu_ms_per_document": round(1000 * cpu / len(passages), 2),
+        "cores_busy": round(cpu / seconds, 2),
         "query_p50_ms": round(float(np.percentile(latencies, 50)), 3),
         "query_p95_ms": round(float(np.percentile(latencies, 95)), 3),
+        "query_ms": latencies,
     }
 
 
@@ -148,6 +151,8 @@ def summary(contenders: Sequence[Contender], rounds: list[dict[str, Any]]) -> di
         figures[f"{name}_sentence_transformers"] = round(first, 2)
         figures[f"{name}_aidre"] = round(second, 2)
         figures[f"{name}_times_better"] = round(better, 2)
+    busy = [one["cores_busy"] for one in rounds if one["contender"] == contenders[1].name]
+    figures["cores_busy_with_documents_aidre"] = float(np.median(busy))
     figures["runtime"] = contenders[1].name
     return figures
 

@@ -1,10 +1,12 @@
-"""Bulk load and start-up as an operator meets them: the real commands in processes of their own.
+"""Bulk load, small commits, text and start-up as an operator meets them: the real commands in their own processes.
 
-    python -m benchmarks.bench_ingest [--rows N] [--dimensions D] [--folder DIR] [--update-readme]
+    python -m benchmarks.bench_ingest [--rows N] [--dimensions D] [--texts N] [--commits N] [--folder DIR]
+                                      [--update-readme]
 
-Ingests vectors from Parquet (rows a second including the index; peak memory beyond the page cache), then
-serves them: seconds from start to the first answered vector search, and the proportional set size that a
-second worker adds to the first one's.
+Ingests vectors from Parquet (rows a second including the index, by stage; peak memory of all processes beyond the page
+cache), commits one and a hundred documents at a time, ingests text and embeds the same chunks by the bare model in
+turns, then serves the rows: seconds from start to the first answered vector search, those of the imports told apart,
+and the proportional set size that a second worker adds to the first one's.
 """
 
 from __future__ import annotations
@@ -22,9 +24,22 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from benchmarks.data import queries, write_parquet
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from aidre.engine.embed import DEFAULT_SPACE, Embedder, load_embedder
+from aidre.engine.model import Chunk, Document, EmbeddingSpace, Record
+from aidre.engine.store import Store
+from aidre.ingest.pipeline import ingest as ingested
+from aidre.ingest.run import IngestOptions
+from benchmarks.bench_embed import texts as passages
+from benchmarks.data import queries, vectors, write_parquet
 from benchmarks.report import record
 
 SPACE = "v"
@@ -44,22 +59,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench_ingest", description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--dimensions", type=int, default=384)
+    parser.add_argument("--texts", type=int, default=1000, help="passages to embed; 0 leaves text out")
+    parser.add_argument("--commits", type=int, default=50, help="small commits of each size")
     parser.add_argument("--folder", type=Path, help="where the temporary folder goes")
     parser.add_argument("--update-readme", action="store_true", help="write the figures into README.md")
     options = parser.parse_args(argv)
     # A folder of its own in any case: a store that is there already would make all rows unchanged.
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         figures = measure(Path(folder), options.rows, options.dimensions)
+        figures |= commit_seconds(Path(folder) / "commits", options.dimensions, options.commits)
+        if options.texts:
+            figures |= text_share(Path(folder) / "text", options.texts)
     print(json.dumps(figures))
     record("bench_ingest", figures, readme=options.update_readme)
     return 0
 
 
-def measure(folder: Path, rows: int, dimensions: int) -> dict[str, float]:
+def measure(folder: Path, rows: int, dimensions: int) -> dict[str, Any]:
     data, config, store = folder / "rows.parquet", folder / "aidre.toml", folder / "store"
     config.write_text(CONFIGURATION.format(dimensions=dimensions))
     write_parquet(data, rows, dimensions, SPACE)
-    seconds, peak = ingest([data, "--store", store, "--collection", "bench", "--config", config, "--json"])
+    load = watched([data, "--store", store, "--collection", "bench", "--config", config, "--json"])
+    seconds, commits = (
+        load.seconds,
+        [(at, event["documents"]) for at, event in load.events if event["event"] == "commit"],
+    )
+    (first, before), (last, after) = commits[0], commits[-1]
     arguments = ["--store", store, "--config", config]
     body = json.dumps({"query_vector": queries(1, dimensions)[0].tolist(), "embedding_space": SPACE}).encode()
     starts = [first_answer(arguments, body) for _ in range(3)]
@@ -69,8 +94,12 @@ def measure(folder: Path, rows: int, dimensions: int) -> dict[str, float]:
         "dimensions": dimensions,
         "seconds": round(seconds, 1),
         "rows_per_second": round(rows / seconds),
-        "peak_anonymous_mib": round(peak / 1024),
+        "until_first_commit_seconds": round(first, 2),
+        "rows_per_second_between_commits": round((after - before) / (last - first)) if last > first else None,
+        "after_last_commit_seconds": round(seconds - last, 2),
+        "peak_anonymous_mib": round(load.peak / 1024),
         "first_answer_seconds": round(sorted(starts)[1], 2),
+        "imports_seconds": round(sorted(imports() for _ in range(3))[1], 2),
         "one_worker_pss_mib": round(alone / 1024),
         "two_workers_pss_mib": round(together / 1024),
         "second_worker_share": round((together - alone) / alone, 3),
@@ -81,26 +110,131 @@ def aidre(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "aidre.api.cli", *map(str, arguments)]
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One `aidre ingest --json`: its events, each with the seconds after its start, and the largest anonymous
+    resident memory of all its processes together in KiB."""
+
+    seconds: float
+    peak: int
+    events: list[tuple[float, dict[str, Any]]]
+
+
 def ingest(arguments: Sequence[object]) -> tuple[float, int]:
     """Seconds, and the largest anonymous resident memory in KiB, of one `aidre ingest`."""
+    load = watched(arguments)
+    return load.seconds, load.peak
+
+
+def watched(arguments: Sequence[object]) -> Load:
     started = time.perf_counter()
-    process = subprocess.Popen(aidre("ingest", *arguments), stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(aidre("ingest", *arguments), stdout=subprocess.PIPE)
     peak = 0
 
     def watch() -> None:
         nonlocal peak
         while process.poll() is None:
-            peak = max(peak, status(process.pid, "RssAnon"))
+            peak = max(peak, sum(status(pid, "RssAnon") for pid in (process.pid, *descendants(process.pid))))
             time.sleep(0.1)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
+    assert process.stdout is not None
+    events = [(time.perf_counter() - started, json.loads(line)) for line in process.stdout if line.startswith(b"{")]
+    process.stdout.close()
     code = process.wait()
     seconds = time.perf_counter() - started
     watcher.join()
     if code:
         raise SystemExit(f"ingest ended with {code}")
-    return seconds, peak
+    return Load(seconds, peak, events)
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """The processes that a process has started."""
+    try:
+        lists = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    except OSError:
+        return
+    for child in (int(each) for one in lists for each in one.split()):
+        yield child
+        yield from descendants(child)
+
+
+def commit_seconds(folder: Path, dimensions: int, commits: int) -> dict[str, Any]:
+    """The milliseconds of small commits to a collection that grows by them, merges left out."""
+    space = EmbeddingSpace(SPACE, dimensions, "cosine", normalized=True)
+    figures: dict[str, Any] = {}
+    for size in (1, 100):
+        rows = vectors(commits * size, dimensions)
+        taken = []
+        with Store(folder / str(size)).writer("bench", spaces=[space]) as writer:
+            for number in range(commits):
+                wanted = range(number * size, (number + 1) * size)
+                records = [_record(each) for each in wanted]
+                writer.upsert(records, {SPACE: writer.encode(SPACE, rows[wanted.start : wanted.stop])}, {})
+                started = time.perf_counter()
+                writer.commit()
+                taken.append(1000 * (time.perf_counter() - started))
+        figures[f"commit_{size}_ms_p50"] = round(float(np.percentile(taken, 50)), 1)
+        figures[f"commit_{size}_ms_p99"] = round(float(np.percentile(taken, 99)), 1)
+    return figures
+
+
+def _record(number: int) -> Record:
+    text = f"A short passage about thing {number}, with a few words behind it."
+    document = Document(f"row-{number:08d}", text, f"Row {number}", metadata={"year": 1990 + number % 36})
+    return Record(document, (Chunk(f"{document.id}#chunk_1", 1, text, 0, len(text)),), number.to_bytes(16, "little"))
+
+
+def text_share(folder: Path, count: int, rounds: int = 3) -> dict[str, Any]:
+    """The rate of an ingest of text as a share of the bare model's over the same chunks, in turns in one process."""
+    embedder = Listening(load_embedder(DEFAULT_SPACE))
+    folder.mkdir()
+    data = folder / "texts.jsonl"
+    rows = ({"id": str(number), "text": text} for number, text in enumerate(islice(passages(None), count)))
+    data.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    taken: list[tuple[float, float]] = []
+    for number in range(rounds):
+        embedder.texts = []
+        started = time.perf_counter()
+        ingested(
+            Store(folder / f"store-{number}"),
+            "bench",
+            [data],
+            spaces=[embedder.space],
+            embedders={embedder.space.id: embedder},
+            options=IngestOptions(),
+            report=lambda _: None,
+        )
+        between = time.perf_counter()
+        embedder.bare.embed_documents(list(embedder.texts))
+        taken.append((between - started, time.perf_counter() - between))
+    shares = sorted(bare / whole for whole, bare in taken)
+    return {
+        "text_chunks": len(embedder.texts),
+        "text_chunks_per_second": round(len(embedder.texts) / sorted(whole for whole, _ in taken)[rounds // 2], 1),
+        "text_share_of_bare_embedding": round(shares[rounds // 2], 3),
+        "text_share_lowest": round(shares[0], 3),
+        "text_share_highest": round(shares[-1], 3),
+    }
+
+
+class Listening:
+    """An Embedder that remembers what it was asked to embed."""
+
+    def __init__(self, bare: Embedder) -> None:
+        self.bare, self.space, self.runtime, self.max_tokens = bare, bare.space, bare.runtime, bare.max_tokens
+        self.count_tokens, self.token_offsets, self.embed_queries = (
+            bare.count_tokens,
+            bare.token_offsets,
+            bare.embed_queries,
+        )
+        self.texts: list[str] = []
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.texts += texts
+        return self.bare.embed_documents(texts)
 
 
 def status(pid: int, name: str) -> int:
@@ -125,6 +259,14 @@ def server(arguments: Sequence[object], workers: int) -> Iterator[tuple[int, int
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait()
+
+
+def imports() -> float:
+    """Seconds of a process that only loads what a server loads."""
+    started = time.perf_counter()
+    loads = "import aidre.api.cli, aidre.api.serve, aidre.api.app, uvicorn"
+    subprocess.run([sys.executable, "-c", loads], check=True)
+    return time.perf_counter() - started
 
 
 def first_answer(arguments: Sequence[object], body: bytes) -> float:

@@ -1,12 +1,12 @@
 """A hybrid text query inside one process, embedding and answer included, and what its parts take.
 
-    python -m benchmarks.bench_text [--rows N] [--queries N] [--folder DIR] [--update-readme]
+    python -m benchmarks.bench_text [--rows N...] [--queries N] [--folder DIR] [--update-readme]
 
 A chunk is made of two real passages (docstrings of the standard library): half of the words of each, a third of them
 drawn anew from all words by their frequency, and for its vector the sum of both passages' embeddings with noise. So
 postings are as long as in real text, chunks that share words tend to be near, and a million of them needs only a
 thousand embeddings. Queries are three to nine words of passages that no chunk is made of, each asked for the first
-time; the parts are timed with other ones. Times are of single queries, one after the other.
+time. Times are of single queries, one after the other; the parts of a query are timed while it is answered.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -30,9 +31,9 @@ from aidre.api import aidre
 from aidre.api.envelope import PLAIN
 from aidre.api.retrieve import Answer, Shown
 from aidre.api.settings import CollectionSettings
-from aidre.engine import lexical
+from aidre.engine import fuse, lexical
 from aidre.engine.embed import DEFAULT_SPACE, Embedder, load_embedder
-from aidre.engine.fuse import LEAST_DENSE
+from aidre.engine.fuse import Hybrid
 from aidre.engine.model import Chunk, Document, Query, Record
 from aidre.engine.schema import NO_KEY
 from aidre.engine.snapshot import Hit, Snapshot
@@ -61,31 +62,35 @@ class Material(NamedTuple):
     cumulated: NDArray[np.float64]
 
 
-class Timing(NamedTuple):
-    """Seconds of each part of a request."""
-
-    embedding: float
-    search: float
-    rendering: float
+PARTS: Final = (
+    ("analysis_and_postings", lexical, "asked"),
+    ("bm25", lexical, "score"),
+    ("bm25", lexical, "strongest"),
+    ("dense", fuse, "search"),
+    ("vectors_of_chunks_found_by_words", Hybrid, "_compare"),
+)
+"""What a hybrid search spends its time on, by the functions that do it; none of them calls another."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench_text", description=__doc__)
-    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--rows", type=int, nargs="+", default=[10_000])
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--folder", type=Path, help="where the temporary folder goes")
     parser.add_argument("--update-readme", action="store_true", help="write the figures into README.md")
     options = parser.parse_args(argv)
     embedder = load_embedder(DEFAULT_SPACE)
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        figures = measure(Path(folder), embedder, options.rows, options.queries)
-    print(json.dumps(figures))
-    name = "bench_text" if options.rows <= 10_000 else f"bench_text_{options.rows}"
-    record(name, figures, readme=options.update_readme)
+    for rows in options.rows:
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            figures, raw = measure(Path(folder), embedder, rows, options.queries)
+        print(json.dumps(figures))
+        name = "bench_text" if rows <= 10_000 else f"bench_text_{rows}"
+        record(name, figures, raw=raw, readme=options.update_readme)
     return 0
 
 
-def measure(folder: Path, embedder: Embedder, rows: int, count: int) -> dict[str, Any]:
+def measure(folder: Path, embedder: Embedder, rows: int, count: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The figures, and the seconds of every query."""
     passages = list(texts(None))
     made, held_out = passages[:PASSAGES], passages[PASSAGES:]
     started = time.perf_counter()
@@ -96,36 +101,73 @@ def measure(folder: Path, embedder: Embedder, rows: int, count: int) -> dict[str
     warm, fresh, others = asked[:WARM_UP], asked[WARM_UP : WARM_UP + count], asked[WARM_UP + count :]
     for text in warm:
         request(snapshot, embedder, text)
-    times = np.array([request(snapshot, embedder, text) for text in fresh])
+    with Stopwatch() as stopwatch:
+        samples = [{**request(snapshot, embedder, text), **stopwatch.taken()} for text in fresh]
+    raw = {name: [sample.get(name, 0.0) for sample in samples] for name in samples[0]}
+    raw["total"] = [sample["embedding"] + sample["search"] + sample["rendering"] for sample in samples]
+    raw["lexical_search_alone"] = [words_alone(snapshot, text) for text in others]
+    median = {name: float(np.median(seconds)) for name, seconds in raw.items()}
+    parts = list(dict.fromkeys(name for name, *_ in PARTS))
     statistics = lexical.Statistics(snapshot.parts)
-    parts = np.array([parts_of(snapshot, statistics, embedder, text) for text in others])
-    total = times.sum(axis=1)
-    words, scoring, dense = (float(np.median(column)) for column in parts[:, :3].T)
-    search = float(np.median(times[:, 1]))
     calibration = snapshot.space(embedder.space.id).calibration
-    return {
+    figures = {
         "chunks": snapshot.chunks,
         "seconds_to_build": round(built),
         "dense_side": calibration.kind if calibration else "exact",
-        "chunks_with_a_word_of_the_query_median": int(np.median(parts[:, 4])),
-        "p50_ms": milliseconds(float(np.median(total))),
-        "p99_ms": milliseconds(float(np.percentile(total, 99))),
-        "embedding_p50_ms": milliseconds(float(np.median(times[:, 0]))),
-        "analysis_and_postings_p50_ms": milliseconds(words),
-        "bm25_p50_ms": milliseconds(scoring),
-        "dense_p50_ms": milliseconds(dense),
-        "fusion_and_the_rest_of_search_p50_ms": milliseconds(search - words - scoring - dense),
-        "rendering_p50_ms": milliseconds(float(np.median(times[:, 2]))),
-        "lexical_search_alone_p50_ms": milliseconds(float(np.median(parts[:, 3]))),
+        "chunks_with_a_word_of_the_query_median": int(
+            np.median([holding(snapshot, statistics, text) for text in fresh])
+        ),
+        "p50_ms": milliseconds(median["total"]),
+        "p99_ms": milliseconds(float(np.percentile(raw["total"], 99))),
+        "embedding_p50_ms": milliseconds(median["embedding"]),
+        **{f"{name}_p50_ms": milliseconds(median[name]) for name in parts},
+        "fusion_and_the_rest_of_search_p50_ms": milliseconds(
+            float(np.median([sample["search"] - sum(sample[name] for name in parts) for sample in samples]))
+        ),
+        "rendering_p50_ms": milliseconds(median["rendering"]),
+        "lexical_search_alone_p50_ms": milliseconds(median["lexical_search_alone"]),
     }
+    return figures, raw
 
 
 def milliseconds(seconds: float) -> float:
     return round(seconds * 1000, 3)
 
 
-def request(snapshot: Snapshot, embedder: Embedder, text: str) -> Timing:
-    """A text query from its words to the bytes of the answer."""
+class Stopwatch:
+    """Takes the time of the PARTS while they run."""
+
+    def __init__(self) -> None:
+        self._seconds = dict.fromkeys((name for name, *_ in PARTS), 0.0)
+        self._replaced = ExitStack()
+
+    def __enter__(self) -> Stopwatch:
+        for name, owner, function in PARTS:
+            original = getattr(owner, function)
+            setattr(owner, function, self._timed(name, original))
+            self._replaced.callback(setattr, owner, function, original)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._replaced.close()
+
+    def _timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*args: Any, **options: Any) -> Any:
+            started = time.perf_counter()
+            result = function(*args, **options)
+            self._seconds[name] += time.perf_counter() - started
+            return result
+
+        return timed
+
+    def taken(self) -> dict[str, float]:
+        """Seconds of each part since the last time."""
+        seconds, self._seconds = self._seconds, dict.fromkeys(self._seconds, 0.0)
+        return seconds
+
+
+def request(snapshot: Snapshot, embedder: Embedder, text: str) -> dict[str, float]:
+    """A text query from its words to the bytes of the answer: seconds of its stages."""
     started = time.perf_counter()
     (vector,) = embedder.embed_queries([text])
     embedded = time.perf_counter()
@@ -133,7 +175,31 @@ def request(snapshot: Snapshot, embedder: Embedder, text: str) -> Timing:
     hits = snapshot.search(query)
     searched = time.perf_counter()
     render(snapshot, query, hits)
-    return Timing(embedded - started, searched - embedded, time.perf_counter() - searched)
+    return {
+        "embedding": embedded - started,
+        "search": searched - embedded,
+        "rendering": time.perf_counter() - searched,
+    }
+
+
+def words_alone(snapshot: Snapshot, text: str) -> float:
+    started = time.perf_counter()
+    snapshot.search(Query(None, None, TOP_K, text=text, mode="lexical"))
+    return time.perf_counter() - started
+
+
+def holding(snapshot: Snapshot, statistics: lexical.Statistics, text: str) -> int:
+    """How many chunks hold a word of the query."""
+    words = lexical.asked(snapshot.parts, statistics, text)
+    total = 0
+    for part in snapshot.parts:
+        found = np.zeros(part.segment.entry.chunks, np.bool_)
+        for term in (term for word in words for term in word.terms):
+            postings = part.postings(term)
+            if postings is not None:
+                found[postings.rows] = True
+        total += int(np.count_nonzero(found))
+    return total
 
 
 def render(snapshot: Snapshot, query: Query, hits: list[Hit]) -> bytes:
@@ -141,26 +207,6 @@ def render(snapshot: Snapshot, query: Query, hits: list[Hit]) -> bytes:
     meta = {"returned": len(hits), "top_k": query.top_k, "mode": query.mode, "embedding_space": query.space}
     answer = Answer(shown, query.mode, query.space, hits, None)
     return aidre.render(answer, aidre.Returns(text=True), meta, "00000000", PLAIN)
-
-
-def parts_of(
-    snapshot: Snapshot, statistics: lexical.Statistics, embedder: Embedder, text: str
-) -> tuple[float, float, float, float, int]:
-    """Seconds of the two sides of a search: finding the words, scoring their chunks, the nearest vectors; then of a
-    whole lexical search (its words known by now), and how many chunks hold a word."""
-    (vector,) = embedder.embed_queries([text])
-    space = embedder.space.id
-    started = time.perf_counter()
-    words = lexical.asked(snapshot.parts, statistics, text)
-    analysed = time.perf_counter()
-    scores = [lexical.score(part, statistics, words) for part in snapshot.parts]
-    scored = time.perf_counter()
-    snapshot.search(Query(vector, space, LEAST_DENSE))
-    compared = time.perf_counter()
-    snapshot.search(Query(None, None, TOP_K, text=text, mode="lexical"))
-    found = time.perf_counter()
-    holding = sum(int(np.count_nonzero(each)) for each in scores)
-    return analysed - started, scored - analysed, compared - scored, found - compared, holding
 
 
 def questions(passages: Sequence[str], count: int) -> list[str]:

@@ -86,7 +86,9 @@ class Parts:
     def candidates(self, text: str, vector: NDArray[np.float32], hits: Iterable[Hit]) -> list[Candidate]:
         """Of some hits, each chunk once."""
         words = lexical.asked(self._parts, self._statistics, text)
-        bm25 = [lexical.score(part, self._statistics, words) for part in self._parts]
+        bm25 = [
+            lexical.score(part, self._statistics, words, np.arange(part.segment.entry.chunks)) for part in self._parts
+        ]
         unit = vector / np.linalg.norm(vector)
         found = []
         for name, document in {hit.chunk.id: hit.chunk.document_id for hit in hits}.items():

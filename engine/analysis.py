@@ -10,7 +10,7 @@ import re
 import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -45,8 +45,8 @@ _UNSPACED: Final = (
     "\u30fc-\u30ff\u3105-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f"
     "\uac00-\ud7ff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
-_RUN: Final = re.compile(rf"[{_UNSPACED}]+")
-_WORD: Final = re.compile(rf"[\w{_MARKS}{_UNSPACED}]+")
+RUN: Final = re.compile(rf"[{_UNSPACED}]+")
+TOKEN: Final = re.compile(rf"[\w{_MARKS}{_UNSPACED}]+")
 _COMPOUND: Final = re.compile("[a-z0-9][A-Z]|[A-Z][A-Z][a-z]|_")
 _HUMP: Final = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PIECE: Final = re.compile(r".{1,1024}(?=\s)|.{1,1024}", re.DOTALL)
@@ -62,46 +62,48 @@ def words(text: str) -> list[str]:
     Of a compound such as `fromBytes` or `from_bytes` the whole and its parts, of a run of characters without spaces
     every character and every pair.
     """
-    return _words(text, alone=True)
+    return [word for token in _tokens(text) for word in words_of(token)]
 
 
 def query_words(text: str) -> list[str]:
     """The same of a query, but of a run without spaces its pairs alone, or its one character."""
-    return _words(text, alone=False)
+    return [word for token in _tokens(text) for word in (_pairs(token) or words_of(token))]
 
 
-def _words(text: str, *, alone: bool) -> list[str]:
-    if not text.isascii():
-        text = "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECE.findall(text))
-        if _RUN.search(text):
-            separate = _WORD.findall(_RUN.sub(r" \g<0> ", text))
-            return [word for run in separate for word in _grams(run, alone=alone)]
-    if _COMPOUND.search(text):
-        return [part for word in _WORD.findall(text) for part in _parts(word)]
-    return _WORD.findall(text.lower())
+def _tokens(text: str) -> list[str]:
+    """The runs of letters, digits and underscores of one text, those of scripts without spaces apart."""
+    text = normalised(text)
+    return TOKEN.findall(text if text.isascii() else RUN.sub(r" \g<0> ", text))
 
 
-def _grams(run: str, *, alone: bool) -> Sequence[str]:
-    if not _RUN.match(run):
-        return _parts(run)
-    pairs = [run[place : place + 2] for place in range(len(run) - 1)]
-    return [*run, *pairs] if alone or not pairs else pairs
+def normalised(text: str) -> str:
+    """One form for characters that Unicode has several of."""
+    if text.isascii():
+        return text
+    return "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECE.findall(text))
 
 
-def _parts(word: str) -> tuple[str, ...]:
-    """A word in lower case; of a compound the whole first, without underscores."""
-    return _known_parts(word) if len(word) <= LONGEST else _split(word)
+def words_of(token: str) -> Sequence[str]:
+    """The words that a document has of one of its tokens."""
+    if RUN.match(token):
+        return [*token, *_pairs(token)]
+    return _known_parts(token) if len(token) <= LONGEST else _parts(token)
+
+
+def _pairs(token: str) -> list[str]:
+    return [token[place : place + 2] for place in range(len(token) - 1)] if RUN.match(token) else []
 
 
 @lru_cache(maxsize=1 << 16)
-def _known_parts(word: str) -> tuple[str, ...]:
-    return _split(word)
+def _known_parts(token: str) -> tuple[str, ...]:
+    return _parts(token)
 
 
-def _split(word: str) -> tuple[str, ...]:
-    if not _COMPOUND.search(word):
-        return (word.lower(),)
-    parts = [part.lower() for part in _HUMP.sub("_", word).split("_") if part]
+def _parts(token: str) -> tuple[str, ...]:
+    """A token in lower case; of a compound the whole first, without underscores."""
+    if not _COMPOUND.search(token):
+        return (token.lower(),)
+    parts = [part.lower() for part in _HUMP.sub("_", token).split("_") if part]
     return ("".join(parts), *parts) if len(parts) > 1 else tuple(parts)
 
 
@@ -113,7 +115,7 @@ def term(word: str, language: str) -> str | None:
 @lru_cache(maxsize=1 << 17)
 def _term(word: str, language: str) -> str | None:
     known = LANGUAGES.get(language)
-    if known is None or _RUN.match(word):
+    if known is None or RUN.match(word):
         return _folded(word)
     if word in known.stop_words:
         return None
@@ -128,6 +130,27 @@ def _stemmer(algorithm: str) -> Callable[[str], str]:
 
     stem: Callable[[str], str] = Stemmer.Stemmer(algorithm, 0).stemWord
     return stem
+
+
+def terms(words: Sequence[str], language: str) -> list[str | None]:
+    """The `term` of each of many words, remembering none."""
+    known = LANGUAGES.get(language)
+    stems: Sequence[str]
+    if known is None:
+        stems, stop_words = words, frozenset[str]()
+    else:
+        import Stemmer
+
+        # A stemmer of its own: another thread need not wait for all these words.
+        stems, stop_words = Stemmer.Stemmer(known.stemmer, 0).stemWords(words), known.stop_words
+    return [
+        None
+        if len(word) > LONGEST or word in stop_words
+        else (stem or word)
+        if stem.isascii()
+        else _folded(word if RUN.match(word) else stem or word)
+        for word, stem in zip(words, stems, strict=True)
+    ]
 
 
 def _folded(word: str) -> str:
@@ -150,7 +173,7 @@ def query_terms(text: str, languages: Sequence[str]) -> dict[tuple[str, ...], in
     asked: dict[tuple[str, ...], int] = {}
     for word, times in Counter(query_words(text)).items():
         # Without spaces a word is the same term in every language.
-        spoken = languages[:1] if _RUN.match(word) else languages
+        spoken = languages[:1] if RUN.match(word) else languages
         variants = tuple(dict.fromkeys(filter(None, (term(word, language) for language in spoken))))
         if variants:
             asked[variants] = asked.get(variants, 0) + times
@@ -164,20 +187,25 @@ def _recognised() -> tuple[tuple[str, frozenset[str]], ...]:
     return tuple(sorted(by_tag, key=lambda pair: pair[0] != DEFAULT))
 
 
-def recognised(vocabulary: Sequence[str], codes: NDArray[np.int32], rows: NDArray[np.int64], size: int) -> list[str]:
-    """The language of each of `size` rows by its stop words; word `codes[i]` of the vocabulary stands in `rows[i]`."""
+def recognised(places: Mapping[str, int], codes: NDArray[np.int32], rows: NDArray[np.int64], size: int) -> list[str]:
+    """The language of each of `size` rows by its stop words: `rows[i]` has the word whose place is `codes[i]`."""
     candidates = _recognised()
-    known = frozenset().union(*(stop_words for _, stop_words in candidates))
-    relevant = np.fromiter((word in known for word in vocabulary), np.bool_, len(vocabulary))
-    chosen = relevant[codes] if len(codes) else np.zeros(0, np.bool_)
-    said = np.unique(rows[chosen] << 32 | codes[chosen])
-    rows, codes = said >> 32, (said & 0xFFFFFFFF).astype(np.int32)
-    weights = np.fromiter((2 if word > "\u024f" else 1 for word in vocabulary), np.int64, len(vocabulary))
-    evidence = np.zeros((len(candidates), size))
-    for place, (_, stop_words) in enumerate(candidates):
-        stops = np.fromiter((word in stop_words for word in vocabulary), np.bool_, len(vocabulary))
-        mine = stops[codes]
-        evidence[place] = np.bincount(rows[mine], weights[codes[mine]], size)
+    known = [word for word in frozenset().union(*(stop_words for _, stop_words in candidates)) if word in places]
+    weights = np.array([[(word in each) * (2 if word > "\u024f" else 1) for word in known] for _, each in candidates])
+    numbers = np.full(len(places), -1, np.int32)
+    numbers[[places[word] for word in known]] = np.arange(len(known))
+    said = numbers[codes]
+    keys = rows[said >= 0] * len(known) + said[said >= 0]
+    keys.sort()
+    rows, said = np.divmod(keys[np.diff(keys, prepend=-1) > 0], max(1, len(known)))
+    # Few rows can be of another language than the default one: only they are looked at closely.
+    other, default = (np.bincount(rows, of[said], size) for of in (weights[1:].max(axis=0), weights[0]))
+    doubtful = (other >= LEAST_EVIDENCE) & (other >= 2 * default)
+    mine = doubtful[rows]
+    places_of = np.cumsum(doubtful) - 1
+    evidence = np.stack([np.bincount(places_of[rows[mine]], of[said[mine]], doubtful.sum()) for of in weights])
     best, most = evidence.argmax(axis=0), evidence.max(axis=0, initial=0)
     best[(most < LEAST_EVIDENCE) | (most < 2 * evidence[0])] = 0
-    return [candidates[place][0] for place in best.tolist()]
+    languages = np.zeros(size, np.intp)
+    languages[doubtful] = best
+    return [candidates[place][0] for place in languages.tolist()]

@@ -15,13 +15,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from aidre.engine import durable
 from aidre.engine.arrow import write_file
 from aidre.engine.manifest import ChangesEntry, Manifest
 from aidre.engine.schema import CHANGES, CHANGES_SCHEMA
+from aidre.engine.schema import CHUNKS as CHUNKS_SCHEMA
 
 PROMISED_SECONDS = 30 * 24 * 3600
 """So long after a client read the newest list it can go on from there."""
@@ -30,6 +33,9 @@ KEEP_SECONDS = PROMISED_SECONDS + 24 * 3600
 PREVIOUS = b"previous"
 _FEW = 1_000
 """So many generations are tried one by one, which takes less time than to look at the folder."""
+
+
+STATES = pa.schema([CHUNKS_SCHEMA.field(name) for name in ("id", "content_hash", "etag")])
 
 
 class State(NamedTuple):
@@ -45,16 +51,26 @@ def list_path(folder: Path, generation: int) -> Path:
 
 def batch_of(now: Iterable[tuple[str, State]], before: Mapping[str, State]) -> pa.RecordBatch:
     """Rows (op, chunk id, content hash). A chunk that was written again as it was is not in the list."""
-    gone = dict(before)
-    rows: list[tuple[str, str, bytes]] = []
-    for chunk_id, state in now:
-        former = gone.pop(chunk_id, None)
-        if former != state:
-            rows.append(("add" if former is None else "change", chunk_id, state.content_hash))
-    rows += [("delete", chunk_id, state.content_hash) for chunk_id, state in gone.items()]
+    rows = [(chunk_id, *state) for chunk_id, state in now]
     columns = zip(*rows, strict=True) if rows else ((), (), ())
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, CHANGES_SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=CHANGES_SCHEMA)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, STATES, strict=True)]
+    return listed(pa.Table.from_arrays(arrays, schema=STATES), before)
+
+
+def listed(now: pa.Table, before: Mapping[str, State]) -> pa.RecordBatch:
+    """The same from the columns of STATES."""
+    gone = dict(before)
+    ops: list[str | None] = ["add"] * now.num_rows
+    known = pc.is_in(now.column("id"), pa.array(list(before), pa.large_string()))
+    for row in np.flatnonzero(known.to_numpy()).tolist():
+        chunk_id, *state = (column[row].as_py() for column in now.columns)
+        ops[row] = None if gone.pop(chunk_id) == State(*state) else "change"
+    written = pa.Table.from_arrays([pa.array(ops, pa.string()), *now.columns[:2]], schema=CHANGES_SCHEMA)
+    deleted = [["delete"] * len(gone), list(gone), [state.content_hash for state in gone.values()]]
+    arrays = [pa.array(column, field.type) for column, field in zip(deleted, CHANGES_SCHEMA, strict=True)]
+    both = pa.concat_tables([written, pa.Table.from_arrays(arrays, schema=CHANGES_SCHEMA)])
+    columns = [column.combine_chunks() for column in both.filter(pc.is_valid(both.column("op"))).columns]
+    return pa.RecordBatch.from_arrays(columns, schema=CHANGES_SCHEMA)
 
 
 def with_changes(folder: Path, manifest: Manifest, generation: int, batch: pa.RecordBatch) -> Manifest:

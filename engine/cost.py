@@ -7,7 +7,8 @@ ratios matter, and the model is drawn to be right within a half where means cost
 gathering where a filter lets through less than some 3 % of the rows. (Under far fewer a masked scan costs less than
 is said here, and yet more than gathering.) A bitmap makes both the exact search and the scan dearer: FAISS asks for
 every row whether it is allowed, and what is read here and there is read at the pace of memory. Making the mask of a
-new filter takes the same time whatever searches with it: it has no part in the choice.
+new filter takes the same time whatever searches with it: it has no part in the choice. What begins a scan and the call
+that compares candidates are paid once for all segments of a generation, an exact search of a column for each.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from __future__ import annotations
 CALL = 12.0
 """Fixed cost of one FAISS call from Python."""
 
-SCAN_CALL = 30.0
-"""Fixed cost of one scan: the call, the query's look-up tables, the heap."""
-
 LEAST_ROWS = 1024
 """Fewer teach 16 centroids a code too little."""
 
+LEAST_SCANNED = 256
+"""A segment of fewer rows is searched exactly: nearly as fast as in a scan that goes over other segments anyway."""
+
+_SCAN_CALL = 30.0
 _PER_BYTE = 3.3e-5
 _SCATTERED_PER_BYTE = 1.7e-4
+_GATHER = 3.0
 _GATHER_PER_ROW = 0.01
 _MASKED_PER_ROW = 0.11
 _BIT = 2e-3
@@ -40,16 +43,21 @@ def exact_cost(rows: int, row_bytes: int, among: int = 0) -> float:
 
 
 def gather_cost(rows: int, row_bytes: int) -> float:
-    """Copy scattered rows together and compare the query with each: re-ranking, or a selective filter."""
-    return CALL + rows * (_GATHER_PER_ROW + row_bytes * (_PER_BYTE + _SCATTERED_PER_BYTE))
+    """Copy scattered rows of a part to where those of all parts are compared in one call, and compare them there."""
+    return _GATHER + rows * (_GATHER_PER_ROW + row_bytes * (_PER_BYTE + _SCATTERED_PER_BYTE))
 
 
-def scan_cost(rows: int, code_size: int, depth: int, *, masked: bool = False) -> float:
-    """Go over the codes of every row and keep the best `depth`, or of those that a bitmap allows; no re-ranking."""
-    per_row = _SCAN_PER_ROW + code_size * _SCAN_PER_CODE + masked * _BIT
-    return SCAN_CALL + rows * per_row + depth * _DEPTH
+def scan_cost(rows: int, code_size: int, allowed: int) -> float:
+    """Go over the codes of a segment's rows, of which a bitmap lets some through, in a scan that has begun."""
+    masked = allowed < rows
+    return rows * (_SCAN_PER_ROW + code_size * _SCAN_PER_CODE + masked * _BIT)
 
 
-def worth_an_index(rows: int, row_bytes: int) -> bool:
-    """Whether a segment is large enough that a scan could pay."""
-    return rows >= LEAST_ROWS and exact_cost(rows, row_bytes) > 3 * SCAN_CALL
+def beginning_cost(depth: int, row_bytes: int) -> float:
+    """What a scan costs for however few rows: call, tables, heap, and the comparison of `depth` candidates."""
+    return CALL + _SCAN_CALL + depth * _DEPTH + gather_cost(depth, row_bytes)
+
+
+def worth_a_scan(rows: int, row_bytes: int) -> bool:
+    """Whether so many rows in all are enough that a scan could pay."""
+    return rows >= LEAST_ROWS and exact_cost(rows, row_bytes) > 3 * _SCAN_CALL

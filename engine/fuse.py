@@ -8,7 +8,7 @@ reach the last place. So hits are exact, as far as the dense side finds its near
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,19 +17,21 @@ from numpy.typing import NDArray
 
 from aidre.engine import lexical
 from aidre.engine.filters import Filter
-from aidre.engine.index import evaluate
+from aidre.engine.kernel import evaluate
 from aidre.engine.lexical import Statistics
 from aidre.engine.model import EmbeddingSpace, Fusion
-from aidre.engine.parts import Part, Ranked, ordered
+from aidre.engine.parts import Parts, Ranked, ordered
 from aidre.engine.search import search
 from aidre.engine.vectors import is_unit
 
 LEAST_DENSE: Final = 64
 """So many neighbours are looked at first, however few hits are wanted."""
 
+_FETCHED: Final = 4_096
+"""So many chunks at most are then taken for their words alone."""
+
 _STEP: Final = 256
-_MOST: Final = 16_384
-"""Rather than to compare the query with more chunks at once for their words alone, look at more neighbours."""
+"""So many of them are compared with the query first."""
 
 _DEEPER: Final = 4
 _ROUNDING: Final = 1e-9
@@ -58,10 +60,21 @@ class _Found:
             np.concatenate([self.scores, scores]),
         )
 
+    def lacks(self, parts: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of some chunks are not among these."""
+        if not len(self.rows):
+            return np.ones(len(rows), np.bool_)
+        mine, others = np.sort(self.parts << 32 | self.rows), parts << 32 | rows
+        missing: NDArray[np.bool_] = mine[np.minimum(np.searchsorted(mine, others), len(mine) - 1)] != others
+        return missing
+
     def last(self, wanted: int) -> float:
         """The score of the last hit, minus infinity while there are too few."""
         place = len(self.scores) - wanted
         return float(np.partition(self.scores, place)[place]) if place >= 0 else -np.inf
+
+
+_NOTHING: Final = _Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
 
 class Hybrid:
@@ -69,15 +82,14 @@ class Hybrid:
 
     def __init__(
         self,
-        parts: Sequence[Part],
+        parts: Parts,
         statistics: Statistics,
         text: str,
         fusion: Fusion,
         only: Filter | None = None,
     ) -> None:
-        self._parts, self._fusion, self._only = parts, fusion, only
-        words = lexical.asked(parts, statistics, text)
-        self._scores = [lexical.score(part, statistics, words) if words else None for part in parts]
+        self._parts, self._statistics, self._fusion, self._only = parts, statistics, fusion, only
+        self._words = lexical.asked(parts, statistics, text)
 
     def search(
         self,
@@ -88,28 +100,29 @@ class Hybrid:
         depth_for: Callable[[int], int | None],
     ) -> Ranked:
         """The best `wanted` rows. `depth_for` gives the scan's candidates for a number of neighbours."""
-        count = max(LEAST_DENSE, 2 * wanted)
+        count, most, found = max(LEAST_DENSE, 2 * wanted), _FETCHED, _NOTHING
         while True:
             near = search(self._parts, space.id, query, wanted=count, depth=depth_for(count), only=self._only)
-            found = _Found(near.parts, near.rows, self._fused(_cosines(space, near.scores), (near.parts, near.rows)))
+            cosines, fresh = _cosines(space, near.scores), found.lacks(near.parts, near.rows)
+            places = near.parts[fresh], near.rows[fresh]
+            found = found.with_more(*places, self._fused(cosines[fresh], self._bm25(places)))
             if len(near.rows) < count:
                 break
-            bound = self._fusion.a * float(_cosines(space, near.scores[-1:])[0])
-            found, whole = self._with_words(space, query, found, bound=bound, wanted=wanted)
+            found, whole = self._with_words(
+                space, query, found, bound=self._fusion.a * float(cosines[-1]), wanted=wanted, most=most
+            )
             if whole:  # the neighbours alone reach the bound, in the order of ids where they tie
                 break
-            count *= _DEEPER
+            count, most = count * _DEEPER, most * _DEEPER
         return ordered(self._parts, [found.parts], [found.rows], [found.scores], wanted)
 
-    def rescored(
-        self, ranked: Ranked, space: EmbeddingSpace, query: NDArray[np.float32], depth: int
-    ) -> Ranked:
+    def rescored(self, ranked: Ranked, space: EmbeddingSpace, query: NDArray[np.float32], depth: int) -> Ranked:
         """The same hits, the best `depth` of them with the cosine of another space.
 
         Those after them keep their order below: where they would reach the best, all score less by as much.
         """
         first = ranked.parts[:depth], ranked.rows[:depth]
-        scores = self._fused(self._compare(space, query, first), first)
+        scores = self._fused(self._compare(space, query, first), self._bm25(first))
         best = ordered(self._parts, [first[0]], [first[1]], [scores], depth)
         if len(ranked.rows) <= depth:
             return best
@@ -121,55 +134,65 @@ class Hybrid:
             np.concatenate([best.scores, rest]),
         )
 
-    def _fused(self, cosines: NDArray[np.float64], places: Places) -> NDArray[np.float64]:
-        bm25 = np.zeros(len(cosines))
-        for place, mine in self._by_part(places):
-            scores = self._scores[place]
-            if scores is not None:
-                bm25[mine] = scores[places[1][mine]]
+    def _bm25(self, places: Places) -> NDArray[np.float64]:
+        bm25 = np.zeros(len(places[1]))
+        if self._words:
+            for place, mine in self._by_part(places):
+                bm25[mine] = lexical.score(self._parts[place], self._statistics, self._words, places[1][mine])
+        return bm25
+
+    def _fused(self, cosines: NDArray[np.float64], bm25: NDArray[np.float64]) -> NDArray[np.float64]:
         return self._fusion.a * cosines + (1 - self._fusion.a) * (bm25 / (bm25 + self._fusion.c))
 
     def _with_words(
-        self, space: EmbeddingSpace, query: NDArray[np.float32], found: _Found, *, bound: float, wanted: int
+        self,
+        space: EmbeddingSpace,
+        query: NDArray[np.float32],
+        found: _Found,
+        *,
+        bound: float,
+        wanted: int,
+        most: int,
     ) -> tuple[_Found, bool]:
         """With the chunks that are not among the neighbours but can be hits for their words, best words first.
 
-        `bound` is the most that the vector of such a chunk adds. Also says whether none is missing.
+        `bound` is the most that the vector of such a chunk adds. Also says whether none is missing: no more than `most`
+        are taken, for then it is better to look at more neighbours.
         """
-        step = _STEP
-        while step <= _MOST:
-            places = self._promising(found.last(wanted) - bound, found, step)
-            if not len(places[1]):
+        promising, whole = self._promising(found, found.last(wanted) - bound, most)
+        start, step = 0, _STEP
+        while start < len(promising.rows):
+            some = start + np.argsort(promising.rows[start : start + step])  # in the order in which they lie
+            places = promising.parts[some], promising.rows[some]
+            found = found.with_more(*places, self._fused(self._compare(space, query, places), self._bm25(places)))
+            start, step = start + len(some), step * _DEEPER
+            if promising.scores[start - 1] < self._cut(found.last(wanted) - bound) * (1 - lexical.ROUNDING):
                 return found, True
-            found = found.with_more(*places, self._fused(self._compare(space, query, places), places))
-            step *= _DEEPER
-        return found, False
+        return found, whole
 
-    def _promising(self, least: float, found: _Found, most: int) -> Places:
-        """The best `most` of the allowed chunks that are not found yet and whose words add at least `least`."""
+    def _cut(self, least: float) -> float:
+        """The BM25 score of a chunk whose words add `least`, infinite where no words do."""
         share = least / (1 - self._fusion.a) if self._fusion.a < 1 else np.inf
         if share >= 1:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        # The same in terms of BM25, a little lower for what rounding may have taken.
-        cut = max(0.0, self._fusion.c * share / (1 - share) * (1 - _ROUNDING)) if share > 0 else 0.0
-        owners, rows, values = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
-        for place, (part, scores) in enumerate(zip(self._parts, self._scores, strict=True)):
-            if scores is None:
-                continue
-            enough = (scores >= cut) & (scores > 0) if cut > 0 else scores > 0
-            mask = part.allowed(self._only).mask
-            chosen = np.flatnonzero(enough if mask is None else enough & mask)
-            fresh = np.ones(len(scores), np.bool_)
-            fresh[found.rows[found.parts == place]] = False
-            chosen = chosen[fresh[chosen]]
-            owners.append(np.full(len(chosen), place))
-            rows.append(chosen)
-            values.append(scores[chosen])
-        owner, row, value = np.concatenate(owners), np.concatenate(rows), np.concatenate(values)
-        if len(value) <= most:
-            return owner, row
-        best = np.argpartition(-value, most)[:most]
-        return owner[best], row[best]
+            return np.inf
+        # A little lower for what rounding may have taken.
+        return max(0.0, self._fusion.c * share / (1 - share) * (1 - _ROUNDING)) if share > 0 else 0.0
+
+    def _promising(self, found: _Found, least: float, most: int) -> tuple[_Found, bool]:
+        """The allowed chunks that are not found yet and whose words add at least `least`, with their BM25 scores: the
+        best `most` of them in order. Also says whether these are all."""
+        cut = self._cut(least)
+        if cut == np.inf or not self._words:
+            return _NOTHING, True
+        wanted = most + len(found.rows)
+        owners, rows, scores = lexical.strongest(
+            self._parts, self._statistics, self._words, wanted=wanted, least=cut, only=self._only
+        )
+        owner, row, score = np.concatenate(owners), np.concatenate(rows), np.concatenate(scores)
+        whole, fresh = len(row) < wanted, found.lacks(owner, row)
+        owner, row, score = owner[fresh], row[fresh], score[fresh]
+        order = np.argsort(-score)[:most]
+        return _Found(owner[order], row[order], score[order].astype(np.float64)), whole and len(order) == len(score)
 
     def _by_part(self, places: Places) -> Iterator[tuple[int, Any]]:
         """Each part that is among the places, and what selects its own."""
@@ -184,7 +207,7 @@ class Hybrid:
         cosines = np.zeros(len(places[1]))
         for place, mine in self._by_part(places):
             column = self._parts[place].segment.columns[space.id]
-            cosines[mine] = _cosines(space, evaluate(column.measure, column.take(places[1][mine]), query))
+            cosines[mine] = _cosines(space, evaluate(column, places[1][mine], query))
         return cosines
 
 

@@ -12,15 +12,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from aidre.engine import changes, deletes, durable, sweep
+from aidre.engine.arrow import FileEntry
+from aidre.engine.index import codebook_text
 from aidre.engine.indexing import GROWTH, index_generation
-from aidre.engine.manifest import Manifest, now, to_bytes
-from aidre.engine.merging import MOST_SEGMENTS, Size, groups, to_merge
+from aidre.engine.manifest import Manifest, SegmentEntry, now, to_bytes
+from aidre.engine.merging import LARGE, MOST_SEGMENTS, Size, groups, to_merge
 from aidre.engine.parts import Part
-from aidre.engine.schema import CURRENT, FILLING, MANIFESTS, manifest_name, segment_rows
+from aidre.engine.schema import CURRENT, FILLING, MANIFESTS, SEGMENTS, index_file, manifest_name, segment_rows
 from aidre.engine.segment_writer import Recompute, Survivors, pieces_of, survivors, write_merged
 from aidre.engine.snapshot import Snapshot
 
 RECALL_TARGET = 0.99
+_MANY = 4
+"""One small segment among so many is not worth a merge."""
 
 
 class Generations:
@@ -36,6 +40,8 @@ class Generations:
         self.snapshot = snapshot
         self.bulk = snapshot is None
         self._named = manifest.generation
+        self._codebooks: dict[str, tuple[str, int]] = {}
+        self._aside: dict[str, Mapping[str, FileEntry]] = {}
         if len(manifest.collection.spaces) == len(manifest.spaces):  # nothing is being filled: what is there was left
             durable.remove_folder(folder / FILLING)
 
@@ -78,11 +84,55 @@ class Generations:
         with suppress(OSError):  # the commit stands; what cannot be removed now is tried again after the next one
             sweep.sweep(self.folder, indexed)
 
+    # -- a first bulk load -----------------------------------------------------------------------------------
+
+    def codebooks(self) -> Mapping[str, tuple[str, int]]:
+        """By space, what the first segment of a bulk load learned and of how many rows; all others share it."""
+        if self.bulk and self.parts and not self._codebooks:
+            first = self.parts[0].segment
+            self._codebooks = {
+                space_id: (codebook_text(scan), first.trained_rows[space_id]) for space_id, scan in first.scans.items()
+            }
+        return self._codebooks if self.bulk else {}
+
+    def set_aside(self, entry: SegmentEntry) -> SegmentEntry:
+        """The segment without its index codes, which are named when the load ends and is calibrated."""
+        indexes = {index_file(state.space.id) for state in self.manifest.spaces}
+        aside = {name: file for name, file in entry.files.items() if name in indexes}
+        if not aside:
+            return entry
+        self._aside[entry.id] = aside
+        return replace(entry, files={name: file for name, file in entry.files.items() if name not in aside})
+
+    def end_bulk(self) -> None:
+        """Merge the small segments of a first bulk load, and calibrate all of it; nothing where that is done."""
+        bulk, self.bulk = self.bulk, False
+        if not bulk or self.manifest.generation < 2:
+            return
+        entries = self.manifest.segments
+        sizes = [entry.live_chunks for entry in entries]
+        small = [place for place, live in enumerate(sizes) if live < LARGE]
+        chosen = [[small[at] for at in group] for group in groups([sizes[at] for at in small], self.most_rows)]
+        self.manifest = replace(self.manifest, segments=tuple(map(self._with_aside, entries)))
+        worth = [group for group in chosen if len(group) > 1 or entries[group[0]].deletes]
+        self.merge(worth if _MANY * len(small) > len(entries) else [], calibrate_anew=True)
+
+    def _with_aside(self, entry: SegmentEntry) -> SegmentEntry:
+        """The segment with the index codes that were set aside, unless a sweep has taken them since."""
+        aside = self._aside.get(entry.id, {})
+        place = self.folder / SEGMENTS / entry.id
+        is_there = all((place / name).exists() for name in aside)
+        return replace(entry, files={**entry.files, **aside}) if is_there else entry
+
+    @property
+    def is_merge_due(self) -> bool:
+        return not self.bulk or len(self.manifest.segments) > MOST_SEGMENTS
+
     def merge_due(self) -> None:
         """Merge segments where their sizes ask for it; each merge is a generation of its own."""
         while True:
             sizes = [Size(entry.live_chunks, entry.chunks) for entry in self.manifest.segments]
-            if self.bulk and len(sizes) <= MOST_SEGMENTS:
+            if not self.is_merge_due:
                 return
             chosen = to_merge(sizes, self.most_rows)
             if not chosen:

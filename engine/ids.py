@@ -37,6 +37,12 @@ class Lookup:
         self._hashes = hashes
         self._rows = rows
 
+    def by_row(self) -> NDArray[np.uint64]:
+        """The hashes in the order of their rows, where every row has one."""
+        hashes = np.empty(len(self._hashes), dtype=np.uint64)
+        hashes[self._rows] = self._hashes
+        return hashes
+
     def find(self, value: bytes, confirm: Callable[[int], bool]) -> int | None:
         """The last row whose hash matches and which `confirm` accepts: a later document replaces an earlier one."""
         wanted = hash_of(value)

@@ -1,19 +1,15 @@
-"""FAISS over vectors that stay in their mapped Arrow column. The only module that knows FAISS, with calibration.
+"""The scan: 4-bit product-quantised codes of every row, gone over in one pass for candidates.
 
-Two kinds of search inside one segment. *Exact* compares the query with every allowed row of the column.
-*Scan* goes over 4-bit product-quantised codes (Andre et al., "Quicker ADC", fast scan; FAISS `IVF1,PQ{m}x4fs`)
-and yields candidates, which the caller re-ranks exactly. Both leave the final score to `evaluate`.
-
-FAISS views hold no reference to the memory they look at, and writing through a view ends the process: the
-classes here keep the arrays alive and offer no writes.
+(Andre et al., "Quicker ADC"; FAISS `IVF1,PQ{m}x4fs`.) The codes of a segment are one inverted list. Segments whose
+codes come from the same codebook share one *sweep*: FAISS fills the query's look-up tables once and goes over all their
+lists with one heap, so twenty segments cost what one of their size does. Candidates are compared exactly by the
+kernel afterwards. FAISS writes through the indexes it is given only when told to: nothing here offers that.
 """
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from base64 import b64decode, b64encode
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import faiss
@@ -22,169 +18,153 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine.arrow import FileProblem
+from aidre.engine.kernel import Bits, all_threads, measure_of, single_thread, spare_core
 from aidre.engine.model import EmbeddingSpace
-from aidre.engine.schema import INDEX, precision_of
+from aidre.engine.schema import INDEX, SEGMENT_ROWS
 
-Found = tuple[NDArray[np.int64], NDArray[np.float64]]
-"""Rows and their scores, best first, both of shape (n,)."""
-
-Found32 = tuple[NDArray[np.float32], NDArray[np.int64]]
-"""What FAISS answers: its values and rows, best first, -1 where there was no row."""
+Candidates = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""Rows, numbered by slots, and how close they seem."""
 
 TRAIN_ROWS = 20_000
-_TIES = 16
-_BLOCK = 32_768
-_threads = threading.local()
+LIST_ROWS = 1 << 17
+SHARED_ROWS = 1 << 18
+"""A pass over so many rows takes long enough to be shared by two threads."""
 
-
-def single_thread() -> None:
-    """One OpenMP thread for searches of this Python thread: two gain nothing for one query and hurt the others."""
-    if not getattr(_threads, "single", False):
-        faiss.omp_set_num_threads(1)
-        _threads.single = True
-
-
-def _all_threads() -> None:
-    """Every core for building, where FAISS splits the rows."""
-    faiss.omp_set_num_threads(os.cpu_count() or 1)
-    _threads.single = False
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """How a space's distance is computed by FAISS and turned into a score.
-
-    A cosine space in float32 is measured by the squared chord, 2 - 2cos: close to 1 a float32 cosine
-    cannot tell neighbours apart, the chord can.
-    """
-
-    metric: int
-    chord: bool
-    clamp: bool
-
-    def scores(self, values: NDArray[np.float32]) -> NDArray[np.float64]:
-        result = values.astype(np.float64)
-        if self.chord:
-            result = 1.0 - result / 2.0
-        elif self.metric == faiss.METRIC_L2:
-            result = -np.sqrt(np.maximum(result, 0.0))
-        return np.minimum(np.maximum(result, -1.0), 1.0) if self.clamp else result
-
-
-def measure_of(space: EmbeddingSpace) -> Measure:
-    cosine = space.distance == "cosine"
-    chord = cosine and precision_of(space) == "float32"
-    l2 = chord or space.distance == "euclidean"
-    return Measure(faiss.METRIC_L2 if l2 else faiss.METRIC_INNER_PRODUCT, chord, cosine)
-
-
-def _view(array: NDArray[Any]) -> Any:
-    flat = array.view(np.uint8).reshape(-1)
-    no_owner = faiss.MaybeOwnedVectorUInt8().owner
-    return faiss.MaybeOwnedVectorUInt8.create_view(faiss.swig_ptr(flat), flat.nbytes, no_owner)
-
-
-def _flat(measure: Measure, codes: NDArray[Any]) -> Any:
-    """A FAISS index whose storage is `codes` (n, d) itself; valid while the caller keeps `codes`."""
-    dimensions = int(codes.shape[1])
-    if codes.dtype == np.float16:
-        index = faiss.IndexScalarQuantizer(dimensions, faiss.ScalarQuantizer.QT_fp16, measure.metric)
-        index.is_trained = True
-    else:
-        index = faiss.IndexFlat(dimensions, measure.metric)
-    index.codes = _view(codes)
-    index.ntotal = len(codes)
-    return index
-
-
-def evaluate(
-    measure: Measure, codes: NDArray[Any], query: NDArray[np.float32], best: int | None = None
-) -> NDArray[np.float64]:
-    """The score of every row of `codes` (n, d, contiguous), in their order: the one kernel behind all scores.
-
-    Rows that are not among the `best` highest scores, all ties with the last of them included, may come out as
-    -inf: to put every row in order takes several times as long as to compare it.
-    """
-    single_thread()
-    index, count = _flat(measure, codes), len(codes) if best is None else min(len(codes), best + _TIES)
-    values, rows = _ask(index, query, count, None)
-    found = measure.scores(values)
-    if best is not None and count < len(codes) and found[-1] == found[best - 1]:
-        values, rows = _ask(index, query, len(codes), None)
-        found = measure.scores(values)
-    scores = np.full(len(codes), -np.inf)
-    scores[rows] = found
-    return scores
-
-
-def _ask(index: Any, query: NDArray[np.float32], count: int, params: Any) -> Found32:
-    """One search of one query, past FAISS' wrapper, which takes longer than a small segment."""
-    values, rows = np.empty(count, dtype=np.float32), np.empty(count, dtype=np.int64)
-    if count:
-        index.search_c(1, faiss.swig_ptr(query), count, faiss.swig_ptr(values), faiss.swig_ptr(rows), params)
-    return values, rows
-
-
-class Bits:
-    """Allowed rows as the bitmap FAISS reads (bit i of byte i // 8, least significant first)."""
-
-    def __init__(self, mask: NDArray[np.bool_]) -> None:
-        self._packed = np.packbits(mask, bitorder="little")
-        self.selector = faiss.IDSelectorBitmap(len(mask), faiss.swig_ptr(self._packed))
-
-
-class Column:
-    """The vectors of one space in one segment: a view over the mapped column, searched exactly."""
-
-    def __init__(self, space: EmbeddingSpace, codes: NDArray[Any]) -> None:
-        self.measure = measure_of(space)
-        self.codes = codes
-        self._rows = codes.view(f"V{codes.itemsize * codes.shape[1]}").reshape(-1) if len(codes) else codes
-        self._index = _flat(self.measure, codes)
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def take(self, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """Stored rows (n, d), copied. Whole rows as opaque bytes are gathered several times faster than by value."""
-        gathered = np.take(self._rows, rows)
-        return gathered.view(self.codes.dtype).reshape(len(rows), self.codes.shape[1])
-
-    def search(self, query: NDArray[np.float32], count: int, bits: Bits | None) -> Found:
-        single_thread()
-        params = faiss.SearchParameters(sel=bits.selector) if bits else None
-        return _found(self.measure, *_ask(self._index, query, min(count, len(self.codes)), params))
+_BLOCK = 1 << 15
+_BLOCK_CODES = 128
+"""Rows whose codes stand together: the most that FAISS has a kernel for, some 15 % faster than its default of 32."""
 
 
 class Scan:
-    """An opened fast-scan index: candidates by approximate score."""
+    """The opened codes of one segment, as lists of at most LIST_ROWS rows that sweeps go over.
 
-    def __init__(self, space: EmbeddingSpace, index: Any, keep: Any) -> None:
-        self._measure = measure_of(space)
-        self._index = index
-        self._keep = keep
-        self._padding = index.d - space.dimensions
-        self.code_size = int(index.pq.M)
+    Its rows are numbered from `slot` * SEGMENT_ROWS on, so that the segments of a generation can be told apart.
+    """
 
-    def search(self, query: NDArray[np.float32], count: int, bits: Bits | None) -> Found:
-        single_thread()
-        if self._padding:
-            query = np.pad(query, ((0, 0), (0, self._padding)))
-        params = faiss.IVFSearchParameters(sel=bits.selector, nprobe=1) if bits else None
-        return _found(self._measure, *_ask(self._index, query, min(count, self._index.ntotal), params))
+    def __init__(self, space: EmbeddingSpace, indexes: Sequence[Any]) -> None:
+        self.space = space
+        self.indexes = tuple(indexes)
+        first = self.indexes[0]
+        self.code_size = int(first.pq.M)
+        self.padding = first.d - space.dimensions
+        self.codebook_key = _key(first)
+        self.slot: int | None = None
+        self._ids = [faiss.rev_swig_ptr(index.invlists.get_ids(0), index.ntotal) for index in self.indexes]
+        start = 0
+        for ids in self._ids:
+            ids[:] = np.arange(start, start + len(ids))
+            start += len(ids)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._ids))
+
+    def number(self, slot: int) -> None:
+        """Give its rows the numbers of a slot, once and before anything searches them."""
+        self.slot = slot
+        for ids in self._ids:
+            ids[:] += slot * SEGMENT_ROWS
 
     def codebook(self) -> Any:
         """The trained index without its rows, to encode other rows of the same space alike."""
-        empty = faiss.clone_index(self._index)
-        empty.reset()
-        return empty
+        return _emptied(self.indexes[0], 1)
 
 
-def _found(measure: Measure, values: NDArray[np.float32], rows: NDArray[np.int64]) -> Found:
-    if len(rows) and rows[-1] < 0:  # fewer rows were allowed than asked for: the rest is -1
-        present = rows >= 0
-        values, rows = values[present], rows[present]
-    return rows, measure.scores(values)
+def _key(index: Any) -> tuple[int, int, bytes]:
+    """What indexes have in common where their lists can be gone over together."""
+    return int(index.pq.M), int(index.bbs), faiss.vector_to_array(index.pq.centroids).tobytes()
+
+
+def _emptied(index: Any, lists: int) -> Any:
+    """An index without rows that has the codebook of another and so many lists."""
+    coarse = faiss.IndexFlat(index.d, index.metric_type)
+    coarse.add(np.zeros((lists, index.d), np.float32))
+    made = faiss.IndexIVFPQFastScan(coarse, index.d, lists, index.pq.M, index.pq.nbits, index.metric_type, index.bbs)
+    made.own_fields = True
+    coarse.this.disown()
+    made.by_residual = False
+    made.pq = index.pq
+    made.is_trained = True
+    return made
+
+
+class Sweep:
+    """Scans that have one codebook, as the lists of one index."""
+
+    def __init__(self, scans: Sequence[Scan]) -> None:
+        self.scans = tuple(scans)
+        self.padding = scans[0].padding
+        self.larger_is_closer = measure_of(scans[0].space).metric == faiss.METRIC_INNER_PRODUCT
+        stacked = faiss.InvertedListsPtrVector()
+        self.owners: list[int] = []
+        self.sizes: list[int] = []
+        for number, scan in enumerate(scans):
+            for index in scan.indexes:
+                stacked.push_back(index.invlists)
+                self.owners.append(number)
+                self.sizes.append(int(index.ntotal))
+        self._lists = faiss.VStackInvertedLists(len(self.sizes), stacked.data())
+        self.index = _emptied(scans[0].indexes[0], len(self.sizes))
+        self.index.replace_invlists(self._lists, False)
+        self.index.ntotal = sum(self.sizes)
+
+
+class Pass:
+    """One way to go over a sweep: which of its scans, None: all, and which of their rows `bits` allow."""
+
+    def __init__(self, sweep: Sweep, scans: Collection[int] | None = None, bits: Bits | None = None) -> None:
+        lists = [number for number, owner in enumerate(sweep.owners) if scans is None or owner in scans]
+        rows = [sweep.sizes[number] for number in lists]
+        middle = int(np.searchsorted(np.cumsum(rows), sum(rows) / 2)) + 1
+        self._padding = sweep.padding
+        self._whole = _Lists(sweep, lists, bits)
+        self._halves = None
+        if sum(rows) >= SHARED_ROWS and middle < len(lists):
+            self._halves = _Lists(sweep, lists[:middle], bits), _Lists(sweep, lists[middle:], bits)
+
+    def search(self, query: NDArray[np.float32], count: int) -> Candidates:
+        """The best `count` of the allowed rows, numbered by slots, and how close they seem (larger is closer).
+
+        Best first; fewer where fewer are allowed, or where FAISS passes rows by since their codes are all alike.
+        """
+        if self._padding:
+            query = np.pad(query, ((0, 0), (0, self._padding)))
+        if self._halves is None:
+            return self._whole.search(query, count)
+        one, other = self._halves
+        with spare_core() as helper:
+            if helper is None:
+                return self._whole.search(query, count)
+            theirs = helper.submit(other.search, query, count)
+            (rows, near), (more, seeming) = one.search(query, count), theirs.result()
+        rows, near = np.concatenate([rows, more]), np.concatenate([near, seeming])
+        best = np.argsort(-near, kind="stable")[:count]
+        return rows[best], near[best]
+
+
+class _Lists:
+    """Lists of a sweep, prepared to be gone over by one thread."""
+
+    def __init__(self, sweep: Sweep, lists: Sequence[int], bits: Bits | None) -> None:
+        numbers = np.array(lists, dtype=np.int64)
+        distances = np.zeros(len(numbers), dtype=np.float32)  # of lists that have no centre
+        self._parameters = faiss.IVFSearchParameters(nprobe=len(numbers))
+        if bits is not None:
+            self._parameters.sel = bits.selector
+        self._sweep = sweep
+        self._lists = faiss.swig_ptr(numbers), faiss.swig_ptr(distances)
+        self._keep = numbers, distances, bits
+
+    def search(self, query: NDArray[np.float32], count: int) -> Candidates:
+        single_thread()
+        values, rows = np.empty(count, dtype=np.float32), np.empty(count, dtype=np.int64)
+        self._sweep.index.search_preassigned_c(
+            1, faiss.swig_ptr(query), count, *self._lists, faiss.swig_ptr(values), faiss.swig_ptr(rows),
+            False, self._parameters, None,
+        )  # fmt: skip
+        if rows[-1] < 0:
+            present = rows >= 0
+            values, rows = values[present], rows[present]
+        return rows, values if self._sweep.larger_is_closer else -values
 
 
 def code_sizes(dimensions: int) -> list[int]:
@@ -199,20 +179,22 @@ def _padded_dimensions(dimensions: int, code_size: int) -> int:
 def train(space: EmbeddingSpace, sample: NDArray[Any], code_size: int) -> Any:
     """An empty index trained on stored rows (n, d) of the space."""
     padded = _padded_dimensions(space.dimensions, code_size)
-    index = faiss.index_factory(padded, f"IVF1,PQ{code_size}x4fs", measure_of(space).metric)
+    index = faiss.index_factory(padded, f"IVF1,PQ{code_size}x4fs_{_BLOCK_CODES}", measure_of(space).metric)
     # Many tiny clusterings: with two threads most of the time goes into waiting for each other.
     single_thread()
     index.train(_padded(sample, padded))
     return index
 
 
-def fill(codebook: Any, blocks: Iterable[NDArray[Any]]) -> Any:
-    """A copy of a trained empty index with rows added; `blocks` are stored rows in order."""
-    _all_threads()
-    index = faiss.clone_index(codebook)
+def fill(codebook: Any, blocks: Iterable[NDArray[Any]]) -> list[Any]:
+    """Copies of a trained empty index with rows added, at most LIST_ROWS each; `blocks` are stored rows in order."""
+    all_threads()
+    filled: list[Any] = []
     for block in blocks:
-        index.add(_padded(block, index.d))
-    return index
+        if not filled or filled[-1].ntotal + len(block) > LIST_ROWS:
+            filled.append(faiss.clone_index(codebook))
+        filled[-1].add(_padded(block, codebook.d))
+    return filled or [faiss.clone_index(codebook)]
 
 
 def blocks_of(codes: NDArray[Any]) -> Iterator[NDArray[Any]]:
@@ -226,35 +208,57 @@ def _padded(rows: NDArray[Any], dimensions: int) -> NDArray[np.float32]:
     return result
 
 
-def index_batch(index: Any, vectors_checksum: str, trained_rows: int) -> pa.RecordBatch:
-    """The index as one Arrow row; its metadata say what it was built from and by which release of FAISS."""
+def index_batch(indexes: Sequence[Any], vectors_checksum: str, trained_rows: int) -> pa.RecordBatch:
+    """The indexes of a segment, one a row; the metadata say what they were built from and by which release of FAISS."""
     metadata = {
         "kind": "scan",
-        "code_size": str(index.pq.M),
+        "code_size": str(indexes[0].pq.M),
         "faiss": faiss.__version__,
         "vectors": vectors_checksum,
         "trained_rows": str(trained_rows),
     }
-    body = pa.py_buffer(faiss.serialize_index(index))
-    offsets = pa.py_buffer(np.array([0, body.size], dtype=np.int64))
-    value = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 1, [None, offsets, body])
+    bodies = [faiss.serialize_index(index) for index in indexes]
+    offsets = pa.py_buffer(np.cumsum([0, *map(len, bodies)], dtype=np.int64))
+    body = pa.py_buffer(bodies[0] if len(bodies) == 1 else np.concatenate(bodies))
+    value = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(bodies), [None, offsets, body])
     return pa.RecordBatch.from_arrays([value], schema=INDEX.with_metadata(metadata))
 
 
+def codebook_text(scan: Scan) -> str:
+    """What a scan learned, without its rows, as text that another process can be sent."""
+    return b64encode(faiss.serialize_index(scan.codebook())).decode("ascii")
+
+
+def encoded_batch(codes: NDArray[Any], codebook: str, vectors_checksum: str, trained_rows: int) -> pa.RecordBatch:
+    """An index of stored rows (n, d) by the codebook of a `codebook_text`."""
+    empty = faiss.deserialize_index(np.frombuffer(b64decode(codebook), np.uint8))
+    return index_batch(fill(empty, blocks_of(codes)), vectors_checksum, trained_rows)
+
+
 def open_scan(space: EmbeddingSpace, batch: pa.RecordBatch, rows: int, vectors_checksum: str) -> Scan:
-    """Open an index over the map. FileProblem when it was not built from these vectors or cannot be read."""
+    """Copy the indexes out of the map. FileProblem when they were not built from these vectors or cannot be read."""
     metadata = {key.decode(): value.decode() for key, value in (batch.schema.metadata or {}).items()}
     if metadata.get("vectors") != vectors_checksum:
         raise FileProblem("was built from other vectors")
-    body = np.frombuffer(batch.column(0).buffers()[2], dtype=np.uint8)
     try:
-        reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(body), body.nbytes)
-        index = faiss.read_index(reader)
+        indexes = [_read(value.as_buffer()) for value in batch.column(0) if value.is_valid]
     except RuntimeError as error:
         raise FileProblem("cannot be read by this release of FAISS") from error
-    if index.ntotal != rows or index.d < space.dimensions:
+    for index in indexes:
+        if not isinstance(index, faiss.IndexIVFPQFastScan) or (index.nlist, index.by_residual) != (1, False):
+            raise FileProblem("is no index of this kind")
+        if index.d < space.dimensions or index.invlists.list_size(0) != index.ntotal:
+            raise FileProblem("does not fit its segment")
+        if index.metric_type != measure_of(space).metric or _key(index) != _key(indexes[0]):
+            raise FileProblem("is no index of this kind of distance, or of several codebooks")
+    if not indexes or sum(index.ntotal for index in indexes) != rows:
         raise FileProblem("does not fit its segment")
-    return Scan(space, index, (batch, body, reader))
+    return Scan(space, indexes)
+
+
+def _read(stored: pa.Buffer) -> Any:
+    body = np.frombuffer(stored, dtype=np.uint8)
+    return faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(body), body.nbytes))
 
 
 def trained_rows_of(batch: pa.RecordBatch) -> int:

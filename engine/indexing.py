@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from aidre.engine.arrow import FileEntry
-from aidre.engine.calibration import Target, calibrate, complete, large
+from aidre.engine.calibration import Target, calibrate, complete, scannable
 from aidre.engine.index import index_batch
 from aidre.engine.manifest import Calibration, Manifest, SegmentEntry, SpaceState
 from aidre.engine.model import EmbeddingSpace
@@ -51,7 +51,7 @@ def _target(part: Part, space: EmbeddingSpace) -> Target:
 
 def _due(calibration: Calibration, targets: Sequence[Target], growth: int) -> bool:
     rows = sum(target.live.count for target in targets)
-    first_large = calibration.kind == "exact" and calibration.queries == 0 and any(map(large, targets))
+    first_large = calibration.kind == "exact" and calibration.queries == 0 and bool(scannable(targets))
     # As many rows written as were measured: grown by so much, or turned over, which calls for the same.
     turned_over = calibration.written >= (growth - 1) * max(1, calibration.rows)
     return rows >= growth * max(1, calibration.rows) or turned_over or first_large

@@ -11,20 +11,30 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.analysis import query_terms
 from aidre.engine.filters import Filter
+from aidre.engine.lexicon import Postings
 from aidre.engine.parts import Part, Ranked, ordered
 
 K1: Final = 1.2
 B: Final = 0.75
 
+ROUNDING: Final = 1e-5
+"""The share that a sum of float32 may be wrong by. Final scores are summed in float64, in the order of words."""
+
+_BLOCK: Final = 1 << 17
+"""Rows that are scored at once: their sums stay in the cache."""
+
+_LOOKUP: Final = 6
+"""How many postings are added up in the time in which one is looked up."""
+
 Scores = NDArray[np.float64]
-"""The score of every chunk row of a part, 0 where no word of the query stands."""
+"""A score for each of some chunks, 0 where no word of the query stands."""
 
 
 class Statistics:
@@ -88,16 +98,22 @@ def asked(parts: Sequence[Part], statistics: Statistics, text: str) -> list[Aske
     return words
 
 
-def score(part: Part, statistics: Statistics, words: Sequence[Asked]) -> Scores:
-    """Every chunk of a part, deleted ones too, against the words of a query."""
-    scores = np.zeros(part.segment.entry.chunks)
-    saturation = statistics.saturation(part)
+def score(part: Part, statistics: Statistics, words: Sequence[Asked], rows: NDArray[np.int64]) -> Scores:
+    """Some chunks of a part against the words of a query."""
+    if not len(rows):
+        return np.empty(0)
+    order = np.argsort(rows)  # what is looked up in order is found several times as fast
+    rows = rows[order]
+    sums, saturation, wanted = np.zeros(len(rows)), statistics.saturation(part)[rows], rows.astype(np.uint32)
     for word in words:
         for term in word.terms:
             postings = part.postings(term)
             if postings is not None:
-                counts = postings.counts.astype(np.float64)
-                scores[postings.rows] += word.weight * (counts / (counts + saturation[postings.rows]))
+                places, holds = _lookup(postings.rows, wanted)
+                counts = postings.counts[places].astype(np.float64)
+                sums[holds] += word.weight * (counts / (counts + saturation[holds]))
+    scores = np.empty(len(rows))
+    scores[order] = sums
     return scores
 
 
@@ -106,25 +122,141 @@ def search(
 ) -> Ranked:
     """The best `wanted` of the chunks that hold a word of the query and pass the filter, by their BM25 scores."""
     words = asked(parts, statistics, text)
-    owners, rows, scores = [], [], []
-    for place, part in enumerate(parts):
-        found, values = _matches(part, statistics, words, only)
-        if len(values) > wanted:
-            kept = values >= np.partition(values, len(values) - wanted)[len(values) - wanted]
-            found, values = found[kept], values[kept]
-        owners.append(np.full(len(found), place))
-        rows.append(found)
-        scores.append(values)
+    owners, rows, _ = strongest(parts, statistics, words, wanted=wanted, only=only)
+    scores = [score(part, statistics, words, found) for part, found in zip(parts, rows, strict=True)]
     return ordered(parts, owners, rows, scores, wanted)
 
 
-def _matches(
-    part: Part, statistics: Statistics, words: Sequence[Asked], only: Filter | None
-) -> tuple[NDArray[np.int64], Scores]:
-    """The allowed rows of a part that hold any of the words, ascending, and their scores."""
+def strongest(
+    parts: Sequence[Part],
+    statistics: Statistics,
+    words: Sequence[Asked],
+    *,
+    wanted: int,
+    least: float = 0.0,
+    only: Filter | None = None,
+) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]], list[NDArray[np.float32]]]:
+    """The allowed chunks that hold any of the words and score at least `least`: the best `wanted`, with all that tie
+    with the last of them, and some that do not count. For each part its place, as often as it has rows, its rows, and
+    their scores but for ROUNDING.
+    """
+    owners, rows, sums = [], [], []
+    for place, part in enumerate(parts):
+        found, values = _strongest(part, statistics, words, wanted=wanted, least=least, only=only)
+        owners.append(np.full(len(values), place))
+        rows.append(found)
+        sums.append(values)
+        if len(values) and place + 1 < len(parts):  # what follows has to reach the last of these
+            least = max(least, _last(np.concatenate(sums), wanted) * (1 - ROUNDING))
+    return owners, rows, sums
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """The postings of a term in a block of rows, counted from its first; no chunk gets more than `bound` from it."""
+
+    rows: NDArray[np.uint32]
+    counts: NDArray[np.uint16]
+    weight: np.float32
+    bound: float
+
+    def add_all(self, sums: NDArray[np.float32], saturation: NDArray[np.float32]) -> None:
+        rows, counts = self.rows.astype(np.intp), self.counts.astype(np.float32)
+        sums[rows] += self.weight * (counts / (counts + saturation[rows]))
+
+    def add_to(self, chosen: NDArray[np.intp], sums: NDArray[np.float32], saturation: NDArray[np.float32]) -> None:
+        places, holds = _lookup(self.rows, chosen.astype(np.uint32))
+        rows, counts = chosen[holds], self.counts[places].astype(np.float32)
+        sums[rows] += self.weight * (counts / (counts + saturation[rows]))
+
+
+def _lookup(rows: NDArray[np.uint32], chosen: NDArray[np.uint32]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Where those of the chosen rows that are among `rows` stand there, and which they are."""
+    places = rows.searchsorted(chosen)
+    holds = (rows.take(places, mode="clip") == chosen).nonzero()[0]
+    return places[holds], holds
+
+
+def _strongest(
+    part: Part, statistics: Statistics, words: Sequence[Asked], *, wanted: int, least: float, only: Filter | None
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """MaxScore (Turtle and Flood, "Query Evaluation: Strategies and Optimizations", 1995) over blocks of rows.
+
+    What the first blocks hold is the bar for the next ones.
+    """
     allowed = part.allowed(only)
-    if not allowed.count or not words:
-        return np.empty(0, np.int64), np.empty(0)
-    scores = score(part, statistics, words)
-    rows = np.flatnonzero(scores if allowed.mask is None else (scores > 0) & allowed.mask)
-    return rows, scores[rows]
+    lists = [(part.postings(term), word.weight) for word in words for term in word.terms]
+    known = [(postings, weight) for postings, weight in lists if postings is not None]
+    if not allowed.count or not known:
+        return np.empty(0, np.int64), np.empty(0, np.float32)
+    bar = least * (1 - ROUNDING)
+    if allowed.count * _LOOKUP < sum(len(postings.rows) for postings, _ in known):
+        found = allowed.rows()
+        sums = score(part, statistics, words, found).astype(np.float32)
+        enough = (sums >= bar) & (sums > 0)
+        return found[enough], sums[enough]
+    saturation = statistics.saturation(part)
+    found, sums = np.empty(0, np.int64), np.empty(0, np.float32)
+    for first in range(0, len(saturation), _BLOCK):
+        block = slice(first, first + _BLOCK)
+        within = _lists(known, first, float(saturation[block].min()))
+        rows, values = _block(within, saturation[block], None if allowed.mask is None else allowed.mask[block], bar)
+        if len(rows):
+            found, sums = np.concatenate([found, rows + first]), np.concatenate([sums, values])
+            bar = max(bar, _last(sums, wanted) * (1 - ROUNDING))
+            found, sums = found[sums >= bar], sums[sums >= bar]
+    return found, sums
+
+
+def _lists(known: Sequence[tuple[Postings, float]], first: int, saturation: float) -> list[_List]:
+    """The postings of a block, that which can give most first. `saturation` is that of its shortest chunk."""
+    lists, bounds = [], np.array([first, first + _BLOCK], np.uint32)
+    for postings, weight in known:
+        rows, counts = postings
+        if first or not len(rows) or int(rows[-1]) >= _BLOCK:
+            start, stop = rows.searchsorted(bounds).tolist()
+            rows, counts = rows[start:stop] - bounds[0], counts[start:stop]
+        if len(rows):
+            most = int(counts.max())
+            lists.append(_List(rows, counts, np.float32(weight), weight * most / (most + saturation)))
+    return sorted(lists, key=lambda each: -each.bound)
+
+
+def _block(
+    lists: Sequence[_List], saturation: NDArray[np.float32], mask: NDArray[np.bool_] | None, bar: float
+) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+    """The rows of a block whose sums reach the bar, and these.
+
+    Lists are added up as long as a chunk that stands in none of them before could still reach it. Of the others, which
+    are the longest, only the chunks that are left are looked up.
+    """
+    rest = sum(each.bound for each in lists)
+    if rest < bar:
+        return np.empty(0, np.intp), np.empty(0, np.float32)
+    sums = np.zeros(len(saturation), np.float32)
+    chosen: NDArray[np.intp] | None = None
+    for each in lists:
+        if rest < bar:
+            reached = sums if chosen is None else sums[chosen]
+            left = np.flatnonzero(reached >= bar - rest)
+            chosen = left if chosen is None else chosen[left]
+            if not len(chosen):
+                return chosen, sums[:0]
+        if chosen is not None and len(chosen) * _LOOKUP < len(each.rows):
+            each.add_to(chosen, sums, saturation)
+        else:
+            each.add_all(sums, saturation)
+        rest -= each.bound
+    if chosen is None:
+        chosen = np.flatnonzero(sums)
+    if mask is not None:
+        chosen = chosen[mask[chosen]]
+    values = sums[chosen]
+    enough = values >= bar
+    return chosen[enough], values[enough]
+
+
+def _last(scores: NDArray[Any], wanted: int) -> float:
+    """The score of the last of the best `wanted`, minus infinity where there are fewer."""
+    place = len(scores) - wanted
+    return float(np.partition(scores, place)[place]) if place >= 0 else -np.inf

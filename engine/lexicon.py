@@ -6,9 +6,8 @@ a query comes, so that scores do not depend on how the chunks are divided. Knows
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,8 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine import durable
-from aidre.engine.analysis import ANALYSIS, recognised, term, words
+from aidre.engine.analysis import ANALYSIS, recognised, terms
 from aidre.engine.arrow import list_view
+from aidre.engine.vocabulary import Spoken, Tokens, read_tokens, read_words
 from aidre.engine.words import Strings, Words, no_strings, ranked, strings_of
 
 MOST_COUNT: Final = 65_535
@@ -32,7 +32,10 @@ _BLOCK: Final = 1 << 22
 """Postings that merging holds in memory at once."""
 
 _AT_ONCE: Final = 1 << 22
-"""Words that building holds in memory at once, where each takes some seventy bytes."""
+"""Words that building holds in memory at once, where each takes some fifty bytes."""
+
+_READ_AT_ONCE: Final = 1 << 19
+"""Characters that are read at once: what is made of them stays in the cache."""
 
 _SCHEMA: Final = pa.schema(
     [
@@ -97,14 +100,6 @@ class Lexicon:
         return Postings(self.rows[span], self.counts[span])
 
 
-class _Vocabulary(dict[str, int]):
-    """Numbers words as they are first seen."""
-
-    def __missing__(self, word: str) -> int:
-        number = self[word] = len(self)
-        return number
-
-
 def build_lexicon(chunks: Iterable[LexicalText]) -> pa.RecordBatch:
     """The lexicon of these chunks, row by row in their order."""
     blocks = list(_blocks(chunks))
@@ -115,69 +110,77 @@ def build_lexicon(chunks: Iterable[LexicalText]) -> pa.RecordBatch:
 
 def _blocks(chunks: Iterable[LexicalText]) -> Iterator[pa.RecordBatch]:
     """The lexicons of some chunks after the other, at least one."""
-    vocabulary = _Vocabulary()
-    spoken, sizes, declared = array("i"), array("q"), list[str | None]()
+    read, declared, waiting, tokens = list[Tokens](), list[str | None](), list[str](), 0
+    characters = 0
     for text, language in chunks:
-        if len(spoken) >= _AT_ONCE:
-            yield _built(list(vocabulary), spoken, sizes, declared)
-            vocabulary = _Vocabulary()
-            spoken, sizes, declared = array("i"), array("q"), []
-        before = len(spoken)
-        spoken.extend(map(vocabulary.__getitem__, words(text)))
-        sizes.append(len(spoken) - before)
+        waiting.append(text)
         declared.append(language)
-    yield _built(list(vocabulary), spoken, sizes, declared)
+        characters += len(text)
+        if characters >= _READ_AT_ONCE:
+            read.append(read_tokens(waiting))
+            tokens += len(read[-1].encoded)
+            waiting, characters = [], 0
+        if tokens >= _AT_ONCE:
+            yield _built(read_words(read), declared)
+            read, declared, tokens = [], [], 0
+    yield _built(read_words([*read, read_tokens(waiting)]), declared)
 
 
-def _built(known: list[str], spoken: array[int], sizes: array[int], declared: Sequence[str | None]) -> pa.RecordBatch:
-    """The lexicon of chunks: `spoken` are their words as places in `known`, `sizes` how many each has."""
-    codes = np.frombuffer(spoken, np.int32) if spoken else np.empty(0, np.int32)
-    rows = np.repeat(np.arange(len(sizes)), np.frombuffer(sizes, np.int64) if sizes else [])
-    languages = _languages(declared, known, codes, rows)
-    tags, of_row = np.unique(np.array(languages, dtype=object).astype(str), return_inverse=True)
-    terms, codes, rows = _terms(known, codes, rows, tags.tolist(), of_row)
-    keys, counts = np.unique(codes.astype(np.int64) << 32 | rows, return_counts=True)
+def _built(spoken: Spoken, declared: Sequence[str | None]) -> pa.RecordBatch:
+    places, codes, sizes = spoken
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    languages = _languages(declared, places, codes, rows)
+    tags = sorted(set(languages))
+    numbers = {tag: number for number, tag in enumerate(tags)}
+    of_row = np.fromiter(map(numbers.__getitem__, languages), np.uint8, len(languages))
+    terms, codes, rows = _terms(list(places), codes, rows, tags, of_row)
+    keys = codes.astype(np.int64) << 32 | rows
+    keys.sort()
+    firsts = np.flatnonzero(np.diff(keys, prepend=-1))
+    counts = np.diff(firsts, append=len(keys))
+    keys = keys[firsts]
     starts = np.searchsorted(keys, np.arange(len(terms) + 1, dtype=np.int64) << 32)
     return _batch(
         terms.array,
         starts,
-        (keys & 0xFFFFFFFF).astype(np.uint32),
+        keys.astype(np.uint32),
         np.minimum(counts, MOST_COUNT).astype(np.uint16),
         np.bincount(rows, minlength=len(sizes)).astype(np.uint32),
-        of_row.astype(np.uint8),
-        tags.tolist(),
+        of_row,
+        tags,
     )
 
 
 def _languages(
-    declared: Sequence[str | None], vocabulary: Sequence[str], codes: NDArray[np.int32], rows: NDArray[np.int64]
-) -> list[str]:
+    declared: Sequence[str | None], places: Mapping[str, int], codes: NDArray[np.int32], rows: NDArray[np.int64]
+) -> Sequence[str]:
     """The language of each row: as declared, else as recognised."""
-    guessed = recognised(vocabulary, codes, rows, len(declared)) if None in declared else [""] * len(declared)
+    if None not in declared:
+        return [known or "" for known in declared]
+    guessed = recognised(places, codes, rows, len(declared))
     return [known or guess for known, guess in zip(declared, guessed, strict=True)]
 
 
 def _terms(
-    vocabulary: Sequence[str],
+    known: Sequence[str],
     codes: NDArray[np.int32],
     rows: NDArray[np.int64],
     tags: Sequence[str],
-    of_row: NDArray[np.intp],
+    of_row: NDArray[np.uint8],
 ) -> tuple[Words, NDArray[np.int32], NDArray[np.int64]]:
     """The distinct terms in order, and for each word that has one its code and its row."""
-    places = np.full((len(tags), len(vocabulary)), -1, np.int32)
-    distinct: dict[str, int] = {}
-    spoken_in = of_row[rows]
-    for language, tag in enumerate(tags):
-        used = np.unique(codes[spoken_in == language])
-        for word in used.tolist():
-            each = term(vocabulary[word], tag)
-            if each is not None:
-                places[language, word] = distinct.setdefault(each, len(distinct))
-    found, ranks = ranked(strings_of(list(distinct)))
-    meant = places[spoken_in, codes]
-    said = meant >= 0
-    return found, ranks[meant[said]], rows[said]
+    spoken = of_row[rows].astype(np.int64) * len(known) + codes  # a word of a language
+    used = np.zeros(len(tags) * len(known), np.bool_)
+    used[spoken] = True
+    found: list[str | None] = []
+    for tag, mine in zip(tags, used.reshape(len(tags), len(known)), strict=True):
+        found += terms([known[place] for place in np.flatnonzero(mine).tolist()], tag)
+    meant = np.fromiter((each is not None for each in found), np.bool_, len(found))
+    distinct, ranks = ranked(strings_of([each for each in found if each is not None]))
+    codes_of = np.full(len(used), -1, np.int32)
+    codes_of[np.flatnonzero(used)[meant]] = ranks
+    codes = codes_of[spoken]
+    return distinct, codes[codes >= 0], rows[codes >= 0]
 
 
 def merge_lexicons(
@@ -258,8 +261,8 @@ def _batch(terms: Strings, *arrays: NDArray[Any] | Sequence[str]) -> pa.RecordBa
     """One row of the schema; the last of the arrays are the tags."""
     *values_of, tags = arrays
     columns = []
-    for field, values in zip(_SCHEMA, (terms, *values_of), strict=True):
-        flat = values if isinstance(values, pa.Array) else pa.array(values, field.type.value_type)
-        columns.append(pa.LargeListArray.from_arrays(pa.array([0, len(flat)], pa.int64()), flat, type=field.type))
+    for column, values in zip(_SCHEMA, (terms, *values_of), strict=True):
+        flat = values if isinstance(values, pa.Array) else pa.array(values, column.type.value_type)
+        columns.append(pa.LargeListArray.from_arrays(pa.array([0, len(flat)], pa.int64()), flat, type=column.type))
     facts = {"analysis": ANALYSIS, "tags": orjson.dumps(list(tags)).decode()}
     return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA.with_metadata(facts))

@@ -1,7 +1,8 @@
 """Which segments to merge after a commit. Knows no file.
 
 Tiers by size (Lucene's and tantivy's idea): a segment of n live rows is in tier log4(n), and four of a tier
-become one of the next, so every row is rewritten about log4(rows) times and few segments remain.
+become one of the next, so every row is rewritten about log4(rows) times and few segments remain. A large segment is
+searched so long that there being several costs little: it is left as it is.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from dataclasses import dataclass
 
 FAN_IN = 4
 MOST_SEGMENTS = 24
+LARGE = 3 << 15
+"""Rows from which a segment is large. A bulk load holds twice as many in memory, those of a commit under way too."""
+
 _SMALLEST = 64
 _SPARSE = 0.5
 
@@ -35,7 +39,8 @@ def to_merge(sizes: Sequence[Size], most_rows: int) -> list[int]:
     """
     tiers: dict[int, list[int]] = {}
     for place, size in enumerate(sizes):
-        tiers.setdefault(tier(size.live), []).append(place)
+        if size.live < LARGE:
+            tiers.setdefault(tier(size.live), []).append(place)
     for _, places in sorted(tiers.items()):
         if len(places) >= FAN_IN and (chosen := _fitting(places, sizes, most_rows)):
             return chosen

@@ -6,20 +6,23 @@ Caches of a part are filled by several threads at once: what two of them compute
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.filters import Compare, Filter, canonical
-from aidre.engine.index import Bits, Scan
+from aidre.engine.index import Scan, Sweep
+from aidre.engine.kernel import Bits
 from aidre.engine.lexicon import Postings
+from aidre.engine.schema import SEGMENT_ROWS
 from aidre.engine.segment import Segment
 
 _ALLOWED = 32
-_FEW = 1 << 14
 _TERMS = 4_096
 
 
@@ -27,19 +30,32 @@ class Allowed:
     """Live rows of a part that pass a filter. `mask` is None where every row does."""
 
     def __init__(self, mask: NDArray[np.bool_] | None, rows: int) -> None:
-        self.mask = mask
         self.count = rows if mask is None else int(np.count_nonzero(mask))
-        self.bits = None if mask is None or self.count == rows else Bits(mask)
-        self._rows: NDArray[np.int64] | None = None
+        self.mask = None if self.count == rows else mask
+        self._total = rows
 
-    def rows(self, total: int) -> NDArray[np.int64]:
-        """The rows in order; few of them are kept, for to find them takes as long as to search them."""
-        if self._rows is not None:
-            return self._rows
-        rows = np.arange(total) if self.mask is None else np.flatnonzero(self.mask)
-        if len(rows) <= _FEW:
-            self._rows = rows
-        return rows
+    @cached_property
+    def packed(self) -> NDArray[np.uint8]:
+        """The mask as a bitmap: bit i of byte i // 8, least significant first."""
+        if self.mask is None:
+            return np.full(-(-self._total // 8), 0xFF, np.uint8)
+        return np.packbits(self.mask, bitorder="little")
+
+    def rows(self) -> NDArray[np.int64]:
+        return np.arange(self._total) if self.mask is None else np.flatnonzero(self.mask)
+
+
+def bitmap(chosen: Sequence[tuple[int, Allowed]]) -> Bits | None:
+    """One bitmap over the numbers of all slots (see Scan); None where every row is allowed."""
+    if all(rows.mask is None for _, rows in chosen):
+        return None
+    if len(chosen) == 1 and chosen[0][0] == 0:
+        return Bits(chosen[0][1].packed)
+    slot_bytes = SEGMENT_ROWS // 8
+    packed = np.zeros((max(slot for slot, _ in chosen) + 1) * slot_bytes, np.uint8)
+    for slot, rows in chosen:
+        packed[slot * slot_bytes : slot * slot_bytes + len(rows.packed)] = rows.packed
+    return Bits(packed)
 
 
 class Part:
@@ -49,7 +65,6 @@ class Part:
         self.segment = segment
         self.deleted = deleted
         self.live = Allowed(None if deleted is None else segment.to_chunks(~deleted), segment.entry.chunks)
-        self.means: dict[tuple[str, int | None], Means] = {}
         self._allowed: OrderedDict[bytes, Allowed] = OrderedDict()
         self._postings: OrderedDict[str, Postings | None] = OrderedDict()
         self._frequencies: OrderedDict[str, int] = OrderedDict()
@@ -123,12 +138,40 @@ class Part:
         return self.deleted is None or not self.deleted[document_row]
 
 
-@dataclass(frozen=True, slots=True)
-class Means:
-    """How a part is searched: by its scan, by gathering the allowed rows, or (neither) by its column."""
+class Parts(tuple[Part, ...]):
+    """All parts of one generation; tells the rows of their scans apart by slots (see index.Scan).
 
-    scan: Scan | None
-    gather: bool
+    `places` has the part of each slot, `slot_ends` the number behind its last row. `plans` is a cache (see plan.py).
+    """
+
+    def __init__(self, _: Iterable[Part]) -> None:
+        self.plans: OrderedDict[Any, Any] = OrderedDict()
+        self._sweeps: dict[str, list[Sweep]] = {}
+        taken = {scan.slot for scan in self._scans()}
+        free = (slot for slot in count() if slot not in taken)
+        for part in self:
+            fresh = [scan for scan in part.segment.scans.values() if scan.slot is None]
+            slot = next(free) if fresh else 0
+            for scan in fresh:
+                scan.number(slot)
+        places = {scan.slot or 0: place for place, part in enumerate(self) for scan in part.segment.scans.values()}
+        self.places = [places.get(slot, 0) for slot in range(max(places, default=0) + 1)]
+        self.slot_ends = np.arange(1, len(self.places) + 1) * SEGMENT_ROWS
+
+    def _scans(self) -> Iterable[Scan]:
+        return (scan for part in self for scan in part.segment.scans.values())
+
+    def sweeps(self, space_id: str) -> list[Sweep]:
+        """The scans of a space, those with one codebook together."""
+        found = self._sweeps.get(space_id)
+        if found is None:
+            alike: dict[Any, list[Scan]] = {}
+            for part in self:
+                scan = part.segment.scans.get(space_id)
+                if scan is not None:
+                    alike.setdefault(scan.codebook_key, []).append(scan)
+            found = self._sweeps[space_id] = [Sweep(scans) for scans in alike.values()]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +193,10 @@ def ordered(
     """The best `wanted` of what was found in each part."""
     if not owners:
         return Ranked(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
-    owner, row, score = np.concatenate(owners), np.concatenate(rows), np.concatenate(scores)
+    if len(owners) == 1:
+        owner, row, score = owners[0], rows[0], scores[0]
+    else:
+        owner, row, score = np.concatenate(owners), np.concatenate(rows), np.concatenate(scores)
     order = best(parts, owner, row, score, wanted)
     return Ranked(owner[order], row[order], score[order])
 
@@ -163,11 +209,13 @@ def best(
     wanted: int,
 ) -> NDArray[np.int64]:
     """The best `wanted` places by (-score, chunk id). Ids are read only where scores tie."""
+    if (scores[1:] < scores[:-1]).all():  # as the kernel gives them, and no two alike
+        return np.arange(min(wanted, len(scores)))
     order = np.argsort(-scores, kind="stable")
     if len(order) > wanted:
         order = order[: int(np.searchsorted(-scores[order], -scores[order[wanted - 1]], side="right"))]
     ranked = scores[order]
-    if len(order) < 2 or not (ranked[1:] == ranked[:-1]).any():
+    if not (ranked[1:] == ranked[:-1]).any():
         return order[:wanted]
     # Within a segment the stored rank of ids decides; ids themselves only between segments.
     ranks = np.empty(len(order), dtype=np.uint32)

@@ -6,8 +6,10 @@ Knows no folder; `segment_writer` puts the batches on disk.
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, chain, repeat
 from typing import Any
 
 import numpy as np
@@ -16,160 +18,157 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from aidre.engine.changes import State
-from aidre.engine.fields import FieldRow
-from aidre.engine.languages import declared_language
-from aidre.engine.lexicon import LexicalText, lexical_text
-from aidre.engine.model import Chunk, Encoded, Json, Record
-from aidre.engine.schema import BATCH_ROWS, CHUNKS, DOCUMENTS, NO_KEY
+from aidre.engine.changes import STATES
+from aidre.engine.model import Encoded
+from aidre.engine.records import Chunks, Records
+from aidre.engine.schema import CHUNKS, DOCUMENTS, NO_KEY
+
+_HEX = 64
 
 
 class PendingRows:
-    """Rows that grow by `add`, a tuple each; the vectors of each space stay in the blocks they came in."""
+    """Rows that grow by `add`, an Arrow batch each; the vectors of each space stay in the blocks they came in."""
 
     def __init__(self) -> None:
-        self._documents: list[tuple[Any, ...]] = []
-        self._chunks: list[tuple[Any, ...]] = []
-        self._fields: list[FieldRow] = []
+        self.document_batches: list[pa.RecordBatch] = []
+        self.chunk_batches: list[pa.RecordBatch] = []
+        self._ends: list[int] = []
+        self.documents = self.chunks = self.bytes = 0
         self.vectors: dict[str, list[Encoded]] = {}
         self.keys: dict[str, list[bytes]] = {}
-        self.bytes = 0
-        self._key_places: dict[str, dict[bytes, tuple[int, int]]] = {}
-
-    @property
-    def documents(self) -> int:
-        return len(self._documents)
-
-    @property
-    def chunks(self) -> int:
-        return len(self._chunks)
+        self._key_rows: dict[str, dict[bytes, int]] = {}
 
     def add(
         self,
-        records: Sequence[Record],
+        records: Records,
         vectors: Mapping[str, Encoded],
         keys: Mapping[str, Sequence[bytes]],
         now: str,
     ) -> None:
         """Append records; row i of every Encoded belongs to chunk i over all records in order."""
-        for record in records:
-            self._add_document(record, now)
+        documents, abouts, sources, payloads = self._documents_of(records, now)
+        counts = records.chunks.counts
+        rows: Sequence[int] = range(self.documents, self.documents + len(counts))
+        if len(records.chunks.ids) != len(counts):
+            rows, abouts, sources, payloads = (_repeated(each, counts) for each in (rows, abouts, sources, payloads))
+        chunks = _chunks_of(records.chunks, rows, abouts, sources, payloads)
+        self.document_batches.append(documents)
+        self.chunk_batches.append(chunks)
+        self.documents += documents.num_rows
+        self.chunks += chunks.num_rows
+        self._ends.append(self.documents)
+        self.bytes += documents.nbytes + chunks.nbytes
         for space, encoded in vectors.items():
-            values = keys.get(space) or [NO_KEY] * len(encoded.codes)
-            blocks = self.vectors.setdefault(space, [])
-            places = self._key_places.setdefault(space, {})
-            places.update((key, (len(blocks), row)) for row, key in enumerate(values))
-            self.keys.setdefault(space, []).extend(values)
-            blocks.append(encoded)
-            self.bytes += encoded.codes.nbytes
+            self._add_vectors(space, encoded, keys.get(space))
+
+    def _add_vectors(self, space: str, encoded: Encoded, keys: Sequence[bytes] | None) -> None:
+        known = self.keys.setdefault(space, [])
+        if keys and any(key != NO_KEY for key in keys):
+            self._key_rows.setdefault(space, {}).update(
+                zip(keys, range(len(known), len(known) + len(keys)), strict=True)
+            )
+        known.extend(keys or repeat(NO_KEY, len(encoded.codes)))
+        self.vectors.setdefault(space, []).append(encoded)
+        self.bytes += encoded.codes.nbytes
 
     def find_key(self, space: str, key: bytes) -> tuple[NDArray[Any], np.float32] | None:
         """The stored form of a pending vector by its embedding key: codes (d,) and norm."""
-        place = self._key_places.get(space, {}).get(key)
-        if place is None or key == NO_KEY:
+        row = self._key_rows.get(space, {}).get(key)
+        if row is None or key == NO_KEY:
             return None
-        encoded = self.vectors[space][place[0]]
-        return encoded.codes[place[1]], encoded.norms[place[1]]
+        for encoded in self.vectors[space]:
+            if row < len(encoded.codes):
+                return encoded.codes[row], encoded.norms[row]
+            row -= len(encoded.codes)
+        return None
 
-    def _add_document(self, record: Record, now: str) -> None:
-        document = record.document
-        updated_at = document.updated_at or now
-        metadata = _json(document.metadata) if document.metadata else None
-        schema_object = _json(document.schema_object) if document.schema_object else None
+    def joined(self, space: str) -> Encoded:
+        """All vectors of a space as one block, which they then are."""
+        # What may be looked up meanwhile stays; else each block is let go of when it is copied, to hold nothing twice.
+        blocks = list(self.vectors[space]) if space in self._key_rows else self.vectors[space]
+        if len(blocks) > 1:
+            end = sum(len(block.codes) for block in blocks)
+            codes = np.empty((end, *blocks[0].codes.shape[1:]), blocks[0].codes.dtype)
+            norms = np.empty(end, np.float32)
+            while blocks:
+                block = blocks.pop()
+                start = end - len(block.codes)
+                codes[start:end], norms[start:end] = block.codes, block.norms
+                end = start
+            self.vectors[space] = blocks = [Encoded(codes, norms)]
+        return blocks[0]
+
+    def release(self) -> None:
+        """Let go of what is written and of what nobody looks up any more."""
+        self.document_batches, self.chunk_batches = [], []
+        for space in self.vectors.keys() - self._key_rows.keys():
+            self.vectors[space], self.keys[space] = [], []
+
+    def _documents_of(
+        self, records: Records, now: str
+    ) -> tuple[pa.RecordBatch, Sequence[bytes], Sequence[bytes], Sequence[bytes]]:
+        """The documents, and what all chunks of each share, without braces: of `metadata`, of `source`; its payload."""
+        updated_at = [moment or now for moment in records.updated_at]
+        metadata = [orjson.dumps(each) if each else None for each in records.metadata]
+        objects = [orjson.dumps(each) if each else None for each in records.schema_objects]
         # A schema.org object is the semantic payload unless the document brings one of its own.
-        payload = _json(document.semantic_payload) if document.semantic_payload is not None else schema_object
-        row = len(self._documents)
-        # In the order of schema.DOCUMENTS.
-        self._documents.append(
-            (
-                document.id,
-                document.url,
-                document.title,
-                document.type,
-                updated_at,
-                document.canonical,
-                metadata,
-                schema_object,
-                payload,
-                document.source,
-                document.origin,
-                _json(document.state) if document.state else None,
-                record.fingerprint,
-                len(self._chunks),
-                len(record.chunks),
-            )
+        payloads = [
+            each if payload is None else orjson.dumps(payload)
+            for payload, each in zip(records.payloads, objects, strict=True)
+        ]
+        counts = records.chunks.counts
+        firsts = accumulate(counts, initial=self.chunks)
+        columns = (
+            records.ids,
+            records.urls,
+            records.titles,
+            records.types,
+            updated_at,
+            records.canonical,
+            metadata,
+            objects,
+            payloads,
+            records.sources,
+            records.origins,
+            [orjson.dumps(state) if state else None for state in records.states],
+            records.fingerprints,
+            [first for first, _ in zip(firsts, counts, strict=False)],
+            counts,
         )
-        self._fields.append(
-            FieldRow(document.id, document.url, document.type, updated_at, document.metadata, document.schema_object)
-        )
-        about = orjson.dumps({"updated_at": updated_at, "canonical": document.canonical})[1:-1]
-        about += b"," + metadata[1:-1] if metadata else b""
-        named = {name: value for name, value in (("url", document.url), ("title", document.title)) if value is not None}
-        origin = orjson.dumps(named)[1:-1]
-        for chunk in record.chunks:
-            self._add_chunk(chunk, row, origin, about, payload or b"")
-
-    def _add_chunk(self, chunk: Chunk, row: int, origin: bytes, about: bytes, payload: bytes) -> None:
-        """`origin` and `about` are what `source` and `metadata` of all chunks of a document share, without braces."""
-        text = chunk.text.encode()
-        digest = hashlib.sha256(text)
-        section = b"" if chunk.section is None else b'"section":' + orjson.dumps(chunk.section)
-        source = b"{%b%b%b}" % (origin, b"," if origin and section else b"", section)
-        metadata = b'%b,"content_hash":"sha256:%b"' % (about, digest.hexdigest().encode())
-        etag = xxhash.xxh3_64_digest(b"\0".join((source, metadata, text, payload)))
-        # In the order of schema.CHUNKS.
-        self._chunks.append(
-            (
-                chunk.id,
-                row,
-                chunk.text,
-                chunk.start,
-                chunk.end,
-                chunk.section,
-                chunk.token_count,
-                digest.digest(),
-                source,
-                metadata,
-                etag,
-            )
-        )
-        self.bytes += len(text) * 2 + len(metadata) + 512
-
-    def document_batches(self) -> Iterator[pa.RecordBatch]:
-        return _batches(self._documents, DOCUMENTS)
-
-    def chunk_batches(self) -> Iterator[pa.RecordBatch]:
-        return _batches(self._chunks, CHUNKS)
-
-    def field_rows(self) -> Sequence[FieldRow]:
-        return self._fields
-
-    def lexical_texts(self) -> Iterator[LexicalText]:
-        """What the lexicon indexes of each chunk, in order."""
-        languages = [declared_language(row.metadata, row.schema_object) for row in self._fields]
-        for chunk in self._chunks:
-            document = chunk[_DOCUMENT_ROW]
-            text = lexical_text(self._documents[document][_TITLE], chunk[_SECTION], chunk[_TEXT])
-            yield LexicalText(text, languages[document])
+        common = {
+            pair: orjson.dumps({"updated_at": pair[0], "canonical": pair[1]})[1:-1]
+            for pair in set(zip(updated_at, records.canonical, strict=True))
+        }
+        abouts = [
+            common[pair] + b"," + own[1:-1] if own else common[pair]
+            for pair, own in zip(zip(updated_at, records.canonical, strict=True), metadata, strict=True)
+        ]
+        sources = [_named(url, title) for url, title in zip(records.urls, records.titles, strict=True)]
+        return _batch(columns, DOCUMENTS), abouts, sources, [payload or b"" for payload in payloads]
 
     def id_columns(self) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
         """Chunk ids and document ids."""
-        chunks = pa.array([row[_CHUNK_ID] for row in self._chunks], pa.large_string())
-        documents = pa.array([row[_DOCUMENT_ID] for row in self._documents], pa.large_string())
-        return pa.chunked_array([chunks]), pa.chunked_array([documents])
+        chunks = pa.chunked_array([batch.column("id") for batch in self.chunk_batches], pa.large_string())
+        documents = pa.chunked_array([batch.column("id") for batch in self.document_batches], pa.large_string())
+        return chunks, documents
 
     def chunk_counts(self) -> NDArray[np.int32]:
-        return np.array([row[_COUNT] for row in self._documents], dtype=np.int32)
+        counts = [batch.column("chunks").to_numpy() for batch in self.document_batches]
+        return np.concatenate([np.empty(0, np.int32), *counts])
 
-    def states(self, document_rows: Iterable[int]) -> Iterator[tuple[str, State]]:
-        """Id and state of each chunk of some pending documents."""
-        for document_row in document_rows:
-            first = self._documents[document_row][_FIRST]
-            for row in self._chunks[first : first + self._documents[document_row][_COUNT]]:
-                yield row[_CHUNK_ID], State(row[_HASH], row[_ETAG])
+    def states(self, dropped: Iterable[int]) -> pa.Table:
+        """STATES of every pending chunk, but of those of some documents."""
+        table = pa.Table.from_batches(self.chunk_batches, CHUNKS)
+        gone = np.zeros(self.documents, dtype=np.bool_)
+        gone[list(dropped)] = True
+        if gone.any():
+            table = table.filter(pa.array(~gone[table.column("document_row").to_numpy()]))
+        return table.select(STATES.names)
 
     def document_value(self, name: str, document_row: int) -> Any:
-        return self._documents[document_row][DOCUMENTS.get_field_index(name)]
+        place = bisect_right(self._ends, document_row)
+        batch = self.document_batches[place]
+        return batch.column(name)[document_row - self._ends[place] + batch.num_rows].as_py()
 
 
 @dataclass(slots=True)
@@ -186,27 +185,73 @@ class Pending:
     deleted: dict[tuple[int, int], str] = field(default_factory=dict)
     changed: bool = False
 
+    def put(self, ids: Sequence[str]) -> None:
+        """Documents that are about to be added to the rows: of two with one id the later stays."""
+        first = self.rows.documents
+        fresh = dict(zip(ids, range(first, first + len(ids)), strict=True))
+        if len(fresh) < len(ids):
+            self.dropped.update(row for row, one in enumerate(ids, first) if fresh[one] != row)
+        self.dropped.update(self.rows_of[one] for one in self.rows_of.keys() & fresh.keys())
+        self.rows_of |= fresh
 
-def _json(value: Json) -> bytes:
-    """Compact JSON in memory of its own size: orjson's result keeps the kilobyte it was begun with, and a bulk
-    load holds very many."""
-    return memoryview(orjson.dumps(value)).tobytes()
-
-
-_DOCUMENT_ID = DOCUMENTS.get_field_index("id")
-_FIRST = DOCUMENTS.get_field_index("first_chunk")
-_COUNT = DOCUMENTS.get_field_index("chunks")
-_TITLE = DOCUMENTS.get_field_index("title")
-_DOCUMENT_ROW = CHUNKS.get_field_index("document_row")
-_SECTION = CHUNKS.get_field_index("section")
-_TEXT = CHUNKS.get_field_index("text")
-_CHUNK_ID = CHUNKS.get_field_index("id")
-_HASH = CHUNKS.get_field_index("content_hash")
-_ETAG = CHUNKS.get_field_index("etag")
+    @property
+    def is_empty(self) -> bool:
+        return not (self.rows_of or self.deleted or self.changed)
 
 
-def _batches(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for start in range(0, len(rows), BATCH_ROWS):
-        columns = zip(*rows[start : start + BATCH_ROWS], strict=True)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+def _chunks_of(
+    chunks: Chunks,
+    rows: Sequence[int],
+    abouts: Sequence[bytes],
+    sources: Sequence[bytes],
+    payloads: Sequence[bytes],
+) -> pa.RecordBatch:
+    """`abouts` and `sources` are what `metadata` and `source` of all chunks of a document share, without braces."""
+    texts = [text.encode() for text in chunks.texts]
+    digests = [hashlib.sha256(text).digest() for text in texts]
+    hexed = b"".join(digests).hex().encode()
+    metadata = [
+        b'%b,"content_hash":"sha256:%b"' % (about, hexed[at : at + _HEX])
+        for about, at in zip(abouts, range(0, len(hexed), _HEX), strict=True)
+    ]
+    whole = [
+        b"{%b}" % source if section is None else _with_section(source, section)
+        for source, section in zip(sources, chunks.sections, strict=True)
+    ]
+    parts = zip(whole, metadata, texts, payloads, strict=True)
+    etags = list(map(xxhash.xxh3_64_digest, map(b"\0".join, parts)))
+    columns = (
+        chunks.ids,
+        rows,
+        texts,
+        chunks.starts,
+        chunks.ends,
+        chunks.sections,
+        chunks.token_counts,
+        digests,
+        whole,
+        metadata,
+        etags,
+    )
+    return _batch(columns, CHUNKS)
+
+
+def _named(url: str | None, title: str | None) -> bytes:
+    return orjson.dumps({name: value for name, value in (("url", url), ("title", title)) if value is not None})[1:-1]
+
+
+def _with_section(source: bytes, section: str) -> bytes:
+    return b'{%b%b"section":%b}' % (source, b"," if source else b"", orjson.dumps(section))
+
+
+def _repeated(values: Sequence[Any], counts: Sequence[int]) -> list[Any]:
+    return list(chain.from_iterable(map(repeat, values, counts)))
+
+
+def _batch(columns: Iterable[Iterable[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(_arrays(columns, schema)), schema=schema)
+
+
+def _arrays(columns: Iterable[Iterable[Any]], schema: pa.Schema) -> Iterator[pa.Array]:
+    for column, schema_field in zip(columns, schema, strict=True):
+        yield pa.array(column, schema_field.type)

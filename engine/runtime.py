@@ -27,7 +27,7 @@ from aidre.engine.model import EmbeddingSpace, Json
 from aidre.engine.reference import printable, require_dimensions
 from aidre.engine.weights import Weights, labelled
 
-EXPORT_FORMAT = 1
+EXPORT_FORMAT = 2
 GRAPH, TOKENIZER, CARD = "graph.onnx", "tokenizer.json", "export.json"
 QUERY_THREADS = 4  # a query of ten tokens gains nothing from more
 

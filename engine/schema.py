@@ -35,6 +35,7 @@ BATCH_ROWS = 1 << 16
 ARROW_VALUES = (1 << 31) - 1
 SEGMENT_ROWS = 1 << 21
 KEY_BYTES = 16
+ETAG_BYTES = 8
 NO_KEY = bytes(KEY_BYTES)
 HALF_FROM_DIMENSIONS = 64
 """Below this a cosine space is stored in float32: in few dimensions float16 cannot tell neighbours apart."""
@@ -74,7 +75,7 @@ CHUNKS = pa.schema(
         ("content_hash", pa.binary(32)),
         ("json_source", pa.large_binary()),
         ("json_metadata", pa.large_binary()),
-        ("etag", pa.binary(8)),
+        ("etag", pa.binary(ETAG_BYTES)),
     ]
 )
 CHANGES_SCHEMA = pa.schema([("op", pa.string()), ("chunk_id", pa.large_string()), ("content_hash", pa.binary(32))])

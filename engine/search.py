@@ -1,76 +1,35 @@
 """One query over the parts of a generation: candidates from each, one exact evaluation, order by (score, id).
 
-Each part yields candidates by the cheapest means (`cost`): all allowed rows, an exact search, or a scan. The
-depth of the scan belongs to the generation: parts are asked for their share by rows, and one whose list was
-cut while it still held rows better than the generation's last candidate is asked again. So the candidates
-are those that one large segment would have given, and results do not depend on segmentation.
+Candidates come by the means that the plan chose. The depth of the scan belongs to the generation: the candidates are
+those that one large segment would have given, so results do not depend on segmentation. Where a hit stands at the very
+end of a list that was cut, others just as good may have been cut off: then the search goes deeper.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.cost import exact_cost, gather_cost, scan_cost
 from aidre.engine.filters import Filter
-from aidre.engine.index import Column, Found, Scan, evaluate
-from aidre.engine.parts import Allowed, Means, Part, Ranked, best
+from aidre.engine.index import Candidates
+from aidre.engine.kernel import Found, nearest
+from aidre.engine.parts import Parts, Ranked, ordered
+from aidre.engine.plan import Plan, plan_for
+from aidre.engine.schema import SEGMENT_ROWS
 
 _SLACK = 16
 _DEEPER = 4
 _FILTERED = 2
 """Depths are calibrated on all rows; those that pass a filter may lie far from the query and close to each other."""
-_GATHER_BYTES = 1 << 24
 
-
-class _List:
-    """The candidates of one part so far, best first, and whether the part has more."""
-
-    def __init__(self, part: Part, column: Column, scan: Scan | None, allowed: Allowed) -> None:
-        self.part = part
-        self.column = column
-        self.scan = scan
-        self.allowed = allowed
-        self.rows: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        self.approximate: NDArray[np.float64] = np.empty(0)
-        self.gathered = False
-
-    @property
-    def exhausted(self) -> bool:
-        return len(self.rows) >= self.allowed.count
-
-    @property
-    def is_scored(self) -> bool:
-        """Whether the approximate scores are the final ones: those of an exact search are."""
-        return self.scan is None and not self.gathered
-
-    def gather(self) -> None:
-        self.gathered = True
-        self.rows = self.allowed.rows(len(self.column))
-        self.approximate = np.full(len(self.rows), np.inf)
-
-    def fetch(self, query: NDArray[np.float32], count: int) -> None:
-        if len(self.rows) >= min(count, self.allowed.count):
-            return
-        search: Callable[..., Found] = self.scan.search if self.scan else self.column.search
-        count = min(count, self.allowed.count)
-        self.rows, self.approximate = search(query, count, self.allowed.bits)
-        if len(self.rows) < count:  # a scan passes rows by where their codes are all alike
-            self.give_up()
-
-    def give_up(self) -> None:
-        """Search the part exactly from now on."""
-        self.scan, self.rows, self.approximate = None, self.rows[:0], self.approximate[:0]
-
-    def bound(self) -> float:
-        """No row outside the list has a better (approximate) score than this."""
-        return -np.inf if self.exhausted else float(self.approximate[-1])
+_ROW = SEGMENT_ROWS - 1
+_NOTHING: Candidates = np.empty(0, np.int64), np.empty(0, np.float32)
 
 
 def search(
-    parts: Sequence[Part],
+    parts: Parts,
     space_id: str,
     query: NDArray[np.float32],
     *,
@@ -81,139 +40,107 @@ def search(
     """The best `wanted` rows over all parts; `depth` is the scan's number of candidates, None: search exactly."""
     if depth is not None and only is not None:
         depth *= _FILTERED
-    lists = _lists(parts, space_id, wanted, depth, only)
+    plan = plan_for(parts, space_id, depth, only)
     slack, deeper = _SLACK, depth or 0
     while True:
-        scans = [entry for entry in lists if entry.scan]
-        exacts = [entry for entry in lists if not entry.scan]
-        for entry in exacts:
-            entry.fetch(query, wanted + slack)
-        threshold = _scan(scans, query, wanted, deeper)
-        if not all(entry.scan for entry in scans):
+        scanned = _scan(plan, query, max(deeper, wanted))
+        if scanned is None:
+            plan = plan_for(parts, space_id, None, only)
             continue
-        bounds = (threshold, _best_exact(exacts, wanted + slack))
-        ranked, lowest = _evaluate(parts, lists, bounds, query=query, wanted=wanted)
-        last = float(ranked.scores[-1]) if len(ranked.scores) >= wanted else -np.inf
-        more_exact = any(entry.bound() >= last for entry in exacts if not entry.exhausted)
-        more_scan = lowest <= threshold and any(not entry.exhausted for entry in scans)
+        exact = [entry.column.search(query, min(wanted + slack, entry.allowed), entry.bits) for entry in plan.exact]
+        ranked, more_scan = _ranked(parts, plan, scanned, exact, query=query, wanted=wanted)
+        more_exact = bool(exact) and _cut_too_early(plan, exact, ranked, wanted)
         if not more_exact and not more_scan:
             return ranked
         slack = slack * _DEEPER if more_exact else slack
         if more_scan:
             deeper *= _DEEPER
-            for entry in scans:
-                if deeper > entry.allowed.count // 4:
-                    entry.give_up()
+            if deeper > sum(allowed for _, allowed in plan.passes) // 4:
+                plan = plan_for(parts, space_id, None, only)
 
 
-def _lists(
-    parts: Sequence[Part], space_id: str, wanted: int, depth: int | None, only: Filter | None
-) -> list[_List]:
-    lists = []
-    for part in parts:
-        allowed = part.allowed(only)
-        if not allowed.count:
-            continue
-        means = part.means.get((space_id, depth)) if only is None else None
-        if means is None:
-            means = _means(part, space_id, depth, allowed)
-            if only is None:
-                part.means[space_id, depth] = means
-        entry = _List(part, part.segment.columns[space_id], means.scan, allowed)
-        if allowed.count <= wanted or means.gather:
-            entry.scan = None
-            entry.gather()
-        lists.append(entry)
-    return lists
+def _scan(plan: Plan, query: NDArray[np.float32], depth: int) -> tuple[Candidates, float] | None:
+    """The best `depth` candidates, and how close the last of them seems, -inf where there are no others.
 
-
-def _means(part: Part, space_id: str, depth: int | None, allowed: Allowed) -> Means:
-    """The cheapest means for a part."""
-    column = part.segment.columns[space_id]
-    row_bytes = column.codes.itemsize * column.codes.shape[1]
-    masked = allowed.bits is not None
-    costs = {"exact": exact_cost(allowed.count, row_bytes, len(column) if masked else 0)}
-    # A list without a bitmap is searched in place; gathering pays only where few of many rows are allowed.
-    if masked and allowed.count * row_bytes <= _GATHER_BYTES:
-        costs["gather"] = gather_cost(allowed.count, row_bytes)
-    scan = part.segment.scans.get(space_id)
-    if scan is not None and depth is not None:
-        scanning = scan_cost(len(column), scan.code_size, depth, masked=masked)
-        costs["scan"] = scanning + gather_cost(min(depth, allowed.count), row_bytes)
-    cheapest = min(costs, key=costs.__getitem__)
-    return Means(scan if cheapest == "scan" else None, cheapest == "gather")
-
-
-def _best_exact(exacts: Sequence[_List], count: int) -> float:
-    """The score of the last of the best `count` exact candidates: with these lists alone none below could be a hit.
-
-    Gathered rows, whose scores are not known yet, count for nothing.
+    None where a pass found less than it was asked for.
     """
-    scores = np.concatenate([np.empty(0), *(entry.approximate for entry in exacts if not entry.gathered)])
-    return float(np.partition(scores, len(scores) - count)[len(scores) - count]) if len(scores) > count else -np.inf
+    if not plan.passes:
+        return _NOTHING, -np.inf
+    found, total = [], 0
+    for one, allowed in plan.passes:
+        count = min(depth, allowed)
+        rows, near = one.search(query, count)
+        if len(rows) < count:
+            return None
+        found.append((rows, near))
+        total += allowed
+    if len(found) > 1:
+        rows, near = (np.concatenate(one) for one in zip(*found, strict=True))
+        best = np.argsort(-near, kind="stable")[:depth]
+        rows, near = rows[best], near[best]
+    return (rows, near), float(near[-1]) if total > len(rows) else -np.inf
 
 
-def _scan(scans: Sequence[_List], query: NDArray[np.float32], wanted: int, depth: int) -> float:
-    """Fetch the generation's best `depth` candidates; returns the approximate score of the last one.
-
-    A part that gives up makes the answer void: its neighbours have to be asked for again.
-    """
-    total = sum(len(entry.column) for entry in scans)
-    for entry in scans:
-        share = depth * len(entry.column) / max(1, total)
-        entry.fetch(query, min(depth, max(wanted, int(share * 1.5) + _SLACK)))
-        if not entry.scan:
-            return -np.inf
-    threshold = _last(scans, depth)
-    cut = [entry for entry in scans if entry.bound() > threshold]
-    for entry in cut:
-        entry.fetch(query, depth)
-        if not entry.scan:
-            return -np.inf
-    return _last(scans, depth) if cut else threshold
-
-
-def _last(scans: Sequence[_List], depth: int) -> float:
-    if not scans:
-        return -np.inf
-    scores = np.concatenate([entry.approximate for entry in scans])
-    if len(scores) <= depth:
-        return float(scores.min()) if any(not entry.exhausted for entry in scans) else -np.inf
-    return float(np.partition(scores, len(scores) - depth)[len(scores) - depth])
-
-
-def _evaluate(
-    parts: Sequence[Part],
-    lists: Sequence[_List],
-    bounds: tuple[float, float],
+def _ranked(
+    parts: Parts,
+    plan: Plan,
+    scanned: tuple[Candidates, float],
+    exact: Sequence[Found],
     *,
     query: NDArray[np.float32],
     wanted: int,
-) -> tuple[Ranked, float]:
-    """Score the candidates with the one kernel: those of scans and those of exact lists down to their `bounds`.
+) -> tuple[Ranked, bool]:
+    """The hits, and whether one of them was among the last candidates, so that there may be others just as good."""
+    chosen, near = _by_part(parts, scanned[0])
+    chosen += plan.gathered
+    places, scores = nearest([(plan.columns[place], rows) for place, rows in chosen], query, wanted)
+    owners, rows = _joined(chosen)
+    found = [(owners[places], rows[places], scores)]
+    for entry, (more, theirs) in zip(plan.exact, exact, strict=True):
+        found.append((np.full(len(more), entry.place), more, theirs))
+    ranked = ordered(parts, [one[0] for one in found], [one[1] for one in found], [one[2] for one in found], wanted)
+    if scanned[1] == -np.inf or not len(ranked.scores):
+        return ranked, False
+    hits = places[: np.count_nonzero(scores >= ranked.scores[-1])]
+    if plan.gathered:
+        hits = hits[hits < len(near)]
+    return ranked, bool(near[hits].min(initial=np.inf) <= scanned[1])
 
-    Also returns the lowest approximate score of a scanned hit.
-    """
-    if not lists:
-        return Ranked(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)), np.inf
-    kept = []
-    for entry in lists:
-        count = int(np.count_nonzero(entry.approximate >= bounds[0 if entry.scan else 1]))
-        if count:
-            kept.append((entry, count))
-    # Exact lists have their scores from the same kernel already: only the others are evaluated, which come first.
-    kept.sort(key=lambda pair: pair[0].is_scored)
-    codes = [entry.column.take(entry.rows[:count]) for entry, count in kept if not entry.is_scored]
-    known = [entry.approximate[:count] for entry, count in kept if entry.is_scored]
-    if codes:
-        gathered = codes[0] if len(codes) == 1 else np.concatenate(codes)
-        known.insert(0, evaluate(lists[0].column.measure, gathered, query, wanted))
-    scores = np.concatenate(known)
-    places = {id(part): place for place, part in enumerate(parts)}
-    owner = np.repeat([places[id(entry.part)] for entry, _ in kept], [count for _, count in kept])
-    row = np.concatenate([entry.rows[:count] for entry, count in kept])
-    order = best(parts, owner, row, scores, wanted)
-    near = np.concatenate([e.approximate[:count] if e.scan else np.full(count, np.inf) for e, count in kept])
-    reached = scores >= scores[order[-1]] if len(order) else np.zeros(0, bool)
-    lowest = float(near[reached].min()) if reached.any() else np.inf
-    return Ranked(owner[order], row[order], scores[order]), lowest
+
+def _cut_too_early(plan: Plan, exact: Sequence[Found], ranked: Ranked, wanted: int) -> bool:
+    """Whether an exact list ended, though its part has more rows, before the last of the hits."""
+    last = ranked.scores[-1] if len(ranked.scores) >= wanted else -np.inf
+    return any(
+        len(rows) < entry.allowed and scores[-1] >= last
+        for entry, (rows, scores) in zip(plan.exact, exact, strict=True)
+    )
+
+
+def _by_part(parts: Parts, scanned: Candidates) -> tuple[list[tuple[int, NDArray[np.int64]]], NDArray[np.float32]]:
+    """The candidates as rows of their parts, and how close they seem in that order."""
+    numbers, near = scanned
+    if not len(numbers):
+        return [], near
+    if len(parts) == 1:
+        return [(0, numbers & _ROW)], near
+    order = np.argsort(numbers)
+    numbers = numbers[order]
+    ends = np.searchsorted(numbers, parts.slot_ends).tolist()
+    rows = numbers & _ROW
+    chosen, start = [], 0
+    for place, end in zip(parts.places, ends, strict=True):
+        if end > start:
+            chosen.append((place, rows[start:end]))
+            start = end
+    return chosen, near[order]
+
+
+def _joined(chosen: Sequence[tuple[int, NDArray[np.int64]]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The part and the row of each."""
+    if len(chosen) == 1:
+        place, rows = chosen[0]
+        return np.full(len(rows), place), rows
+    owners = np.repeat(
+        np.array([place for place, _ in chosen], np.int64), np.array([len(rows) for _, rows in chosen], np.int64)
+    )
+    return owners, np.concatenate([rows for _, rows in chosen] or [np.empty(0, np.int64)])

@@ -6,6 +6,7 @@ are derived (ids, fields, keys, index) are rebuilt in memory or bypassed when th
 
 from __future__ import annotations
 
+from binascii import hexlify
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -19,17 +20,20 @@ from numpy.typing import NDArray
 
 from aidre.engine import ids as ids_file
 from aidre.engine.arrow import ArrowFile, FileProblem, open_file
+from aidre.engine.deriving import field_rows, lexical_texts
 from aidre.engine.errors import StoreDamaged
 from aidre.engine.fields import FieldRow, Fields, build_fields
 from aidre.engine.filters import Filter, canonical
-from aidre.engine.index import Column, Scan, open_scan, trained_rows_of
-from aidre.engine.languages import declared_language
-from aidre.engine.lexicon import LexicalText, Lexicon, build_lexicon, lexical_text
+from aidre.engine.index import Scan, open_scan, trained_rows_of
+from aidre.engine.kernel import Column
+from aidre.engine.lexicon import Lexicon, build_lexicon
 from aidre.engine.manifest import Manifest, SegmentEntry
 from aidre.engine.model import EmbeddingSpace, Json
 from aidre.engine.schema import (
+    BATCH_ROWS,
     CHUNKS_FILE,
     DOCUMENTS_FILE,
+    ETAG_BYTES,
     FIELDS_FILE,
     IDS_FILE,
     LEXICON_FILE,
@@ -57,6 +61,7 @@ class Segment:
         self._masks: OrderedDict[bytes, NDArray[np.bool_]] = OrderedDict()
         self.documents = Table(self._truth(DOCUMENTS_FILE, entry.documents))
         self.chunks = Table(self._truth(CHUNKS_FILE, entry.chunks))
+        self.fragments = Fragments(self.chunks)
         self.ids = self._derived(IDS_FILE, ids_file.Ids, self._rebuilt_ids)
         self.fields = self._derived(FIELDS_FILE, Fields, self._rebuilt_fields)
         self.lexicon = self._derived(LEXICON_FILE, Lexicon, self._rebuilt_lexicon)
@@ -126,23 +131,11 @@ class Segment:
         return build_fields(self.field_rows(), self._dates)
 
     def _rebuilt_lexicon(self) -> pa.RecordBatch:
-        return build_lexicon(self._lexical_texts())
-
-    def _lexical_texts(self) -> Iterator[LexicalText]:
-        languages = [declared_language(row.metadata, row.schema_object) for row in self.field_rows()]
-        titles = self.documents.chunked("title").to_pylist()
-        for batch in self.chunks.file.batches:
-            columns = (batch.column(name).to_pylist() for name in ("document_row", "section", "text"))
-            for document, section, text in zip(*columns, strict=True):
-                yield LexicalText(lexical_text(titles[document], section, text), languages[document])
+        return build_lexicon(lexical_texts(self.documents.file.batches, self.chunks.file.batches))
 
     def field_rows(self) -> Iterator[FieldRow]:
         """What each document offers to filters, parsed from its stored JSON."""
-        for batch in self.documents.file.batches:
-            columns = ("id", "url", "type", "updated_at", "metadata", "schema_object")
-            for row in zip(*(batch.column(name).to_pylist() for name in columns), strict=True):
-                metadata, schema_object = (orjson.loads(value) if value else None for value in row[4:])
-                yield FieldRow(row[0], row[1], row[2], row[3], metadata or {}, schema_object)
+        return field_rows(self.documents.file.batches)
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -207,6 +200,28 @@ class Segment:
         return self.keys(space_id).find_all(keys, lambda number, row: column[row].as_py() == keys[number])
 
 
+class Fragments:
+    """What answers are spliced from, a chunk row at a time: its id, its source and its metadata as JSON, its etag.
+
+    Every hit of every answer needs all four, and asked for one by one they take three times as long.
+    """
+
+    def __init__(self, chunks: Table) -> None:
+        columns = [chunks.bytes(name).parts for name in ("id", "json_source", "json_metadata")]
+        self._parts = list(zip(*columns, chunks.fixed("etag").parts, strict=True))
+
+    def __getitem__(self, row: int) -> tuple[bytes, bytes, bytes, bytes]:
+        ids, sources, metadata, etags = self._parts[row // BATCH_ROWS]
+        start = row % BATCH_ROWS
+        end = start + 1
+        return (
+            orjson.dumps(ids.data[ids.offsets[start] : ids.offsets[end]].tobytes().decode()),
+            sources.data[sources.offsets[start] : sources.offsets[end]].tobytes(),
+            metadata.data[metadata.offsets[start] : metadata.offsets[end]].tobytes(),
+            hexlify(etags[start * ETAG_BYTES : end * ETAG_BYTES]),
+        )
+
+
 class StoredChunk:
     """One row of a segment, read from the map when asked. `json_*` are fragments ready to splice."""
 
@@ -215,6 +230,11 @@ class StoredChunk:
     def __init__(self, segment: Segment, row: int) -> None:
         self._segment = segment
         self._row = row
+
+    @property
+    def fragments(self) -> tuple[bytes, bytes, bytes, bytes]:
+        """Its id, its source and its metadata as JSON, and its etag."""
+        return self._segment.fragments[self._row]
 
     def _bytes(self, name: str) -> bytes:
         return self._segment.chunks.bytes(name)[self._row]

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from aidre.engine import durable
 from aidre.engine.arrow import FileEntry, write_file
-from aidre.engine.fields import build_fields, concat_fields
+from aidre.engine.deriving import ROW_FILES, Codebook, Task
+from aidre.engine.fields import concat_fields
 from aidre.engine.ids import build_ids, build_keys
 from aidre.engine.index import blocks_of
-from aidre.engine.lexicon import build_lexicon, merge_lexicons
+from aidre.engine.lexicon import merge_lexicons
 from aidre.engine.manifest import SegmentEntry
 from aidre.engine.model import EmbeddingSpace, Encoded
 from aidre.engine.rows import PendingRows
@@ -44,6 +45,7 @@ from aidre.engine.schema import (
 )
 from aidre.engine.segment import Segment, StoredChunk
 from aidre.engine.vectors import dtype_of
+from aidre.engine.workers import Derivation, Here
 
 Recompute = Callable[[Sequence[StoredChunk]], tuple[Encoded, Sequence[bytes]]]
 """Vectors and embedding keys anew for some chunks, in their order."""
@@ -64,27 +66,45 @@ class Survivors:
 
 
 def write_pending(
-    folder: Path, pending: PendingRows, spaces: Sequence[EmbeddingSpace], dates: Sequence[str]
+    folder: Path,
+    pending: PendingRows,
+    spaces: Sequence[EmbeddingSpace],
+    dates: Sequence[str],
+    *,
+    derivation: Derivation | None = None,
+    codebooks: Mapping[str, tuple[str, int]] | None = None,
+    release: bool = False,
 ) -> SegmentEntry:
-    """Write pending rows as a new segment of the collection in `folder`."""
+    """Write pending rows as a new segment of the collection in `folder`; `derivation` makes what is derived.
+
+    With `codebooks` (and the rows that each learned from) by space the segment gets index codes too. `release` lets
+    go of the rows as soon as they are written: there is no second try then.
+    """
+    derivation = derivation or Here()
 
     def write(place: Path) -> dict[str, FileEntry]:
-        fields = build_fields(pending.field_rows(), dates)
+        batches = {DOCUMENTS_FILE: (pending.document_batches, DOCUMENTS), CHUNKS_FILE: (pending.chunk_batches, CHUNKS)}
         files = {
-            DOCUMENTS_FILE: write_file(place / DOCUMENTS_FILE, pending.document_batches(), DOCUMENTS),
-            CHUNKS_FILE: write_file(place / CHUNKS_FILE, pending.chunk_batches(), CHUNKS),
-            FIELDS_FILE: write_file(place / FIELDS_FILE, [fields], fields.schema),
+            name: write_file(place / name, _rebatched(iter(rows)), schema) for name, (rows, schema) in batches.items()
         }
-        lexicon = build_lexicon(pending.lexical_texts())
-        files[LEXICON_FILE] = write_file(place / LEXICON_FILE, [lexicon], lexicon.schema)
-        _write_ids(place, files, *pending.id_columns())
+        for what in ROW_FILES:
+            derivation.submit(Task(str(place), what, dates=tuple(dates)))
         for space in spaces:
-            encoded = pending.vectors[space.id]
-            codes = np.concatenate([part.codes for part in encoded])
-            norms = np.concatenate([part.norms for part in encoded])
             keys = pending.keys.get(space.id)
-            _write_vectors(place, files, space, codes=codes, norms=norms, keys=key_array(keys, len(codes)))
-        return files
+            name = vectors_file(space.id)
+            encoded = pending.joined(space.id)
+            files[name] = _write_vectors(place, space, encoded, key_array(keys, len(encoded.codes)))
+            if space.model is not None:
+                derivation.submit(Task(str(place), "keys", space.id))
+            if codebooks and space.id in codebooks:
+                data, trained = codebooks[space.id]
+                derivation.submit(
+                    Task(str(place), "index", space.id, codebook=Codebook(data, files[name].checksum, trained))
+                )
+            del encoded
+        if release:
+            pending.release()
+        return files | derivation.results([place / name for name in files])
 
     return _publish(folder, pending.documents, pending.chunks, write)
 
@@ -115,7 +135,7 @@ def write_merged(
         chunk_ids = [_kept(part.segment.chunks.chunked("id"), part.chunks) for part in parts]
         document_ids = [_kept(part.segment.documents.chunked("id"), part.documents) for part in parts]
         _merge_lexicons(place, files, parts)
-        _write_ids(place, files, _joined(chunk_ids), _joined(document_ids))
+        _write_ids(place, files, _one(chunk_ids), _one(document_ids))
         for space in spaces:
             recompute = (anew or {}).get(space.id)
             sources = [_copied(part, space) if recompute is None else _recomputed(part, recompute) for part in parts]
@@ -198,20 +218,16 @@ def key_array(keys: Sequence[bytes] | None, rows: int) -> pa.Array:
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(KEY_BYTES), rows, [None, pa.py_buffer(joined)])
 
 
-def _write_vectors(
-    place: Path,
-    files: dict[str, FileEntry],
-    space: EmbeddingSpace,
-    *,
-    codes: NDArray[Any],
-    norms: NDArray[np.float32],
-    keys: pa.Array,
-) -> None:
+def _write_vectors(place: Path, space: EmbeddingSpace, encoded: Encoded, keys: pa.Array) -> FileEntry:
     schema = vectors_schema(space)
     # One batch: the index views the whole column as one array.
-    values = pa.FixedSizeListArray.from_arrays(pa.array(codes.reshape(-1)), type=schema.field("vector").type)
-    batch = pa.RecordBatch.from_arrays([values, pa.array(norms), keys], schema=schema)
-    files[vectors_file(space.id)] = write_file(place / vectors_file(space.id), [batch], schema)
+    values = pa.FixedSizeListArray.from_arrays(pa.array(encoded.codes.reshape(-1)), type=schema.field("vector").type)
+    batch = pa.RecordBatch.from_arrays([values, pa.array(encoded.norms), keys], schema=schema)
+    return write_file(place / vectors_file(space.id), [batch], schema)
+
+
+def _with_keys(place: Path, files: dict[str, FileEntry], space: EmbeddingSpace, keys: pa.Array) -> None:
+    """Write the look-up of the keys of a space that has a model."""
     if space.model is not None:
         lookup = build_keys(pa.chunked_array([keys]))
         files[keys_file(space.id)] = write_file(place / keys_file(space.id), [lookup], lookup.schema)
@@ -249,8 +265,11 @@ def _merge_vectors(
         start += len(encoded.codes)
         norms.append(encoded.norms)
         keys.append(block_keys)
-    _write_vectors(place, files, space, codes=codes, norms=np.concatenate(norms), keys=pa.concat_arrays(keys))
-    del codes
+    all_keys = pa.concat_arrays(keys)
+    whole = Encoded(codes, np.concatenate(norms))
+    files[vectors_file(space.id)] = _write_vectors(place, space, whole, all_keys)
+    _with_keys(place, files, space, all_keys)
+    del codes, whole
     raw.unlink()
 
 
@@ -258,7 +277,7 @@ def _kept(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.ChunkedArray:
     return column if len(rows) == len(column) else column.take(pa.array(rows))
 
 
-def _joined(parts: Iterable[pa.ChunkedArray]) -> pa.ChunkedArray:
+def _one(parts: Iterable[pa.ChunkedArray]) -> pa.ChunkedArray:
     chunks = [chunk for part in parts for chunk in part.chunks]
     return pa.chunked_array([pa.concat_arrays(chunks)]) if chunks else pa.chunked_array([], pa.large_string())
 

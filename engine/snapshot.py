@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,13 +17,17 @@ from aidre.engine.errors import InvalidInput, SpaceMissing
 from aidre.engine.feed import ChangesPage, Place, read_changes
 from aidre.engine.filters import RESERVED, Filter, fields_of, with_dates
 from aidre.engine.fuse import Hybrid, can_fuse
-from aidre.engine.manifest import Calibration, Manifest, SpaceState
+from aidre.engine.manifest import Calibration, Manifest, SegmentEntry, SpaceState
 from aidre.engine.model import Json, Query
-from aidre.engine.parts import Part, Ranked
+from aidre.engine.parts import Part, Parts, Ranked
 from aidre.engine.schema import SEGMENTS, vectors_file
 from aidre.engine.search import search
 from aidre.engine.segment import Segment, StoredChunk
 from aidre.engine.vectors import encode_query
+
+_FEW_ROWS = 100_000
+_OPENED_AT_ONCE = 4
+"""Segments that are opened at the same time, where they are of many rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,23 +252,27 @@ def depth_for(calibration: Calibration | None, wanted: int) -> int | None:
     return None
 
 
-def _open_parts(folder: Path, manifest: Manifest, previous: Snapshot | None) -> list[Part]:
+def _open_parts(folder: Path, manifest: Manifest, previous: Snapshot | None) -> Parts:
     """The parts of a generation; segments and parts that `previous` has open are used again."""
     open_already = {part.segment.id: part for part in previous.parts} if previous else {}
     spaces = [state.space for state in manifest.spaces if state.state == "live"]
     deleted = read_deletes(folder, manifest)
-    parts = []
-    for entry in map(manifest.searched, manifest.segments):
+
+    def part_of(entry: SegmentEntry) -> Part:
         old = open_already.get(entry.id)
-        if old is not None and old.segment.entry.files == entry.files:
-            segment = old.segment
-            if _same_deletes(old.deleted, deleted.get(entry.id)):
-                parts.append(old)
-                continue
-        else:
+        if old is None or old.segment.entry.files != entry.files:
             segment = Segment(folder / SEGMENTS / entry.id, entry, spaces, manifest)
-        parts.append(Part(segment, deleted.get(entry.id)))
-    return parts
+        elif _same_deletes(old.deleted, deleted.get(entry.id)):
+            return old
+        else:
+            segment = old.segment
+        return Part(segment, deleted.get(entry.id))
+
+    entries = list(map(manifest.searched, manifest.segments))
+    if sum(entry.chunks for entry in entries if entry.id not in open_already) < _FEW_ROWS:
+        return Parts(list(map(part_of, entries)))
+    with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:  # checksums and the disk leave the interpreter to others
+        return Parts(list(pool.map(part_of, entries)))
 
 
 def _same_deletes(old: NDArray[np.bool_] | None, new: NDArray[np.bool_] | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,14 @@ from numpy.typing import NDArray
 
 from aidre.engine.arrow import ArrowFile
 from aidre.engine.schema import BATCH_ROWS
+
+
+class Strings(NamedTuple):
+    """Strings or bytes of one batch. A memoryview yields plain integers and bytes, which numpy would wrap."""
+
+    valid: memoryview | None
+    offsets: memoryview
+    data: memoryview
 
 
 class Bytes:
@@ -21,26 +29,23 @@ class Bytes:
 
     def __init__(self, file: ArrowFile, name: str) -> None:
         place = file.schema.get_field_index(name)
-        self._parts = [_string_views(batch.column(place)) for batch in file.batches]
+        self.parts = [_strings(batch.column(place)) for batch in file.batches]
 
     def __getitem__(self, row: int) -> bytes:
-        _, offsets, data = self._parts[row // BATCH_ROWS]
+        _, offsets, data = self.parts[row // BATCH_ROWS]
         place = row % BATCH_ROWS
         return data[offsets[place] : offsets[place + 1]].tobytes()
 
     def get(self, row: int) -> bytes | None:
         """The value, None where it is null."""
-        valid, place = self._parts[row // BATCH_ROWS][0], row % BATCH_ROWS
+        valid, place = self.parts[row // BATCH_ROWS].valid, row % BATCH_ROWS
         return self[row] if valid is None or valid[place >> 3] >> (place & 7) & 1 else None
 
 
-_Views: TypeAlias = tuple[memoryview | None, NDArray[np.int64], memoryview]
-
-
-def _string_views(column: pa.Array) -> _Views:
+def _strings(column: pa.Array) -> Strings:
     valid, offsets, data = column.buffers()
-    rows = np.frombuffer(offsets, dtype=np.int64)[: len(column) + 1]
-    return memoryview(valid) if valid is not None else None, rows, memoryview(data if data is not None else b"")
+    rows = memoryview(offsets).cast("q")[: len(column) + 1]
+    return Strings(None if valid is None else memoryview(valid), rows, memoryview(data if data is not None else b""))
 
 
 class Fixed:
@@ -49,11 +54,31 @@ class Fixed:
     def __init__(self, file: ArrowFile, name: str) -> None:
         place = file.schema.get_field_index(name)
         self._width = file.schema.field(place).type.byte_width
-        self._parts = [memoryview(batch.column(place).buffers()[1]) for batch in file.batches]
+        self.parts = [memoryview(batch.column(place).buffers()[1]) for batch in file.batches]
 
     def __getitem__(self, row: int) -> bytes:
         start = row % BATCH_ROWS * self._width
-        return self._parts[row // BATCH_ROWS][start : start + self._width].tobytes()
+        return self.parts[row // BATCH_ROWS][start : start + self._width].tobytes()
+
+
+class Integers:
+    """A column of whole numbers of 32 or 64 bits, read like Bytes."""
+
+    def __init__(self, file: ArrowFile, name: str) -> None:
+        place = file.schema.get_field_index(name)
+        width = file.schema.field(place).type.bit_width
+        self._parts = [_number_views(batch.column(place), width) for batch in file.batches]
+
+    def get(self, row: int) -> int | None:
+        """The value, None where it is null."""
+        (valid, numbers), place = self._parts[row // BATCH_ROWS], row % BATCH_ROWS
+        return numbers[place] if valid is None or valid[place >> 3] >> (place & 7) & 1 else None
+
+
+def _number_views(column: pa.Array, width: int) -> tuple[memoryview | None, memoryview]:
+    valid, data = column.buffers()
+    numbers = memoryview(data if data is not None else b"").cast("B").cast("q" if width == 64 else "i")
+    return memoryview(valid) if valid is not None else None, numbers
 
 
 class Table:
@@ -63,6 +88,8 @@ class Table:
         self.file = file
         self._bytes: dict[str, Bytes] = {}
         self._fixed: dict[str, Fixed] = {}
+        self._integers: dict[str, Integers] = {}
+        self._whole = frozenset(field.name for field in file.schema if pa.types.is_integer(field.type))
         self._strings = frozenset(field.name for field in file.schema if pa.types.is_large_string(field.type))
         self._blobs = frozenset(field.name for field in file.schema if pa.types.is_large_binary(field.type))
 
@@ -78,7 +105,15 @@ class Table:
             column = self._fixed[name] = Fixed(self.file, name)
         return column
 
+    def integers(self, name: str) -> Integers:
+        column = self._integers.get(name)
+        if column is None:
+            column = self._integers[name] = Integers(self.file, name)
+        return column
+
     def value(self, name: str, row: int) -> Any:
+        if name in self._whole:
+            return self.integers(name).get(row)
         if name in self._blobs:
             return self.bytes(name).get(row)
         if name in self._strings:

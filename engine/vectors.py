@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ def encode_query(space: EmbeddingSpace, vector: ArrayLike) -> NDArray[np.float32
     query = np.asarray(vector, dtype=np.float64)
     if query.ndim != 1 or len(query) != space.dimensions:
         raise dimension_mismatch(space, int(query.shape[-1]) if query.ndim else 0)
-    length = float(np.sqrt(query @ query))
+    length = math.sqrt(query @ query)
     if not length <= LARGEST_NORM:
         problem = f"has a norm above {LARGEST_NORM:g}" if np.isfinite(query).all() else "is not finite"
         raise _invalid(space, problem, None)
@@ -80,7 +81,7 @@ def encode_query(space: EmbeddingSpace, vector: ArrayLike) -> NDArray[np.float32
         if length == 0.0:
             raise _invalid(space, "is zero and has no direction", None)
         query = query / length
-    return query.astype(np.float32).reshape(1, -1)
+    return query.astype(np.float32)[np.newaxis]
 
 
 def decode(codes: NDArray[Any], norms: NDArray[np.float32]) -> NDArray[np.float32]:

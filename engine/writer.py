@@ -8,7 +8,7 @@ Merging follows as a generation of its own; both are made by `generations`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,29 +17,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine import changes, deletes, sweep
+from aidre.engine import sweep
+from aidre.engine.commits import CommitResult, Commits, Stated
 from aidre.engine.errors import InvalidDocument, SpaceConflict
 from aidre.engine.generations import Generations
-from aidre.engine.indexing import counted
 from aidre.engine.lock import WriterLock
 from aidre.engine.manifest import Manifest, SpaceState, first_manifest, now
 from aidre.engine.model import EmbeddingSpace, Encoded, Record, Visibility
 from aidre.engine.parts import Part
+from aidre.engine.records import Records, columns_of
 from aidre.engine.rows import Pending
-from aidre.engine.segment_writer import Recompute, write_pending
+from aidre.engine.segment_writer import Recompute
 from aidre.engine.snapshot import Snapshot
 from aidre.engine.vectors import dtype_of, encode
 
 _NOWHERE = np.empty((0, 2), dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class CommitResult:
-    """A durable generation: its number and the live counts of the collection in it."""
-
-    generation: int
-    documents: int
-    chunks: int
 
 
 class Writer:
@@ -69,6 +61,7 @@ class Writer:
         self._source_roots = dict(self._manifest.source_roots)
         self._source_states = dict(self._manifest.source_states)
         self._pending = Pending()
+        self._commits = Commits(folder, self.generations)
         self._looked_up: tuple[Snapshot | None, dict[str, int], NDArray[np.int64]] = (None, {}, _NOWHERE)
         self._stale = {state.space.id: state for state in stale}
         sweep.remove_unfinished(folder, self._manifest.changes)
@@ -88,7 +81,10 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._lock.__exit__(kind, error, traceback)
+        try:
+            self._commits.close()
+        finally:
+            self._lock.__exit__(kind, error, traceback)
 
     # -- another revision of a model -------------------------------------------------------------------------
 
@@ -130,6 +126,7 @@ class Writer:
 
     def _stored(self, column: str, document_ids: Sequence[str]) -> list[Any]:
         values: list[Any] = [None] * len(document_ids)
+        self._wait_for(document_ids)
         places = self._places(document_ids)
         if (places[:, 0] < 0).all() and self._pending.rows_of.keys().isdisjoint(document_ids):
             return values
@@ -187,11 +184,12 @@ class Writer:
         found = np.zeros(len(keys), dtype=np.bool_)
         codes = np.zeros((len(keys), space.dimensions), dtype=dtype_of(space))
         norms = np.ones(len(keys), dtype=np.float32)
-        for number, key in enumerate(keys):
-            pending = self._pending.rows.find_key(space_id, key)
-            if pending is not None:
-                codes[number], norms[number] = pending
-                found[number] = True
+        under_way = self._commits.under_way
+        for rows in (self._pending.rows, *([under_way.rows] if under_way else ())):
+            for number, key in enumerate(keys):
+                if not found[number] and (pending := rows.find_key(space_id, key)) is not None:
+                    codes[number], norms[number] = pending
+                    found[number] = True
         for part in reversed(self._parts):
             missing = np.flatnonzero(~found)
             if not len(missing):
@@ -220,7 +218,7 @@ class Writer:
 
     def upsert(
         self,
-        records: Sequence[Record],
+        records: Sequence[Record] | Records,
         vectors: Mapping[str, Encoded],
         keys: Mapping[str, Sequence[bytes]],
     ) -> None:
@@ -229,8 +227,9 @@ class Writer:
         Every space of the collection must be in `vectors`; `keys` holds 16-byte embedding keys for the
         spaces that have a model. Of two documents with one id the later wins. InvalidDocument for one without chunks.
         """
-        empty = next((record.document.id for record in records if not record.chunks), None)
-        if empty is not None:
+        records = records if isinstance(records, Records) else columns_of(records)
+        if 0 in records.chunks.counts:
+            empty = records.ids[records.chunks.counts.index(0)]
             raise InvalidDocument(f"document {empty!r} has no chunks: leave it out or delete it", document_id=empty)
         if self._stale:
             raise SpaceConflict(
@@ -238,23 +237,20 @@ class Writer:
                 embedding_space=self.stale[0],
                 member="revision",
             )
-        if self._nothing_pending():
+        self._wait_for(records.ids)
+        if self._pending.is_empty:
             self.merge()
         pending = self._pending
-        places = self._places([record.document.id for record in records])
+        places = self._places(records.ids)
         for number in np.flatnonzero(places[:, 0] >= 0).tolist():
             part, row = places[number].tolist()
-            pending.deleted[part, row] = records[number].document.id
-        first = pending.rows.documents
-        for number, record in enumerate(records):
-            before = pending.rows_of.get(record.document.id)
-            if before is not None:
-                pending.dropped.add(before)
-            pending.rows_of[record.document.id] = first + number
+            pending.deleted[part, row] = records.ids[number]
+        pending.put(records.ids)
         pending.rows.add(records, vectors, keys, now())
 
     def delete(self, document_ids: Sequence[str]) -> int:
         """Delete documents; returns how many there were."""
+        self._wait_for(document_ids)
         deleted = 0
         for document_id, (part, row) in zip(document_ids, self._places(document_ids), strict=True):
             pending = self._pending.rows_of.pop(document_id, None)
@@ -269,40 +265,39 @@ class Writer:
     # -- generations ---------------------------------------------------------------------------------------
 
     def commit(self) -> CommitResult | None:
-        """Make everything pending a new generation, durable when this returns. None when nothing is pending."""
-        if self._nothing_pending() and not self.generations.unacknowledged:
+        """Make everything pending a new generation, durable when this returns. None when nothing is pending.
+
+        What cannot be written (StorageFailed) is still pending afterwards.
+        """
+        self.settle()
+        if self._pending.is_empty and not self.generations.unacknowledged:
             return None
-        pending, manifest = self._pending, self._manifest
-        description, visibility, dates = self._settings
-        generation = self.generations.next
-        segments = list(manifest.segments)
-        deleted = self._deleted_masks(pending)
-        if pending.rows_of:
-            entry = write_pending(self._folder, pending.rows, manifest.collection.spaces, dates or manifest.dates)
-            segments.append(entry)
-            if pending.dropped:
-                mask = np.zeros(entry.documents, dtype=np.bool_)
-                mask[list(pending.dropped)] = True
-                deleted[entry.id] = mask
-        counts = {part.segment.id: part.segment.chunk_counts for part in self._parts}
-        if pending.dropped and pending.rows_of:
-            counts[segments[-1].id] = pending.rows.chunk_counts()
-        manifest = replace(
-            manifest,
-            segments=tuple(segments),
-            spaces=counted(manifest.spaces, pending.rows.chunks),
-            description=manifest.description if description is None else description,
-            visibility=visibility or manifest.visibility,
-            updated_at=now(),
-            dates=dates or manifest.dates,
-            source_roots=dict(self._source_roots),
-            source_states=dict(self._source_states),
-        )
-        manifest = deletes.with_deletes(self._folder, manifest, generation, deleted, counts)
-        manifest = changes.with_changes(self._folder, manifest, generation, self._changes(pending))
-        self.generations.publish(manifest)
+        result = self._commits.make(self._pending, self._stated())
         self._pending = Pending()
-        return CommitResult(generation, self._manifest.documents, self._manifest.chunks)
+        return result
+
+    def begin_commit(self) -> CommitResult | None:
+        """The same, but a first bulk load goes on meanwhile: then this is None, and `settle` tells of the commit.
+
+        What was begun and cannot be written has to be put again. Call it with nothing begun that was not settled.
+        """
+        if not self._commits.may_go_ahead(self._pending):
+            return self.commit()
+        pending, self._pending = self._pending, Pending()
+        self._commits.begin(pending, self._stated())
+        return None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether `settle` need not wait."""
+        return self._commits.is_settled
+
+    def settle(self) -> CommitResult | None:
+        """Wait until what was begun is durable; what it came to, None where that was told already. StorageFailed."""
+        return self._commits.settle()
+
+    def _stated(self) -> Stated:
+        return Stated(*self._settings, dict(self._source_roots), dict(self._source_states))
 
     def merge(self) -> None:
         """Merge segments where their sizes ask for it; each merge is a generation of its own.
@@ -310,14 +305,15 @@ class Writer:
         Called with nothing pending, by the first `upsert` after a commit and by `finish`. During a first bulk
         load it waits for `finish`, unless the segments become too many.
         """
-        self.generations.merge_due()
+        if self.generations.is_merge_due:
+            self._commits.join()
+            self.generations.merge_due()
 
     def finish(self) -> None:
-        """End of a run, what is pending committed: full compaction after a first bulk load, merging otherwise."""
+        """End of a run, what is pending committed: a first bulk load is merged where it is in small segments, and
+        indexed; what comes later is merged as its sizes ask for it."""
         self.commit()
-        bulk, self.generations.bulk = self.generations.bulk, False
-        if bulk and self._manifest.generation > 1:
-            self.compact()
+        self.generations.end_bulk()
         self.merge()
 
     def compact(self) -> None:
@@ -335,8 +331,11 @@ class Writer:
 
     # -- inside --------------------------------------------------------------------------------------------
 
-    def _nothing_pending(self) -> bool:
-        return not (self._pending.rows_of or self._pending.deleted or self._pending.changed)
+    def _wait_for(self, document_ids: Sequence[str]) -> None:
+        """Let a commit settle that is under way with any of these documents."""
+        under_way = self._commits.under_way
+        if under_way is not None and not under_way.rows_of.keys().isdisjoint(document_ids):
+            self._commits.join()
 
     @property
     def _manifest(self) -> Manifest:
@@ -357,25 +356,3 @@ class Writer:
         numbers = {document_id: number for number, document_id in enumerate(document_ids)}
         self._looked_up = self.snapshot, numbers, places
         return places
-
-    def _deleted_masks(self, pending: Pending) -> dict[str, NDArray[np.bool_]]:
-        """The complete masks of the segments in which this commit deletes documents."""
-        masks: dict[str, NDArray[np.bool_]] = {}
-        for place, row in pending.deleted:
-            part = self._parts[place]
-            mask = masks.get(part.segment.id)
-            if mask is None:
-                empty = np.zeros(part.segment.entry.documents, dtype=np.bool_)
-                mask = masks[part.segment.id] = empty if part.deleted is None else part.deleted.copy()
-            mask[row] = True
-        return masks
-
-    def _changes(self, pending: Pending) -> pa.RecordBatch:
-        """What this commit does to each chunk: added, changed (its content or its metadata) or deleted."""
-        before: dict[str, changes.State] = {}
-        for place, row in pending.deleted:
-            chunks = self._parts[place].segment.chunks
-            for chunk in self._parts[place].segment.chunk_rows(row):
-                state = changes.State(chunks.fixed("content_hash")[chunk], chunks.fixed("etag")[chunk])
-                before[chunks.bytes("id")[chunk].decode()] = state
-        return changes.batch_of(pending.rows.states(pending.rows_of.values()), before)

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
-from aidre.engine.model import Chunk, Document, Heading
+import orjson
+
+from aidre.engine.model import Chunk, Document, Heading, Record
 
 Counter: TypeAlias = Callable[[Sequence[str]], Sequence[int]]
 Span: TypeAlias = tuple[int, int]
@@ -25,6 +27,9 @@ LONGEST = 512
 
 VERSION = 1
 """Part of every fingerprint: a change of what is cut where raises it, and documents are cut anew."""
+
+LARGEST_REPEATED = 256 << 20
+"""Bytes of what all chunks of a document repeat, in all of them: a few megabytes of metadata would fill a disk."""
 
 _COUNTED = 4000
 """Characters that are given to a tokenizer in one piece; more than that is certainly too long for a chunk."""
@@ -97,10 +102,11 @@ class Chunker:
         return self.limit - self._around(title, section)[1]
 
     def _around(self, title: str | None, section: str | None) -> tuple[str, int]:
-        """What is embedded before the text and its tokens, at most half the limit."""
-        if self._last[0] != (title, section):
-            self._last = (title, section), *self._shortened(_joined(title, section)[:_COUNTED])
-        return self._last[1:]
+        """What is embedded before the text and its tokens, at most half the limit. Threads may replace each other's."""
+        last = self._last
+        if last[0] != (title, section):
+            last = self._last = (title, section), *self._shortened(_joined(title, section)[:_COUNTED])
+        return last[1:]
 
     def _shortened(self, around: str) -> tuple[str, int]:
         most = self.limit // 2
@@ -304,3 +310,16 @@ def _closes(atom: _Atom, tokens: int, target: int, even: float) -> bool:
     if atom.paragraph:
         return tokens + atom.paragraph > target and tokens >= even / 2
     return tokens + atom.tokens / 2 > even * 1.05
+
+
+def repeats_too_much(record: Record) -> str | None:
+    """Why a record is not stored: what all its chunks repeat would fill a disk. None where it is."""
+    document, count = record.document, len(record.chunks)
+    about = (document.title, document.url, document.section, document.metadata)
+    size = len(orjson.dumps(about)) if count > 1 else 0
+    if size * count <= LARGEST_REPEATED:
+        return None
+    return (
+        f"its title, url, section and metadata have {size:,} bytes, which each of its {count:,} chunks repeats: "
+        "shorten them, or move what nobody filters by into semantic_payload"
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,6 +25,14 @@ class Vectors:
     keys: dict[str, list[bytes]] = field(default_factory=dict)
     embedded: int = 0
     faults: dict[int, str] = field(default_factory=dict)
+
+    def chosen(self, rows: Sequence[int]) -> Vectors:
+        """Those of some rows, of vectors that are all sound."""
+        encoded = {
+            space: each if len(rows) == len(each.codes) else Encoded(each.codes[list(rows)], each.norms[list(rows)])
+            for space, each in self.encoded.items()
+        }
+        return Vectors(encoded, {space: [NO_KEY] * len(rows) for space in self.keys})
 
 
 class VectorStage:
@@ -56,6 +64,22 @@ class VectorStage:
                 self._chunker.embedded(record.document, chunk) for record in records for chunk in record.chunks
             ]
             self._fill(space, records, owners, texts, result)
+        return result
+
+    def is_served_by(self, vectors: Collection[str]) -> bool:
+        """Whether vectors in these spaces leave nothing to embed."""
+        return all(space.id in vectors for space in self._spaces)
+
+    def stored(self, vectors: Mapping[str, NDArray[np.float32]]) -> Vectors | None:
+        """Vectors that rows bring for all spaces, a matrix each; None where one of them cannot be stored."""
+        result = Vectors()
+        try:
+            for space in self._spaces:
+                result.encoded[space.id] = self._writer.encode(space.id, vectors[space.id])
+                if space.id in self._embedders:
+                    result.keys[space.id] = [NO_KEY] * len(vectors[space.id])
+        except InvalidVector:
+            return None
         return result
 
     def _fill(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import repeat
 from zlib import crc32
 
+import numpy as np
 import orjson
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document, EmbeddingSpace
 from aidre.engine.schema import precision_of
 from aidre.ingest.chunk import Chunker
+from aidre.ingest.found import PlainRows
 
 _TEXT_BYTES = 4
 
@@ -52,6 +56,27 @@ def fingerprint(document: Document, settings: bytes) -> bytes:
             parts += (name.encode(), document.vectors[name].data)
     digest = hashlib.blake2b(b"".join(parts), digest_size=16 - _TEXT_BYTES).digest()
     return digest + crc32(text).to_bytes(_TEXT_BYTES, "little")
+
+
+def fingerprints(rows: PlainRows, settings: bytes) -> list[bytes] | None:
+    """The `fingerprint` of each row; None where one of them has none."""
+    try:
+        texts = [text.encode() for text in rows.texts]
+        members = zip(
+            map(len, texts), rows.titles, rows.urls, rows.updated_at, rows.types, rows.sections,
+            repeat(True), rows.metadata, repeat(True), repeat(None),
+        )  # fmt: skip
+        rests = list(map(partial(orjson.dumps, option=orjson.OPT_SORT_KEYS), members))
+    except (UnicodeEncodeError, orjson.JSONEncodeError):
+        return None
+    vectors: list[Iterable[bytes | memoryview]] = []
+    for name in sorted(rows.vectors):
+        matrix = np.ascontiguousarray(rows.vectors[name])
+        width, whole = matrix.itemsize * matrix.shape[1], matrix.reshape(-1).view(np.uint8).data
+        vectors += repeat(name.encode()), [whole[at : at + width] for at in range(0, len(whole), width)]
+    joined = map(b"".join, zip(repeat(settings), texts, rests, *vectors))
+    digests = (hashlib.blake2b(parts, digest_size=16 - _TEXT_BYTES).digest() for parts in joined)
+    return [digest + crc32(text).to_bytes(_TEXT_BYTES, "little") for digest, text in zip(digests, texts, strict=True)]
 
 
 def same_text(one: bytes, other: bytes) -> bool:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from aidre.engine.errors import InvalidDocument
-from aidre.engine.model import Document
+from aidre.engine.model import Document, Json
+from aidre.engine.records import Chunks, Records
 from aidre.ingest.mapping import ColumnMapping
 
 LARGEST = 64 << 20
@@ -73,7 +77,110 @@ class Listed:
     state: Mapping[str, str]
 
 
-Found: TypeAlias = tuple[str, Document] | Rejected | Unchanged | Listed
+@dataclass(frozen=True, slots=True)
+class PlainRows:
+    """Documents of one chunk each, all of one file, each with a vector in every space of `vectors`.
+
+    `places` are the numbers of the rows in their file; row n of each matrix belongs to document n.
+    """
+
+    file: File
+    places: Sequence[int]
+    ids: Sequence[str]
+    texts: Sequence[str]
+    titles: Sequence[str | None]
+    urls: Sequence[str | None]
+    types: Sequence[str | None]
+    updated_at: Sequence[str | None]
+    sections: Sequence[str | None]
+    metadata: Sequence[Mapping[str, Json]]
+    vectors: Mapping[str, NDArray[np.float32]]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def chosen(self, rows: Sequence[int]) -> PlainRows:
+        """Some of the rows, in the given order."""
+        if len(rows) == len(self):
+            return self
+
+        def of(column: Sequence[Any]) -> list[Any]:
+            return [column[row] for row in rows]
+
+        return replace(
+            self,
+            places=of(self.places),
+            ids=of(self.ids),
+            texts=of(self.texts),
+            titles=of(self.titles),
+            urls=of(self.urls),
+            types=of(self.types),
+            updated_at=of(self.updated_at),
+            sections=of(self.sections),
+            metadata=of(self.metadata),
+            vectors={space: matrix[list(rows)] for space, matrix in self.vectors.items()},
+        )
+
+    def dated(self, rows: Sequence[int], dates: Sequence[str | None]) -> PlainRows:
+        """The same with other dates for some rows."""
+        updated_at = list(self.updated_at)
+        for row, date in zip(rows, dates, strict=True):
+            updated_at[row] = date
+        return replace(self, updated_at=updated_at)
+
+    def documents(self) -> Iterator[tuple[str, Document]]:
+        """The same as objects, each with its place for messages."""
+        file = self.file
+        columns = zip(
+            self.places, self.ids, self.texts, self.titles, self.urls,
+            self.updated_at, self.types, self.sections, self.metadata, strict=True,
+        )  # fmt: skip
+        for row, (place, identity, text, title, url, updated_at, type_, section, metadata) in enumerate(columns):
+            document = Document(
+                identity,
+                text,
+                title,
+                url,
+                updated_at,
+                type_,
+                section,
+                metadata=metadata,
+                vectors={space: matrix[row] for space, matrix in self.vectors.items()},
+                source=file.source,
+                origin=file.origin,
+            )
+            yield f"{file.origin}:{place}", document
+
+    def records(self, fingerprints: Sequence[bytes]) -> Records:
+        """What the writer stores of them."""
+        size = len(self)
+        return Records(
+            self.ids,
+            self.urls,
+            self.titles,
+            self.types,
+            self.updated_at,
+            [True] * size,
+            self.metadata,
+            [None] * size,
+            [None] * size,
+            [self.file.source] * size,
+            [self.file.origin] * size,
+            [None] * size,
+            fingerprints,
+            Chunks(
+                [1] * size,
+                [f"{identity}#chunk_1" for identity in self.ids],
+                self.texts,
+                [0] * size,
+                list(map(len, self.texts)),
+                self.sections,
+                [None] * size,
+            ),
+        )
+
+
+Found: TypeAlias = tuple[str, Document] | PlainRows | Rejected | Unchanged | Listed
 """A document goes with its "file" or "file:line", for messages."""
 
 

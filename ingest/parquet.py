@@ -19,16 +19,20 @@ from aidre.ingest.ahead import ahead
 from aidre.ingest.found import File, Found
 from aidre.ingest.mapping import KEPT, ColumnMapping
 from aidre.ingest.plain import plain
+from aidre.ingest.plain_rows import plain_rows
 from aidre.ingest.rows import documents, is_graph, read, rejected
 from aidre.ingest.vectors import Brought, VectorRules, wrong_length
 
-BATCH_BYTES = 32 << 20
+BATCH_BYTES = 8 << 20
 BATCH_ROWS = 8192
 _BUFFER = 1 << 20
 
 
 Faults = dict[int, str]
 """What is wrong with the rows of a batch, by row."""
+
+_Vectors = tuple[str, NDArray[np.int64], NDArray[np.float32]]
+"""A space, the rows that bring a vector of it, and these vectors."""
 
 
 def parquet(file: File, rules: VectorRules) -> Iterator[Found]:
@@ -87,11 +91,19 @@ def _rows(batch: pa.RecordBatch, first: int, file: File, rules: VectorRules) -> 
     faults: Faults = {}
     mapping = file.mapping
     columns = _columns(batch, mapping)
+    names = [name for name, _ in columns]
     cells = [_cells(column, name, faults) for name, column in columns]
-    brought = _vectors(batch, rules, faults, mapping)
-    prefix = f"{file.origin}:"
+    vectors = _vectors(batch, rules, faults, mapping)
     by_row = mapping if mapping is not None and not mapping.is_plain(batch.schema.names) else None
-    for at, whole in enumerate(_as_rows([name for name, _ in columns], cells, len(batch))):
+    if not faults and by_row is None and len(set(names)) == len(names) and _are_whole(vectors, len(batch)):
+        matrices = {space: matrix for space, _, matrix in vectors}
+        whole_batch = plain_rows(file, first, dict(zip(names, cells, strict=True)), matrices)
+        if whole_batch is not None and rules.missing(matrices) is None:
+            yield whole_batch
+            return
+    brought = _by_row(vectors, len(batch))
+    prefix = f"{file.origin}:"
+    for at, whole in enumerate(_as_rows(names, cells, len(batch))):
         where = f"{prefix}{first + at}"
         row = whole
         if by_row is not None and at not in faults and not is_graph(whole):
@@ -211,9 +223,9 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _vectors(
     batch: pa.RecordBatch, rules: VectorRules, faults: Faults, mapping: ColumnMapping | None
-) -> list[Brought | None]:
-    """For each row what it brings, as views of one matrix a space."""
-    brought: list[Brought | None] = [None] * len(batch)
+) -> list[_Vectors]:
+    """The vectors of each space that rows bring."""
+    found: list[_Vectors] = []
     own = _spaces(batch.column("vectors")) if "vectors" in batch.schema.names else ()
     for name, present, at in chain(own, _mapped_spaces(batch, mapping)):
         lists, rows = present, at
@@ -230,6 +242,23 @@ def _vectors(
             faults.update(dict.fromkeys(rows.tolist(), error.message))
             continue
         faults.update({int(rows[at]): fault for at, fault in rules.faults(name, matrix).items()})
+        found.append((name, rows, matrix))
+    return found
+
+
+def _are_whole(vectors: Sequence[_Vectors], count: int) -> bool:
+    """Whether all rows bring a vector of each space that any brings, which is one at least, and of each only one."""
+    return (
+        bool(vectors)
+        and all(len(rows) == count for _, rows, _ in vectors)
+        and len({space for space, _, _ in vectors}) == len(vectors)
+    )
+
+
+def _by_row(vectors: Sequence[_Vectors], count: int) -> list[Brought | None]:
+    """For each row what it brings, as views of the matrices."""
+    brought: list[Brought | None] = [None] * count
+    for name, rows, matrix in vectors:
         _hand_out(brought, name, rows, matrix)
     return brought
 

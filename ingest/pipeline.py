@@ -77,7 +77,10 @@ def ingest(
             if isinstance(source, web.WebSource):
                 _fetch(run, source, web.before(writer, source, settings), rules, options)
             else:
-                run.take(read(source, rules, run.note, options.mapping))
+                notes: list[str] = []
+                run.take(read(source, rules, notes.append, options.mapping))
+                for note in notes:
+                    run.note(note)
         run.finish()
     summary = run.summary(monotonic() - started)
     report(summary)

@@ -48,6 +48,21 @@ class Notice:
     text: str
 
 
+@dataclass(slots=True)
+class Counts:
+    """What Summary says of them."""
+
+    documents: int = 0
+    chunks: int = 0
+    embedded: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    failed: int = 0
+    skipped: int = 0
+    new: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The counts of a run.

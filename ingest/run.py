@@ -5,30 +5,35 @@ Knows no file format; where the documents come from is the caller's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from time import monotonic
 
-import orjson
-
+from aidre.engine.commits import CommitResult
 from aidre.engine.embed import Embedder
-from aidre.engine.errors import ConfigurationError, InvalidDocument
+from aidre.engine.errors import InvalidDocument
+from aidre.engine.merging import LARGE
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Record, Visibility
+from aidre.engine.records import Records, columns_of
 from aidre.engine.writer import Writer
-from aidre.ingest.chunk import Chunker
+from aidre.ingest.chunk import Chunker, repeats_too_much
+from aidre.ingest.cutting import Cutter
 from aidre.ingest.embedding import Vectors, VectorStage
 from aidre.ingest.fetch import PUBLIC_ONLY, FetchRules
-from aidre.ingest.fingerprint import fingerprint, same_text, settings_digest
-from aidre.ingest.found import Found, Listed, Rejected, Unchanged
+from aidre.ingest.fingerprint import fingerprint, fingerprints, same_text, settings_digest
+from aidre.ingest.found import Found, Listed, PlainRows, Rejected, Unchanged
 from aidre.ingest.mapping import ColumnMapping
 from aidre.ingest.members import printable
 from aidre.ingest.mirror import Mirror, SeenIds
-from aidre.ingest.progress import Committed, Event, Notice, Problem, Progress, Summary
-from aidre.ingest.sources import AnySource
+from aidre.ingest.progress import Committed, Counts, Event, Notice, Problem, Progress, Summary
+from aidre.ingest.sources import AnySource, check_roots
 from aidre.ingest.vectors import VectorRules
 
-COMMIT_DOCUMENTS = 50_000
+FIRST_DOCUMENTS = 1 << 15
+"""The first commit is a small one: what it learns of the vectors serves those that follow."""
+
+COMMIT_DOCUMENTS = LARGE
 COMMIT_BYTES = 256 << 20
 COMMIT_SECONDS = 30.0
 
@@ -40,9 +45,6 @@ EMBEDDED_CHARACTERS = 1 << 20
 
 BATCH_SECONDS = 30.0
 """Documents that come slowly, over the net, do not wait longer for others."""
-
-LARGEST_REPEATED = 256 << 20
-"""Bytes of what all chunks of a document repeat, in all of them: a few megabytes of metadata would fill a disk."""
 
 LONGEST_REASON = 500
 _WITHOUT_TEXT = {".pdf": ": of scanned pages it has to be recognised first"}
@@ -66,21 +68,6 @@ class IngestOptions:
     chunk_tokens: int | None = None
     mapping: ColumnMapping | None = None
     fetching: FetchRules = PUBLIC_ONLY
-
-
-@dataclass(slots=True)
-class Counts:
-    """What Summary says of them."""
-
-    documents: int = 0
-    chunks: int = 0
-    embedded: int = 0
-    updated: int = 0
-    unchanged: int = 0
-    deleted: int = 0
-    failed: int = 0
-    skipped: int = 0
-    new: int = 0
 
 
 @dataclass(slots=True)
@@ -108,7 +95,8 @@ class Run:
         report: Callable[[Event], None],
         embedded: int = 0,
     ) -> None:
-        self._writer, self._chunker, self._options, self._report = writer, chunker, options, report
+        self._writer, self._options, self._report = writer, options, report
+        self._cutter = Cutter(chunker.chunks, in_advance=bool(embedders) and writer is not None and not writer.snapshot)
         self._stage = VectorStage(writer, spaces, embedders, chunker) if writer and not options.dry_run else None
         self._rules = VectorRules(spaces, embedders.keys())
         self._models = frozenset(space.id for space in spaces if space.id in embedders)
@@ -121,10 +109,12 @@ class Run:
         self._faulty: set[str] = set()
         self._repeated = 0
         self._pending = 0
+        self._begun = (0, 0)
+        self._most = min(FIRST_DOCUMENTS, COMMIT_DOCUMENTS)
         self._committed_at = monotonic()
         self._refused: str | None = None
         if writer is not None:
-            self._check_roots(writer)
+            check_roots(writer.source_roots(), self._roots)
             if self._mirror is not None:
                 self._mirror.begin(writer)
 
@@ -141,7 +131,7 @@ class Run:
         """Ingest documents in batches, committing as they pile up."""
         batch: list[tuple[str, Document]] = []
         fill, room, began = 0.0, self._room(), monotonic()
-        for each in found:
+        for each in self._cutter.stream(self._one_by_one(found)):
             if isinstance(each, Rejected):
                 self._reject(each)
             elif isinstance(each, Unchanged):
@@ -150,6 +140,10 @@ class Run:
                 self._take_batch(batch)
                 batch, fill, room, began = [], 0.0, self._room(), monotonic()
                 self._keep_state(each)
+            elif isinstance(each, PlainRows):
+                self._take_batch(batch)
+                self._take_rows(each)
+                batch, fill, room, began = [], 0.0, self._room(), monotonic()
             elif self._is_fit(*each):
                 batch.append(each)
                 fill += self._share(each[1])
@@ -211,6 +205,44 @@ class Run:
         elif self._mirror is not None:
             self._mirror.keep(rejected)
 
+    # -- rows that are columns -------------------------------------------------------------------------------
+
+    def _one_by_one(self, found: Iterable[Found]) -> Iterator[Found]:
+        """Rows of which something has to be embedded, and those of a dry run, as documents."""
+        for each in found:
+            if isinstance(each, PlainRows) and (self._stage is None or not self._stage.is_served_by(each.vectors)):
+                yield from each.documents()
+            else:
+                yield each
+
+    def _take_rows(self, rows: PlainRows) -> None:
+        """What the same rows one by one would come to, without an object a row."""
+        first = 0
+        while first < len(rows):
+            end = min(len(rows), first + self._room())
+            self._take_table(rows.chosen(range(first, end)))
+            first = end
+
+    def _take_table(self, rows: PlainRows) -> None:
+        made = None if self._stage is None else self._stage.stored(rows.vectors)
+        marks = fingerprints(rows, self._settings)
+        if self._writer is None or made is None or marks is None or len(set(rows.ids)) < len(rows):
+            self._take_batch([each for each in rows.documents() if self._is_fit(*each)])
+            return
+        self._repeated += int(self._seen.add(rows.ids).sum())
+        known = self._writer.fingerprints(rows.ids)
+        changed = [at for at, (mark, old) in enumerate(zip(marks, known, strict=True)) if mark != old]
+        again = [at for at in changed if known[at] is not None]
+        undated = [at for at in again if rows.updated_at[at] is None and same_text(marks[at], known[at] or b"")]
+        if undated:
+            rows = rows.dated(undated, self._writer.updated_at([rows.ids[at] for at in undated]))
+        if changed:
+            records = rows.chosen(changed).records([marks[at] for at in changed])
+            self._upsert(records, made.chosen(changed), {rows.file.source})
+        self._count(len(rows), len(changed), len(changed) - len(again))
+        self._counts.chunks += len(changed)
+        self._end_batch()
+
     # -- one batch -------------------------------------------------------------------------------------------
 
     def _take_batch(self, batch: Sequence[tuple[str, Document]]) -> None:
@@ -219,9 +251,16 @@ class Run:
             faults = self._store(records)
             for at, reason in sorted(faults.items()):
                 self._fail(changed[at].where, changed[at].document, reason)
-            self._count([each for at, each in enumerate(changed) if at not in faults])
+            written = [each for at, each in enumerate(changed) if at not in faults]
+            self._count(len(written), len(written), sum(each.known is None for each in written))
             self._counts.chunks += sum(len(each.chunks) for at, each in enumerate(records) if at not in faults)
+        self._cutter.forget()
+        self._end_batch()
+
+    def _end_batch(self) -> None:
         self._report(Progress(self._counts.documents, self._counts.chunks))
+        if self._writer is not None and self._writer.is_settled:
+            self._tell(self._writer.settle())
         if self._is_time_to_commit():
             self._commit()
 
@@ -258,8 +297,7 @@ class Run:
             dates = self._writer.updated_at([each.document.id for each in undated])
             for candidate, date in zip(undated, dates, strict=True):
                 candidate.document = replace(candidate.document, updated_at=date)
-        self._counts.unchanged += len(candidates) - len(changed)
-        self._counts.documents += len(candidates) - len(changed)
+        self._count(len(candidates) - len(changed), 0, 0)
         return changed
 
     def _records(self, candidates: Sequence[_Candidate]) -> tuple[list[_Candidate], list[Record]]:
@@ -267,7 +305,7 @@ class Run:
         changed, records = [], []
         for candidate in candidates:
             record = self._record(candidate)
-            fault = _repeats_too_much(record)
+            fault = repeats_too_much(record)
             if fault is None:
                 changed.append(candidate)
                 records.append(record)
@@ -278,7 +316,7 @@ class Run:
     def _record(self, candidate: _Candidate) -> Record:
         document = candidate.document
         if not document.vectors:
-            return Record(document, self._chunker.chunks(document), candidate.mark)
+            return Record(document, self._cutter.chunks(document), candidate.mark)
         text = document.text
         chunk = Chunk(f"{document.id}#chunk_1", 1, text, 0, len(text), document.section)
         return Record(document, (chunk,), candidate.mark)
@@ -293,28 +331,31 @@ class Run:
         if made.faults and fit:
             again = self._stage.vectors(fit)
             self._counts.embedded += again.embedded
-            self._upsert(fit, again)
-        elif fit:
-            self._upsert(fit, made)
-        return made.faults
+            made, faults = again, made.faults
+        else:
+            faults = made.faults
+        if fit:
+            self._upsert(columns_of(fit), made, {record.document.source for record in fit})
+        return faults
 
-    def _upsert(self, records: Sequence[Record], made: Vectors) -> None:
+    def _upsert(self, records: Records, made: Vectors, sources: Iterable[str]) -> None:
         if self._writer is not None:
             self._writer.upsert(records, made.encoded, made.keys)
-            self._pending += len(records)
-            for name in {record.document.source for record in records}:
+            self._pending += len(records.ids)
+            for name in sources:
                 self._writer.set_source_root(name, self._roots[name])
 
-    def _count(self, written: Sequence[_Candidate]) -> None:
-        self._counts.documents += len(written)
-        self._counts.updated += len(written)
-        self._counts.new += sum(each.known is None for each in written)
+    def _count(self, read: int, written: int, new: int) -> None:
+        self._counts.documents += read
+        self._counts.unchanged += read - written
+        self._counts.updated += written
+        self._counts.new += new
 
     # -- generations -----------------------------------------------------------------------------------------
 
     def finish(self) -> None:
         """Commit the rest, delete what a mirrored source no longer has, leave the store compact after a bulk load."""
-        self._commit()
+        self._commit(wait=True)
         if self._repeated:
             self.note(f"{self._repeated} documents had an id that came before: the last of each id was kept")
         if self._writer is None:
@@ -333,7 +374,7 @@ class Run:
         self._counts.deleted = len(ids)
         if ids and not self._options.dry_run:
             self._counts.deleted = writer.delete(ids)
-            self._commit()
+            self._commit(wait=True)
 
     def _is_time_to_commit(self) -> bool:
         if self._writer is None or not self._pending:
@@ -341,35 +382,19 @@ class Run:
         if self._options.commit_every is not None:
             return self._pending >= self._options.commit_every or self._writer.is_full
         return (
-            self._pending >= COMMIT_DOCUMENTS
+            self._pending >= self._most
             or self._writer.pending_bytes >= COMMIT_BYTES
             or monotonic() - self._committed_at >= COMMIT_SECONDS
         )
 
-    def _commit(self) -> None:
-        result = None if self._writer is None or self._options.dry_run else self._writer.commit()
+    def _commit(self, *, wait: bool = False) -> None:
+        """Begin a commit; it is told of when it is durable, after the one before it."""
+        if self._writer is not None and not self._options.dry_run:
+            self._tell(self._writer.settle())
+            self._begun = self._counts.documents, self._counts.chunks
+            self._tell(self._writer.commit() if wait else self._writer.begin_commit())
+        self._pending, self._committed_at, self._most = 0, monotonic(), COMMIT_DOCUMENTS
+
+    def _tell(self, result: CommitResult | None) -> None:
         if result is not None:
-            self._report(Committed(result.generation, self._counts.documents, self._counts.chunks))
-        self._pending, self._committed_at = 0, monotonic()
-
-    def _check_roots(self, writer: Writer) -> None:
-        """Refuse a source name that another folder has; a folder that is gone passes its name on."""
-        known = writer.source_roots()
-        for name, root in self._roots.items():
-            other = known.get(name, root)
-            if other != root and Path(other).exists():
-                raise ConfigurationError(
-                    f"source {name!r} is already {other}: give {root} a name of its own with --source NAME"
-                )
-
-
-def _repeats_too_much(record: Record) -> str | None:
-    document, count = record.document, len(record.chunks)
-    about = (document.title, document.url, document.section, document.metadata)
-    size = len(orjson.dumps(about)) if count > 1 else 0
-    if size * count <= LARGEST_REPEATED:
-        return None
-    return (
-        f"its title, url, section and metadata have {size:,} bytes, which each of its {count:,} chunks repeats: "
-        "shorten them, or move what nobody filters by into semantic_payload"
-    )
+            self._report(Committed(result.generation, *self._begun))

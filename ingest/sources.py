@@ -294,3 +294,13 @@ def read_file(file: File, rules: VectorRules, mapping: ColumnMapping | None = No
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def check_roots(known: Mapping[str, str], roots: Mapping[str, str]) -> None:
+    """Refuse a source name that another folder has; a folder that is gone passes its name on."""
+    for name, root in roots.items():
+        other = known.get(name, root)
+        if other != root and Path(other).exists():
+            raise ConfigurationError(
+                f"source {name!r} is already {other}: give {root} a name of its own with --source NAME"
+            )

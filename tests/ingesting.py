@@ -17,7 +17,7 @@ from aidre.engine.embed import Embedder
 from aidre.engine.hashing import HashingEmbedder
 from aidre.engine.model import Document, EmbeddingSpace
 from aidre.engine.store import Store
-from aidre.ingest.found import File, Found, Rejected
+from aidre.ingest.found import File, Found, PlainRows, Rejected
 from aidre.ingest.parquet import parquet
 from aidre.ingest.pipeline import ingest
 from aidre.ingest.progress import Committed, Event, Notice, Problem, Summary
@@ -122,7 +122,8 @@ def lines(tmp_path: Path, content: bytes) -> list[Found]:
 def table(tmp_path: Path, columns: dict[str, Any], **options: Any) -> list[Found]:
     path = tmp_path / "r.parquet"
     pq.write_table(pa.table(columns), path, **options)
-    return list(parquet(File(path, "src", "r.parquet"), RULES))
+    found = parquet(File(path, "src", "r.parquet"), RULES)
+    return [one for each in found for one in (each.documents() if isinstance(each, PlainRows) else [each])]
 
 
 def from_json(tmp_path: Path, rows: Sequence[dict[str, Any]]) -> list[Found]:

@@ -24,6 +24,7 @@ RANK = {"engine": 0, "ingest": 1, "api": 2}
 FAISS_MODULES = re.compile(r"engine/(index|codes|kernel|calibrate|calibration)\.py")
 HEAVY = {"torch", "sentence_transformers", "onnxruntime", "transformers", "mcp"}
 VAGUE = {"util", "utils", "helper", "helpers", "common", "base", "manager", "factory", "misc"}
+COMMAND_LINE = {"api/cli.py", "api/commands.py", "api/options.py"}
 MOST_LINES = 400
 
 
@@ -100,7 +101,7 @@ def http_stays_in_api(source: Source) -> Iterator[str]:
 
 
 def typer_stays_in_the_command_line(source: Source) -> Iterator[str]:
-    if source.folder in PACKAGES and source.path != "api/cli.py" and "typer" in tops(source):
+    if source.folder in PACKAGES and source.path not in COMMAND_LINE and "typer" in tops(source):
         yield "imports typer"
 
 

@@ -12,6 +12,7 @@ from serving import TEXT
 
 from aidre.api import batching
 from aidre.api.batching import SpaceQueries, TextQueries
+from aidre.api.refusals import Overloaded
 from aidre.engine.errors import ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 
@@ -84,6 +85,7 @@ def test_equal_and_recent_texts_are_embedded_once(monkeypatch: pytest.MonkeyPatc
         queries = SpaceQueries(TEXT, lambda space: embedder)
         await asyncio.gather(*(queries.embed("7") for _ in range(5)))
         await queries.embed("7")
+        await queries.embed(" 7\n")
         assert embedder.batches == [["7"]]
         for text in ("8", "7", "9", "7", "8"):
             await queries.embed(text)
@@ -118,6 +120,25 @@ def test_a_batch_that_fails_fails_its_own_callers_alone() -> None:
         with pytest.raises(ValueError, match="could not convert"):
             await queries.embed("not a number")
         assert float((await queries.embed("4"))[0]) == 4.0
+        queries.close()
+
+    asyncio.run(story())
+
+
+def test_a_text_that_would_have_to_wait_too_long_is_refused() -> None:
+    async def story() -> None:
+        embedder = Gated()
+        queries = SpaceQueries(TEXT, lambda space: embedder, wait=0.0)
+        first = asyncio.create_task(queries.embed("0"))
+        await until(lambda: embedder.batches)
+        with pytest.raises(Overloaded) as refused:
+            await queries.embed("1")
+        assert refused.value.status == 503
+        assert int(refused.value.headers["Retry-After"]) >= 1
+        same = asyncio.create_task(queries.embed("0"))
+        embedder.gate.set()
+        assert float((await first)[0]) == float((await same)[0]) == 0.0, "the same text costs nothing"
+        assert float((await queries.embed("1"))[0]) == 1.0, "and what is refused once is not refused for long"
         queries.close()
 
     asyncio.run(story())

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from building import NAME, Vectors, ask, best, fill, names, normal, put, space_of, structured, true_scores
 
-from aidre.engine import generations
+from aidre.engine import calibration, generations
 from aidre.engine.calibration import Target, calibrate, sample_rows
-from aidre.engine.index import Column, Scan
+from aidre.engine.index import Pass
+from aidre.engine.kernel import Column
 from aidre.engine.manifest import Calibration, Depth
 from aidre.engine.model import Distance
 from aidre.engine.parts import Allowed
@@ -58,7 +59,7 @@ def test_rows_without_structure_need_more_codes_or_stay_exact() -> None:
 
 def test_a_scan_that_finds_nothing_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = np.empty(0, np.int64), np.empty(0)
-    monkeypatch.setattr(Scan, "search", lambda self, query, count, bits: nothing)
+    monkeypatch.setattr(Pass, "search", lambda self, query, count: nothing)
     target = target_of("cosine", structured(20_000, 64))
     calibration = calibrate(space_of("cosine", 64), [target], 0.99)
     assert calibration.kind == "exact"
@@ -78,6 +79,14 @@ def test_depths_grow_with_the_number_of_results_and_reach_the_target() -> None:
         assert depth.candidates >= 2 * depth.results
         assert 0.99 <= depth.mean <= 1.0
         assert depth.p5 <= 1.0
+
+
+def test_more_rows_are_searched_deeper_however_easy_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "LEAST_UP_TO", 3_000)
+    rows = np.repeat(structured(300, 384), 20, axis=0) + normal(6_000, 384) * 1e-3
+    found = calibrate(space_of("cosine", 384), [target_of("cosine", rows)], 0.99)
+    least = calibration.LEAST_PER_RESULT * 10 + calibration.LEAST
+    assert found.depths[0].candidates >= least * 2**calibration.LEAST_GROWTH
 
 
 def test_deleted_rows_are_neither_asked_nor_counted() -> None:
@@ -123,7 +132,7 @@ def test_a_space_is_calibrated_anew_when_it_has_doubled(tmp_path: Path) -> None:
             calibrated.append((calibration_of(writer.snapshot).kind, calibration_of(writer.snapshot).rows))
     assert calibrated == [("exact", 500), ("scan", 4500), ("scan", 4500), ("scan", 12_000)]
     snapshot = Store(tmp_path).open(NAME)
-    assert [bool(part.segment.scans) for part in snapshot.parts] == [False, True, True, True]
+    assert [bool(part.segment.scans) for part in snapshot.parts] == [True] * 4
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,17 @@ from aidre.engine.errors import ConfigurationError
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCUMENTS = sorted(path for path in ROOT.glob("*.md"))
-LISTED_FOLDERS = ("engine", "ingest", "api", "api/nlweb", "api/intent", "api/intake", "benchmarks", "demo")
+LISTED_FOLDERS = (
+    "engine",
+    "ingest",
+    "api",
+    "api/nlweb",
+    "api/intent",
+    "api/intake",
+    "benchmarks",
+    "benchmarks/peers",
+    "demo",
+)
 """Folders of which the README's tree names every module; of the others it names the folder."""
 
 COMMANDS: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]

@@ -80,6 +80,7 @@ def test_hits_are_those_of_brute_force(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commits: int, fusion: Fusion
 ) -> None:
     monkeypatch.setattr(fuse, "LEAST_DENSE", 4)
+    monkeypatch.setattr(fuse, "_FETCHED", 10)
     monkeypatch.setattr(fuse, "_STEP", 5)
     snapshot = _store(tmp_path, _records(300), {_SPACE.id: normal(300, 16)}, [_SPACE], commits)
     for number, vector in enumerate(normal(8, 16, seed=9)):
@@ -92,8 +93,8 @@ def test_hits_are_those_of_brute_force(
 
 def test_many_words_and_few_comparisons_still_give_all_hits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fuse, "LEAST_DENSE", 2)
+    monkeypatch.setattr(fuse, "_FETCHED", 1)
     monkeypatch.setattr(fuse, "_STEP", 1)
-    monkeypatch.setattr(fuse, "_MOST", 1)
     snapshot = _store(tmp_path, _records(200), {_SPACE.id: normal(200, 16)}, [_SPACE], 3)
     text, fusion = "word1 word2 word3", Fusion(0.5, 2.0)
     for vector in normal(8, 16, seed=4):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
+import faiss
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,9 +14,21 @@ from building import DISTANCES, Vectors, normal, space_of, structured, true_scor
 
 from aidre.engine import index
 from aidre.engine.arrow import FileProblem, open_file, write_file
-from aidre.engine.index import Bits, Column, Scan, blocks_of, evaluate, fill, index_batch, measure_of, open_scan, train
+from aidre.engine.index import (
+    Pass,
+    Scan,
+    Sweep,
+    blocks_of,
+    codebook_text,
+    encoded_batch,
+    fill,
+    index_batch,
+    open_scan,
+    train,
+)
+from aidre.engine.kernel import Bits, Column, evaluate, measure_of, nearest
 from aidre.engine.model import Distance
-from aidre.engine.schema import INDEX
+from aidre.engine.schema import INDEX, SEGMENT_ROWS
 from aidre.engine.vectors import encode, encode_query
 
 DIMENSIONS = 48
@@ -28,7 +42,15 @@ def column_of(distance: Distance, rows: Vectors) -> Column:
 def scan_of(distance: Distance, column: Column, code_size: int) -> Scan:
     space = space_of(distance, column.codes.shape[1])
     built = fill(train(space, column.codes, code_size), blocks_of(column.codes))
-    return Scan(space, built, None)
+    return Scan(space, built)
+
+
+def bits_of(mask: Any) -> Bits:
+    return Bits(np.packbits(mask, bitorder="little"))
+
+
+def every(column: Column) -> Any:
+    return np.arange(len(column))
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
@@ -40,25 +62,54 @@ def test_exact_search_and_evaluation_give_the_same_scores_to_the_last_bit(distan
     found, scores = column.search(query, 500, None)
     assert sorted(found.tolist()) == list(range(500))
     assert (scores[:-1] >= scores[1:]).all()
-    assert (evaluate(column.measure, column.codes, query)[found] == scores).all()
-    some = found[10:50]
-    assert (evaluate(column.measure, column.take(some), query) == scores[10:50]).all()
+    assert (evaluate(column, every(column), query)[found] == scores).all()
+    assert (evaluate(column, found[10:50], query) == scores[10:50]).all()
     assert np.allclose(scores, true_scores(distance, rows, normal(1, dimensions, 1)[0])[found], atol=2e-3, rtol=1e-3)
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize("ties", [1, 5, 60])
-def test_an_evaluation_for_the_best_scores_those_and_all_ties_with_the_last_as_one_of_all(
+def test_the_nearest_of_rows_are_the_best_and_all_ties_with_the_last_with_the_scores_they_always_have(
     distance: Distance, ties: int
 ) -> None:
     column = column_of(distance, np.repeat(normal(300, 16), ties, axis=0))
     query = encode_query(space_of(distance, 16), normal(1, 16, 1)[0])
-    every = evaluate(column.measure, column.codes, query)
-    for best in (1, 7, len(every) - 1, len(every) + 5):
-        some = evaluate(column.measure, column.codes, query, best)
-        reached = every >= np.sort(every)[::-1][:best][-1]
-        assert (some[reached] == every[reached]).all()
-        assert ((some == every) | (some == -np.inf)).all()
+    known = evaluate(column, every(column), query)
+    for wanted in (1, 7, len(known) - 1, len(known) + 5):
+        places, scores = nearest([(column, every(column))], query, wanted)
+        assert (scores == known[places]).all()
+        assert (scores[:-1] >= scores[1:]).all()
+        reached = np.flatnonzero(known >= np.sort(known)[::-1][:wanted][-1])
+        assert set(reached.tolist()) <= set(places.tolist())
+        assert len(set(places.tolist())) == len(places)
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_rows_of_several_columns_are_compared_as_those_of_one(distance: Distance) -> None:
+    rows = normal(900, 24)
+    one, two, all_ = (column_of(distance, part) for part in (rows[:400], rows[400:], rows))
+    query = encode_query(space_of(distance, 24), normal(1, 24, 1)[0])
+    first, second = np.arange(0, 400, 3), np.arange(0, 500, 7)
+    places, scores = nearest([(one, first), (two, second[:0]), (two, second)], query)
+    chosen = np.concatenate([first, second + 400])
+    assert (scores == evaluate(all_, chosen[places], query)).all()
+    assert sorted(places.tolist()) == list(range(len(chosen)))
+
+
+def test_no_rows_have_no_nearest() -> None:
+    places, scores = nearest([], np.ones((1, 4), np.float32), 10)
+    assert len(places) == len(scores) == 0
+
+
+def test_what_was_compared_before_leaves_no_trace() -> None:
+    column = column_of("dot", normal(5_000, 16))
+    query = normal(1, 16, 1)
+    known = evaluate(column, every(column), query)
+    for count in (5_000, 3, 700, 1, 2_000):
+        chosen = np.random.default_rng(count).permutation(5_000)[:count]
+        places, scores = nearest([(column, chosen)], query)
+        assert sorted(places.tolist()) == list(range(count))
+        assert (scores == known[chosen[places]]).all()
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
@@ -68,7 +119,7 @@ def test_a_bitmap_lets_its_rows_through_and_no_others(distance: Distance, rows: 
     query = encode_query(space_of(distance, DIMENSIONS), normal(1, DIMENSIONS, 1)[0])
     mask = np.random.default_rng(0).random(rows) < 0.5
     mask[0] = True
-    found, _ = column.search(query, rows, Bits(mask))
+    found, _ = column.search(query, rows, bits_of(mask))
     assert sorted(found.tolist()) == np.flatnonzero(mask).tolist()
 
 
@@ -79,26 +130,57 @@ def test_a_scan_yields_allowed_rows_once_each_best_first(distance: Distance, cod
     column = column_of(distance, rows)
     scan = scan_of(distance, column, code_size)
     assert scan.code_size == code_size
+    sweep = Sweep([scan])
     query = encode_query(space_of(distance, DIMENSIONS), structured(1, DIMENSIONS, 1)[0])
-    everything, scores = scan.search(query, 5000, None)
+    everything, seeming = Pass(sweep).search(query, 2000)
     assert sorted(everything.tolist()) == list(range(2000))
-    assert (scores[:-1] >= scores[1:]).all()
+    assert (seeming[:-1] >= seeming[1:]).all()
     mask = np.arange(2000) % 3 == 0
-    found, _ = scan.search(query, 50, Bits(mask))
+    found, _ = Pass(sweep, bits=bits_of(mask)).search(query, 50)
     assert len(set(found.tolist())) == 50
     assert mask[found].all()
-    fewer, _ = scan.search(query, 50, Bits(np.arange(2000) < 5))
+    fewer, _ = Pass(sweep, bits=bits_of(np.arange(2000) < 5)).search(query, 50)
     assert sorted(fewer.tolist()) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
-def test_a_scan_s_scores_come_near_the_exact_ones(distance: Distance) -> None:
+def test_what_a_scan_says_comes_near_the_exact_scores(distance: Distance) -> None:
     column = column_of(distance, structured(2000, DIMENSIONS))
-    scan = scan_of(distance, column, DIMENSIONS)
+    sweep = Sweep([scan_of(distance, column, DIMENSIONS)])
     query = encode_query(space_of(distance, DIMENSIONS), structured(1, DIMENSIONS, 1)[0])
-    rows, approximate = scan.search(query, 2000, None)
-    exact = evaluate(column.measure, column.codes, query)[rows]
-    assert np.corrcoef(approximate, exact)[0, 1] > 0.98
+    rows, seeming = Pass(sweep).search(query, 2000)
+    assert np.corrcoef(seeming, evaluate(column, rows, query))[0, 1] > 0.95
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_a_sweep_over_segments_finds_what_one_of_all_their_rows_does(distance: Distance) -> None:
+    rows = structured(3000, DIMENSIONS)
+    column = column_of(distance, rows)
+    whole = scan_of(distance, column, 24)
+    ends = [0, 1, 500, 700, 3000]
+    scans = []
+    for slot, (start, end) in enumerate(itertools.pairwise(ends)):
+        scan = Scan(whole.space, fill(whole.codebook(), blocks_of(column.codes[start:end])))
+        scan.number(slot)
+        scans.append(scan)
+    query = encode_query(space_of(distance, DIMENSIONS), structured(1, DIMENSIONS, 1)[0])
+    seeming = np.empty(3000)
+    numbers, values = Pass(Sweep([whole])).search(query, 3000)
+    seeming[numbers] = values
+    numbers, values = Pass(Sweep(scans)).search(query, 100)
+    found = np.array(ends)[numbers // SEGMENT_ROWS] + numbers % SEGMENT_ROWS
+    assert len(set(found.tolist())) == 100
+    assert values.tolist() == seeming[found].tolist() == np.sort(seeming)[::-1][:100].tolist()
+    numbers, _ = Pass(Sweep(scans), [0, 2]).search(query, 201)
+    assert set(numbers.tolist()) == {0, *range(2 * SEGMENT_ROWS, 2 * SEGMENT_ROWS + 200)}
+
+
+def test_scans_with_one_codebook_are_known_by_it() -> None:
+    column = column_of("dot", structured(2000, DIMENSIONS))
+    scan, other = scan_of("dot", column, 12), scan_of("dot", column_of("dot", structured(2000, DIMENSIONS, 5)), 12)
+    alike = Scan(scan.space, fill(scan.codebook(), blocks_of(column.codes[:100])))
+    assert scan.codebook_key == alike.codebook_key
+    assert scan.codebook_key != other.codebook_key
 
 
 def test_dimensions_that_the_code_size_does_not_divide_are_padded() -> None:
@@ -106,7 +188,7 @@ def test_dimensions_that_the_code_size_does_not_divide_are_padded() -> None:
     assert index.code_sizes(50) == [13, 25, 50]
     scan = scan_of("dot", column, 13)
     query = encode_query(space_of("dot", 50), structured(1, 50, 1)[0])
-    assert len(scan.search(query, 10, None)[0]) == 10
+    assert len(Pass(Sweep([scan])).search(query, 10)[0]) == 10
 
 
 def test_one_dimension_has_one_code_size() -> None:
@@ -119,7 +201,7 @@ def test_identical_rows_have_identical_scores_wherever_they_stand() -> None:
     for distance in DISTANCES:
         column = column_of(distance, rows)
         query = encode_query(space_of(distance, 384), normal(1, 384, 1)[0])
-        assert len(np.unique(evaluate(column.measure, column.codes, query)[::3])) == 1
+        assert len(np.unique(evaluate(column, every(column), query)[::3])) == 1
 
 
 def test_a_column_is_searched_in_place(tmp_path: Path) -> None:
@@ -149,7 +231,40 @@ def test_an_index_comes_back_from_disk_as_it_was(tmp_path: Path) -> None:
     del batch
     fresh = scan_of("cosine", column, 12)
     query = encode_query(space, structured(1, DIMENSIONS, 1)[0])
-    assert (opened.search(query, 100, None)[0] == fresh.search(query, 100, None)[0]).all()
+    found = [Pass(Sweep([scan])).search(query, 100)[0].tolist() for scan in (opened, fresh)]
+    assert found[0] == found[1]
+
+
+def test_a_codebook_that_travels_as_text_encodes_rows_alike() -> None:
+    column = column_of("cosine", structured(1500, DIMENSIONS))
+    space = space_of("cosine", DIMENSIONS)
+    scan = scan_of("cosine", column, 12)
+    sent = open_scan(space, encoded_batch(column.codes, codebook_text(scan), "abc", 1500), 1500, "abc")
+    query = encode_query(space, structured(1, DIMENSIONS, 1)[0])
+    assert sent.codebook_key == scan.codebook_key
+    found = [Pass(Sweep([one])).search(query, 100)[0].tolist() for one in (scan, sent)]
+    assert found[0] == found[1]
+
+
+def test_an_index_of_an_older_release_with_smaller_blocks_is_still_read() -> None:
+    column = column_of("dot", structured(1500, DIMENSIONS))
+    space = space_of("dot", DIMENSIONS)
+    older = faiss.index_factory(DIMENSIONS, "IVF1,PQ12x4fs", faiss.METRIC_INNER_PRODUCT)
+    older.train(column.codes.astype(np.float32))
+    older.add(column.codes.astype(np.float32))
+    scan = open_scan(space, index_batch([older], "abc", 1500), 1500, "abc")
+    query = encode_query(space, structured(1, DIMENSIONS, 1)[0])
+    expected = older.search(query, 50)[0][0].tolist()
+    assert Pass(Sweep([scan])).search(query, 50)[1].tolist() == expected
+
+
+def test_an_index_of_another_kind_is_refused() -> None:
+    other = faiss.index_factory(DIMENSIONS, "IVF2,PQ12x4fs", faiss.METRIC_INNER_PRODUCT)
+    rows = structured(1500, DIMENSIONS)
+    other.train(rows)
+    other.add(rows)
+    with pytest.raises(FileProblem, match="kind"):
+        open_scan(space_of("cosine", DIMENSIONS), index_batch([other], "abc", 1500), 1500, "abc")
 
 
 def test_an_index_of_other_vectors_is_refused(tmp_path: Path) -> None:

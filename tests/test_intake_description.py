@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conformance.intakes import CONFIGURATION, SECRET, SESSION, a_bind, a_submission, fill_all, offered
+from conformance import intakes
+from conformance.intakes import SECRET, SESSION, a_bind, a_submission, offered
 from intake_agent import JSON, WELL_KNOWN
 from jsonschema import Draft202012Validator
-from serving import BASE, Client, serving
+from serving import BASE, Client
 
 from aidre.api.intake import routes as intake
 
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    store = tmp_path_factory.mktemp("store")
-    fill_all(store)
-    with serving(store, CONFIGURATION) as shared:
-        yield shared
+client = intakes.client
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from conformance import intakes
 from conformance.intakes import (
     CONFIGURATION,
     PERSON,
@@ -24,7 +25,6 @@ from conformance.intakes import (
     a_bind,
     a_submission,
     bind,
-    fill_all,
     offered,
     refused,
     submit,
@@ -39,6 +39,8 @@ from aidre.api.intake.settings import Intake
 from aidre.api.settings import load_settings
 from aidre.engine.errors import ConfigurationError, StorageFailed
 
+store = intakes.store
+
 CANARIES = ("canaryneed", "canarycity", "canarymail", "canaryname", "canarystreet")
 DATA = {"need": "leaking pipe canaryneed", "place": {"city": "canarycity"}}
 CANARY = {
@@ -46,12 +48,6 @@ CANARY = {
     "full_name": "canaryname",
     "address": {"street": "canarystreet"},
 }
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    fill_all(tmp_path / "store")
-    return tmp_path / "store"
 
 
 def leaks(folder: Path) -> list[str]:
@@ -62,6 +58,10 @@ def leaks(folder: Path) -> list[str]:
         if any(word.encode(coding) in content for word in CANARIES for coding in ("utf-8", "utf-16-le")):
             found.append(str(path))
     return found
+
+
+def an_offer(id: str, expires: float) -> StoredOffer:
+    return StoredOffer(id, SESSION, "i", ("email",), expires, 5.0)
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, object]]:
@@ -130,7 +130,7 @@ from pathlib import Path
 from aidre.api.intake.ledger import Ledger, StoredOffer
 ledger = Ledger(Path(sys.argv[1]))
 for number in range(100_000):
-    ledger.add_offer(StoredOffer(f"offer-{number}", "s", "i", ("email",), 2e9, 1.0))
+    ledger.add_offer(StoredOffer(f"offer-{number}", "s", "i", ("email",), 2e9, 1.0), 1_000_000, 0.0)
     print(number, flush=True)
 """
 
@@ -196,14 +196,16 @@ def test_a_key_is_made_once_beside_the_configuration(
 
 def test_the_key_never_stands_in_the_store(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
-    inside = Intake(key_file=str(store / "sub" / "bind-key"))
-    key = find_bind_key(inside, store)
-    assert find_bind_key(inside, store).id == key.id
-    assert (tmp_path / "home" / "aidre" / "bind-key").exists()
+    for inside in (store / "sub" / "bind-key", store / ".." / store.name / "bind-key"):
+        with pytest.raises(ConfigurationError, match=r"intake\.key_file .* lies in the store"):
+            find_bind_key(Intake(key_file=str(inside)), store)
     assert not (store / "sub").exists()
+    key = find_bind_key(Intake(), store)
+    assert find_bind_key(Intake(), store).id == key.id
+    assert (tmp_path / "home" / "aidre" / "bind-key").exists()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(store))
     with pytest.raises(ConfigurationError, match=r"intake\.bind_key"):
-        find_bind_key(inside, store)
+        find_bind_key(Intake(), store)
 
 
 def test_who_begins_at_once_takes_one_key(store: Path, tmp_path: Path) -> None:
@@ -316,11 +318,32 @@ def _bound(ledger: Ledger, sealed: bytes, forget: float) -> None:
 
 def test_an_offer_that_nobody_bound_is_forgotten_in_the_end(tmp_path: Path) -> None:
     with closing(Ledger(tmp_path)) as ledger:
-        ledger.add_offer(StoredOffer("a", SESSION, "i", ("email",), 100.0, 5.0))
+        assert ledger.add_offer(an_offer("a", 100.0), 10, 50.0)
         ledger.sweep(100.0 + REMEMBERED_SECONDS - 1)
         assert ledger.offer("a") is not None
         ledger.sweep(100.0 + REMEMBERED_SECONDS)
         assert ledger.offer("a") is None
+
+
+def test_of_offers_there_are_only_so_many(tmp_path: Path) -> None:
+    with closing(Ledger(tmp_path)) as ledger:
+        assert ledger.add_offer(an_offer("early", 100.0), 2, 50.0)
+        assert ledger.add_offer(an_offer("late", 900.0), 2, 50.0)
+        assert not ledger.add_offer(an_offer("more", 900.0), 2, 99.0)
+        assert ledger.offer("early") is not None
+        # What expired makes room before its time.
+        assert ledger.add_offer(an_offer("more", 900.0), 2, 100.0)
+        assert [ledger.offer(name) is None for name in ("early", "late", "more")] == [True, False, False]
+
+
+def test_too_many_offers_are_refused_as_what_passes(store: Path) -> None:
+    with serving(store, CONFIGURATION.replace("[intake]", "[intake]\nmax_offers = 2")) as client:
+        first = offered(client)
+        offered(client)
+        response = submit(client, a_submission())
+        refused(response, 503, "SERVICE_UNAVAILABLE")
+        assert int(response.headers["retry-after"]) > 0
+        assert bind(client, a_bind(first["id"])).status_code == 200
 
 
 def test_a_store_that_cannot_be_written_refuses_offers_that_bind_and_goes_on_with_the_others(store: Path) -> None:

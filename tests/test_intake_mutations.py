@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
-import pytest
+from conformance import intakes
 from conformance.intake_schemas import ANSWER, BOUND
-from conformance.intakes import CONFIGURATION, a_bind, a_submission, fill_all, offered, post
+from conformance.intakes import a_bind, a_submission, offered, post
 from intake_agent import JSON
 from jsonschema import Draft202012Validator
-from serving import Client, serving
+from serving import Client
+
+client = intakes.client
 
 REQUESTS = 5_000
 ODD: list[Any] = [
@@ -42,14 +44,6 @@ ODD: list[Any] = [
 ]
 DATA = {"need": "leaking pipe", "urgency": "today", "code": "aaa", "place": {"city": "Berlin"}}
 METADATA = {"timestamp": "2026-11-22T06:00:00Z", "locale": "de-DE"}
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    store = tmp_path_factory.mktemp("store")
-    fill_all(store)
-    with serving(store, CONFIGURATION) as shared:
-        yield shared
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -15,7 +15,8 @@ from typing import Any
 
 import httpx
 import pytest
-from conformance.intakes import CONFIGURATION, PERSON, SESSION, a_bind, a_submission, fill_all
+from conformance import intakes
+from conformance.intakes import CONFIGURATION, PERSON, SESSION, a_bind, a_submission
 from intake_agent import JSON
 from serving import BASE
 
@@ -26,6 +27,8 @@ from aidre.api.intake.ledger import Ledger, StoredBind
 from aidre.api.intake.outbox import Delivery, deliver, delivery_of, retry_seconds
 from aidre.api.settings import parse_settings
 from aidre.engine.store import Store
+
+store = intakes.store
 
 PATIENCE = 30.0
 
@@ -82,12 +85,6 @@ def hooked(*statuses: int, work: Callable[[], None] = lambda: None) -> Iterator[
         finally:
             server.shutdown()
             thread.join()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    fill_all(tmp_path / "store")
-    return tmp_path / "store"
 
 
 @pytest.fixture(autouse=True)
@@ -191,6 +188,37 @@ def test_a_claim_is_nobody_elses_until_its_lease_is_over(tmp_path: Path) -> None
         other.delivered("offer")
         one.postpone("offer", 80.0)  # the first one was only slow
         assert one.claim(1e9, lease=60.0) is None
+
+
+def test_a_claim_that_is_renewed_stays_nobody_elses(tmp_path: Path) -> None:
+    with closing(Ledger(tmp_path)) as ledger:
+        ledger.add_bind(a_stored_bind(forget=1e9), deliver=True)
+        assert ledger.claim(1_000.0, lease=60.0) is not None
+        ledger.renew("offer", 1_090.0)
+        assert ledger.claim(1_089.0, lease=60.0) is None
+        assert ledger.claim(1_090.0, lease=60.0) is not None
+        ledger.delivered("offer")
+        ledger.renew("offer", 5.0)
+        assert ledger.claim(1e8, lease=60.0) is None
+
+
+def test_a_delivery_that_takes_longer_than_its_lease_is_made_once(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the name of the webhook is looked up for minutes: nothing ends that."""
+    monkeypatch.setattr(service, "LEASE_SECONDS", 1.0)
+    monkeypatch.setattr(service, "RENEW_SECONDS", 0.1)
+    begun: list[str] = []
+    delivered: list[str] = []
+
+    def slow(url: str, delivery: Delivery) -> bool:
+        begun.append(delivery.offer)
+        time.sleep(1.5)
+        delivered.append(delivery.offer)
+        return True
+
+    monkeypatch.setattr(service, "deliver", slow)
+    made = asyncio.run(while_serving(store, "https://hooks.example/", 2, 1, lambda: bool(delivered)))
+    assert begun == made
+    assert [bind.sealed for bind in kept(store)] == [None]
 
 
 def test_what_is_not_delivered_in_its_time_is_deleted_and_told(tmp_path: Path) -> None:

@@ -64,6 +64,8 @@ def an_intake(text: str = "", id: str = "ask") -> str:
         ('id = "a"\n[intake]\nwebhook = "hooks"', "intake.webhook"),
         ('id = "a"\n[intake]\nkey = "x"', "intake.key"),
         ('id = "a"\n[intake]\nretention = "0s"', "intake.retention"),
+        ('id = "a"\n[intake]\nmax_offers = 0', "intake.max_offers must be at least 1"),
+        ('id = "a"\n[intake]\nbind_key = "fifteen letters"', "intake.bind_key must have at least 16 characters"),
     ],
 )
 def test_what_cannot_be_is_named(text: str, where: str) -> None:

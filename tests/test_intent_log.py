@@ -15,7 +15,7 @@ import pytest
 
 from aidre.api.intent import ledger as ledger_module
 from aidre.api.intent.ledger import RETURNED_SECONDS, SWEEP_SECONDS, Candidate, Exchange, Ledger, digest_of
-from aidre.api.intent.log import EventLog, line_of, newest_segment, read_events
+from aidre.api.intent.log import EventLog, line_of, missing_lines, newest_segment, read_events
 from aidre.engine.errors import StorageFailed
 
 
@@ -185,16 +185,37 @@ def test_sessions_are_forgotten_in_the_end(ledger: Ledger) -> None:
     assert ledger.take(ONE, [a_candidate(3)], 10, 100, RETURNED_SECONDS + 2) == (0,)
 
 
-def test_an_event_is_claimed_by_one(ledger: Ledger) -> None:
-    assert ledger.claim(b"e", b"f", 3, 100.0, 10.0).state == "mine"
-    assert ledger.claim(b"e", b"f", 4, 101.0, 10.0).state == "elsewhere"
-    assert ledger.claim(b"e", b"x", 4, 101.0, 10.0).state == "other"
-    taken_over = ledger.claim(b"e", b"f", 4, 111.0, 10.0)
-    assert (taken_over.state, taken_over.segment) == ("mine", 3)
-    ledger.kept(b"e")
-    assert ledger.claim(b"e", b"f", 4, 200.0, 10.0).state == "same"
-    ledger.drop(b"e")
-    assert ledger.claim(b"e", b"f", 4, 200.0, 10.0).state == "same"
+def test_an_event_is_known_by_its_id_and_its_facts(ledger: Ledger) -> None:
+    assert ledger.cite(b"e", b"f", 100.0) == "new"
+    assert ledger.cite(b"e", b"f", 101.0) == "same"
+    assert ledger.cite(b"e", b"x", 101.0) == "other"
+    ledger.forget_cited(b"e")
+    assert ledger.cite(b"e", b"x", 102.0) == "new"
+
+
+def test_an_event_that_an_older_release_began_to_keep_is_new(ledger: Ledger, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "intent.sqlite") as beside:
+        beside.execute("INSERT INTO cited VALUES (?, ?, 1, 5.0, 0)", (b"e", b"f"))
+    beside.close()
+    assert ledger.cite(b"e", b"f", 100.0) == "new"
+    assert ledger.cite(b"e", b"f", 101.0) == "same"
+
+
+def test_lines_are_noted_in_order_until_they_are_struck(ledger: Ledger) -> None:
+    ledger.note([b"a\n", b"b\n"], 1)
+    ledger.note([b"c\n"], 2)
+    assert [(one.segment, one.line) for one in ledger.noted()] == [(1, b"a\n"), (1, b"b\n"), (2, b"c\n")]
+    ledger.strike(ledger.noted()[:2])
+    assert [one.line for one in ledger.noted()] == [b"c\n"]
+
+
+def test_what_is_missing_in_a_log_is_found_over_its_segments(log: EventLog) -> None:
+    lines = [line_of({"n": n}) for n in range(60)]
+    for line in lines[:50]:
+        log.append([line])
+    assert newest_segment(log.folder) > 2
+    assert missing_lines(log.folder, lines, 1) == lines[50:]
+    assert missing_lines(log.folder, [lines[0], lines[59]], 2) == [lines[0], lines[59]]
 
 
 def test_a_ledger_is_private_and_shared(ledger: Ledger, tmp_path: Path) -> None:

@@ -18,22 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
-from conformance.intents import CONFIGURATION, fill_news
+from conformance import intents
 from intent_platform import Platform, Sent
 from intent_schemas import EVENT, valid
+
+store = intents.own_store
 
 START_SECONDS = 60
 CONNECTIONS = 8
 RETRIEVALS = 240
 KILLS = 3
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    fill_news(tmp_path / "store")
-    (tmp_path / "aidre.toml").write_text(CONFIGURATION, encoding="utf-8")
-    return tmp_path / "store"
 
 
 def free_port() -> int:

@@ -1,4 +1,4 @@
-"""[intent] in aidre.toml, what follows from it, and what an operator is told: at start, by `status` and by `events`."""
+"""[intent] in aidre.toml, what follows from it, and what an operator is told, at start and by `status`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
-from conformance.intents import CONFIGURATION, configured, fill_news, log_of, publishing
+from conformance import intents
+from conformance.intents import CONFIGURATION, configured, fill_news, printed, publishing
 from intent_platform import Platform
 from intent_schemas import RETRIEVE_RESPONSE, valid
 from jsonschema import Draft202012Validator
 from serving import Client, a_document, fill
 from starlette.requests import Request
 
+from aidre.api.chosen import check_granted
 from aidre.api.cli import run
 from aidre.api.intent import routes
 from aidre.api.intent.envelope import Throttled
@@ -28,6 +29,9 @@ from aidre.api.intent.throttle import ADDRESSES_MOST, Throttle
 from aidre.api.settings import load_settings, parse_settings
 from aidre.api.tables import Rate
 from aidre.engine.errors import ConfigurationError
+from aidre.engine.store import Store
+
+store = intents.own_store
 
 
 @pytest.mark.parametrize(
@@ -47,6 +51,7 @@ from aidre.engine.errors import ConfigurationError
         ("[intent.editorial_domains.a]\ncollection = 'a'\nfilter = { and = 5 }", 'intent.editorial_domains."a".filter'),
         ("[intent.keys]\n'a b' = 'secret'", "'a b' is no id of a key"),
         ("[intent.keys]\na = 's'\nb = 's'", "give every partner its own"),
+        ("[intent.keys]\na = 'fifteen letters'", 'intent.keys."a" must have at least 16 characters'),
         ("[intent.compliance]\nsunset = 'soon'", "intent.compliance.sunset must be a date"),
         ("[intent.compliance]\nlast_updated = 5", "intent.compliance.last_updated must be a date"),
         ("[intent.compliance]\nrevocation_reason = 'whim'", "intent.compliance.revocation_reason"),
@@ -182,13 +187,6 @@ def test_without_a_rate_nothing_is_throttled() -> None:
         throttle.admit(a_call("192.0.2.1"))
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    fill_news(tmp_path / "store")
-    (tmp_path / "aidre.toml").write_text(CONFIGURATION, encoding="utf-8")
-    return tmp_path / "store"
-
-
 def test_at_start_the_operator_is_told_what_can_never_be_served(store: Path, caplog: pytest.LogCaptureFixture) -> None:
     text = CONFIGURATION.replace('collection = "vault"', 'collection = "absent"').replace(
         "[server]", "[server]\n" + ORIGIN
@@ -213,13 +211,6 @@ def test_a_collection_that_returns_no_text_is_told_of(store: Path, caplog: pytes
     assert 'it needs return_text, and "intent" among its protocols' in caplog.text
 
 
-def printed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, list[str], str]:
-    capsys.readouterr()
-    status = run([str(word) for word in words])
-    shown = capsys.readouterr()
-    return status, shown.out.splitlines(), shown.err
-
-
 def test_status_tells_what_can_never_be_served(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = store.parent / "aidre.toml"
     _, lines, _ = printed(capsys, "status", "--store", store, "--config", config, "--json")
@@ -232,78 +223,28 @@ def test_status_tells_what_can_never_be_served(store: Path, capsys: pytest.Captu
     assert all(one["warnings"] == [] for one in map(json.loads, lines))
 
 
-@pytest.fixture
-def kept(store: Path) -> tuple[Path, list[dict[str, Any]]]:
-    """A store with five accesses and two citations."""
-    with publishing(store) as (client, platform):
-        answers = [platform.retrieve(platform.request(id=f"req_{n}")) for n in range(5)]
-        for answer in answers[:2]:
-            platform.report(platform.citation(answer, timestamp="2026-01-05T10:00:00+01:00"))
-        return store, log_of(client)
+def test_a_domain_over_a_collection_that_is_not_there_does_not_start(tmp_path: Path) -> None:
+    fill_news(tmp_path / "store")
+    store = Store(tmp_path / "store")
+    wrong = parse_settings(CONFIGURATION.replace('collection = "vault"', 'collection = "vaults"'))
+    with pytest.raises(ConfigurationError, match=r"""intent\.editorial_domains\."archive" .*did you mean 'vault'\?"""):
+        check_granted(store, wrong)
+    intake = parse_settings('[[intakes]]\nid = "ask"\ncollection = "zzz"')
+    with pytest.raises(ConfigurationError, match=r"intake 'ask' opens collection 'zzz', .* it has news, open, vault"):
+        check_granted(store, intake)
+    check_granted(store, parse_settings(CONFIGURATION))
+    (tmp_path / "empty").mkdir()
+    check_granted(Store(tmp_path / "empty"), wrong)
 
 
-def test_events_are_listed_in_order(
-    kept: tuple[Path, list[dict[str, Any]]], capsys: pytest.CaptureFixture[str]
+def test_a_server_that_opens_what_is_not_there_ends_in_one_line(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store, events = kept
-    status, lines, _ = printed(capsys, "events", "--store", store, "--json")
-    assert status == 0
-    assert [json.loads(line) for line in lines] == events
-    _, lines, _ = printed(capsys, "events", "--store", store)
-    assert len(lines) == 7
-    assert "10 chunks" in lines[0]
-    assert "https://example.com/" in lines[5]
-
-
-@pytest.mark.parametrize(
-    ("words", "count"),
-    [
-        (["--type", "access"], 5),
-        (["--type", "citation"], 2),
-        (["--platform", "platform"], 7),
-        (["--platform", "other"], 0),
-        (["--request", "req_1"], 2),
-        (["--request", "req_1", "--type", "citation"], 1),
-        (["--until", "2026-01-05T09:00:00Z"], 0),
-        (["--until", "2026-01-05T09:00:01Z"], 2),
-        (["--since", "2026-01-05T09:00:00Z", "--type", "citation"], 2),
-        (["--since", "2026-01-06", "--type", "citation"], 0),
-    ],
-)
-def test_events_are_filtered(
-    kept: tuple[Path, list[dict[str, Any]]], capsys: pytest.CaptureFixture[str], words: list[str], count: int
-) -> None:
-    status, lines, _ = printed(capsys, "events", "--store", kept[0], *words, "--json")
-    assert (status, len(lines)) == (0, count)
-
-
-def test_events_are_exported_as_lines_and_as_parquet(
-    kept: tuple[Path, list[dict[str, Any]]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    store, events = kept
-    lines, parquet = tmp_path / "out.jsonl", tmp_path / "out.parquet"
-    assert printed(capsys, "events", "--store", store, "--export", lines, "--json")[1] == ['{"exported":7}']
-    assert [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()] == events
-    assert printed(capsys, "events", "--store", store, "--export", parquet, "--type", "citation")[0] == 0
-    table = pq.read_table(parquet).to_pylist()
-    assert [row["citation"] for row in table] == [event["citation"] for event in events if "citation" in event]
-    assert {row["timestamp"] for row in table} == {datetime(2026, 1, 5, 9, tzinfo=UTC)}
-    assert {row["access"] for row in table} == {None}
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["aidre.toml", "out.jsonl", "out.parquet", "store"]
-
-
-def test_a_store_without_events_has_none(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert printed(capsys, "events", "--store", store, "--json") == (0, [], "")
-    assert printed(capsys, "events", "--store", store, "--export", tmp_path / "none.parquet")[0] == 0
-    assert pq.read_table(tmp_path / "none.parquet").num_rows == 0
-
-
-@pytest.mark.parametrize(
-    "words", [["--since", "soon"], ["--until", "5"], ["--export", "events.csv"], ["--type", "click"]], ids=" ".join
-)
-def test_a_wrong_call_is_one_line(store: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
-    status, out, err = printed(capsys, "events", "--store", store, *words)
-    assert (status, out, err.count("\n")) == (2, [], 1)
+    config = tmp_path / "aidre.toml"
+    config.write_text(CONFIGURATION.replace('collection = "vault"', 'collection = "vaults"'), encoding="utf-8")
+    for command in ("serve", "mcp"):
+        assert run([command, "--store", str(store), "--config", str(config)]) == 2
+        assert "did you mean 'vault'?" in capsys.readouterr().err
 
 
 def test_the_description_covers_every_exchange(store: Path) -> None:

@@ -71,10 +71,13 @@ def test_merging_gives_what_building_anew_would(
     assert [merged.tags[place] for place in merged.languages] == [anew.tags[place] for place in anew.languages]
 
 
-@given(_texts, st.sampled_from([1, 5]))
-def test_it_does_not_show_how_many_words_are_held_while_building(texts: list[LexicalText], words: int) -> None:
+@given(_texts, st.sampled_from([1, 20]), st.sampled_from([1, 5]))
+def test_it_does_not_show_how_much_is_held_while_building(
+    texts: list[LexicalText], characters: int, words: int
+) -> None:
     whole = build_lexicon(texts)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_READ_AT_ONCE", characters)
         patch.setattr(module, "_AT_ONCE", words)
         assert build_lexicon(texts).equals(whole, check_metadata=True)
 

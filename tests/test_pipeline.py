@@ -10,7 +10,7 @@ import pytest
 from ingesting import BROUGHT, SCALED, WORDS, Bench
 
 from aidre.engine.model import Query
-from aidre.ingest import run
+from aidre.ingest import chunk
 from aidre.ingest.pipeline import ingest
 from aidre.ingest.progress import Committed, Event
 from aidre.ingest.run import IngestOptions
@@ -149,7 +149,7 @@ def test_a_document_without_text_is_skipped_and_no_failure(bench: Bench) -> None
 def test_a_document_whose_chunks_would_repeat_too_much_fails_by_name(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "LARGEST_REPEATED", 4_000)
+    monkeypatch.setattr(chunk, "LARGEST_REPEATED", 4_000)
     long = {"metadata": {"raw": "x" * 3_000}}
     bench.rows("r.jsonl", {"id": "a", "text": "word. " * 500, **long}, {"id": "b", "text": "word.", **long})
     summary = bench.run()

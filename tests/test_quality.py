@@ -243,10 +243,15 @@ def test_a_path_without_sets_ends_the_benchmark_in_one_line(tmp_path: Path) -> N
 
 
 def test_a_text_query_is_asked_and_rendered_in_parts(tmp_path: Path) -> None:
-    figures = bench_text.measure(tmp_path, HashingEmbedder(WORDS), rows=300, count=20)
+    originals = [getattr(owner, function) for _, owner, function in bench_text.PARTS]
+    figures, raw = bench_text.measure(tmp_path, HashingEmbedder(WORDS), rows=300, count=20)
+    assert [getattr(owner, function) for _, owner, function in bench_text.PARTS] == originals
     assert figures["chunks"] == 300
     assert 0 < figures["chunks_with_a_word_of_the_query_median"] <= 300
     assert 0 < figures["embedding_p50_ms"] < figures["p50_ms"] <= figures["p99_ms"]
+    parts = zip(*(raw[name] for name in {name for name, *_ in bench_text.PARTS}), strict=True)
+    assert all(sum(seconds) <= search for seconds, search in zip(parts, raw["search"], strict=True))
+    assert len(raw["total"]) == 20
 
 
 def test_queries_of_the_text_benchmark_are_distinct_and_held_out() -> None:

@@ -165,6 +165,15 @@ def test_an_exported_model_keeps_its_pooling(
     assert cosines(ours.embed_documents(texts), reference.embed_documents(texts)).min() >= 0.99
 
 
+def test_attention_is_one_operator_a_layer(tiny_model: Callable[..., EmbeddingSpace], cache: Path) -> None:
+    import onnx
+
+    load_embedder(tiny_model())
+    operators = [node.op_type for node in onnx.load(exported(cache) / GRAPH).graph.node]
+    assert sum(operator in {"Attention", "QAttention"} for operator in operators) == 2
+    assert "Softmax" not in operators
+
+
 def test_an_exported_model_keeps_its_prompts(tiny_model: Callable[..., EmbeddingSpace], cache: Path) -> None:
     space = tiny_model(prompts={"query": "query: ", "document": "the "})
     ours, reference = load_embedder(space), load_embedder(space, runtime="sentence-transformers")

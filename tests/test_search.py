@@ -297,9 +297,9 @@ def test_equal_rows_in_an_exact_and_a_scanned_segment_come_in_order_of_id(tmp_pa
     rows = with_duplicates(512, 2000, 3500)
     ids = shuffled(names(len(rows)))
     space = space_of("cosine", 512)
-    fill(tmp_path, space, rows[:5000], ids[:5000])
+    fill(tmp_path, space, rows[:5300], ids[:5300])
     with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
-        put(writer, ids[5000:], rows[5000:])
+        put(writer, ids[5300:], rows[5300:])
         writer.commit()
     snapshot = Store(tmp_path).open(NAME)
     assert kinds(snapshot) == [True, False]

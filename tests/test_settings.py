@@ -158,7 +158,7 @@ def test_the_weights_of_a_fusion_are_checked(value: str, where: str) -> None:
 
 
 def test_every_key_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PLATFORM_SECRET", "a long secret")
+    monkeypatch.setenv("PLATFORM_SECRET", "a secret that is long")
     path = tmp_path / "aidre.toml"
     path.write_text(EVERYTHING, encoding="utf-8")
     settings = load_settings(path)
@@ -166,7 +166,7 @@ def test_every_key_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert settings.spaces[0].dimensions == 4
     assert settings.collection("docs").fusion == FusionSettings(a=0.5, c=10.0)
     assert settings.keys[0].rate == Rate(10, 1)
-    assert settings.intent.keys == {"platform": "a long secret"}
+    assert settings.intent.keys == {"platform": "a secret that is long"}
     assert settings.intent.editorial_domains["finance.markets"].collection == "docs"
     assert settings.intakes[0].expires_in == Duration(3_600)
     assert settings.intake.retention == Duration(7 * 86_400)
@@ -175,8 +175,8 @@ def test_every_key_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_secrets_do_not_show_in_a_representation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PLATFORM_SECRET", "a long secret")
-    assert "a long secret" not in repr(parse_settings(EVERYTHING))
+    monkeypatch.setenv("PLATFORM_SECRET", "a secret that is long")
+    assert "a secret that is long" not in repr(parse_settings(EVERYTHING))
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,11 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from aidre.api.intake.settings import Intake
+from aidre.api.tables import SHORTEST_SECRET
 from aidre.engine.errors import ConfigurationError
 
 SECRET_BYTES = 32
 NONCE_BYTES = 12
-SHORTEST = 16
-"""Characters of a secret in a file: less is a file that was not written whole."""
 
 
 class BindKey:
@@ -66,12 +65,15 @@ def existing_bind_key(settings: Intake, store: Path) -> BindKey | None:
 
 
 def _places(settings: Intake, store: Path) -> Iterator[Path]:
-    """Where a key may stand, best first."""
+    """Where a key may stand, best first; ConfigurationError where one is named in the store."""
     inside = store.resolve()
     if settings.key_file is not None:
         path = Path(settings.key_file).expanduser()
-        if not path.resolve().is_relative_to(inside):
-            yield path
+        if path.resolve().is_relative_to(inside):
+            raise ConfigurationError(
+                f"intake.key_file {path} lies in the store, beside what it locks: name a place elsewhere"
+            )
+        yield path
     folder = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
     if not folder.resolve().is_relative_to(inside):
         yield folder / "aidre" / "bind-key"
@@ -85,7 +87,7 @@ def _found(settings: Intake, store: Path) -> str | None:
             continue
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"the bind key {path} cannot be read: {type(error).__name__}") from error
-        if len(secret) < SHORTEST:
+        if len(secret) < SHORTEST_SECRET:  # it was not written whole
             raise ConfigurationError(f"the bind key {path} is not whole: restore it, or set intake.bind_key")
         return secret
     return None

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import orjson
 
-from aidre.api.database import connect, transaction
+from aidre.api.database import connect, transaction, with_tables
 from aidre.engine.durable import sync_folder
 from aidre.engine.errors import StorageFailed
 
 VERSION = 1
-REMEMBERED_SECONDS = 2_592_000.0
-"""After which an offer that expired is forgotten, if nobody bound it."""
+REMEMBERED_SECONDS = 3_600.0
+"""For how long an offer that expired is still told from one that never was."""
 LEDGER = "intake.sqlite"
 
 TABLES = """
@@ -89,12 +89,18 @@ class Ledger:
     def __init__(self, folder: Path) -> None:
         with _storing():
             folder.mkdir(exist_ok=True)
-            self._connection = _connect(folder / LEDGER)
+            connection = connect(folder / LEDGER, synchronous="FULL")
+            self._connection = with_tables(connection, TABLES, VERSION)
             for made in (folder, folder.parent):  # a file is safe when its name is, too
                 sync_folder(made)
 
-    def add_offer(self, offer: StoredOffer) -> None:
+    def add_offer(self, offer: StoredOffer, most: int, now: float) -> bool:
+        """Whether there was room: at most so many are remembered, and none that expired where it gets narrow."""
         with _storing(), transaction(self._connection) as connection:
+            if self._offers() >= most:
+                connection.execute("DELETE FROM offers WHERE expires <= ?", (now,))
+                if self._offers() >= most:
+                    return False
             connection.execute(
                 "INSERT INTO offers (id, session, intake, requires, expires, retention) VALUES (?, ?, ?, ?, ?, ?)",
                 (
@@ -106,6 +112,11 @@ class Ledger:
                     offer.retention,
                 ),
             )
+        return True
+
+    def _offers(self) -> int:
+        count: int = self._connection.execute("SELECT count(*) FROM offers").fetchone()[0]
+        return count
 
     def offer(self, id: str) -> StoredOffer | None:
         with _storing():
@@ -159,6 +170,11 @@ class Ledger:
             connection.execute("UPDATE binds SET due = ? WHERE offer = ?", (now + lease, found.offer))
         return found
 
+    def renew(self, offer: str, due: float) -> None:
+        """The claim of one that is still being delivered holds until then."""
+        with _storing(), transaction(self._connection) as connection:
+            connection.execute("UPDATE binds SET due = ? WHERE offer = ? AND due IS NOT NULL", (due, offer))
+
     def delivered(self, offer: str) -> None:
         """Its data are in other hands and leave this file."""
         with _storing(), transaction(self._connection) as connection:
@@ -206,18 +222,3 @@ def _storing() -> Iterator[None]:
         yield
     except (OSError, sqlite3.Error) as error:
         raise StorageFailed(f"offers and binds cannot be stored: {error}") from error
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = connect(path, synchronous="FULL")
-    try:
-        with transaction(connection):
-            if connection.execute("PRAGMA user_version").fetchone()[0] > VERSION:
-                raise sqlite3.DatabaseError("they were written by a newer release of aidre: install that")
-            for statement in TABLES.split(";"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {VERSION}")
-    except BaseException:
-        connection.close()
-        raise
-    return connection

@@ -1,7 +1,8 @@
 """Hands binds to the provider's webhook, again and again until it takes them; then their data leave the store.
 
 A bind is delivered at least once: `Idempotency-Key` is its offer's id. Whoever delivers holds it for LEASE_SECONDS,
-longer than a delivery can take; a worker that dies meanwhile leaves it to the others.
+longer than a delivery should take, and holds on as long as it does take, since nothing bounds how long a name is looked
+up; a worker that dies meanwhile leaves it to the others.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ logger = logging.getLogger("aidre")
 STEP_SECONDS = 10.0
 DELIVERY_SECONDS = 20.0
 LEASE_SECONDS = 60.0
+RENEW_SECONDS = LEASE_SECONDS / 3
 FIRST_RETRY_SECONDS = 1.0
 LAST_RETRY_SECONDS = 300.0
 

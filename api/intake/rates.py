@@ -37,9 +37,7 @@ class Rates:
             self._connection = _with_tables(connect(folder / RATES, synchronous="OFF"))
         except (OSError, sqlite3.Error) as error:
             logger.warning("rates of intakes are counted by every worker alone: %s", error)
-            self._connection = _with_tables(
-                sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-            )
+            self._connection = _with_tables(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
 
     def take(self, intake: str, caller: str, limits: Mapping[str, int], now: float) -> float:
         """Counts one request; gives back 0, or in how many seconds to come again where it is one too many.

@@ -25,7 +25,15 @@ from aidre.api.intake.envelope import VERSION, IntakeRefusal, as_uuid, invalid, 
 from aidre.api.intake.ledger import Ledger, StoredBind, StoredOffer
 from aidre.api.intake.manifest import bind_endpoint
 from aidre.api.intake.offers import binding, expiry, items_of, offer_of, question, timestamp
-from aidre.api.intake.outbox import DELIVERY_SECONDS, LEASE_SECONDS, deliver, delivery_of, retry_seconds
+from aidre.api.intake.outbox import (
+    DELIVERY_SECONDS,
+    LEASE_SECONDS,
+    RENEW_SECONDS,
+    Delivery,
+    deliver,
+    delivery_of,
+    retry_seconds,
+)
 from aidre.api.intake.rates import Rates
 from aidre.api.intake.schemas import BIND_DATA, complaint
 from aidre.api.intake.settings import OfferedIntake, retention_of
@@ -222,13 +230,20 @@ class IntakeService:
         delivery = delivery_of(bind, key)
         if delivery is None:
             logger.error("the bind of offer %s was sealed with another bind key", bind.offer)
-        loop = asyncio.get_running_loop()
-        if delivery is not None and await loop.run_in_executor(self._hook, deliver, webhook, delivery):
+        if delivery is not None and await self._handed_over(webhook, delivery):
             await self._on_disk(lambda: self._opened().delivered(bind.offer))
         else:
             due = time.time() + retry_seconds(bind.attempts)
             await self._on_disk(lambda: self._opened().postpone(bind.offer, due))
         return True
+
+    async def _handed_over(self, webhook: str, delivery: Delivery) -> bool:
+        """Whether the webhook took it; meanwhile it is nobody else's."""
+        under_way = asyncio.get_running_loop().run_in_executor(self._hook, deliver, webhook, delivery)
+        while not (await asyncio.wait({under_way}, timeout=RENEW_SECONDS))[0]:
+            due = time.time() + LEASE_SECONDS
+            await self._on_disk(lambda due=due: self._opened().renew(delivery.offer, due))
+        return under_way.result()
 
     async def _on_disk(self, work: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._disk, work, *arguments)
@@ -240,7 +255,11 @@ class IntakeService:
         return self._ledger
 
     def _add_offer(self, offer: StoredOffer) -> None:
-        self._opened().add_offer(offer)
+        if not self._opened().add_offer(offer, self.settings.intake.max_offers, time.time()):
+            logger.warning(
+                "an offer was refused: %d are remembered already (intake.max_offers)", self.settings.intake.max_offers
+            )
+            raise unavailable("too many offers wait to be bound at the moment: try again later")
 
     def _sweep(self) -> list[str]:
         return self._opened().sweep(time.time())

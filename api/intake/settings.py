@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from aidre.api.intake.schemas import schema_fault
 from aidre.api.intake.templates import HITS, names_in
-from aidre.api.tables import Duration, Secret
+from aidre.api.tables import Duration, Secret, check_secret
 from aidre.engine.errors import ConfigurationError, InvalidFilter
 from aidre.engine.filters import parse_filter
 
@@ -82,12 +82,14 @@ class OfferedIntake:
 @dataclass(frozen=True, slots=True)
 class Intake:
     """`bind_key` encrypts what a bind hands over; without it a key is made once, in `key_file`: a file beside the
-    configuration, else in the user's configuration folder. `retention` is of binds that no `webhook` takes."""
+    configuration, else in the user's configuration folder. `retention` is of binds that no `webhook` takes;
+    `max_offers` is how many offers that can be bound are remembered at a time."""
 
     bind_key: Secret | None = field(default=None, repr=False)
     key_file: str | None = None
     webhook: Secret | None = field(default=None, repr=False)
     retention: Duration = MONTH
+    max_offers: int = 100_000
 
 
 def retention_of(intake: OfferedIntake, settings: Intake) -> float:
@@ -113,8 +115,7 @@ def declared_retention(intake: OfferedIntake, settings: Intake) -> str:
 
 def check_intakes(intakes: tuple[OfferedIntake, ...], settings: Intake) -> None:
     """Raises ConfigurationError; names and addresses that other parts share are checked with those."""
-    if settings.retention <= 0:
-        raise ConfigurationError("intake.retention must be at least 1s")
+    _check_settings(settings)
     for number, intake in enumerate(intakes):
         where = f"intakes[{number}]"
         if not re.fullmatch(r"[a-z0-9-]+", intake.id) or intake.id == "bind":
@@ -143,6 +144,15 @@ def check_intakes(intakes: tuple[OfferedIntake, ...], settings: Intake) -> None:
         _check_rates(intake.rate_limit, f"{where}.rate_limit")
         _check_schema(intake, where)
         _check_templates(intake, where)
+
+
+def _check_settings(settings: Intake) -> None:
+    if settings.retention <= 0:
+        raise ConfigurationError("intake.retention must be at least 1s")
+    if settings.max_offers < 1:
+        raise ConfigurationError(f"intake.max_offers must be at least 1, not {settings.max_offers}")
+    if settings.bind_key is not None:
+        check_secret(settings.bind_key, "intake.bind_key")
 
 
 def _check_filter(filter: Any, where: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from aidre.api.intent.discovery import CAPABILITIES, EVENTS, RETRIEVE, WELL_KNOWN
 from aidre.api.intent.envelope import VERSIONS
-from aidre.api.intent.messages import ID_CHARS
+from aidre.api.intent.messages import ID_CHARS, URL_CHARS
 from aidre.api.intent.settings import DOMAIN, HOSTNAME, PUBLISHER_ID
 from aidre.api.intent.signing import KEY, NONCE, SIGNATURE, TIMESTAMP, USABLE_NONCE, VERSION
 from aidre.api.settings import Limits
@@ -16,6 +16,7 @@ Schema = dict[str, Any]
 
 STRING: Schema = {"type": "string"}
 ID: Schema = {"type": "string", "maxLength": ID_CHARS}
+NAMED: Schema = {**ID, "pattern": r"\S"}
 URI: Schema = {"type": "string", "format": "uri"}
 TIME: Schema = {"type": "string", "format": "date-time"}
 BOOLEAN: Schema = {"type": "boolean"}
@@ -117,14 +118,17 @@ def schemas(limits: Limits) -> Schema:
     event = _closed(
         ["aip_version", "event_id", "event_type", "timestamp", "request_id", "publisher", "platform", "citation"],
         **{"aip_version": SPOKEN},
-        event_id=ID,
+        event_id=NAMED,
         event_type={"const": "citation"},
         timestamp=TIME,
-        request_id=ID,
+        request_id=NAMED,
         publisher=_closed(["id", "domain"], id=ID, domain=HOST),
-        platform=_closed(["id"], id=ID),
+        platform=_closed(["id"], id=NAMED),
         citation=_closed(
-            ["source_url", "chunk_ids", "display_surface"], source_url=URI, chunk_ids=_list(ID, 1), display_surface=ID
+            ["source_url", "chunk_ids", "display_surface"],
+            source_url={**URI, "maxLength": URL_CHARS},
+            chunk_ids=_list({**NAMED, "maxLength": URL_CHARS}, 1),
+            display_surface=NAMED,
         ),
         extensions=EXTENSIONS,
     )

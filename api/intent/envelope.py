@@ -110,6 +110,8 @@ def head_of(request: Request, status: str, now: str) -> dict[str, Any]:
 def refuse(request: Request, error: AidreError) -> Response:
     """A denial or an error."""
     now = rfc3339(time.time())
+    if isinstance(error, AuthenticationFailed):
+        conversation_of(request).secret = ""  # a replay had the right signature, but nothing is signed for it
     if isinstance(error, Denied):
         denial = {"reason": error.reason, "message": error.message}
         return respond(request, error.status, {**head_of(request, "denied", now), "denial": denial}, error.headers)

@@ -1,7 +1,7 @@
 """What all workers must agree on, in one SQLite file: nonces that were used, chunks that were returned, events kept.
 
-A transaction is in the file when it returns and on disk when `sync` has returned, which many may wait for together.
-It holds ids and digests, no text and no name of a session. Everything here blocks.
+What is done within a transaction is in the file when that ends, and on disk when `sync` has returned. It holds ids
+and digests, no text and no name of a session. Everything here blocks.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from aidre.api.database import connect, transaction
+from aidre.api.database import connect, transaction, with_tables
 from aidre.engine.durable import make_folder, sync_folder
 from aidre.engine.errors import StorageFailed
 
@@ -24,6 +24,8 @@ VERSION = 1
 SWEEP_SECONDS = 60.0
 RETURNED_SECONDS = 2_592_000.0
 """For how long citations of an answer are taken, and its session is remembered: 30 days."""
+CACHE_KIB = 16_384
+"""Of pages: digests are spread over all of a table."""
 SWEPT_MOST = 5_000
 """Rows of a table that go at a time: nobody waits for more."""
 
@@ -51,6 +53,7 @@ CREATE TABLE IF NOT EXISTS cited (
     kept INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS cited_by_time ON cited (at);
+CREATE TABLE IF NOT EXISTS noted (id INTEGER PRIMARY KEY, segment INTEGER NOT NULL, line BLOB NOT NULL);
 """
 
 
@@ -79,32 +82,28 @@ class Exchange:
         return cls(digest_of("request", key_id, request_id), digest_of("session", key_id, session_id), os.urandom(8))
 
 
-Kept: TypeAlias = Literal["mine", "same", "other", "elsewhere"]
+Cited: TypeAlias = Literal["new", "same", "other"]
+"""What is known of an event: nothing until now, the same, or another one under this id."""
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """What is known of an event: "mine" to keep, kept as the "same", an "other" one, or on its way "elsewhere".
+class Noted:
+    """A line of the event log that may not be in its segment yet, or not on disk."""
 
-    `segment` is the one of the log in which it may stand already, where an earlier attempt did not end.
-    """
-
-    state: Kept
-    segment: int | None = None
+    id: int
+    segment: int
+    line: bytes
 
 
 def digest_of(*parts: str) -> bytes:
     """16 bytes over strings, none of which can run into the next."""
-    digest = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        content = part.encode("utf-8", "surrogatepass")
-        digest.update(len(content).to_bytes(8, "little"))
-        digest.update(content)
-    return digest.digest()
+    contents = [part.encode("utf-8", "surrogatepass") for part in parts]
+    framed = b"".join([len(content).to_bytes(8, "little") + content for content in contents])
+    return hashlib.blake2b(framed, digest_size=16).digest()
 
 
 class Ledger:
-    """One connection, for one thread; only `sync` may be called from another. StorageFailed."""
+    """One connection, for one thread at a time. StorageFailed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -125,15 +124,19 @@ class Ledger:
         with _failures(self._path):
             os.fdatasync(self._log)
 
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is done inside, or nothing of it; until it ends no other process writes."""
+        with _failures(self._path), transaction(self._connection):
+            yield
+
     def use(self, nonce: bytes, now: float, expires: float) -> bool:
         """Whether nobody has used it; from now on somebody has."""
-        with self._transaction() as connection:
-            if now - self._swept > SWEEP_SECONDS:
-                self._sweep(connection, now)
-            added = connection.execute("INSERT OR IGNORE INTO nonces VALUES (?, ?)", (nonce, expires)).rowcount
-        return added == 1
+        if now - self._swept > SWEEP_SECONDS:
+            self._sweep(now)
+        return self._connection.execute("INSERT OR IGNORE INTO nonces VALUES (?, ?)", (nonce, expires)).rowcount == 1
 
-    def _sweep(self, connection: sqlite3.Connection, now: float) -> None:
+    def _sweep(self, now: float) -> None:
         """Removes what is over; where that is much, the rest with the next call."""
         gone = 0
         for table, key, time_of, order, before in (
@@ -143,7 +146,9 @@ class Ledger:
         ):
             oldest = f"SELECT {key}, {time_of} FROM {table} ORDER BY {order} LIMIT {SWEPT_MOST}"
             over = f"SELECT {key} FROM ({oldest}) WHERE {time_of} < ?"
-            gone = max(gone, connection.execute(f"DELETE FROM {table} WHERE {key} IN ({over})", (before,)).rowcount)
+            gone = max(
+                gone, self._connection.execute(f"DELETE FROM {table} WHERE {key} IN ({over})", (before,)).rowcount
+            )
         if gone < SWEPT_MOST:
             self._swept = now
 
@@ -156,90 +161,84 @@ class Ledger:
         """
         places: list[int] = []
         rows: list[tuple[bytes, bytes, bytes, bytes, bytes, str, str | None, float]] = []
-        had: dict[str, tuple[bytes, set[bytes]]] = {}
-        with self._transaction() as connection:
-            for place, one in enumerate(candidates):
-                if len(places) == chunks:
-                    break
-                if one.tokens > tokens or one.most == 0:
-                    continue
-                if one.document_id not in had:
-                    had[one.document_id] = _had(connection, exchange.session, one.document_id)
-                document, pieces = had[one.document_id]
-                piece = digest_of(one.chunk_id, one.digest.hex())
-                if piece not in pieces and len(pieces) >= one.most:
-                    continue
-                pieces.add(piece)
-                rows.append(
-                    (exchange.request, exchange.answer, exchange.session, document, piece, one.chunk_id, one.url, now)
-                )
-                places.append(place)
-                tokens -= one.tokens
-            connection.executemany(
-                "INSERT INTO returned (request, answer, session, document, piece, chunk, url, at)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                rows,
+        had = self._had(exchange.session, {one.document_id for one in candidates})
+        for place, one in enumerate(candidates):
+            if len(places) == chunks:
+                break
+            if one.tokens > tokens or one.most == 0:
+                continue
+            document, pieces = had[one.document_id]
+            piece = digest_of(one.chunk_id, one.digest.hex())
+            if piece not in pieces and len(pieces) >= one.most:
+                continue
+            pieces.add(piece)
+            rows.append(
+                (exchange.request, exchange.answer, exchange.session, document, piece, one.chunk_id, one.url, now)
             )
+            places.append(place)
+            tokens -= one.tokens
+        self._connection.executemany(
+            "INSERT INTO returned (request, answer, session, document, piece, chunk, url, at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            rows,
+        )
         return tuple(places)
+
+    def _had(self, session: bytes, document_ids: Iterable[str]) -> dict[str, tuple[bytes, set[bytes]]]:
+        """Documents as they are named here, and the pieces of each that a session has had."""
+        names = {identifier: digest_of(identifier) for identifier in document_ids}
+        pieces: dict[bytes, set[bytes]] = {name: set() for name in names.values()}
+        marks = ",".join("?" * len(names))
+        for document, piece in self._connection.execute(
+            f"SELECT DISTINCT document, piece FROM returned WHERE session = ? AND document IN ({marks})",
+            (session, *names.values()),
+        ):
+            pieces[document].add(piece)
+        return {identifier: (name, pieces[name]) for identifier, name in names.items()}
 
     def give_back(self, exchange: Exchange) -> None:
         """What was taken for an answer that did not leave."""
-        with self._transaction() as connection:
-            connection.execute(
-                "DELETE FROM returned WHERE request = ? AND answer = ?", (exchange.request, exchange.answer)
-            )
+        self._connection.execute(
+            "DELETE FROM returned WHERE request = ? AND answer = ?", (exchange.request, exchange.answer)
+        )
 
     def returned(self, request: bytes) -> dict[str, frozenset[str | None]]:
         """The chunks that were returned under a request, with the address of their document; empty where none were."""
-        with _failures(self._path):
-            found = self._connection.execute("SELECT chunk, url FROM returned WHERE request = ?", (request,)).fetchall()
+        found = self._connection.execute("SELECT chunk, url FROM returned WHERE request = ?", (request,)).fetchall()
         chunks: dict[str, frozenset[str | None]] = {}
         for chunk, url in found:
             chunks[chunk] = chunks.get(chunk, frozenset()) | {url}
         return chunks
 
-    def claim(self, event: bytes, facts: bytes, segment: int, now: float, patience: float) -> Claim:
-        """Who keeps an event: this caller, unless it is kept already or somebody began less than `patience` ago."""
-        with self._transaction() as connection:
-            row = connection.execute("SELECT facts, segment, at, kept FROM cited WHERE event = ?", (event,)).fetchone()
-            if row is None:
-                connection.execute("INSERT INTO cited VALUES (?, ?, ?, ?, 0)", (event, facts, segment, now))
-                return Claim("mine")
-            if row[0] != facts:
-                return Claim("other")
-            if row[3]:
-                return Claim("same")
-            if 0 <= now - row[2] < patience:
-                return Claim("elsewhere")
-            connection.execute("UPDATE cited SET at = ? WHERE event = ?", (now, event))
-            return Claim("mine", row[1])
+    def cite(self, event: bytes, facts: bytes, now: float) -> Cited:
+        """Keeps in mind that an event is kept, where it is new."""
+        row = self._connection.execute("SELECT facts FROM cited WHERE event = ? AND kept", (event,)).fetchone()
+        if row is not None:
+            return "same" if row[0] == facts else "other"
+        self._connection.execute("INSERT OR REPLACE INTO cited VALUES (?, ?, 0, ?, 1)", (event, facts, now))
+        return "new"
 
-    def kept(self, event: bytes) -> None:
-        with self._transaction() as connection:
-            connection.execute("UPDATE cited SET kept = 1 WHERE event = ?", (event,))
+    def forget_cited(self, event: bytes) -> None:
+        self._connection.execute("DELETE FROM cited WHERE event = ?", (event,))
 
-    def drop(self, event: bytes) -> None:
-        """An event that could not be kept: the next attempt need not wait."""
-        with self._transaction() as connection:
-            connection.execute("DELETE FROM cited WHERE event = ? AND kept = 0", (event,))
+    def note(self, lines: Sequence[bytes], segment: int) -> None:
+        """Lines that go to the log next, into a segment; they stand here until that is on disk."""
+        self._connection.executemany(
+            "INSERT INTO noted (segment, line) VALUES (?, ?)", [(segment, line) for line in lines]
+        )
+
+    def noted(self) -> list[Noted]:
+        """In the order in which they were noted."""
+        with _failures(self._path):
+            return [Noted(*row) for row in self._connection.execute("SELECT id, segment, line FROM noted ORDER BY id")]
+
+    def strike(self, noted: Iterable[Noted]) -> None:
+        """What need not be noted any more."""
+        self._connection.executemany("DELETE FROM noted WHERE id = ?", [(one.id,) for one in noted])
 
     def close(self) -> None:
         self._connection.close()
         os.close(self._log)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with _failures(self._path), transaction(self._connection) as connection:
-            yield connection
-
-
-def _had(connection: sqlite3.Connection, session: bytes, document_id: str) -> tuple[bytes, set[bytes]]:
-    """A document as the ledger names it, and the pieces of it that a session has had."""
-    document = digest_of(document_id)
-    pieces = connection.execute(
-        "SELECT DISTINCT piece FROM returned WHERE session = ? AND document = ?", (session, document)
-    ).fetchall()
-    return document, {piece for (piece,) in pieces}
 
 
 @contextmanager
@@ -257,15 +256,6 @@ def _failed(path: Path, error: Exception) -> StorageFailed:
 
 def _connect(path: Path) -> sqlite3.Connection:
     # NORMAL: a commit does not wait for the disk, the one who needs that calls `sync`; a checkpoint does wait.
-    connection = connect(path, synchronous="NORMAL")
-    try:
-        with transaction(connection):
-            if connection.execute("PRAGMA user_version").fetchone()[0] not in {0, VERSION}:
-                raise sqlite3.DatabaseError("it was written by a newer release: update aidre")
-            for statement in TABLES.split(";"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {VERSION}")
-    except BaseException:
-        connection.close()
-        raise
+    connection = with_tables(connect(path, synchronous="NORMAL"), TABLES, VERSION)
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     return connection

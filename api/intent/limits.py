@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from aidre.api.intent.messages import URI
@@ -31,6 +32,7 @@ def estimated_tokens(text: str) -> int:
     return max(len(WORD.findall(text)), -(-size // BYTES_PER_TOKEN))
 
 
+@lru_cache(maxsize=4_096)
 def is_citable(url: str | None) -> bool:
     """Whether a citation can name it: an absolute http(s) address."""
     if url is None or not URI.fullmatch(url):

@@ -10,8 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from aidre.api.intent.log import FOLDER, read_events
-from aidre.engine.durable import publish_file, storage_errors
+from aidre.api.intent.log import FOLDER, PRIVATE, read_events
+from aidre.engine.durable import storage_errors, sync_file, sync_folder
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.filters import parse_instant
 
@@ -65,13 +65,16 @@ def check_export(path: Path) -> None:
 
 
 def export(found: Iterable[Event], path: Path) -> int:
-    """Writes them into a file, which is there as a whole or not at all; gives back how many."""
+    """Writes them into a file for its owner alone, there as a whole or not at all; gives back how many."""
     check_export(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with storage_errors(path):
         try:
+            os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE))
             count = _write_parquet(found, temporary) if path.suffix == ".parquet" else _write_lines(found, temporary)
-            publish_file(temporary, path)
+            sync_file(temporary)
+            temporary.replace(path)
+            sync_folder(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
     return count

@@ -1,13 +1,13 @@
 """The event log: append-only segments of JSON Lines in the store, shared by all workers, rotated and never rewritten.
 
-A line is durable when `append` returns. One lock orders the writers; each waits for the disk on its own.
+One lock orders the writers.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,58 +25,82 @@ SEGMENT_BYTES = 67_108_864
 
 
 class EventLog:
-    """Appends for one process. Not for several threads at once; opens nothing before the first append."""
+    """Appends for one process. Not for several threads at once; opens nothing before it is first used.
+
+    `number` is that of the segment that is open, `distrusted` that of one that could not be synced.
+    """
 
     def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
         self.folder = folder
         self._segment_bytes = segment_bytes
         self._lock = -1
         self._file = -1
-        self._number = 0
-        self._distrusted = 0
+        self.number = 0
+        self._next = folder / _name(1)
+        self.distrusted = 0
+        self._end = 0
 
     def append(self, lines: Sequence[bytes]) -> None:
         """Writes complete lines, all or none, and returns when they are on disk. StorageFailed."""
-        content = b"".join(lines)
+        with self.alone():
+            self.write(lines)
+        self.sync()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keeps the other workers from writing; inside, the newest segment is open. StorageFailed."""
         with storage_errors(self.folder):
             if self._lock < 0:
                 make_folder(self.folder)
                 self._lock = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
-            try:
+        try:
+            with storage_errors(self.folder):
                 self._at_the_end()
-                self._write(content)
-            finally:
-                fcntl.flock(self._lock, fcntl.LOCK_UN)
+            yield
+        finally:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        """Writes complete lines, all or none, while this process is alone; not on disk before `sync`. StorageFailed."""
+        with storage_errors(self.folder):
+            size = os.fstat(self._file).st_size
+            try:
+                self._write(b"".join(lines), size)
+            except BaseException:
+                with suppress(OSError):
+                    os.ftruncate(self._file, size)  # nobody stands behind it
+                raise
+
+    def _write(self, content: bytes, size: int) -> None:
+        if size not in {0, self._end} and os.pread(self._file, 1, size - 1) != b"\n":
+            content = b"\n" + content  # another process died within its line
+        self._end = size + len(content)
+        written = 0
+        while written < len(content):
+            written += os.write(self._file, content[written:])
+
+    def sync(self) -> None:
+        """Returns when all that was written is on disk. StorageFailed."""
+        with storage_errors(self.folder):
             try:
                 os.fdatasync(self._file)
             except OSError:
-                self._distrusted = self._number  # what a failed fsync left behind, a later one does not repair
+                self.distrusted = self.number  # what a failed fsync left behind, a later one does not repair
                 raise
-
-    def _write(self, content: bytes) -> None:
-        size = os.fstat(self._file).st_size
-        if size and os.pread(self._file, 1, size - 1) != b"\n":
-            content = b"\n" + content  # another process died within its line
-        try:
-            written = 0
-            while written < len(content):
-                written += os.write(self._file, content[written:])
-        except OSError:
-            with suppress(OSError):
-                os.ftruncate(self._file, size)  # under the lock nobody stands behind it
-            raise
 
     def _at_the_end(self) -> None:
         """Opens the newest segment, and begins another one where that is full."""
         if self._file < 0:
-            numbers = _numbers(self.folder)
-            self._open(numbers[-1] if numbers else 1)
-        while (self.folder / _name(self._number + 1)).exists():  # another worker has gone on
-            self._open(self._number + 1)
-        if self._number == self._distrusted or os.fstat(self._file).st_size >= self._segment_bytes:
-            self._open(self._number + 1)
-            (self.folder / _name(self._number - 1)).chmod(FULL)
+            self._open(newest_segment(self.folder))
+        while self._next.exists():  # another worker has gone on
+            self._open(self.number + 1)
+        if self.number == self.distrusted:
+            self._open(self.number + 1)
+        elif os.fstat(self._file).st_size >= self._segment_bytes:
+            self.sync()  # for good: the next syncs are of another file
+            self._open(self.number + 1)
+            (self.folder / _name(self.number - 1)).chmod(FULL)
 
     def _open(self, number: int) -> None:
         path = self.folder / _name(number)
@@ -86,7 +110,8 @@ class EventLog:
             sync_folder(self.folder)
         if self._file >= 0:
             os.close(self._file)
-        self._file, self._number = file, number
+        self._file, self.number, self._next = file, number, self.folder / _name(number + 1)
+        self._end = 0
 
     def close(self) -> None:
         for descriptor in (self._file, self._lock):
@@ -124,6 +149,17 @@ def _reading(path: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def missing_lines(folder: Path, lines: Iterable[bytes], since: int) -> list[bytes]:
+    """Those that stand in no segment from that one on, in their order."""
+    missing = dict.fromkeys(lines)
+    for number in _numbers(folder):
+        if number >= since:
+            with _reading(folder / _name(number)) as descriptor, os.fdopen(descriptor, "rb", closefd=False) as file:
+                for line in file:
+                    missing.pop(line, None)
+    return list(missing)
 
 
 def newest_segment(folder: Path) -> int:

@@ -18,6 +18,8 @@ Check: TypeAlias = Callable[[Any, str], None]
 
 ID_CHARS = 1_024
 """Of ids and other short strings, which are echoed and kept."""
+URL_CHARS = 8_192
+"""Of what comes from documents: their addresses, and the ids of their chunks, which may be addresses too."""
 LONGEST_BUDGET = 3_600.0
 COUNTRY = re.compile(r"[A-Z]{2}")
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\"<>\\^`{|}]+")
@@ -140,15 +142,21 @@ def _text(value: Any, where: str) -> None:
         raise _wrong(where, "be a string")
 
 
-def _id(value: Any, where: str) -> None:
+def _id(value: Any, where: str, most: int = ID_CHARS) -> None:
     _text(value, where)
-    if len(value) > ID_CHARS:
-        raise _wrong(where, f"have at most {ID_CHARS} characters")
+    if len(value) > most:
+        raise _wrong(where, f"have at most {most} characters")
 
 
-def _matching(pattern: re.Pattern[str], what: str) -> Check:
+def _named(value: Any, where: str, most: int = ID_CHARS) -> None:
+    _id(value, where, most)
+    if not value.strip():
+        raise _wrong(where, "not be blank")
+
+
+def _matching(pattern: re.Pattern[str], what: str, most: int = ID_CHARS) -> Check:
     def check(value: Any, where: str) -> None:
-        _id(value, where)
+        _id(value, where, most)
         if not pattern.fullmatch(value):
             raise _wrong(where, what)
 
@@ -189,11 +197,11 @@ def _ids(value: Any, where: str) -> None:
     if type(value) is not list:
         raise _wrong(where, "be a list of strings")
     for number, one in enumerate(value):
-        _id(one, f"{where}[{number}]")
+        _named(one, f"{where}[{number}]", URL_CHARS)
 
 
 _domain = _matching(DOMAIN, "be words of a-z 0-9 joined by dots, such as finance.markets")
-_uri = _matching(URI, "be an absolute URI")
+_uri = _matching(URI, "be an absolute URI", URL_CHARS)
 
 REQUEST = _members(
     "aip_version",
@@ -221,14 +229,14 @@ REQUEST = _members(
 )
 EVENT_CHECKS: Mapping[str, Check] = {
     "aip_version": _id,
-    "event_id": _id,
+    "event_id": _named,
     "event_type": _one_of("access", "citation"),
     "timestamp": _time,
-    "request_id": _id,
+    "request_id": _named,
     "publisher": _members("id", "domain", id=_id, domain=_matching(HOSTNAME, "be a host such as example.com")),
-    "platform": _members("id", id=_id),
+    "platform": _members("id", id=_named),
     "access": _members(chunks_returned=_count, token_count=_count, retrieval_mode=_one_of("chunks")),
-    "citation": _members(source_url=_uri, chunk_ids=_ids, display_surface=_id),
+    "citation": _members(source_url=_uri, chunk_ids=_ids, display_surface=_named),
     "extensions": _object,
 }
 EVENT_MEMBERS = tuple(EVENT_CHECKS)

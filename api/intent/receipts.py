@@ -1,6 +1,8 @@
 """Receipts: what has to be on disk before an answer leaves. The ledger and the event log, off the event loop.
 
-An answer waits for both at once, and together with the answers beside it: one turn of the disk serves them all.
+An answer waits for one turn of the disk, together with those beside it: one transaction of the ledger, which also notes
+the lines of the log; those are written; then the ledger alone is synced. A line that the log should lose, because the
+process or the machine died, is written again from the note. Notes are struck once the log was synced.
 """
 
 from __future__ import annotations
@@ -9,141 +11,206 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import orjson
 
 from aidre.api.intent import ledger as tables
+from aidre.api.intent.envelope import AuthenticationFailed
 from aidre.api.intent.ledger import Candidate, Exchange, Ledger, digest_of
-from aidre.api.intent.log import FOLDER, EventLog, line_of, newest_segment, read_events
+from aidre.api.intent.log import FOLDER, EventLog, line_of, missing_lines
 from aidre.api.intent.messages import CitationEvent
 from aidre.api.intent.signing import WINDOW_SECONDS, rfc3339
 from aidre.api.intent.together import Together
-from aidre.api.refusals import Conflicting, NotFound, Unavailable, Unprocessable
-from aidre.engine.errors import AidreError
+from aidre.api.refusals import Conflicting, NotFound, Refusal, Unprocessable
+from aidre.engine.errors import AidreError, StorageFailed
 
 T = TypeVar("T")
+Work: TypeAlias = Callable[[Ledger, list[bytes]], T]
+"""Part of a turn: what it adds to the list are lines of the log. It may refuse; any other error ends the whole turn."""
 
 NONCE_SECONDS = 3 * WINDOW_SECONDS
 """Longer than a timestamp can stay acceptable, which is twice the window."""
-PATIENCE = 10.0
-"""After so many seconds an event that another worker began to keep is taken for abandoned."""
-LOOK_SECONDS = 0.02
+NOTED_MOST = 128
+"""Lines that are noted before the log is synced and they are struck."""
+
+
+@dataclass(slots=True)
+class Nonce:
+    """What a request may be answered once for; the first that goes to disk for the request spends it."""
+
+    digest: bytes
+    spent: bool = False
+
+    @classmethod
+    def of(cls, key_id: str, nonce: str) -> Nonce:
+        return cls(digest_of("nonce", key_id, nonce))
 
 
 class Receipts:
-    """One per process; opens its files when they are first needed, so a store that cannot be written fails late."""
+    """One per process; opens its files when they are first needed, so a store that cannot be written fails late.
+
+    Whatever returns here is on disk.
+    """
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
         self.folder = folder / FOLDER
         self._path = folder / tables.FILE
         self._clock = clock
         self._ledger: Ledger | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ledger")  # one thread, so one connection
         self._log = EventLog(self.folder)
-        self._lines: Together[bytes] = Together(self._log.append, "events")
-        self._syncs: Together[None] = Together(self._sync, "ledger-sync")
-        self._changes = 0
-        self._durable = 0
+        self._turns: Together[Work[Any], Any] = Together(self._turn, "receipts")
+        self._noted = 0
 
-    async def use(self, key_id: str, nonce: str) -> bool:
-        """Whether this key has not used the nonce before. Let no answer leave before `settled`."""
-        now = self._clock()
-        return await self._change(Ledger.use, digest_of("nonce", key_id, nonce), now, now + NONCE_SECONDS)
+    async def spend(self, nonce: Nonce) -> None:
+        """Raises AuthenticationFailed where another request has spent it."""
+        if not nonce.spent:
+            await self._on_disk(lambda ledger, _: self._spend(ledger, nonce))
 
     async def take(
-        self, exchange: Exchange, candidates: Sequence[Candidate], chunks: int, tokens: int
+        self,
+        nonce: Nonce,
+        exchange: Exchange,
+        candidates: Sequence[Candidate],
+        most: tuple[int, int],
+        receipt: Callable[[Sequence[int]], Mapping[str, Any] | None],
     ) -> tuple[int, ...]:
-        return await self._change(Ledger.take, exchange, candidates, chunks, tokens, self._clock())
+        """The places of what may be returned, of at most so many chunks and tokens. AuthenticationFailed.
+
+        `receipt` makes of them the event that goes to disk with them; None where more is looked for.
+        """
+
+        def taking(ledger: Ledger, lines: list[bytes]) -> tuple[int, ...]:
+            self._spend(ledger, nonce)
+            places = ledger.take(exchange, candidates, *most, self._clock())
+            event = receipt(places)
+            if event is not None:
+                lines.append(line_of(event))
+            return places
+
+        return await self._on_disk(taking)
 
     async def give_back(self, exchange: Exchange) -> None:
         with suppress(AidreError):  # then the session has less than it could have
-            await self._change(Ledger.give_back, exchange)
+            await self._on_disk(lambda ledger, _: ledger.give_back(exchange))
 
-    async def keep_access(self, event: Mapping[str, Any]) -> None:
-        """Returns when the event is on disk, and all that was taken too."""
-        results = await asyncio.gather(self._lines.through(line_of(event)), self.settled(), return_exceptions=True)
-        for failure in results:
-            if failure is not None:
-                raise failure
-
-    async def keep_citation(self, key_id: str, cited: CitationEvent) -> Literal["kept", "same"]:
-        """Keeps an event that agrees with what was returned; NotFound, Unprocessable, Conflicting."""
+    async def keep_citation(self, nonce: Nonce, key_id: str, cited: CitationEvent) -> Literal["kept", "same"]:
+        """Keeps an event that agrees with what was returned; raises AuthenticationFailed where the nonce was spent, and
+        NotFound, Unprocessable or Conflicting."""
         exchange = Exchange.of(key_id, cited.request_id, "")
-        _check(cited, await self._do(Ledger.returned, exchange.request))
-        event = {**cited.event, "platform": {"id": key_id}}
+        line = line_of({**cited.event, "platform": {"id": key_id}})
         digest = digest_of("event", key_id, cited.event_id)
         facts = digest_of(cited.request_id, cited.source_url, cited.display_surface, *cited.chunk_ids)
-        segment = await asyncio.to_thread(newest_segment, self.folder)
-        deadline = time.monotonic() + PATIENCE
-        claim = await self._change(Ledger.claim, digest, facts, segment, self._clock(), PATIENCE)
-        while claim.state == "elsewhere":
-            if time.monotonic() > deadline:
-                raise Unavailable("this event is being kept just now: send it again")
-            await asyncio.sleep(LOOK_SECONDS)
-            claim = await self._change(Ledger.claim, digest, facts, segment, self._clock(), PATIENCE)
-        if claim.state == "other":
-            raise Conflicting("another event has this event_id: give each its own", member="event_id")
-        if claim.state == "same":
-            return "same"
-        await self._write(key_id, digest, event, claim.segment)
-        return "kept"
 
-    async def _write(self, key_id: str, digest: bytes, event: Mapping[str, Any], segment: int | None) -> None:
-        stands = segment is not None and await asyncio.to_thread(self._stands, key_id, event, segment)
-        if not stands:
-            try:
-                await self.settled()  # so that after a power cut the log is searched for it
-                await self._lines.through(line_of(event))
-            except AidreError:
-                with suppress(AidreError):
-                    await self._change(Ledger.drop, digest)
-                raise
-        await self._change(Ledger.kept, digest)
+        def keeping(ledger: Ledger, lines: list[bytes]) -> Literal["kept", "same"]:
+            self._spend(ledger, nonce)
+            _check(cited, ledger.returned(exchange.request))
+            known = ledger.cite(digest, facts, self._clock())
+            if known == "other":
+                raise Conflicting("another event has this event_id: give each its own", member="event_id")
+            if known == "same":
+                return "same"
+            lines.append(line)
+            return "kept"
 
-    def _stands(self, key_id: str, event: Mapping[str, Any], segment: int) -> bool:
-        """Whether an attempt that did not end has written it all the same."""
-        return any(
-            one.get("event_id") == event["event_id"] and one.get("platform") == {"id": key_id}
-            for one in read_events(self.folder, segment)
-        )
+        def undoing(ledger: Ledger, _: list[bytes]) -> None:
+            if all(one.line != line for one in ledger.noted()):
+                ledger.forget_cited(digest)
 
-    async def settled(self) -> None:
-        """Returns when everything that was changed is on disk."""
-        if self._durable < self._changes:
-            await self._syncs.through(None)
+        try:
+            return await self._on_disk(keeping)
+        except StorageFailed:
+            with suppress(AidreError):
+                await self._on_disk(undoing)  # so that it can be sent again
+            raise
 
-    def _sync(self, _: Sequence[None]) -> None:
-        reached = self._changes
-        if self._ledger is not None:
-            self._ledger.sync()
-        self._durable = max(self._durable, reached)
+    def _spend(self, ledger: Ledger, nonce: Nonce) -> None:
+        if nonce.spent:
+            return
+        now = self._clock()
+        if not ledger.use(nonce.digest, now, now + NONCE_SECONDS):
+            raise AuthenticationFailed
+        nonce.spent = True
 
-    async def _change(self, method: Callable[..., T], *arguments: Any) -> T:
-        result = await self._do(method, *arguments)
-        self._changes += 1
+    async def _on_disk(self, work: Work[T]) -> T:
+        """What the work gives back, when it is on disk, or its refusal."""
+        result: T | Refusal = await self._turns.through(work)
+        if isinstance(result, Refusal):
+            raise result
         return result
 
-    async def _do(self, method: Callable[..., T], *arguments: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._call, method, arguments)
+    async def open(self) -> None:
+        """Writes again what the log may have lost; returns at once where nothing was ever written."""
+        if await asyncio.to_thread(self._path.exists):
+            await self._on_disk(lambda *_: None)
 
-    def _call(self, method: Callable[..., T], arguments: tuple[Any, ...]) -> T:
-        if self._ledger is None:
-            self._ledger = Ledger(self._path)
-        return method(self._ledger, *arguments)
+    def _turn(self, works: Sequence[Work[Any]]) -> list[Any]:
+        ledger = self._ledger or self._opened()
+        if self._noted >= NOTED_MOST:
+            self._strike(ledger)
+        lines: list[bytes] = []
+        with self._log.alone():
+            with ledger.transaction():
+                results = [_result(work, ledger, lines) for work in works]
+                ledger.note(lines, self._log.number)
+            self._write(ledger, lines)
+        ledger.sync()
+        self._noted += len(lines)
+        return results
+
+    def _write(self, ledger: Ledger, lines: Sequence[bytes]) -> None:
+        if lines:
+            try:
+                self._log.write(lines)
+            except StorageFailed:
+                with suppress(StorageFailed), ledger.transaction():
+                    ledger.strike(ledger.noted()[-len(lines) :])
+                raise
+
+    def _strike(self, ledger: Ledger) -> None:
+        """Brings the log to disk, and strikes what need not be noted any more."""
+        with self._log.alone():
+            noted = ledger.noted()
+            self._log.sync()
+            with ledger.transaction():
+                ledger.strike(one for one in noted if one.segment != self._log.distrusted)
+        self._noted = 0
+
+    def _opened(self) -> Ledger:
+        ledger = Ledger(self._path)
+        try:
+            with self._log.alone():
+                noted = ledger.noted()
+                missing = missing_lines(self.folder, (one.line for one in noted), noted[0].segment) if noted else []
+                if missing:
+                    self._log.write(missing)
+            if noted:
+                self._strike(ledger)
+        except BaseException:
+            ledger.close()
+            raise
+        self._ledger = ledger
+        return ledger
 
     def close(self) -> None:
         """Blocks until what is under way is through."""
-        self._lines.close()
-        self._syncs.close()
+        self._turns.close()
         if self._ledger is not None:
-            self._thread.submit(self._ledger.close).result()
+            with suppress(StorageFailed):  # then it stays noted
+                self._strike(self._ledger)
+            self._ledger.close()
             self._ledger = None
-        self._thread.shutdown(wait=True)
         self._log.close()
+
+
+def _result(work: Work[Any], ledger: Ledger, lines: list[bytes]) -> Any:
+    try:
+        return work(ledger, lines)
+    except Refusal as refusal:
+        return refusal
 
 
 def access_event(

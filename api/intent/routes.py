@@ -14,20 +14,23 @@ from starlette.routing import Route
 from aidre.api.intent import discovery, passages
 from aidre.api.intent.envelope import conversation_of, head_of, refuse, respond
 from aidre.api.intent.messages import ID_CHARS, read_event, read_retrieve
-from aidre.api.intent.receipts import access_event
+from aidre.api.intent.receipts import Nonce, access_event
 from aidre.api.intent.service import Service
 from aidre.api.intent.signing import rfc3339
 from aidre.api.refusals import BadRequest, UnsupportedMediaType
 from aidre.api.wire import JSON, content_type, digest, not_modified, read_body, speaks
 
 Members: TypeAlias = dict[str, Any]
-PartnerEndpoint: TypeAlias = Callable[[Request, Members], Awaitable[Response]]
+PartnerEndpoint: TypeAlias = Callable[[Request, Members, Nonce], Awaitable[Response]]
 
 DECLARED_SECONDS = 60
 
 
 def _to_partners(endpoint: PartnerEndpoint) -> Callable[[Request], Awaitable[Response]]:
-    """Hands the body over once it is known whose it is. No answer leaves before the nonce is on disk."""
+    """Hands the body over once it is known whose it is. No answer leaves before the nonce is on disk.
+
+    An endpoint that writes spends it in the same turn of the disk: what a replay would have been told is never sent.
+    """
 
     @speaks(refuse)
     @functools.wraps(endpoint)
@@ -38,11 +41,11 @@ def _to_partners(endpoint: PartnerEndpoint) -> Callable[[Request], Awaitable[Res
         body = _json(content)
         if isinstance(body, dict) and type(body.get("request_id")) is str and len(body["request_id"]) <= ID_CHARS:
             conversation_of(request).request_id = body["request_id"]
-        await service.authenticate(request, content)
+        nonce = service.authenticate(request, content)
         try:
-            return await endpoint(request, _members(request, body))
+            return await endpoint(request, _members(request, body), nonce)
         finally:
-            await service.receipts.settled()
+            await service.receipts.spend(nonce)
 
     return answering
 
@@ -71,36 +74,31 @@ def _members(request: Request, body: Any) -> Members:
 
 
 @_to_partners
-async def retrieve(request: Request, body: Members) -> Response:
+async def retrieve(request: Request, body: Members, nonce: Nonce) -> Response:
     service, known = _service(request), conversation_of(request)
     asked = read_retrieve(body, known.version, service.retrieval.settings.limits.query_chars)
     now = service.clock()
-    taken = await passages.retrieve(service.retrieval, service.receipts, asked, known.key_id, now)
-    try:
-        content = passages.render(taken, service.intent, service.publisher)
-        tokens = [passage.tokens for passage in taken.passages]
-        event = access_event(
-            asked.request_id,
-            tokens,
-            version=known.version,
-            publisher=service.publisher,
-            key_id=known.key_id,
-            now=service.clock(),
-        )
-        await service.receipts.keep_access(event)
-    except BaseException:
-        await service.receipts.give_back(taken.exchange)
-        raise
+    event = functools.partial(
+        access_event,
+        asked.request_id,
+        version=known.version,
+        publisher=service.publisher,
+        key_id=known.key_id,
+        now=now,
+    )
+    asking = passages.Asking(asked, known.key_id, nonce, event)
+    found = await passages.retrieve(service.retrieval, service.receipts, asking, now)
+    content = passages.render(found, service.intent, service.publisher)
     return respond(request, 200, {**head_of(request, "ok", rfc3339(now)), **content})
 
 
 @_to_partners
-async def report(request: Request, body: Members) -> Response:
+async def report(request: Request, body: Members, nonce: Nonce) -> Response:
     """A citation event: 202 when it is kept, 200 when it was kept before."""
     service, known = _service(request), conversation_of(request)
     publisher = {name: service.publisher[name] for name in ("id", "domain")}
     cited = read_event(body, known.version, publisher)
-    kept = await service.receipts.keep_citation(known.key_id, cited)
+    kept = await service.receipts.keep_citation(nonce, known.key_id, cited)
     content = {**head_of(request, "ok", rfc3339(service.clock())), "event_id": cited.event_id}
     return respond(request, 202 if kept == "kept" else 200, content)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from starlette.requests import Request
 from aidre.api.intent.discovery import publisher_of
 from aidre.api.intent.envelope import VERSIONS, AuthenticationFailed, conversation_of
 from aidre.api.intent.limits import warnings_of
-from aidre.api.intent.receipts import Receipts
+from aidre.api.intent.receipts import Nonce, Receipts
 from aidre.api.intent.signing import (
     KEY,
     NONCE,
@@ -33,10 +34,14 @@ from aidre.api.intent.throttle import BEYOND_LOOPBACK, Throttle
 from aidre.api.retrieve import Retrieval
 from aidre.api.settings import is_loopback
 from aidre.api.tables import Rate
+from aidre.engine.errors import StorageFailed
 
 logger = logging.getLogger("aidre")
 
-NOBODY = "what an unknown key is compared with, so that it takes the same time"
+FIELDS = tuple(name.lower().encode() for name in (VERSION, KEY, TIMESTAMP, NONCE, SIGNATURE))
+"""As they stand in a request."""
+NOBODY = secrets.token_urlsafe(24)
+"""What stands for the secret of an unknown key, so that the same is done for it as for a known one."""
 
 
 class Service:
@@ -57,7 +62,11 @@ class Service:
         self.throttle = Throttle(rate or default, server.trusted_proxies)
 
     async def open(self) -> None:
-        """Tells the operator what can never be served."""
+        """Tells the operator what can never be served; brings the log up to date."""
+        try:
+            await self.receipts.open()
+        except StorageFailed as error:
+            logger.warning("Agentic Intent cannot answer until this is cured: %s", error)
         for line in await asyncio.to_thread(self._warnings):
             logger.warning("%s", line)
 
@@ -85,8 +94,12 @@ class Service:
     async def close(self) -> None:
         await asyncio.to_thread(self.receipts.close)
 
-    async def authenticate(self, request: Request, body: bytes) -> None:
-        """Makes the partner known in the conversation; raises AuthenticationFailed, which says no more than that."""
+    def authenticate(self, request: Request, body: bytes) -> Nonce:
+        """Makes the partner known in the conversation; raises AuthenticationFailed, which says no more than that.
+
+        Gives back what must be spent before any answer leaves, and not before now: else anybody could use up the
+        nonces of others.
+        """
         known = conversation_of(request)
         known.path = self._prefix + _raw_path(request)
         signed = _signed(request)
@@ -96,17 +109,14 @@ class Service:
             known.version = signed.version
         secret = self.intent.keys.get(signed.key_id)
         text = canonical(request.method, known.path, body, signed.timestamp, signed.nonce)
-        right = matches(secret or NOBODY, text, signed.signature)
+        right = matches(NOBODY if secret is None else secret, text, signed.signature)
         instant = instant_of(signed.timestamp)
         timely = instant is not None and abs(self.clock() - instant) <= WINDOW_SECONDS
         usable = signed.version in VERSIONS and USABLE_NONCE.fullmatch(signed.nonce) is not None
         if secret is None or not right or not timely or not usable:
             raise AuthenticationFailed
         known.key_id, known.secret = signed.key_id, secret
-        # Only now: else anybody could use up the nonces of others.
-        if not await self.receipts.use(signed.key_id, signed.nonce):
-            known.secret = ""
-            raise AuthenticationFailed
+        return Nonce.of(signed.key_id, signed.nonce)
 
 
 def _raw_path(request: Request) -> str:
@@ -118,7 +128,10 @@ def _raw_path(request: Request) -> str:
 
 def _signed(request: Request) -> Signed | None:
     """The five fields; None where one is missing or stands there twice."""
-    values = [request.headers.getlist(name) for name in (VERSION, KEY, TIMESTAMP, NONCE, SIGNATURE)]
-    if any(len(value) != 1 for value in values):
-        return None
-    return Signed(*(value[0] for value in values))
+    found: dict[bytes, str] = {}
+    for name, value in request.scope["headers"]:
+        if name in FIELDS:
+            if name in found:
+                return None
+            found[name] = value.decode("latin-1")
+    return Signed(*(found[name] for name in FIELDS)) if len(found) == len(FIELDS) else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any, Literal
 
-from aidre.api.tables import Secret
+from aidre.api.tables import Secret, check_secret
 from aidre.engine.errors import AidreError, ConfigurationError
 from aidre.engine.filters import parse_filter
 
@@ -125,6 +125,8 @@ def _check_keys(keys: Mapping[str, Secret]) -> None:
                 f'intent.keys."{key_id}" has the secret of {holders[secret]!r}: give every partner its own'
             )
         holders[secret] = key_id
+    for key_id, secret in keys.items():
+        check_secret(secret, f'intent.keys."{key_id}"')
 
 
 def day_of(value: Any, where: str) -> date | None:

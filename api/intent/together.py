@@ -1,53 +1,70 @@
-"""What waits together goes to disk together: one write and one fsync for all who asked while the last one ran."""
+"""What waits together goes to disk together: one turn for all who came while the last one ran."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, TypeVar
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Generic, TypeAlias, TypeVar
 
 T = TypeVar("T")
+R = TypeVar("R")
+
+Entry: TypeAlias = "tuple[T, asyncio.Future[R]]"
 
 
-class Together(Generic[T]):
-    """Hands items over in order, in a thread of its own, and tells each sender when its own are through."""
+class Together(Generic[T, R]):
+    """Hands items over in order, in a thread of its own, and gives each sender its result."""
 
-    def __init__(self, flush: Callable[[Sequence[T]], None], name: str) -> None:
-        self._flush = flush
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self._waiting: list[tuple[T, asyncio.Future[None]]] = []
-        self._draining: asyncio.Task[None] | None = None
+    def __init__(self, turn: Callable[[Sequence[T]], Sequence[R]], name: str) -> None:
+        self._turn = turn
+        self._waiting: SimpleQueue[Entry[T, R] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
 
-    async def through(self, item: T) -> None:
-        """Returns when the item was flushed; raises what flushing it raised."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        done.add_done_callback(_retrieved)
-        self._waiting.append((item, done))
-        if self._draining is None:
-            self._draining = asyncio.create_task(self._drain())
-        await asyncio.shield(done)  # a sender that goes away takes nothing from the others
+    async def through(self, item: T) -> R:
+        """The result of an item; raises what its turn raised. A sender that goes away takes nothing from the others."""
+        if self._thread.ident is None:
+            self._thread.start()
+        elif not self._thread.is_alive():
+            raise RuntimeError("it was closed: nobody would serve this")
+        done: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.put((item, done))
+        return await done
 
-    async def _drain(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._waiting:
-            batch, self._waiting = self._waiting, []
-            failure: Exception | None = None
-            try:
-                await loop.run_in_executor(self._thread, self._flush, [item for item, _ in batch])
-            except Exception as error:  # the outermost handler of this task: whoever waits must hear of it
-                failure = error
-            for _, done in batch:
-                if failure is None:
-                    done.set_result(None)
-                else:
-                    done.set_exception(failure)
-        self._draining = None
+    def _work(self) -> None:
+        going_on = True
+        while going_on:
+            entries = [self._waiting.get()]
+            while not self._waiting.empty():
+                entries.append(self._waiting.get())
+            batch = [entry for entry in entries if entry is not None]
+            going_on = len(batch) == len(entries)
+            if batch:
+                self._serve(batch)
+
+    def _serve(self, batch: Sequence[Entry[T, R]]) -> None:
+        results: Sequence[R] | Exception
+        try:
+            results = self._turn([item for item, _ in batch])
+        except Exception as error:  # the outermost handler of this thread: whoever waits must hear of it
+            results = error
+        with suppress(RuntimeError):  # the loop has ended: nobody waits
+            batch[0][1].get_loop().call_soon_threadsafe(_settle, [done for _, done in batch], results)
 
     def close(self) -> None:
-        self._thread.shutdown(wait=True)
+        """Blocks until all that was handed over is through."""
+        if self._thread.ident is not None:
+            self._waiting.put(None)
+            self._thread.join()
 
 
-def _retrieved(done: asyncio.Future[None]) -> None:
-    if not done.cancelled():
-        done.exception()  # asyncio complains of exceptions that nobody looked at
+def _settle(waiting: Sequence[asyncio.Future[R]], results: Sequence[R] | Exception) -> None:
+    for place, done in enumerate(waiting):
+        if done.cancelled():
+            continue
+        if isinstance(results, Exception):
+            done.set_exception(results)
+        else:
+            done.set_result(results[place])

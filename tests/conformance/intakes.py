@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from intake_agent import JSON, WELL_KNOWN, Agent
-from serving import BASE, Client, a_document, fill
+from serving import BASE, Client, a_document, fill, serving
 
 from conformance.intake_schemas import ANSWER, check
 
@@ -189,3 +191,19 @@ def refused(response: httpx.Response, status: int, code: str, session: str | Non
         assert body["session_id"] == session
     message: str = body["error"]["message"]
     return message
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A server of intakes, for the tests of a module."""
+    folder = tmp_path_factory.mktemp("store")
+    fill_all(folder)
+    with serving(folder, CONFIGURATION) as shared:
+        yield shared
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A store for one test."""
+    fill_all(tmp_path / "store")
+    return tmp_path / "store"

@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from intent_platform import Platform, Sent
 from intent_schemas import EVENT, RETRIEVE_RESPONSE, valid
 from serving import TEXT, Client, a_document, serving
 
+from aidre.api.cli import run
 from aidre.engine.embed import embedding_key, load_embedder
 from aidre.engine.model import Chunk, Record, Visibility
 from aidre.engine.store import Store
@@ -115,6 +117,14 @@ def publishing(store: Path, configuration: str = CONFIGURATION) -> Iterator[tupl
                 client.app.state.intent.receipts.close()
 
 
+def printed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, list[str], str]:
+    """The status of a command, the lines it printed, and what it said."""
+    capsys.readouterr()
+    status = run([str(word) for word in words])
+    shown = capsys.readouterr()
+    return status, shown.out.splitlines(), shown.err
+
+
 def log_of(client: Client) -> list[dict[str, Any]]:
     """Every event that was kept, each of which is valid."""
     found = []
@@ -143,3 +153,30 @@ def failed(sent: Sent, status: int, code: str) -> dict[str, Any]:
 def chunk_ids(answer: Mapping[str, Any]) -> list[str]:
     assert answer["status"] == "ok", answer
     return [chunk["id"] for chunk in answer["content"]["chunks"]]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A publisher's store, for the tests of a module."""
+    folder = tmp_path_factory.mktemp("store")
+    fill_news(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def client(store: Path) -> Iterator[Client]:
+    with publishing(store) as (shared, _):
+        yield shared
+
+
+@pytest.fixture
+def platform(client: Client) -> Platform:
+    return platform_of(client)
+
+
+@pytest.fixture
+def own_store(tmp_path: Path) -> Path:
+    """A store for one test, beside its aidre.toml."""
+    fill_news(tmp_path / "store")
+    (tmp_path / "aidre.toml").write_text(CONFIGURATION, encoding="utf-8")
+    return tmp_path / "store"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
-from serving import TEXT, Client, a_document, fill
+import pytest
+from serving import TEXT, Client, a_document, fill, serving
 
 from aidre.engine.embed import embedding_key, load_embedder
 from aidre.engine.model import Chunk, Document, Record
@@ -193,3 +194,17 @@ def parsed(block: str) -> Event:
         name = line.removeprefix("event: ")
     assert data.startswith("data: ")
     return Event(name, json.loads(data.removeprefix("data: ")))
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store for the tests of a module."""
+    store = tmp_path_factory.mktemp("store")
+    fill_all(store)
+    return store
+
+
+@pytest.fixture(scope="module")
+def client(filled: Path) -> Iterator[Client]:
+    with serving(filled, CONFIGURATION) as shared:
+        yield shared

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from intake_agent import WELL_KNOWN, Refused
 from jsonschema import ValidationError
 from serving import BASE, Client, serving
 
+from conformance import intakes
 from conformance.intake_schemas import ANSWER, MANIFEST, check
 from conformance.intakes import (
     CONFIGURATION,
@@ -31,13 +31,7 @@ from conformance.intakes import (
     submit,
 )
 
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    store = tmp_path_factory.mktemp("store")
-    fill_all(store)
-    with serving(store, CONFIGURATION) as shared:
-        yield shared
+client = intakes.client
 
 
 def test_1_the_manifest_stands_at_its_well_known_path_alone(client: Client) -> None:

@@ -4,36 +4,28 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
 import httpx
 import pytest
 from intake_agent import Agent, Failed, Refused
-from serving import BASE, Client, serving
+from serving import BASE, Client
 
+from conformance import intakes
 from conformance.intake_schemas import BOUND, check
 from conformance.intakes import (
-    CONFIGURATION,
     PERSON,
     SESSION,
     a_bind,
     an_agent,
     bind,
     declared,
-    fill_all,
     offered,
     refused,
 )
 
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    store = tmp_path_factory.mktemp("store")
-    fill_all(store)
-    with serving(store, CONFIGURATION) as shared:
-        yield shared
+client = intakes.client
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from serving import Client
 from aidre.api.intent import signing
 from aidre.api.settings import parse_settings
 from aidre.engine.errors import ConfigurationError
+from conformance import intents
 from conformance.intents import (
     CONFIGURATION,
     DOMAINS,
@@ -24,32 +24,15 @@ from conformance.intents import (
     configured,
     denied,
     failed,
-    fill_news,
     log_of,
     platform_of,
     publishing,
 )
 
+store, client, platform = intents.store, intents.client, intents.platform
+
 WELL_KNOWN = "/.well-known/aip.json"
 RETRIEVE = "/aip/retrieve"
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("store")
-    fill_news(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def client(store: Path) -> Iterator[Client]:
-    with publishing(store) as (shared, _):
-        yield shared
-
-
-@pytest.fixture
-def platform(client: Client) -> Platform:
-    return platform_of(client)
 
 
 def test_01_the_declaration_is_json_of_its_schema_without_credentials(client: Client) -> None:

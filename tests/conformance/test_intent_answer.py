@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from serving import Client
 
 from aidre.engine.errors import StorageFailed
 from aidre.engine.store import Store
+from conformance import intents
 from conformance.intents import (
     CONFIGURATION,
     an_article,
@@ -23,31 +23,14 @@ from conformance.intents import (
     configured,
     failed,
     fill_chunks,
-    fill_news,
     log_of,
     platform_of,
     publishing,
 )
 
+store, client, platform = intents.store, intents.client, intents.platform
+
 RETRIEVE = "/aip/retrieve"
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("store")
-    fill_news(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def client(store: Path) -> Iterator[Client]:
-    with publishing(store) as (shared, _):
-        yield shared
-
-
-@pytest.fixture
-def platform(client: Client) -> Platform:
-    return platform_of(client)
 
 
 def test_33_the_request_id_comes_back_as_it_was(platform: Platform) -> None:

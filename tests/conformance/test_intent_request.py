@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,37 +13,20 @@ from intent_schemas import RETRIEVE_REQUEST, RETRIEVE_RESPONSE, valid
 from jsonschema import ValidationError
 from serving import Client
 
+from conformance import intents
 from conformance.intents import (
     CONFIGURATION,
     chunk_ids,
     configured,
     denied,
     failed,
-    fill_news,
     log_of,
-    platform_of,
     publishing,
 )
 
+store, client, platform = intents.store, intents.client, intents.platform
+
 RETRIEVE = "/aip/retrieve"
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("store")
-    fill_news(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def client(store: Path) -> Iterator[Client]:
-    with publishing(store) as (shared, _):
-        yield shared
-
-
-@pytest.fixture
-def platform(client: Client) -> Platform:
-    return platform_of(client)
 
 
 @pytest.mark.parametrize(

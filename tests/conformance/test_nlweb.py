@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from serving import Client, serving
+from serving import Client
 
+from conformance import recipes
 from conformance.recipes import (
-    CONFIGURATION,
     ask,
     events,
     failed,
-    fill_all,
     names,
     query,
     results,
     told,
 )
 
+filled, client = recipes.filled, recipes.client
+
 CHATGPT = {"response_format": "chatgpt_app"}
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    store = tmp_path_factory.mktemp("store")
-    fill_all(store)
-    with serving(store, CONFIGURATION) as shared:
-        yield shared
 
 
 ASYNC = {**query(), "prefer": {"respond-async": True}}

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from serving import Client, a_document, fill, serving
 
+from conformance import recipes
 from conformance.recipes import (
     CONFIGURATION,
     PASTA,
     an_object,
     ask,
     failed,
-    fill_all,
     fill_chunks,
     names,
     query,
@@ -23,15 +22,9 @@ from conformance.recipes import (
     told,
 )
 
+filled, client = recipes.filled, recipes.client
+
 CHATGPT = {"response_format": "chatgpt_app"}
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    store = tmp_path_factory.mktemp("store")
-    fill_all(store)
-    with serving(store, CONFIGURATION) as shared:
-        yield shared
 
 
 ASYNC = {**query(), "prefer": {"respond-async": True}}

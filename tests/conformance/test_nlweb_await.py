@@ -20,7 +20,10 @@ from aidre.api.nlweb import answering
 from aidre.api.nlweb.documents import Documents, find_documents
 from aidre.api.settings import parse_settings
 from aidre.api.tables import Duration
-from conformance.recipes import CONFIGURATION, JSON, ask, events, failed, fill_all, query, told
+from conformance import recipes
+from conformance.recipes import CONFIGURATION, JSON, ask, events, failed, query, told
+
+filled = recipes.filled
 
 LATER = {"prefer": {"respond-async": True}}
 
@@ -39,13 +42,6 @@ class Hold:
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
-
-
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = tmp_path_factory.mktemp("store")
-    fill_all(store)
-    return store
 
 
 @pytest.fixture

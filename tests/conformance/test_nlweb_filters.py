@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from serving import Client, fill, serving
 
-from conformance.recipes import CONFIGURATION, an_object, ask, failed, fill_all, names, query, results, told
+from conformance import recipes
+from conformance.recipes import CONFIGURATION, an_object, ask, failed, names, query, results, told
+
+filled, client = recipes.filled, recipes.client
 
 RULES = """
 [nlweb.elicitation."breakfast.example"]
@@ -27,14 +30,6 @@ method = "POST"
 endpoint = "https://api.example/cook"
 params = { recipe = "{url}" }
 """
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    store = tmp_path_factory.mktemp("store")
-    fill_all(store)
-    with serving(store, CONFIGURATION) as shared:
-        yield shared
 
 
 @pytest.fixture(scope="module")

@@ -10,20 +10,15 @@ from typing import Any
 
 import orjson
 import pytest
-from serving import Client, serving
+from serving import Client
 
 from aidre.api.nlweb.envelope import document, failure_of
 from aidre.api.refusals import Refusal, ServerFault, Unavailable
 from aidre.engine.errors import ModelUnavailable, StoreDamaged
-from conformance.recipes import CONFIGURATION, JSON, STREAM, ask, events, failed, fill_all, names, query, results, told
+from conformance import recipes
+from conformance.recipes import JSON, STREAM, ask, events, failed, names, query, results, told
 
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    store = tmp_path_factory.mktemp("store")
-    fill_all(store)
-    with serving(store, CONFIGURATION) as shared:
-        yield shared
+filled, client = recipes.filled, recipes.client
 
 
 @pytest.mark.parametrize(("path", "allowed"), [("/ask", {"GET", "HEAD", "POST"}), ("/await", {"POST"})])

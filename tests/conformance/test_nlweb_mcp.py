@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,12 @@ from serving import Client, serving
 
 from aidre.api.access import Caller
 from aidre.api.nlweb import answering
+from conformance import recipes
 from conformance.calling import call, message, post, refused, result
-from conformance.recipes import CONFIGURATION, ask, failed, fill_all, query
+from conformance.recipes import ask, failed, query
 from conformance.test_nlweb_await import as_caller, without_time
+
+filled, client = recipes.filled, recipes.client
 
 JSONS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -25,14 +27,6 @@ JSONS = st.recursive(
 )
 PLAUSIBLE = st.sampled_from([*map(query, ("eggs", "\ud800", "a\x00b")), "eggs", "docs:pasta", "checkin", "cancel"])
 NAMES = ["query", "context", "prefer", "meta", "promise_token", "action", "id", "site"]
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    store = tmp_path_factory.mktemp("store")
-    fill_all(store)
-    with serving(store, CONFIGURATION) as shared:
-        yield shared
 
 
 def tool_failed(called: dict[str, Any], code: str, is_error: bool = True) -> None:

@@ -18,19 +18,15 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent
 from test_serve import running
 
-from conformance.recipes import fill_all, query
+from conformance import recipes
+from conformance.recipes import query
 from conformance.test_nlweb_await import without_time
+
+filled = recipes.filled
 
 MODES = ["legacy", "2026-07-28", "auto"]
 PROGRAM = [sys.executable, "-m", "aidre.api.cli", "mcp"]
 LATER = {**query("pasta"), "prefer": {"respond-async": True}}
-
-
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = tmp_path_factory.mktemp("store")
-    fill_all(store)
-    return store
 
 
 def stdio(store: Path) -> Any:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +14,13 @@ import pytest
 from serving import Client, serving
 
 from aidre.api.nlweb import answering
+from conformance import recipes
 from conformance.calling import ENVELOPE, MODERN, call, message, post, refused, result
 from conformance.recipes import CONFIGURATION, JSON, failed, fill_all, query
 
+filled, client = recipes.filled, recipes.client
+
 AXIOS = "application/json, text/plain, */*"
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    store = tmp_path_factory.mktemp("store")
-    fill_all(store)
-    with serving(store, CONFIGURATION) as shared:
-        yield shared
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "PUT"])

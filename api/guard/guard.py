@@ -1,0 +1,144 @@
+"""The one place that decides who comes in: it knows each request's caller and counts it before any protocol sees it.
+
+Routes that say whether the server lives know no callers; those, the metrics and the documents under /.well-known/ are
+not counted either. It knows no protocol: what it refuses, the protocol of the path says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from aidre.api.access import Caller
+from aidre.api.guard import metadata, quota
+from aidre.api.guard.addresses import Addresses
+from aidre.api.guard.buckets import Buckets, Taken
+from aidre.api.guard.budget import ChunkBudget
+from aidre.api.guard.credentials import Holder, Keys, bearer_of
+from aidre.api.guard.quota import RawHeaders
+from aidre.api.guard.refusals import Forbidden, RateLimited, Unauthorized
+from aidre.api.guard.remote import RemoteBuckets
+from aidre.api.guard.settings import OAuth
+from aidre.api.guard.tokens import Tokens
+from aidre.api.settings import Settings, is_loopback
+from aidre.api.tables import Rate
+
+HEALTH = frozenset({"/healthz", "/readyz"})
+UNCOUNTED = HEALTH | {"/metrics"}
+WELL_KNOWN = "/.well-known/"
+BEYOND_LOOPBACK = Rate(600, 60)
+UNLIMITED = Rate(0, 1)
+NO_FIELDS: RawHeaders = []
+
+
+class Guard:
+    """One per process. `folders` are where the workers share their counts, the first that can be written."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        folders: Iterable[Path] = (),
+        *,
+        oauth: OAuth | None = None,
+        redis: str | None = None,
+        chunks_per_day: int = 0,
+    ) -> None:
+        server, folders = settings.server, tuple(folders)
+        base_url = str(server.base_url)
+        beyond = not is_loopback(urlsplit(base_url).hostname or "")
+        self._rate = settings.limits.rate or (BEYOND_LOOPBACK if beyond else UNLIMITED)
+        self._addresses = Addresses(server.trusted_proxies)
+        self._keys = Keys(settings.keys)
+        self._tokens = Tokens(oauth) if oauth is not None else None
+        limited = any(rate.count for rate in (self._rate, *(key.rate or UNLIMITED for key in settings.keys)))
+        limited |= oauth is not None and oauth.rate is not None
+        self._buckets = Buckets(folders) if limited else None
+        self._remote = RemoteBuckets(redis, self._buckets) if redis is not None and self._buckets is not None else None
+        self.budget = ChunkBudget(folders, chunks_per_day) if chunks_per_day else None
+        self.knows_callers = bool(settings.keys) or oauth is not None
+        # Where vectors are granted by name, whoever leaves the name out has no more than whoever gives it.
+        self._anonymous = Caller(vectors=not self.knows_callers)
+        self._stranger = Holder(self._anonymous, "")
+        self._settings = settings
+
+    async def open(self) -> None:
+        if self._tokens is not None:
+            await self._tokens.open()
+
+    async def admit(self, scope: Any) -> RawHeaders:
+        """Makes the caller known in the scope, and gives back the fields that belong to the answer.
+
+        Raises Unauthorized, Forbidden, RateLimited or Unavailable.
+        """
+        path: str = scope["path"]
+        if path in HEALTH:
+            return NO_FIELDS
+        counted = not (path in UNCOUNTED or path.startswith(WELL_KNOWN))
+        try:
+            credential = bearer_of(scope["headers"])
+            holder = self._stranger if credential is None else await self._holder(credential)
+        except Unauthorized as error:
+            if counted:  # guesses, too, are counted
+                await self._taken(scope, self._stranger)
+            raise self._challenged(error, path) from error
+        scope["state"]["caller"] = holder.caller
+        if not counted:
+            return NO_FIELDS
+        fields = await self._taken(scope, holder)
+        if not holder.may_search:
+            raise Forbidden(
+                "this key may not search: its scopes lack search",
+                {"WWW-Authenticate": f'{self._challenge(path)}, error="insufficient_scope", scope="search"'},
+            )
+        return fields
+
+    async def _holder(self, credential: bytes) -> Holder:
+        holder = self._keys.holder(credential)
+        if holder is None and self._tokens is not None and credential.count(b".") == 2:
+            holder = await self._tokens.holder(credential)
+        if holder is None:
+            raise Unauthorized("this key is not known here: send Authorization: Bearer SECRET, or none")
+        return holder
+
+    async def _taken(self, scope: Any, holder: Holder) -> RawHeaders:
+        """Counts the request; raises RateLimited."""
+        rate = holder.rate or self._rate
+        if not holder.account:
+            if not rate.count and self.budget is None:
+                return NO_FIELDS
+            account = f"address {self._addresses.of(scope)}"
+        else:
+            account = holder.account
+        scope["state"]["account"] = account
+        if not rate.count or self._buckets is None:
+            return NO_FIELDS
+        taken = self._buckets.take(account, rate) if self._remote is None else await self._remote.take(account, rate)
+        if not taken.admitted:
+            raise _too_many(rate, taken)
+        return quota.fields(rate, taken)
+
+    def _challenged(self, error: Unauthorized, path: str) -> Unauthorized:
+        return Unauthorized(error.message, {"WWW-Authenticate": f'{self._challenge(path)}, error="invalid_token"'})
+
+    def _challenge(self, path: str) -> str:
+        """How to come in, and where that is described (RFC 9728, 5.1); MCP clients know a resource of their own."""
+        return f'Bearer realm="aidre", resource_metadata="{metadata.address(self._settings, path)}"'
+
+    async def close(self) -> None:
+        if self._tokens is not None:
+            await self._tokens.close()
+        if self._remote is not None:
+            await self._remote.close()
+        if self._buckets is not None:
+            self._buckets.close()
+        if self.budget is not None:
+            self.budget.close()
+
+
+def _too_many(rate: Rate, taken: Taken) -> RateLimited:
+    return RateLimited(
+        f"more than {rate.count} requests in {rate.seconds} seconds: wait as long as Retry-After says",
+        quota.refused(rate, taken),
+    )

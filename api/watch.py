@@ -1,0 +1,57 @@
+"""The layer that sees every request begin and end: it counts them, times them and writes them down."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from aidre.api.logs import RequestLog
+from aidre.api.metrics import OTHER, Metrics
+
+
+class Watch:
+    """The outermost layer. What was refused says so in `scope["state"]["code"]`, who asked in ["caller"]."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, log: RequestLog | None = None) -> None:
+        self.app = app
+        self._metrics = metrics
+        self._log = log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began = perf_counter()
+        status = size = 0
+
+        async def watched(message: Message) -> None:
+            nonlocal status, size
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            else:
+                size += len(message.get("body", b""))
+            await send(message)
+
+        self._metrics.began()
+        try:
+            await self.app(scope, receive, watched)
+        finally:
+            seconds = perf_counter() - began
+            route = scope.get("route")
+            template = OTHER if route is None else route.path
+            state: dict[str, Any] = scope.get("state", {})
+            code = state.get("code")
+            self._metrics.ended(template, status, seconds, code)
+            if self._log is not None:
+                self._log.write(
+                    identifier=state.get("request_id", ""),
+                    method=scope["method"],
+                    route=template,
+                    status=status,
+                    code=code,
+                    seconds=seconds,
+                    size=size,
+                    caller=getattr(state.get("caller"), "name", ""),
+                )

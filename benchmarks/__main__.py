@@ -1,0 +1,71 @@
+"""Runs benchmarks by name, one after the other, each in a process of its own, and writes the report.
+
+    python -m benchmarks [NAME ...] [OPTION ...]     all of them where none is named; options go to each that is named
+    python -m benchmarks list | report
+
+One that fails is told at the end and does not stop the others.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from benchmarks import report
+from benchmarks.plots import available
+
+HERE: Final = Path(__file__).resolve().parent
+
+
+def names() -> dict[str, str]:
+    """The benchmarks, with the first line of what each says of itself."""
+    found = {}
+    for path in sorted(HERE.glob("bench_*.py")):
+        with path.open(encoding="utf-8") as lines:
+            found[path.stem.removeprefix("bench_")] = next(lines).strip().strip('"')
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    if set(words) & {"-h", "--help"} and words[0].startswith("-"):
+        print(__doc__)
+        return 0
+    known = names()
+    first_option = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
+    chosen, options = words[:first_option], words[first_option:]
+    if chosen == ["list"]:
+        for name, line in known.items():
+            print(f"{name:10}{line}")
+        return 0
+    if unknown := [name for name in chosen if name not in known and name != "report"]:
+        print(f"bench: no benchmark is named {unknown[0]!r}: there are {', '.join(known)}, report", file=sys.stderr)
+        return 2
+    failed = run([name for name in chosen or known if name != "report"], options)
+    report.write()
+    if not available():
+        print("bench: the plots are left out: pip install -e '.[bench]' draws them", file=sys.stderr)
+    for name in failed:
+        print(f"bench: {name} failed", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def run(chosen: Sequence[str], options: Sequence[str]) -> list[str]:
+    """The names of those that failed."""
+    failed = []
+    for name in chosen:
+        started = time.monotonic()
+        print(f"== {name}", flush=True)
+        command = [sys.executable, "-m", f"benchmarks.bench_{name}", *options]
+        if subprocess.run(command, cwd=HERE.parent, check=False).returncode:
+            failed.append(name)
+        print(f"== {name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

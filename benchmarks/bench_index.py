@@ -1,0 +1,257 @@
+"""How the cost of a search grows: with rows, dimensions, distance, results, deleted rows and segments.
+
+    python -m benchmarks.bench_index [--groups GROUP ...] [--rows N] [--sizes N ...] [--huge] [--update-readme]
+
+Groups: sizes, dimensions, distances, results, deleted, segments; all of them where none is named. Each case is a store
+of its own, measured in turns with the base (real embeddings, cosine, one segment), and is told as a ratio to it.
+Beyond the real rows the data are mixes of them (`real`), in other dimensions synthetic ones (`data`). `--huge` adds
+10,000,000 rows of 96 dimensions, written in blocks. Queries are single, on one thread; recall is against exact search.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.model import Distance, EmbeddingSpace, Query
+from aidre.engine.snapshot import Snapshot
+from aidre.engine.store import Store
+from benchmarks import data, report
+from benchmarks.metrics import against, figure, growth
+from benchmarks.peers.aidre import COLLECTION, SPACE, number, records, vector_bytes
+from benchmarks.peers.worker import private_bytes
+from benchmarks.real import BLOCK, ROWS, Real, blocks, real, say, synthetic
+from benchmarks.truth import Truth, truth
+
+K: Final = 10
+QUERIES: Final = 300
+SIZES: Final = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+HUGE_ROWS, HUGE_DIMENSIONS = 10_000_000, 96
+DIMENSIONS: Final = (64, 128, 256, 768, 1536)
+DELETED: Final = (0.01, 0.1, 0.3, 0.5)
+SEGMENTS: Final = (5, 20)
+RESULTS: Final = (1, 100, 1_000)
+GROUPS: Final = ("sizes", "dimensions", "distances", "results", "deleted", "segments")
+
+Vectors = NDArray[np.float32]
+Blocks = Callable[[], Iterator[Vectors]]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One store and how it is asked. `label` is its value in its group."""
+
+    group: str
+    label: str
+    rows: int
+    dimensions: int
+    blocks: Blocks
+    queries: Vectors
+    distance: Distance = "cosine"
+    segments: int = 1
+    deleted: float = 0.0
+    k: int = K
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A case that can be asked, with what making and opening it took."""
+
+    case: Case
+    snapshot: Snapshot
+    facts: dict[str, Any]
+    truth: Truth
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    options = arguments(argv)
+    groups: dict[str, dict[str, Any]] = {}
+    cores = os.sched_getaffinity(0)
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        rows = options.rows
+        found = synthetic(Path(folder) / "made", rows) if options.synthetic else real(min(rows, ROWS))
+        base = built(based(found, rows), Path(folder) / "base")
+        for place, case in enumerate(cases(options, found)):
+            started = time.monotonic()
+            made = built(case, Path(folder) / f"{place}")
+            name = "huge" if options.huge else case.group
+            raw = groups.setdefault(name, {"base": base.facts, "cases": []})
+            raw["cases"].append(measured(made, base, options.turns, cores))
+            report.keep(f"index_{name}", raw)
+            say(f"{case.group} {case.label}: {time.monotonic() - started:.0f} s")
+    for raw in groups.values():
+        print("\n".join(lines(raw)))
+    if options.update_readme:
+        report.write()
+    return 0
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench_index", description=__doc__)
+    parser.add_argument("--groups", nargs="+", default=GROUPS, metavar="GROUP", choices=GROUPS, help=", ".join(GROUPS))
+    parser.add_argument("--rows", type=int, default=ROWS, help="of the base")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--dimensions", type=int, nargs="+", default=DIMENSIONS)
+    parser.add_argument("--huge", action="store_true", help=f"{HUGE_ROWS:,} rows of {HUGE_DIMENSIONS} dimensions alone")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--synthetic", action="store_true", help="vectors of benchmarks.data in place of real ones")
+    parser.add_argument("--folder", type=Path, help="where the temporary stores go")
+    parser.add_argument("--update-readme", action="store_true", help="write benchmarks/REPORT.md and README.md")
+    return parser.parse_args(argv)
+
+
+def based(found: Real, rows: int, group: str = "base", label: str = "", **other: Any) -> Case:
+    """Real rows, or mixes of them behind the real ones."""
+    asked = np.ascontiguousarray(found.queries[:QUERIES])
+    return Case(group, label, rows, found.rows.shape[1], partial(blocks, rows, found.rows), asked, **other)
+
+
+def generated(rows: int, dimensions: int, group: str, label: str) -> Case:
+    return Case(
+        group, label, rows, dimensions, partial(data.blocks, rows, dimensions), data.queries(QUERIES, dimensions)
+    )
+
+
+def cases(options: argparse.Namespace, found: Real) -> Iterator[Case]:
+    if options.huge:
+        for rows in (HUGE_ROWS // 100, HUGE_ROWS // 10, HUGE_ROWS):
+            yield generated(rows, HUGE_DIMENSIONS, "sizes", f"{rows:,} x {HUGE_DIMENSIONS}")
+        return
+    wanted = options.groups
+    if "sizes" in wanted:
+        yield from (based(found, rows, "sizes", label=f"{rows:,}") for rows in options.sizes)
+    if "dimensions" in wanted:
+        yield from (generated(options.rows, each, "dimensions", str(each)) for each in options.dimensions)
+    if "distances" in wanted:
+        distances: tuple[Distance, ...] = ("dot", "euclidean")
+        yield from (based(found, options.rows, "distances", label=each, distance=each) for each in distances)
+    if "results" in wanted:
+        yield from (based(found, options.rows, "results", label=str(each), k=each) for each in RESULTS)
+    if "deleted" in wanted:
+        yield from (based(found, options.rows, "deleted", label=f"{each:.0%}", deleted=each) for each in DELETED)
+    if "segments" in wanted:
+        yield from (based(found, options.rows, "segments", label=str(each), segments=each) for each in SEGMENTS)
+
+
+def built(case: Case, path: Path) -> Built:
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    started = time.perf_counter()
+    write(case, path)
+    seconds = time.perf_counter() - started
+    gc.collect()
+    before, started = private_bytes(), time.perf_counter()
+    snapshot = Store(path).open(COLLECTION)
+    snapshot.search(Query(case.queries[0], SPACE, case.k))
+    opened = time.perf_counter() - started
+    calibration = snapshot.space(SPACE).calibration
+    facts = {
+        "group": case.group,
+        "label": case.label,
+        "rows": case.rows,
+        "dimensions": case.dimensions,
+        "k": case.k,
+        "segments": len(snapshot.parts),
+        "kind": calibration.kind if calibration else "exact",
+        "seconds": seconds,
+        "open_seconds": opened,
+        "bytes": vector_bytes(snapshot),
+        "private_bytes": max(0, private_bytes() - before),
+        "peak_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    }
+    return Built(case, snapshot, facts, judged(case))
+
+
+def write(case: Case, path: Path) -> None:
+    """The store of a case, block by block, so that memory does not grow with it."""
+    space = EmbeddingSpace(SPACE, case.dimensions, case.distance, normalized=case.distance == "cosine")
+    with Store(path).writer(COLLECTION, spaces=[space]) as writer:
+        place = 0
+        for block in case.blocks():
+            numbers = range(place, place + len(block))
+            writer.upsert(list(records(numbers, {})), {SPACE: writer.encode(SPACE, np.asarray(block))}, {})
+            place += len(block)
+            if place % (4 * BLOCK) == 0:
+                writer.commit()
+        writer.commit()
+        writer.finish()
+        if len(Store(path).open(COLLECTION).parts) > 1:
+            writer.compact()
+        if case.segments > 1:
+            writer.generations.split(-(-case.rows // case.segments))
+        if case.deleted:
+            writer.delete([f"row-{each:08d}" for each in np.flatnonzero(gone(case)).tolist()])
+            writer.commit()
+
+
+def gone(case: Case) -> NDArray[np.bool_]:
+    return np.random.default_rng(4).random(case.rows) < case.deleted
+
+
+def judged(case: Case) -> Truth:
+    """For unit rows all three distances have the same neighbours."""
+    rows = np.empty((case.rows, case.dimensions), np.float32)
+    place = 0
+    for block in case.blocks():
+        rows[place : place + len(block)] = block
+        place += len(block)
+    return truth(rows, case.queries, case.k, ~gone(case) if case.deleted else None)
+
+
+def measured(made: Built, base: Built, turns: int, cores: set[int]) -> dict[str, Any]:
+    """The case and the base in turns, on one core."""
+    count = len(made.case.queries)
+    times: dict[str, list[list[float]]] = {"microseconds": [], "base": []}
+    os.sched_setaffinity(0, {max(cores)})
+    try:
+        for turn in range(turns + 1):
+            ours = [timed(made, number) for number in range(count)]
+            others = [timed(base, number) for number in range(len(base.case.queries))]
+            if turn:  # the first one warms the caches
+                times["microseconds"].append(ours)
+                times["base"].append(others)
+    finally:
+        os.sched_setaffinity(0, cores)
+    found = [made.truth.found(each, answered(made, each)) for each in range(count)]
+    return {**made.facts, "possible": made.truth.count, "found": found, **times}
+
+
+def timed(made: Built, number_: int) -> float:
+    wanted = Query(made.case.queries[number_], SPACE, made.case.k)
+    started = time.perf_counter()
+    made.snapshot.search(wanted)
+    return round((time.perf_counter() - started) * 1e6, 1)
+
+
+def answered(made: Built, number_: int) -> list[int]:
+    hits = made.snapshot.search(Query(made.case.queries[number_], SPACE, made.case.k))
+    return [number(hit.chunk.document_id) for hit in hits]
+
+
+def lines(raw: dict[str, Any]) -> Iterator[str]:
+    for case in raw["cases"]:
+        recall = sum(case["found"]) / max(1, len(case["found"]) * case["possible"])
+        p50 = np.median([time for turn in case["microseconds"] for time in turn])
+        yield (
+            f"{case['group']:10} {case['label']:>16} {case['kind']:6} recall {recall:.4f} p50 {figure(p50)} us, "
+            f"{against(case)} of the base; {case['bytes'] / case['rows']:.0f} bytes a row, "
+            f"built in {case['seconds']:.1f} s, opened and answered in {1000 * case['open_seconds']:.0f} ms"
+        )
+    for name, found in growth(raw["cases"]).items():
+        yield f"{name} grows with rows to the power of {found:.2f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

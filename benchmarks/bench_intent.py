@@ -1,0 +1,186 @@
+"""What a receipt costs: a retrieve of Agentic Intent beside the same AIDRE search, and beside one fsync.
+
+    python -m benchmarks.bench_intent [--rounds N] [--folder DIR] [--update-readme]
+
+The corpus are the documented functions of each module of the standard library, one document a module, embedded by the
+default model. One server answers over one kept connection, in turn: a search for ten chunks with their texts, and a
+signed retrieve of ten chunks in a session of its own. Every question is asked as it was before, so that its embedding
+is cached, and in words that are new, so that it is not. In between, as many bytes as an access event has are appended
+to a file in the same file system and synced. Times in milliseconds, medians; a ratio compares medians of the same run:
+what the retrieve takes beyond the fsync, over what the search takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import secrets
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+from aidre.api.intent.signing import Signed, canonical, rfc3339, signature
+from benchmarks.bench_ingest import ingest, server, until_answered
+from benchmarks.report import record
+from benchmarks.stdlib_corpus import Function, functions
+
+QUESTIONS = 60
+RESULTS = 10
+COLLECTION, DOMAIN = "modules", "python.library"
+KEY, SECRET = "bench", "the secret of a benchmark"
+CONFIGURATION = f"""
+[intent]
+enabled = true
+max_chunks = {RESULTS}
+[intent.editorial_domains."{DOMAIN}"]
+collection = "{COLLECTION}"
+[intent.keys]
+{KEY} = "{SECRET}"
+"""
+JSON = {"Content-Type": "application/json"}
+
+Members = dict[str, Any]
+Ask = Callable[[http.client.HTTPConnection, str], float]
+"""Asks one question; the milliseconds it took."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="bench_intent", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--folder", type=Path, help="where the temporary store goes")
+    parser.add_argument("--update-readme", action="store_true")
+    options = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        figures = measure(Path(folder), options.rounds)
+    print(json.dumps(figures))
+    record("bench_intent", figures, readme=options.update_readme)
+    return 0
+
+
+def measure(folder: Path, rounds: int) -> Members:
+    """The figures of one server over a store that is made in `folder`."""
+    store, config = folder / "store", folder / "aidre.toml"
+    documented = functions()
+    config.write_text(CONFIGURATION)
+    make_store(store, folder / "modules.jsonl", documented)
+    questions = [each.summary for each in documented[:: len(documented) // QUESTIONS]]
+    ways: Mapping[str, Ask] = {"search": search, "retrieve": retrieve}
+    times: dict[str, list[float]] = {}
+    with server(["--store", store, "--config", config], 1) as (_, port), Disk(folder) as disk:
+        until_answered(port, json.dumps({"query": questions[0]}).encode())
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        for round_ in range(rounds + 1):
+            for question in questions:
+                for name, way in ways.items():  # in turn, so that what disturbs one disturbs all
+                    taken = {
+                        f"{name} cached": way(connection, question),
+                        f"{name} new": way(connection, f"{question} {secrets.token_hex(4)}"),
+                        "fsync": disk.append(),
+                    }
+                    if round_:
+                        for what, milliseconds in taken.items():
+                            times.setdefault(what, []).append(milliseconds)
+    return _figures(times)
+
+
+def make_store(store: Path, rows: Path, documented: Sequence[Function]) -> None:
+    with rows.open("w", encoding="utf-8") as file:
+        for module, group in groupby(documented, lambda each: each.name.partition(":")[0]):
+            text = "\n\n".join(f"{each.summary}\n\n{each.source}" for each in group)
+            url = f"https://docs.python.org/3/library/{module}.html"
+            file.write(json.dumps({"id": module, "title": module, "url": url, "text": text}) + "\n")
+    ingest([rows, "--store", store, "--collection", COLLECTION])
+
+
+class Disk:
+    """One fsync: what an access event costs at the least, on the file system of the store."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = os.open(folder / "appended", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def __enter__(self) -> Disk:
+        return self
+
+    def append(self) -> float:
+        started = time.perf_counter()
+        os.write(self._file, EVENT)
+        os.fdatasync(self._file)
+        return 1000 * (time.perf_counter() - started)
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._file)
+
+
+EVENT = b"e" * 360
+"""About as long as an access event."""
+
+
+def search(connection: http.client.HTTPConnection, question: str) -> float:
+    body = json.dumps({"query": question, "top_k": RESULTS, "return": {"text": True}}).encode()
+    taken, answer = _posted(connection, "/search", body, JSON)
+    if len(answer["results"]) != RESULTS:
+        raise SystemExit(f"/search returned {len(answer['results'])} chunks")
+    return taken
+
+
+def retrieve(connection: http.client.HTTPConnection, question: str) -> float:
+    """With the time that the platform takes to sign left out."""
+    now = rfc3339(time.time())
+    asked = {
+        "aip_version": "0.1",
+        "request_id": secrets.token_hex(8),
+        "timestamp": now,
+        "platform": {"id": KEY},
+        "intent": {"domain": DOMAIN},
+        "context": {"language": "en-US"},
+        "runtime": {"session_id": secrets.token_hex(8), "turn_index": 0, "query_text": question},
+    }
+    body, nonce = json.dumps(asked).encode(), secrets.token_urlsafe(16)
+    signed = Signed("0.1", KEY, now, nonce, signature(SECRET, canonical("POST", "/aip/retrieve", body, now, nonce)))
+    taken, answer = _posted(connection, "/aip/retrieve", body, {**JSON, **signed.headers()})
+    if answer["status"] != "ok":
+        raise SystemExit(f"/aip/retrieve answered {answer}")
+    return taken
+
+
+def _posted(
+    connection: http.client.HTTPConnection, path: str, body: bytes, headers: Mapping[str, str]
+) -> tuple[float, Members]:
+    started = time.perf_counter()
+    connection.request("POST", path, body, headers)
+    response = connection.getresponse()
+    content = response.read()
+    taken = 1000 * (time.perf_counter() - started)
+    if response.status != 200:
+        raise SystemExit(f"{path} answered {response.status}")
+    answer: Members = json.loads(content)
+    return taken, answer
+
+
+def _figures(times: Mapping[str, Sequence[float]]) -> Members:
+    middle = {name: median(taken) for name, taken in times.items()}
+    found: Members = {"fsync_p50_ms": round(middle["fsync"], 3)}
+    for asked in ("cached", "new"):
+        searched, retrieved = f"search {asked}", f"retrieve {asked}"
+        beyond = [one - middle["fsync"] for one in times[retrieved]]
+        ratios = [one / other for one, other in zip(beyond, times[searched], strict=True)]
+        found |= {
+            f"search_{asked}_p50_ms": round(middle[searched], 2),
+            f"retrieve_{asked}_p50_ms": round(middle[retrieved], 2),
+            f"retrieve_{asked}_without_fsync_over_search": round(
+                (middle[retrieved] - middle["fsync"]) / middle[searched], 2
+            ),
+            f"retrieve_{asked}_ratio_quartiles": [round(one, 2) for one in quantiles(ratios, n=4)[::2]],
+        }
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""The least that any server of this kind costs: an answer of fixed length under uvicorn, bare or through Starlette.
+
+    python -m benchmarks.echo bare|starlette PORT BYTES
+"""
+
+from __future__ import annotations
+
+import sys
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+JSON = "application/json"
+
+
+def bare(content: bytes) -> ASGIApp:
+    headers = [(b"content-type", JSON.encode()), (b"content-length", str(len(content)).encode())]
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+    return app
+
+
+def starlette(content: bytes) -> ASGIApp:
+    async def echo(request: Request) -> Response:
+        await request.body()
+        return Response(content, media_type=JSON)
+
+    return Starlette(routes=[Route("/search", echo, methods=["POST"])])
+
+
+def main(kind: str, port: str, size: str) -> None:
+    """As `aidre serve` configures uvicorn."""
+    app = {"bare": bare, "starlette": starlette}[kind](b"x" * int(size))
+    uvicorn.run(
+        app,
+        port=int(port),
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_level="warning",
+        proxy_headers=False,
+        server_header=False,
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

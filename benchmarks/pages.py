@@ -1,0 +1,359 @@
+"""What was measured as one page of Markdown, as plots, and as the short table of the README."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import log10
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks import plots
+from benchmarks.metrics import Point, against, cheapest, figure, growth, memory, points
+from benchmarks.plots import Line, Panel
+
+GOALS: Final = (0.99, 0.95)
+LEAST_SHOWN: Final = 0.9
+CONNECTION_FIGURES: Final = (
+    ("p50_ms", "Median latency", "ms"),
+    ("p99_ms", "99th percentile", "ms"),
+    ("rate", "Rate", "answers a second"),
+)
+KINDS: Final = {"random": "random", "near": "correlated"}
+TITLES: Final = {
+    "sizes": "Rows",
+    "dimensions": "Dimensions",
+    "distances": "Distances",
+    "results": "Results asked for",
+    "deleted": "Deleted rows",
+    "segments": "Segments",
+}
+INTRODUCTION: Final = """
+# What was measured
+
+Written by `python -m benchmarks report` from the stored samples. Machines differ and are noisy: read the ratios. The
+two sides of a ratio were measured in turns in one run; it is the median over the turns, with the least and the most
+of them behind it. Microseconds are there for scale. `make bench` measures anew; the docstring of each module in
+`benchmarks/` says how it does.
+"""
+
+Raw = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Everything that lies in the results: comparisons with peers by rows, curves of the index, figures by name."""
+
+    contests: Sequence[Raw]
+    curves: Sequence[Raw]
+    figures: Mapping[str, Raw]
+
+    @property
+    def main(self) -> Raw | None:
+        """The comparison that the README quotes: the one over the standard number of rows, else the smallest."""
+        standard = [one for one in self.contests if one["rows"] == 60_000]
+        return next(iter([*standard, *self.contests]), None)
+
+
+def read(folder: Path) -> Measured:
+    raw = {path.stem: json.loads(path.read_bytes()) for path in sorted((folder / "raw").glob("*.json"))}
+    contests = sorted((each for name, each in raw.items() if name.startswith("peers_")), key=lambda one: one["rows"])
+    curves = [each for name, each in raw.items() if name.startswith("index_")]
+    figures = {path.stem: json.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))}
+    return Measured(contests, curves, figures)
+
+
+def write(found: Measured, folder: Path) -> Mapping[str, str]:
+    """REPORT.md in the folder, and plots/ beside it; what shows each plot, by its name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = list(pictures(found)) if plots.available() else []
+    for name, panels in drawn:
+        plots.draw(folder / "plots" / f"{name}.svg", panels)
+    shown = {name: f"![{panels[0].title}](plots/{name}.svg)" for name, panels in drawn}
+    text = "\n".join(page(found, shown))
+    (folder / "REPORT.md").write_text(text.strip() + "\n", "utf-8")
+    return shown
+
+
+def short(found: Measured, shown: Mapping[str, str]) -> Iterator[str]:
+    """The README's: peers beside aidre, and where the rest stands."""
+    main = found.main
+    if main:
+        yield f"`bench_peers` ({main['machine']}): {main['rows']:,} real embeddings of {main['dimensions']} dimensions,"
+        yield "the ten nearest, one query a call, one core. How many times longer than aidre each takes at the recall,"
+        yield "and how many times aidre's bytes it keeps; in brackets the spread over the turns."
+        yield ""
+        yield from contest_table(main)
+        yield ""
+        if picture := shown.get(f"recall_{main['rows']}"):
+            yield from [picture.replace("](", "](benchmarks/"), ""]
+    yield "All figures, with plots: [benchmarks/REPORT.md](benchmarks/REPORT.md)."
+
+
+def page(found: Measured, shown: Mapping[str, str]) -> Iterator[str]:
+    yield from INTRODUCTION.splitlines()
+    for raw in found.contests:
+        yield from _section(f"Beside other engines, {raw['rows']:,} rows", raw, shown.get(f"recall_{raw['rows']}"))
+        yield "How many times longer a query of each takes than one of aidre as a user gets it, at the fastest setting"
+        yield "that reaches the recall; building is compared with aidre's index alone, and with its whole store (text,"
+        yield "look-ups and words included, synced to disk)."
+        yield ""
+        yield from contest_table(raw)
+        yield from _missing(raw)
+        if raw["filtered"]:
+            yield from ["", f"### Filters, {raw['rows']:,} rows", "", shown.get(f"filters_{raw['rows']}", ""), ""]
+            yield "Times of aidre under the same filter, at the shallowest setting that reaches recall 0.99, else at"
+            yield "the deepest; behind them the recall. A correlated filter passes rows that lie together. Libraries"
+            yield "were handed a ready mask; stores, and aidre, are given the filter with each query."
+            yield ""
+            yield from filter_table(raw)
+    if found.curves:
+        yield from _section("How cost grows", found.curves[0], shown.get("growth"))
+        yield "Times are those of the base, which was measured in turns with each case: real rows, cosine, one segment."
+        for raw in found.curves:
+            yield from curve_tables(raw)
+    for name, figures in found.figures.items():
+        yield from _section(f"`{name}`", figures, shown.get(f"connections_{name}"))
+        yield from figure_tables(figures)
+
+
+def _section(title: str, raw: Raw, picture: str | None) -> Iterator[str]:
+    yield from ["", f"## {title}", "", f"{raw['machine']}.", ""]
+    if picture:
+        yield from [picture, ""]
+
+
+def _missing(raw: Raw) -> Iterator[str]:
+    for name, facts in raw["contenders"].items():
+        if "problem" in facts:
+            yield from ["", f"{name} did not run: {facts['problem']}."]
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def contest_table(raw: Raw) -> Iterator[str]:
+    found = points(raw["runs"], raw["k"])
+    ours = raw["contenders"]["aidre"]
+    head = ("engine", "index", *(f"time at ≥ {goal}" for goal in GOALS), "build / index", "build / store", "bytes")
+    rows = []
+    for name, facts in raw["contenders"].items():
+        if "problem" in facts:
+            continue
+        cells = [_at(found, name, goal) for goal in GOALS]
+        building = [_times(facts["seconds"], ours[part]) for part in ("index_seconds", "seconds")]
+        if name == "aidre":
+            building = [f"1 = {figure(ours[part])} s" for part in ("index_seconds", "seconds")]
+        size = _times(facts["bytes"], ours["bytes"])
+        if name == "aidre":
+            size = f"1 = {ours['bytes'] / raw['rows']:.0f} a row"
+        rows.append((f"{name} {facts['version']}", facts["index"], *cells, *building, size))
+    return markdown(head, rows)
+
+
+def _at(found: Sequence[Point], name: str, goal: float) -> str:
+    if name == "aidre":
+        ours = next(point for point in found if point.contender == name)  # as it comes: its first setting
+        return f"1 = {figure(ours.p50)} µs at {ours.recall:.4f}"
+    point = cheapest(found, name, goal)
+    return f"{point.ratio} at {point.recall:.4f}" if point else "not reached"
+
+
+def _times(one: float, other: float) -> str:
+    return f"{figure(one / other)}"
+
+
+def filter_table(raw: Raw) -> Iterator[str]:
+    cells = {
+        (point.contender, field, share): f"{point.ratio}, {point.recall:.3f}"
+        for (field, share), runs in _by_filter(raw).items()
+        for point in points(runs, raw["k"])
+    }
+    names = list(dict.fromkeys(name for name, _, _ in cells))
+    head = ["filter", "aidre µs, recall", *names]
+    rows = []
+    for (field, share), runs in _by_filter(raw).items():
+        label = f"{share * 100:g} % {KINDS[field]}"
+        rows.append([label, _ours(runs), *(cells.get((name, field, share), "-") for name in names)])
+    return markdown(head, rows)
+
+
+def _by_filter(raw: Raw) -> dict[tuple[str, float], list[Raw]]:
+    grouped: dict[tuple[str, float], list[Raw]] = {}
+    for run in raw["filtered"]:
+        grouped.setdefault((run["field"], run["share"]), []).append(run)
+    return dict(sorted(grouped.items(), key=lambda pair: (pair[0][0] != "random", -pair[0][1])))
+
+
+def _ours(runs: Sequence[Raw]) -> str:
+    times = sorted(time for run in runs for time in run["anchor"])
+    found = [count for run in runs for count in run["anchor_found"]]
+    return f"{figure(times[len(times) // 2])}, {sum(found) / (len(found) * runs[0]['possible']):.3f}"
+
+
+def curve_tables(raw: Raw) -> Iterator[str]:
+    base = f"base: {raw['base']['rows']:,} rows of {raw['base']['dimensions']} dimensions"
+    for group in dict.fromkeys(case["group"] for case in raw["cases"]):
+        yield from ["", f"### {TITLES[group]} ({base})", ""]
+        yield from markdown(
+            (
+                TITLES[group].lower(),
+                "means",
+                "recall",
+                "time",
+                "p50 µs",
+                "p99 / p50",
+                "bytes a row",
+                "private MB",
+                "build s",
+                "open ms",
+            ),
+            [_case_row(case) for case in raw["cases"] if case["group"] == group],
+        )
+    fitted = [f"{name} {power:.2f}" for name, power in growth(raw["cases"]).items()]
+    if fitted:
+        yield from ["", f"Cost grows with the rows to the power of: {', '.join(fitted)} (least squares in logarithms)."]
+
+
+def _case_row(case: Raw) -> Sequence[str]:
+    times = sorted(time for turn in case["microseconds"] for time in turn)
+    p50, p99 = times[len(times) // 2], times[len(times) * 99 // 100]
+    recall = sum(case["found"]) / max(1, len(case["found"]) * case["possible"])
+    segments = f", {case['segments']} segments" if case["segments"] > 1 else ""
+    return (
+        case["label"],
+        case["kind"] + segments,
+        f"{recall:.4f}",
+        str(against(case)),
+        figure(p50),
+        figure(p99 / p50, 2),
+        f"{case['bytes'] / case['rows']:.0f}",
+        f"{case['private_bytes'] / 1e6:.1f}",
+        figure(case["seconds"]),
+        figure(1000 * case["open_seconds"]),
+    )
+
+
+def figure_tables(figures: Raw) -> Iterator[str]:
+    """Flat members as lines of one table; members that are tables of tables as tables of their own."""
+    flat = {name: value for name, value in figures.items() if name != "machine" and not isinstance(value, dict)}
+    if flat:
+        yield from markdown(
+            ("figure", "value"), [(name.replace("_", " "), _cell(value)) for name, value in flat.items()]
+        )
+    for name, value in figures.items():
+        if not isinstance(value, dict):
+            continue
+        nested = [one for one in value.values() if isinstance(one, dict)]
+        yield from ["", f"**{name.replace('_', ' ')}**", ""]
+        if not nested:
+            yield from markdown(
+                ("figure", "value"), [(one.replace("_", " "), _cell(each)) for one, each in value.items()]
+            )
+            continue
+        rows = list(_unfolded(value, ()))
+        columns = list(dict.fromkeys(key for _, row in rows for key in row))
+        yield from markdown(
+            ("", *(column.replace("_", " ") for column in columns)),
+            [(", ".join(path), *(_cell(row.get(column, "-")) for column in columns)) for path, row in rows],
+        )
+
+
+def _unfolded(value: Raw, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Raw]]:
+    """The innermost tables, with the names that lead to them."""
+    flat = {name: each for name, each in value.items() if not isinstance(each, dict)}
+    if flat:
+        yield path, flat
+    for name, each in value.items():
+        if isinstance(each, dict):
+            yield from _unfolded(each, (*path, name))
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        shown = figure(value, 4)
+        return shown.rstrip("0").rstrip(".") if "." in shown else shown
+    if isinstance(value, list):
+        return " to ".join(_cell(each) for each in value)
+    return str(value)
+
+
+def pictures(found: Measured) -> Iterator[tuple[str, list[Panel]]]:
+    for raw in found.contests:
+        yield f"recall_{raw['rows']}", [_recall_panel(raw)]
+        if raw["filtered"]:
+            yield f"filters_{raw['rows']}", [_filter_panel(raw, field) for field in KINDS]
+    if any(growth(raw["cases"]) for raw in found.curves):
+        yield "growth", _growth_panels(found.curves)
+    for name, figures in found.figures.items():
+        if "connections" in figures:
+            yield f"connections_{name}", _connection_panels(figures["connections"])
+
+
+def _recall_panel(raw: Raw) -> Panel:
+    lines = []
+    grouped: dict[str, list[Point]] = {}
+    for point in points(raw["runs"], raw["k"]):
+        grouped.setdefault(point.contender, []).append(point)
+    for name, each in grouped.items():
+        found = [(point.recall, 1 / point.ratio.middle) for point in each if point.recall >= LEAST_SHOWN]
+        shown = [(rate, recall) for recall, rate in sorted(found)]
+        if shown:
+            lines.append(Line(name, shown))
+    title = f"Recall over throughput, {raw['rows']:,} embeddings"
+    return Panel(
+        title, "throughput, 1 = aidre as it comes", "recall@10", lines, log_y=False, limits=(LEAST_SHOWN, 1.003)
+    )
+
+
+def _filter_panel(raw: Raw, field: str) -> Panel:
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for (of, share), runs in _by_filter(raw).items():
+        if of == field:
+            for point in points(runs, raw["k"]):
+                lines.setdefault(point.contender, []).append((100 * share, point.ratio.middle))
+            lines.setdefault("aidre", []).append((100 * share, 1.0))
+    shown = [Line(name, sorted(each)) for name, each in lines.items()]
+    return Panel(f"Filters, {KINDS[field]}", "% of the rows pass", "time, 1 = aidre", shown)
+
+
+def _growth_panels(curves: Sequence[Raw]) -> list[Panel]:
+    times, sizes = [], []
+    for raw in curves:
+        cases = [case for case in raw["cases"] if case["group"] == "sizes"]
+        if len(cases) < 2:
+            continue
+        powers, label = growth(raw["cases"]), f"{cases[0]['dimensions']} dimensions"
+        timed = [(case["rows"], against(case).middle) for case in cases]
+        kept = [(case["rows"], memory(case) / 1e6) for case in cases]
+        times += [Line(f"aidre, {label}", timed), _fitted(timed, powers["time"], label)]
+        sizes += [Line(f"aidre, {label}", kept), _fitted(kept, powers["memory"], label)]
+    return [
+        Panel("Time over rows", "rows", "p50, 1 = the base", times),
+        Panel("Memory over rows", "rows", "mapped and private, MB", sizes),
+    ]
+
+
+def _fitted(shown: Sequence[tuple[float, float]], power: float, label: str) -> Line:
+    middle = sum(log10(cost) - power * log10(rows) for rows, cost in shown) / len(shown)
+    line = [(rows, 10 ** (middle + power * log10(rows))) for rows, _ in shown]
+    return Line(f"rows^{power:.2f}, {label}", line, dashed=True)
+
+
+def _connection_panels(servers: Raw) -> list[Panel]:
+    """Series that were measured at several numbers of connections."""
+    panels = []
+    for key, title, unit in CONNECTION_FIGURES:
+        found = {
+            name: sorted((float(connections), row[key]) for connections, row in rows.items() if row.get(key))
+            for name, rows in servers.items()
+        }
+        most = max(map(len, found.values()), default=0)
+        lines = [Line(name, each) for name, each in found.items() if len(each) >= min(3, most)]
+        panels.append(Panel(title, "connections", unit, lines))
+    return panels

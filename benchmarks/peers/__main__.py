@@ -1,0 +1,31 @@
+"""Peers on this machine: `python -m benchmarks.peers install [NAME ...]`, or no argument to list them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from benchmarks.peers.environments import folder, install, python
+from benchmarks.peers.protocol import ENTRIES
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="peers", description=__doc__)
+    parser.add_argument("verb", choices=("list", "install"), nargs="?", default="list")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="peers; all of them where none is named")
+    options = parser.parse_args(argv)
+    known = [one for one in ENTRIES if one.environment]
+    if unknown := set(options.names) - {one.name for one in known}:
+        parser.error(f"no peer is named {min(unknown)!r}: there are {', '.join(one.name for one in known)}")
+    problems = install(options.names) if options.verb == "install" else []
+    for one in known:
+        where = folder(one.environment or "") if python(one).exists() else "not installed"
+        print(f"{one.name:14}{one.index:40}{where}")
+    for problem in problems:
+        print(f"not installed: {problem}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

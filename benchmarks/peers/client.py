@@ -1,0 +1,133 @@
+"""Speaks to one contender in its own process: started, asked with a time limit, always ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, Final
+
+from benchmarks.peers.environments import python
+from benchmarks.peers.protocol import entry
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+ONE_THREAD: Final = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""Threads of these kinds wait for each other by spinning. Builds ask for both cores, each in its own way; other
+pools are left alone and share the one core that a contender is pinned to when it answers."""
+
+START_SECONDS: Final = 120.0
+BUILD_SECONDS: Final = 600.0
+ANSWER_SECONDS: Final = 60.0
+CHUNK_SECONDS: Final = 0.6
+
+
+class PeerMissing(Exception):
+    """Why a peer did not run: not installed, or a problem of its own."""
+
+
+class Running:
+    """A contender that answers."""
+
+    def __init__(self, name: str, process: subprocess.Popen[bytes], folder: Path) -> None:
+        self.name = name
+        self.folder = folder
+        self.facts: dict[str, Any] = {}
+        self._process = process
+        self._rest = b""
+
+    def build(self, files: Mapping[str, Any], seconds: float = BUILD_SECONDS) -> dict[str, Any]:
+        self.facts = self.ask(seconds, do="build", folder=str(self.folder), **files)
+        return self.facts
+
+    def search(
+        self, setting: int, k: int, first: int, count: int, *, only: tuple[str, float] | None = None
+    ) -> dict[str, Any]:
+        """A chunk of single queries: times, rows and processor time; it ends early where it takes CHUNK_SECONDS."""
+        asked = {"setting": setting, "k": k, "first": first, "count": count, "seconds": CHUNK_SECONDS, "only": only}
+        return self.ask(ANSWER_SECONDS, do="search", **asked)
+
+    def pin(self, core: int) -> None:
+        self.ask(ANSWER_SECONDS, do="pin", core=core)
+
+    def ask(self, seconds: float, /, **command: Any) -> dict[str, Any]:
+        pipe = _pipe(self._process.stdin)
+        try:
+            pipe.write(json.dumps(command).encode() + b"\n")
+            pipe.flush()
+        except OSError:
+            raise PeerMissing(f"its process ended with status {self._process.wait()}") from None
+        return self.heard(seconds)
+
+    def heard(self, seconds: float) -> dict[str, Any]:
+        pipe, end = _pipe(self._process.stdout), time.monotonic() + seconds
+        while b"\n" not in self._rest:
+            ready, _, _ = select.select([pipe], [], [], max(0.0, end - time.monotonic()))
+            if not ready:
+                raise PeerMissing(f"no answer within {seconds:.0f} seconds")
+            part = os.read(pipe.fileno(), 1 << 20)
+            if not part:
+                raise PeerMissing(f"its process ended with status {self._process.wait()}")
+            self._rest += part
+        line, _, self._rest = self._rest.partition(b"\n")
+        found: dict[str, Any] = json.loads(line)
+        if "problem" in found:
+            raise PeerMissing(found["problem"])
+        return found
+
+
+@contextmanager
+def running(name: str, folder: Path | None = None) -> Iterator[Running]:
+    """A contender in its process, over a scratch folder that is gone afterwards. PeerMissing."""
+    program = python(entry(name))
+    if not program.exists():
+        raise PeerMissing("not installed: python -m benchmarks.peers install")
+    environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    with tempfile.TemporaryDirectory(dir=folder and folder.resolve(), ignore_cleanup_errors=True) as scratch:
+        with (Path(scratch) / "said.txt").open("wb") as said:
+            process = subprocess.Popen(
+                [program, "-m", "benchmarks.peers.worker", name],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                cwd=scratch,
+                env=environment,
+                start_new_session=True,
+            )
+        found = Running(name, process, Path(scratch))
+        try:
+            found.heard(START_SECONDS)
+            yield found
+            with suppress(PeerMissing):
+                found.ask(ANSWER_SECONDS, do="close")
+        finally:
+            _end(process, scratch)
+
+
+def _end(process: subprocess.Popen[bytes], scratch: str) -> None:
+    """The process and what it started: its session, and servers that left it, known by the scratch folder they name."""
+    for pipe in (process.stdin, process.stdout):
+        if pipe:
+            with suppress(OSError):
+                pipe.close()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(5)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if scratch.encode() in path.read_bytes():
+                os.kill(int(path.parent.name), signal.SIGKILL)
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    if pipe is None:
+        raise PeerMissing("it has no pipe")
+    return pipe

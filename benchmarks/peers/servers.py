@@ -1,0 +1,180 @@
+"""Peers that answer over HTTP, for the load generator: started over real data, pinned, and ended.
+
+    with serve("chroma", real(), rows=60_000, folder=scratch, core=0) as peer:
+        content = peer.request(vector, 10)          # a whole HTTP/1.1 request
+        peer.rows_of(answer(peer.port, content)[1])  # the rows in an answer
+
+`chroma` is asked vectors; `txtai` texts, which it embeds, in a hybrid index. PeerMissing where one cannot run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.load import request
+from benchmarks.peers.client import ROOT, PeerMissing
+from benchmarks.peers.environments import folder as environment_folder
+from benchmarks.real import PASSAGES, VECTORS, Real
+
+START_SECONDS, LOAD_SECONDS = 120.0, 600.0
+WAYS: Final = "/api/v2/tenants/default_tenant/databases/default_database/collections"
+
+Asked = NDArray[np.float32] | str
+
+
+@dataclass(frozen=True, slots=True)
+class PeerServer:
+    """A server that answers on 127.0.0.1."""
+
+    name: str
+    version: str
+    port: int
+    pids: tuple[int, ...]
+    load_seconds: float
+    request: Callable[[Any, int], bytes]
+    rows_of: Callable[[bytes], list[int]]
+
+
+@contextmanager
+def serve(
+    name: str, data: Real, *, folder: Path, rows: int | None = None, core: int | None = None
+) -> Iterator[PeerServer]:
+    """A peer over the first rows of the data; on one core once it is loaded, where one is named. PeerMissing."""
+    count = len(data.rows) if rows is None else rows
+    if count > len(data.rows):
+        raise PeerMissing(f"there are {len(data.rows):,} real rows, not {count:,}")
+    start = {"chroma": _chroma, "txtai": _txtai}[name]
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        found = start(data, count, folder, processes)
+        if core is not None:
+            for pid in found.pids:
+                for task in Path(f"/proc/{pid}/task").iterdir():
+                    os.sched_setaffinity(int(task.name), {core})
+        yield found
+    except (OSError, subprocess.SubprocessError) as error:
+        raise PeerMissing(f"{type(error).__name__}: {error}") from error
+    finally:
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _chroma(data: Real, count: int, folder: Path, processes: list[subprocess.Popen[bytes]]) -> PeerServer:
+    port, programs = _free_port(), _programs("stores")
+    command = [programs / "chroma", "run", "--path", folder / "chroma", "--host", "127.0.0.1", "--port", str(port)]
+    processes.append(_started(command, folder, {}))
+    _wait(port, "/api/v2/heartbeat", processes[0], folder)
+    started = time.monotonic()
+    collection = _run(programs / "python", "chroma_load", [str(port), *_files(data, count)], folder).split()[-1]
+    path = f"{WAYS}/{collection}/query"
+
+    def asked(vector: NDArray[np.float32], k: int) -> bytes:
+        body = {"query_embeddings": [[round(number, 8) for number in vector.tolist()]], "n_results": k}
+        return request("POST", path, json.dumps(body).encode())
+
+    def rows_of(body: bytes) -> list[int]:
+        return [int(number) for number in json.loads(body)["ids"][0]]
+
+    loaded = time.monotonic() - started
+    return PeerServer("chroma", _version("stores", "chromadb"), port, (processes[0].pid,), loaded, asked, rows_of)
+
+
+def _txtai(data: Real, count: int, folder: Path, processes: list[subprocess.Popen[bytes]]) -> PeerServer:
+    port, programs = _free_port(), _programs("txtai")
+    started = time.monotonic()
+    _run(programs / "python", "txtai_load", [folder / "txtai", *_files(data, count)], folder)
+    loaded = time.monotonic() - started
+    (folder / "txtai.yml").write_text(f"path: {folder / 'txtai'}\nwritable: false\nembeddings: {{}}\n", "utf-8")
+    command = [programs / "python", "-m", "uvicorn", "txtai.api:app", "--port", str(port), "--log-level", "warning"]
+    processes.append(_started(command, folder, {"CONFIG": str(folder / "txtai.yml")}))
+    _wait(port, "/count", processes[0], folder)
+
+    def asked(text: str, k: int) -> bytes:
+        return request("GET", f"/search?{urllib.parse.urlencode({'query': text, 'limit': k})}")
+
+    def rows_of(body: bytes) -> list[int]:
+        return [int(hit["id"]) for hit in json.loads(body)]
+
+    return PeerServer("txtai", _version("txtai", "txtai"), port, (processes[0].pid,), loaded, asked, rows_of)
+
+
+def _programs(environment: str) -> Path:
+    programs = environment_folder(environment) / "bin"
+    if not (programs / "python").exists():
+        raise PeerMissing("not installed: python -m benchmarks.peers install")
+    return programs
+
+
+def _files(data: Real, count: int) -> list[Any]:
+    return [data.folder / VECTORS, str(count), data.folder / PASSAGES]
+
+
+def _run(program: Path, module: str, arguments: Sequence[Any], folder: Path) -> str:
+    done = subprocess.run(
+        [program, "-m", f"benchmarks.peers.{module}", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=_environment({}),
+        timeout=LOAD_SECONDS,
+        check=False,
+    )
+    if done.returncode:
+        raise PeerMissing((done.stderr.strip().splitlines() or ["it said nothing"])[-1])
+    return done.stdout
+
+
+def _started(command: list[Any], folder: Path, more: dict[str, str]) -> subprocess.Popen[bytes]:
+    with (folder / "said.txt").open("ab") as said:
+        return subprocess.Popen(
+            command, cwd=folder, env=_environment(more), stdout=said, stderr=said, start_new_session=True
+        )
+
+
+def _environment(more: dict[str, str]) -> dict[str, str]:
+    offline = {"HF_HUB_OFFLINE": "1", "ANONYMIZED_TELEMETRY": "False", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**os.environ, **offline, "PYTHONPATH": str(ROOT), **more}
+
+
+def _wait(port: int, path: str, process: subprocess.Popen[bytes], folder: Path) -> None:
+    end = time.monotonic() + START_SECONDS
+    wanted = request("GET", path, connection="close")
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            said = (folder / "said.txt").read_text("utf-8", "replace").strip().splitlines() or ["it said nothing"]
+            raise PeerMissing(f"it ended with status {process.returncode}: {said[-1]}")
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(wanted)
+            if b" 200 " in connection.recv(64):
+                return
+        time.sleep(0.1)
+    raise PeerMissing(f"it did not answer within {START_SECONDS:.0f} seconds")
+
+
+def _version(environment: str, distribution: str) -> str:
+    folders = environment_folder(environment).glob("lib/python*/site-packages")
+    return next(iter(metadata.distributions(name=distribution, path=[str(each) for each in folders]))).version
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port

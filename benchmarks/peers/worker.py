@@ -1,0 +1,149 @@
+"""One contender in a process of its own: commands as JSON lines in, answers as JSON lines out.
+
+    python -m benchmarks.peers.worker NAME
+
+Runs in the environment of the contender and knows nothing but `protocol`. What a library prints goes to standard
+error. Every task of this process and of its children can be pinned to one core after the build.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.peers.protocol import Answer, Below, Contender, Values, Vectors, entry
+
+WARM_UP = 10
+LEAST = 5
+"""Queries of a chunk that are asked however slow they are."""
+
+
+class Worker:
+    def __init__(self, name: str) -> None:
+        self._entry = entry(name)
+        self._contender: Contender = self._entry.make()
+        self._queries: Vectors = np.empty((0, 0), np.float32)
+        self._answers: dict[tuple[Any, ...], Answer] = {}
+        self._folder = str(Path.cwd())
+
+    def build(self, rows: str, count: int, values: str, queries: str, folder: str) -> dict[str, Any]:
+        # In memory and whole: what is timed is the engine, not the disk that the rows come from.
+        loaded = np.ascontiguousarray(np.load(rows, mmap_mode="r")[:count])
+        with np.load(values) as archive:
+            fields: Values = {name: archive[name][:count] for name in archive.files}
+        self._queries = np.load(queries)
+        before = private_bytes()
+        started, used = time.perf_counter(), time.process_time()
+        self._contender.build(loaded, fields, Path(folder))
+        seconds, used = time.perf_counter() - started, time.process_time() - used
+        return {
+            "version": metadata.version(self._entry.distribution),
+            "seconds": seconds,
+            "processor_seconds": used,
+            "bytes": self._contender.size(),
+            "private_bytes": private_bytes() - before,
+            "settings": list(self._contender.settings),
+            "filters": self._contender.filters,
+            **getattr(self._contender, "facts", {}),
+        }
+
+    def pin(self, core: int) -> dict[str, Any]:
+        """Every thread that is there, of this process and of those that it started; new ones inherit it."""
+        for task in tasks(self._folder):
+            os.sched_setaffinity(task, {core})
+        return {}
+
+    def search(
+        self, *, setting: int, k: int, first: int, count: int, seconds: float, only: list[Any] | None
+    ) -> dict[str, Any]:
+        """Single queries, one after the other, for at most so many seconds."""
+        key = (setting, k, *(only or ()))
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = self._answers[key] = self._contender.answer(setting, k, Below(*only) if only else None)
+            warm_up(answer, self._queries, seconds / 4)
+        chosen = [self._queries[(first + number) % len(self._queries)] for number in range(count)]
+        end = time.perf_counter() + seconds
+        microseconds: list[float] = []
+        answered: list[Any] = []
+        used = time.process_time()
+        for query in chosen:
+            started = time.perf_counter()
+            answered.append(answer(query))
+            now = time.perf_counter()
+            microseconds.append(round((now - started) * 1e6, 1))
+            if now > end and len(microseconds) >= LEAST:
+                break
+        used = time.process_time() - used
+        rows = [list(map(int, self._contender.rows_of(one))) for one in answered]
+        return {"microseconds": microseconds, "rows": rows, "processor_us": round(used * 1e6 / len(answered), 1)}
+
+    def close(self) -> dict[str, Any]:
+        self._contender.close()
+        return {}
+
+
+def warm_up(answer: Answer, queries: NDArray[np.float32], seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    for query in queries[:WARM_UP]:
+        answer(query)
+        if time.perf_counter() > end:
+            return
+
+
+def private_bytes() -> int:
+    """Memory of this process that no file backs."""
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Anonymous:"))
+
+
+def tasks(folder: str) -> Iterator[int]:
+    """The threads of this process, of servers whose command names the folder, and of all that descend from them."""
+    parents: dict[int, int] = {}
+    family = {os.getpid()}
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # ended meanwhile
+            parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            if folder.encode() in (path / "cmdline").read_bytes():
+                family.add(int(path.name))
+    while grown := {child for child, parent in parents.items() if parent in family} - family:
+        family |= grown
+    for process in family:
+        for task in Path(f"/proc/{process}/task").glob("*"):
+            yield int(task.name)
+
+
+def main() -> int:
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    try:
+        worker = Worker(sys.argv[1])
+    except ImportError as error:
+        print(json.dumps({"problem": f"not installed: {error}"}), file=out)
+        return 1
+    print(json.dumps({"ready": True}), file=out)
+    for line in sys.stdin:
+        command = json.loads(line)
+        do: Callable[..., dict[str, Any]] = getattr(worker, command.pop("do"))
+        try:
+            found = do(**command)
+        except Exception as error:  # of any library: the run goes on without it
+            found = {"problem": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
+            if os.environ.get("AIDRE_TRACEBACK"):
+                raise
+        print(json.dumps(found), file=out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

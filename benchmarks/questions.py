@@ -1,0 +1,130 @@
+"""What the load generator asks a server: requests of every protocol over one store, ready to go out as bytes.
+
+Vectors are asked with eight decimals, as clients print them. A text that is to be new gets a word that was never asked
+before, so no cache knows it.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.api.intent.signing import Signed, canonical, rfc3339, signature
+from benchmarks.load import Request, request
+
+TOP_K = 10
+DOMAIN, KEY, SECRET = "bench.mark", "bench", "the secret of a benchmark"
+CONFIGURATION = f"""
+[intake]
+bind_key = "{"ab" * 32}"
+[[intakes]]
+id = "bench"
+query = "{{need}}"
+top_k = {TOP_K}
+[intent]
+enabled = true
+max_chunks = {TOP_K}
+full_article = true
+[intent.editorial_domains."{DOMAIN}"]
+collection = "bench"
+[intent.keys]
+{KEY} = "{SECRET}"
+"""
+"""A server that answers all of these over a collection of this name."""
+
+INTAKE_SESSION = "7d444840-9dc0-41d1-b245-5ffdce74fad2"
+AGENT = {"id": "bench", "platform": "bench", "consent_scope": ["intake", "offer"]}
+
+
+def vectors(queries: NDArray[np.float32], space: str) -> list[Request]:
+    """AIDRE, by vector."""
+    return [
+        _post("/search", {"query_vector": _numbers(vector), "embedding_space": space, "top_k": TOP_K})
+        for vector in queries
+    ]
+
+
+def texts(texts: Sequence[str], mode: str | None = None) -> list[Request]:
+    """AIDRE, by text."""
+    return [_post("/search", _search(text, mode)) for text in texts]
+
+
+def new_texts(texts: Sequence[str], mode: str | None = None) -> list[Request]:
+    return _new(texts, lambda text: _post("/search", _search(text, mode)))
+
+
+def chunks(ids: Sequence[str]) -> list[Request]:
+    return [request("GET", f"/chunks/{id.replace('#', '%23')}") for id in ids]
+
+
+def asks(texts: Sequence[str]) -> list[Request]:
+    """NLWeb."""
+    return [_post("/ask", {"query": {"text": text, "limit": TOP_K}}) for text in texts]
+
+
+def tools(texts: Sequence[str]) -> list[Request]:
+    """NLWeb as a tool of MCP."""
+    return [
+        _post(
+            "/mcp",
+            {
+                "jsonrpc": "2.0",
+                "id": number,
+                "method": "tools/call",
+                "params": {"name": "ask", "arguments": {"query": {"text": text, "limit": TOP_K}}},
+            },
+            accept="application/json, text/event-stream",
+            mcp_protocol_version="2025-06-18",
+        )
+        for number, text in enumerate(texts)
+    ]
+
+
+def retrieves(texts: Sequence[str]) -> list[Request]:
+    """Agentic Intent, signed when it goes out, each in a session of its own."""
+    return [partial(_retrieve, text) for text in texts]
+
+
+def submissions(texts: Sequence[str]) -> list[Request]:
+    """Agent Intake."""
+    common = {"aip_version": "0.1.0", "agent": AGENT, "session_id": INTAKE_SESSION}
+    return [_post("/intakes/bench", {**common, "intake_data": {"need": text}}) for text in texts]
+
+
+def _retrieve(text: str) -> bytes:
+    now, nonce = rfc3339(time.time()), secrets.token_urlsafe(16)
+    asked = {
+        "aip_version": "0.1",
+        "request_id": secrets.token_hex(8),
+        "timestamp": now,
+        "platform": {"id": KEY},
+        "intent": {"domain": DOMAIN},
+        "context": {"language": "en-US"},
+        "runtime": {"session_id": secrets.token_hex(8), "turn_index": 0, "query_text": text},
+    }
+    body = json.dumps(asked).encode()
+    signed = Signed("0.1", KEY, now, nonce, signature(SECRET, canonical("POST", "/aip/retrieve", body, now, nonce)))
+    return request("POST", "/aip/retrieve", body, **signed.headers())
+
+
+def _new(texts: Sequence[str], make: Callable[[str], bytes]) -> list[Request]:
+    return [partial(lambda text: make(f"{text} {secrets.token_hex(4)}"), text) for text in texts]
+
+
+def _search(text: str, mode: str | None) -> Mapping[str, Any]:
+    return {"query": text, "top_k": TOP_K, **({"mode": mode} if mode else {})}
+
+
+def _post(path: str, body: Mapping[str, Any], **headers: str) -> bytes:
+    return request("POST", path, json.dumps(body).encode(), **headers)
+
+
+def _numbers(vector: NDArray[np.float32]) -> list[float]:
+    return [round(number, 8) for number in vector.tolist()]

@@ -1,0 +1,112 @@
+"""How each part of a generation is searched for one space, depth and filter: by the cheapest means (`cost`).
+
+A plan is made once and kept with the parts. Of the parts that are scanned one pass goes over those with one codebook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.cost import beginning_cost, exact_cost, gather_cost, scan_cost
+from aidre.engine.filters import Filter, canonical
+from aidre.engine.index import Pass
+from aidre.engine.kernel import Bits, Column
+from aidre.engine.parts import Allowed, Parts, bitmap
+
+_PLANS = 64
+_GATHER_BYTES = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """A part whose column is searched in place; `allowed` rows of it, all where `bits` is None."""
+
+    place: int
+    column: Column
+    bits: Bits | None
+    allowed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Passes over codes and how many rows each may find; parts searched exactly; and rows to be gathered, by part."""
+
+    passes: tuple[tuple[Pass, int], ...]
+    exact: tuple[Exact, ...]
+    gathered: tuple[tuple[int, NDArray[np.int64]], ...]
+    columns: tuple[Column, ...]
+
+
+def plan_for(parts: Parts, space_id: str, depth: int | None, only: Filter | None) -> Plan:
+    """The plan of a search; `depth` is about how many candidates a scan has to find, None: without a scan."""
+    if depth is not None:  # a plan for every number of hits that is asked for would be made again and again
+        depth = 1 << depth.bit_length()
+    key = space_id, depth, None if only is None else canonical(only)
+    plan = parts.plans.get(key)
+    if plan is None:
+        plan = _plan(parts, space_id, depth, [part.allowed(only) for part in parts])
+        while len(parts.plans) >= _PLANS:
+            parts.plans.popitem(last=False)  # in one step: another thread may be here too
+        parts.plans[key] = plan
+    return plan
+
+
+def _plan(parts: Parts, space_id: str, depth: int | None, allowed: Sequence[Allowed]) -> Plan:
+    columns = tuple(part.segment.columns[space_id] for part in parts)
+    scanned = set() if depth is None else _scanned(parts, space_id, depth, columns, allowed)
+    exact, gathered = [], []
+    for place, (column, rows) in enumerate(zip(columns, allowed, strict=True)):
+        if place in scanned or not rows.count:
+            continue
+        if _direct_cost(column, rows)[1]:
+            gathered.append((place, rows.rows()))
+        else:
+            exact.append(Exact(place, column, None if rows.mask is None else Bits(rows.packed), rows.count))
+    return Plan(_passes(parts, space_id, scanned, allowed), tuple(exact), tuple(gathered), columns)
+
+
+def _row_bytes(column: Column) -> int:
+    return int(column.codes.itemsize * column.codes.shape[1])
+
+
+def _direct_cost(column: Column, rows: Allowed) -> tuple[float, bool]:
+    """What comparing with all allowed rows costs, and whether they are gathered for it."""
+    width = _row_bytes(column)
+    exact = exact_cost(rows.count, width, 0 if rows.mask is None else len(column))
+    gather = gather_cost(rows.count, width)
+    by_gathering = gather < exact and rows.count * width <= _GATHER_BYTES
+    return min(exact, gather) if by_gathering else exact, by_gathering
+
+
+def _scanned(
+    parts: Parts, space_id: str, depth: int, columns: Sequence[Column], allowed: Sequence[Allowed]
+) -> set[int]:
+    """The parts where a scan saves something, if all together it saves more than it costs to begin one."""
+    saved: dict[int, float] = {}
+    for place, (part, column, rows) in enumerate(zip(parts, columns, allowed, strict=True)):
+        scan = part.segment.scans.get(space_id)
+        if scan is not None and rows.count:
+            saving = _direct_cost(column, rows)[0] - scan_cost(len(column), scan.code_size, rows.count)
+            if saving > 0:
+                saved[place] = saving
+    if not saved:
+        return set()
+    candidates = min(depth, sum(allowed[place].count for place in saved))
+    begun = beginning_cost(candidates, _row_bytes(columns[0]))
+    return set(saved) if sum(saved.values()) > begun else set()
+
+
+def _passes(parts: Parts, space_id: str, scanned: set[int], allowed: Sequence[Allowed]) -> tuple[tuple[Pass, int], ...]:
+    passes = []
+    for sweep in parts.sweeps(space_id) if scanned else ():
+        slots = [scan.slot or 0 for scan in sweep.scans]
+        places = [parts.places[slot] for slot in slots]
+        scans = [number for number, place in enumerate(places) if place in scanned]
+        if scans:
+            chosen = [(slots[number], allowed[places[number]]) for number in scans]
+            passes.append((Pass(sweep, scans, bitmap(chosen)), sum(rows.count for _, rows in chosen)))
+    return tuple(passes)

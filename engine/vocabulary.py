@@ -1,0 +1,117 @@
+"""The words of many texts at once: as `analysis.words` reads them one by one, but numbered and counted by text.
+
+Characters become classes by a table, tokens are where the class changes, and of equal tokens only one is looked at in
+Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain, compress, pairwise
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from aidre.engine.analysis import RUN, TOKEN, normalised, words_of
+
+_POINT: Final = np.dtype("<u4")
+"""A character in UTF-32, the form in which all are equally long."""
+
+_NONE, _LOWER, _OTHER, _UNSPACED = range(4)
+"""What a character is: of no token; of one that is a word as it stands; of any other; of a run without spaces."""
+
+
+class Tokens(NamedTuple):
+    """The tokens of some texts in their order, encoded by a dictionary in UTF-32, and how many each text has."""
+
+    encoded: Any
+    counts: NDArray[np.int64]
+
+
+class Spoken(NamedTuple):
+    """The words of some texts in their order, each as its place in a vocabulary, and how many each text has."""
+
+    places: dict[str, int]
+    codes: NDArray[np.int32]
+    counts: NDArray[np.int64]
+
+
+@lru_cache(maxsize=1)
+def _kinds() -> NDArray[np.uint8]:
+    """What every character is."""
+    points = np.arange(0x110000, dtype=_POINT)
+    points[0xD800:0xE000] = 0  # surrogates are no characters
+    points[ord("\u0130")] = 0  # the one that is two in lower case
+    characters = points.tobytes().decode("utf-32-le")
+    kinds = np.full(len(points), _NONE, np.uint8)
+    for kind, pattern in ((_OTHER, TOKEN), (_UNSPACED, RUN)):
+        for found in pattern.finditer(characters):
+            kinds[found.start() : found.end()] = kind
+    is_lower = np.frombuffer(characters.lower().encode("utf-32-le"), _POINT) == points
+    kinds[is_lower & (kinds == _OTHER)] = _LOWER
+    kinds[[ord("_"), ord("\u0130")]] = _OTHER
+    return kinds
+
+
+def read_tokens(texts: Sequence[str]) -> Tokens:
+    texts = [normalised(text) for text in texts]
+    joined = "\n".join((*texts, "")).encode("utf-32-le", "surrogatepass")
+    points = np.frombuffer(joined, _POINT)
+    kinds = _kinds()[points]
+    classes = kinds + 1 >> 1  # all words are of one
+    bounds = np.flatnonzero(np.diff(classes, prepend=0, append=0))
+    inside = classes[bounds[:-1]] > 0
+    starts, lengths = bounds[:-1][inside], np.diff(bounds)[inside]
+    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 1)
+    counts = np.diff(np.searchsorted(starts, ends), prepend=0)
+    offsets = np.concatenate([[0], np.cumsum(lengths * _POINT.itemsize)])
+    buffers: list[Any] = [None, pa.py_buffer(offsets), pa.py_buffer(points[kinds > 0])]
+    tokens: Any = pa.Array.from_buffers(pa.large_binary(), len(starts), buffers)
+    return Tokens(tokens.dictionary_encode(), counts)
+
+
+def read_words(read: Sequence[Tokens]) -> Spoken:
+    """The words of all texts whose tokens were read."""
+    unified: Any = pa.chunked_array([each.encoded for each in read]).unify_dictionaries()
+    codes = np.concatenate([chunk.indices.to_numpy() for chunk in unified.chunks])
+    counts = np.concatenate([each.counts for each in read])
+    distinct, is_word = _strings(unified.chunk(0).dictionary)
+    words = list(compress(distinct, is_word))
+    places = {word: place for place, word in enumerate(words)}
+    others = [words_of(token) for token in compress(distinct, ~is_word)]
+    further = [places.setdefault(word, len(places)) for word in chain.from_iterable(others)]
+    sizes = np.ones(len(distinct), np.int64)
+    sizes[~is_word] = np.fromiter(map(len, others), np.int64, len(others))
+    stands = np.repeat(is_word, sizes)
+    numbers = np.empty(len(stands), np.int32)
+    numbers[stands] = np.arange(len(words))
+    numbers[~stands] = further
+    return Spoken(places, *_expanded(numbers, sizes, codes, counts))
+
+
+def _strings(tokens: Any) -> tuple[list[str], NDArray[np.bool_]]:
+    """Tokens in UTF-32 as strings, and which of them are words as they stand."""
+    if not len(tokens):
+        return [], np.zeros(0, np.bool_)
+    _, offsets, content = tokens.buffers()
+    ends = np.frombuffer(offsets, np.int64)[: len(tokens) + 1] // _POINT.itemsize
+    points = np.frombuffer(content, _POINT)[: ends[-1]]
+    is_word = np.maximum.reduceat(_kinds()[points], ends[:-1]) == _LOWER
+    characters = points.tobytes().decode("utf-32-le")
+    return [characters[start:end] for start, end in pairwise(ends.tolist())], is_word
+
+
+def _expanded(
+    numbers: NDArray[np.int32], sizes: NDArray[np.int64], codes: NDArray[np.int32], counts: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Each token replaced by its words: token n has `sizes[n]` of them, which follow each other in `numbers`."""
+    if (sizes == 1).all():
+        return numbers[codes], counts
+    repeated = sizes[codes]
+    ends = np.concatenate([[0], np.cumsum(repeated)])
+    shifts = (np.cumsum(sizes) - sizes)[codes] - ends[:-1]
+    words = numbers[np.repeat(shifts, repeated) + np.arange(ends[-1])]
+    return words, np.diff(ends[np.cumsum(counts)], prepend=0)

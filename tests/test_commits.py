@@ -1,0 +1,235 @@
+"""Commits that are under way while the writer goes on, and the processes that make what is derived."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from building import NAME, ROWS, SPACE, ask, everything, names, put
+
+from aidre.engine import commits, deriving, durable, generations, merging
+from aidre.engine.arrow import FileEntry
+from aidre.engine.deriving import Task, derive
+from aidre.engine.errors import AidreError, StorageFailed
+from aidre.engine.store import Store
+from aidre.engine.verify import verify
+from aidre.engine.workers import Workers
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every commit of a first bulk load goes on ahead, and processes make what is derived."""
+    monkeypatch.setattr(commits, "AHEAD_ROWS", 1)
+    monkeypatch.setattr(commits, "SHARED_ROWS", 1)
+    monkeypatch.setattr(commits, "processors", lambda: 2)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """The folder of a segment that is being written: its truth alone."""
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        put(writer, names(40), ROWS[:40])
+        writer.commit()
+        assert writer.snapshot is not None
+        folder = tmp_path / NAME / "segments" / writer.snapshot.parts[0].segment.id
+        for name in ("ids.arrow", "fields.arrow", "lexicon.arrow"):
+            (folder / name).unlink()
+        yield folder
+
+
+def tasks(place: Path) -> list[Task]:
+    return [Task(str(place), what) for what in deriving.ROW_FILES]
+
+
+def in_this_process(place: Path) -> dict[str, FileEntry]:
+    return dict(derive(task) for task in tasks(place))
+
+
+def test_a_worker_that_ends_costs_no_file(place: Path) -> None:
+    wanted = in_this_process(place)
+    some = Workers(2)
+    try:
+        for task in tasks(place):
+            some.submit(task)
+        for worker in some._workers:
+            worker._process.kill()
+        assert some.results() == wanted
+        for task in tasks(place):
+            some.submit(task)
+        assert some.results() == wanted
+    finally:
+        some.close()
+        some.let_go()
+
+
+def test_a_worker_that_fails_says_so_where_the_reason_can_be_seen(place: Path) -> None:
+    (place / "documents.arrow").unlink()
+    some = Workers(1)
+    try:
+        for task in tasks(place):
+            some.submit(task)
+        with pytest.raises((OSError, AidreError)):
+            some.results()
+    finally:
+        some.close()
+        some.let_go()
+
+
+def test_workers_that_were_closed_make_nothing_more(place: Path) -> None:
+    some = Workers(1)
+    some.submit(tasks(place)[0])
+    some.close()
+    with pytest.raises(StorageFailed):
+        some.results()
+    some.let_go()
+
+
+def test_a_worker_ends_with_the_process_that_started_it() -> None:
+    script = (
+        "import os, sys\nfrom aidre.engine.workers import Workers\nsome = Workers(2)\n"
+        "print(*(worker._process.pid for worker in some._workers), flush=True)\nsys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        pids = [int(pid) for pid in process.stdout.readline().split()]
+        assert len(pids) == 2
+        process.kill()
+        process.wait()
+        for _ in range(500):
+            left = [pid for pid in pids if is_running(pid)]
+            if not left:
+                break
+            time.sleep(0.02)
+        assert not left
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+# -- commits under way -----------------------------------------------------------------------------------------
+
+
+def test_a_commit_under_way_is_looked_into(tmp_path: Path, shared: None) -> None:
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        put(writer, names(20), ROWS[:20])
+        assert writer.begin_commit() is None
+        known = writer.fingerprints([*names(20), "other"])
+        assert [mark is not None for mark in known] == [True] * 20 + [False]
+        put(writer, [names(20)[3], "new"], ROWS[20:22])
+        settled = writer.settle()
+        assert settled is not None and settled.documents == 20
+        assert writer.settle() is None
+        result = writer.commit()
+        assert result is not None and result.documents == 21
+        writer.finish()
+    assert everything(Store(tmp_path).open(NAME)) == sorted([*names(20), "new"])
+    assert [report.problems for report in verify(Store(tmp_path))] == [()]
+
+
+def test_what_is_deleted_waits_for_a_commit_under_way(tmp_path: Path, shared: None) -> None:
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        put(writer, names(5), ROWS[:5])
+        writer.begin_commit()
+        assert writer.delete(names(2)) == 2
+        writer.commit()
+    assert everything(Store(tmp_path).open(NAME)) == names(5)[2:]
+
+
+def test_a_commit_under_way_that_fails_is_told_of_and_leaves_the_store_as_it_was(
+    tmp_path: Path, shared: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    real = durable.publish_folder
+
+    def refuse(temporary: Path, final: Path) -> None:
+        raise StorageFailed("cannot write: No space left on device")
+
+    with store.writer(NAME, spaces=[SPACE]) as writer:
+        put(writer, ["a"], ROWS[:1])
+        writer.commit()
+        monkeypatch.setattr(durable, "publish_folder", refuse)
+        put(writer, ["b"], ROWS[1:2])
+        writer.begin_commit()
+        with pytest.raises(StorageFailed, match="No space left"):
+            writer.settle()
+        monkeypatch.setattr(durable, "publish_folder", real)
+        assert writer.fingerprints(["b"]) == [None]
+        put(writer, ["c"], ROWS[2:3])
+        writer.commit()
+    assert everything(store.open(NAME)) == ["a", "c"]
+    assert not list((tmp_path / NAME / "segments").glob(".*"))
+
+
+def test_a_writer_that_is_left_waits_for_its_commit_before_it_frees_the_lock(
+    tmp_path: Path, shared: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = durable.publish_folder
+
+    def slowly(temporary: Path, final: Path) -> None:
+        time.sleep(0.2)
+        real(temporary, final)
+
+    monkeypatch.setattr(durable, "publish_folder", slowly)
+    store = Store(tmp_path)
+    with pytest.raises(KeyboardInterrupt), store.writer(NAME, spaces=[SPACE]) as writer:
+        put(writer, ["a"], ROWS[:1])
+        writer.begin_commit()
+        raise KeyboardInterrupt
+    with store.writer(NAME, spaces=[SPACE]) as writer:
+        put(writer, ["b"], ROWS[1:2])
+        writer.commit()
+    assert [report.problems for report in verify(store)] == [()]
+    assert not list((tmp_path / NAME / "segments").glob(".*"))
+
+
+# -- how a first load ends -------------------------------------------------------------------------------------
+
+
+def test_large_segments_stay_and_share_the_codebook_of_the_first(
+    tmp_path: Path, shared: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from building import space_of, structured
+
+    monkeypatch.setattr(merging, "LARGE", 6000)
+    monkeypatch.setattr(generations, "LARGE", 6000)
+    space, vectors = space_of("cosine", 256), structured(18_000, 256)
+    ids = names(18_000)
+    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
+        for start in range(0, 18_000, 6000):
+            put(writer, ids[start : start + 6000], vectors[start : start + 6000])
+            writer.begin_commit()
+            writer.settle()
+        before = {part.segment.id for part in writer.generations.parts}
+        assert [space.id in part.segment.scans for part in writer.generations.parts] == [True, False, False]
+        writer.finish()
+        parts = writer.generations.parts
+        assert {part.segment.id for part in parts} == before
+        assert all(space.id in part.segment.scans for part in parts)
+        assert len({part.segment.trained_rows[space.id] for part in parts}) == 1
+    snapshot = Store(tmp_path).open(NAME)
+    assert snapshot.warnings == ()
+    calibration = snapshot.space(space.id).calibration
+    assert calibration is not None
+    assert (calibration.kind, calibration.rows) == ("scan", 18_000)
+    assert all(ask(snapshot, vectors[row], 1) == [ids[row]] for row in range(0, 18_000, 900))
+
+
+def test_small_segments_of_a_first_load_become_one(tmp_path: Path, shared: None) -> None:
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        for start in range(0, 60, 20):
+            put(writer, names(20, start), ROWS[start : start + 20])
+            writer.begin_commit()
+            writer.settle()
+        writer.finish()
+        assert len(writer.generations.parts) == 1
+    assert everything(Store(tmp_path).open(NAME)) == names(60)

@@ -1,0 +1,299 @@
+"""Who is let in as whom, what is counted for whom, and what goes out with the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Awaitable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from aidre.api.access import Caller
+from aidre.api.guard import guard as module
+from aidre.api.guard.buckets import Taken
+from aidre.api.guard.credentials import MOST_BYTES, Keys
+from aidre.api.guard.guard import Guard
+from aidre.api.guard.refusals import Forbidden, RateLimited, Unauthorized
+from aidre.api.refusals import Refusal
+from aidre.api.settings import Key, parse_settings
+from aidre.api.tables import Rate
+
+T = TypeVar("T")
+GOLD, BLIND, VECTORS = "gold-secret", "blind-secret", "vectors-secret"
+BEYOND = '[server]\nbase_url = "https://ai.example.com/x"\norigin = "https://www.example.com"\n'
+LOOPBACK = '[server]\nbase_url = "http://127.0.0.1:8000"\n'
+
+
+def digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+KEYS = f"""
+[[keys]]
+name = "gold"
+sha256 = "{digest(GOLD)}"
+collections = ["vault", "cellar"]
+rate = "3/hour"
+[[keys]]
+name = "blind"
+sha256 = "{digest(BLIND)}"
+scopes = ["vectors"]
+[[keys]]
+name = "vectors"
+sha256 = "{digest(VECTORS)}"
+scopes = ["search", "vectors"]
+rate = "none"
+"""
+
+
+def run(coroutine: Awaitable[T]) -> T:
+    async def awaited() -> T:
+        return await coroutine
+
+    return asyncio.run(awaited())
+
+
+class Door:
+    """Asks a guard as a request would."""
+
+    def __init__(self, configuration: str, *folders: Path, **options: Any) -> None:
+        self.guard = Guard(parse_settings(configuration), folders, **options)
+        self.state: dict[str, Any] = {}
+
+    def ask(self, path: str = "/search", *authorizations: str, host: str = "203.0.113.7") -> dict[str, str]:
+        """The fields of the answer."""
+        self.state = {}
+        headers = [(b"authorization", value.encode("latin-1")) for value in authorizations]
+        scope = {"path": path, "headers": headers, "client": (host, 1), "state": self.state}
+        return {name.decode(): value.decode() for name, value in run(self.guard.admit(scope))}
+
+    def refused(self, kind: type[Refusal], path: str = "/search", *authorizations: str, **options: str) -> Refusal:
+        with pytest.raises(kind) as caught:
+            self.ask(path, *authorizations, **options)
+        assert caught.type is kind
+        return caught.value
+
+    @property
+    def caller(self) -> Caller:
+        found: Caller = self.state["caller"]
+        return found
+
+
+@pytest.fixture
+def door() -> Iterator[Door]:
+    door = Door(BEYOND + KEYS)
+    yield door
+    run(door.guard.close())
+
+
+def test_a_secret_is_known_by_its_digest_and_opens_what_its_key_lists(door: Door) -> None:
+    for scheme in ("Bearer", "bearer", "BEARER"):
+        door.ask("/search" if scheme == "Bearer" else "/metrics", f"{scheme}  {GOLD} ")
+        assert door.caller == Caller("key gold", frozenset({"vault", "cellar"}), vectors=False)
+    door.ask("/search", f"Bearer {VECTORS}")
+    assert door.caller == Caller("key vectors", frozenset(), vectors=True)
+    assert GOLD not in repr(door.guard.__dict__)
+
+
+def test_without_a_key_one_is_anonymous_and_has_no_more_than_a_key_without_grants(door: Door) -> None:
+    door.ask()
+    assert door.caller == Caller(vectors=False)
+    assert not door.guard.knows_callers or door.guard.knows_callers is True
+
+
+def test_where_nobody_has_a_key_the_collection_alone_decides_about_vectors() -> None:
+    door = Door(LOOPBACK)
+    assert door.ask() == {}
+    assert door.caller == Caller(vectors=True)
+    assert not door.guard.knows_callers
+
+
+@pytest.mark.parametrize(
+    "authorizations",
+    [
+        ["Bearer wrong"],
+        ["Bearer"],
+        ["Bearer "],
+        [""],
+        [GOLD],
+        [f"Basic {GOLD}"],
+        [f"Bearer{GOLD}"],
+        [f"Bearer {GOLD}x"],
+        [f"Bearer {GOLD[:-1]}"],
+        [f"Bearer {GOLD.upper()}"],
+        [f"Bearer {digest(GOLD)}"],
+        [f"Bearer {GOLD}, Bearer {GOLD}"],
+        [f"Bearer {GOLD}", f"Bearer {GOLD}"],
+        [f"Bearer {GOLD}", "Bearer wrong"],
+        [f"Token {GOLD}"],
+        ["Bearer é\xff\x00"],
+        ["Bearer a.b.c"],
+        ["Bearer " + "x" * (MOST_BYTES + 1)],
+        ["Bearer \t" + GOLD],
+    ],
+)
+@pytest.mark.parametrize("path", ["/search", "/mcp", "/metrics", "/.well-known/ai-discovery", "/nothing"])
+def test_what_is_no_known_secret_is_refused_on_every_route_but_health(
+    authorizations: list[str], path: str, door: Door
+) -> None:
+    refusal = door.refused(Unauthorized, path, *authorizations)
+    assert (refusal.status, refusal.code) == (401, "unauthorized")
+    challenge = refusal.headers["WWW-Authenticate"]
+    base = "https://www.example.com/.well-known/oauth-protected-resource/x"
+    where = base + "/mcp" if path == "/mcp" else base
+    assert challenge == f'Bearer realm="aidre", resource_metadata="{where}", error="invalid_token"'
+    assert "caller" not in door.state
+    assert all(GOLD not in said for said in (refusal.message, challenge, str(refusal.details)))
+    for health in ("/healthz", "/readyz"):
+        assert door.ask(health, *authorizations) == {}
+
+
+def test_wrong_secrets_are_refused_alike_whether_or_not_there_are_keys() -> None:
+    door = Door(LOOPBACK)
+    assert door.refused(Unauthorized, "/search", "Bearer wrong").status == 401
+
+
+def test_a_key_that_may_not_search_is_told_so(door: Door) -> None:
+    refusal = door.refused(Forbidden, "/search", f"Bearer {BLIND}")
+    assert (refusal.status, refusal.code) == (403, "forbidden")
+    assert refusal.headers["WWW-Authenticate"].endswith('error="insufficient_scope", scope="search"')
+
+
+def test_a_caller_has_one_bucket_for_all_that_is_counted(door: Door) -> None:
+    remaining = [door.ask(path, f"Bearer {GOLD}")["ratelimit-remaining"] for path in ("/search", "/ask", "/nothing")]
+    assert remaining == ["2", "1", "0"]
+    refusal = door.refused(RateLimited, "/search", f"Bearer {GOLD}", host="198.51.100.1")
+    assert (refusal.status, refusal.code) == (429, "rate_limited")
+    assert refusal.headers["retry-after"] == "1200"
+    assert door.ask("/search")["ratelimit-remaining"] == "599"
+    for path in ("/healthz", "/readyz", "/metrics", "/.well-known/ai-discovery", "/.well-known/aip.json"):
+        assert door.ask(path, f"Bearer {GOLD}") == {}
+
+
+def test_an_address_has_a_bucket_that_wrong_secrets_are_counted_in() -> None:
+    door = Door(BEYOND + '[limits]\nrate = "3/hour"\n' + KEYS)
+    door.ask()
+    door.refused(Unauthorized, "/search", "Bearer wrong")
+    door.refused(Unauthorized, "/search", "Basic wrong")
+    assert door.refused(RateLimited, "/search", "Bearer wrong").status == 429
+    assert door.refused(RateLimited, "/search").status == 429
+    assert door.ask(host="203.0.113.8")["ratelimit-remaining"] == "2"
+    assert door.ask("/search", f"Bearer {GOLD}")["ratelimit-remaining"] == "2"
+    assert door.refused(Unauthorized, "/.well-known/ai-discovery", "Bearer wrong").status == 401
+
+
+def test_hosts_of_one_network_of_ipv6_share_a_bucket() -> None:
+    door = Door(BEYOND + '[limits]\nrate = "2/hour"\n')
+    assert door.ask(host="2001:db8::1")["ratelimit-remaining"] == "1"
+    assert door.ask(host="2001:db8::2")["ratelimit-remaining"] == "0"
+    assert door.refused(RateLimited, host="2001:db8::ffff:1")
+    assert door.ask(host="2001:db8:0:1::1")["ratelimit-remaining"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("configuration", "remaining"),
+    [
+        (LOOPBACK, None),
+        (BEYOND, "599"),
+        (BEYOND + '[limits]\nrate = "none"\n', None),
+        (LOOPBACK + '[limits]\nrate = "10/second"\n', "9"),
+    ],
+)
+def test_without_a_rate_callers_are_limited_beyond_loopback_only(configuration: str, remaining: str | None) -> None:
+    assert Door(configuration).ask().get("ratelimit-remaining") == remaining
+
+
+def test_a_key_without_a_limit_gets_no_fields_of_one(door: Door) -> None:
+    assert door.ask("/search", f"Bearer {VECTORS}") == {}
+
+
+def structured(value: str) -> tuple[str, dict[str, int]]:
+    """One String Item of RFC 9651 with Integer parameters."""
+    found = re.fullmatch(r'"([ !#-\[\]-~]+)"((?:;[a-z]+=\d{1,15})+)', value)
+    assert found is not None, value
+    pairs = [part.split("=") for part in found[2][1:].split(";")]
+    return found[1], {name: int(number) for name, number in pairs}
+
+
+def test_the_fields_fit_together_on_answers_and_on_refusals() -> None:
+    door = Door(BEYOND + '[limits]\nrate = "5/minute"\n')
+    said = [door.ask() for _ in range(5)] + [door.refused(RateLimited).headers]
+    for number, fields in enumerate(said):
+        name, limit = structured(fields["ratelimit"])
+        assert (name, structured(fields["ratelimit-policy"])) == ("default", ("default", {"q": 5, "w": 60}))
+        assert limit["r"] == int(fields["ratelimit-remaining"]) == max(0, 4 - number)
+        assert limit["t"] == int(fields["ratelimit-reset"])
+        assert fields["ratelimit-limit"] == "5"
+        assert 0 < limit["t"] <= 60
+    assert int(said[-1]["retry-after"]) == int(said[-1]["ratelimit-reset"]) == 12
+    assert "retry-after" not in said[0]
+
+
+def test_workers_count_together(tmp_path: Path) -> None:
+    one, other = (Door(BEYOND + KEYS, tmp_path) for _ in range(2))
+    assert [door.ask("/search", f"Bearer {GOLD}")["ratelimit-remaining"] for door in (one, other, one)] == list("210")
+    other.refused(RateLimited, "/search", f"Bearer {GOLD}")
+    for door in (one, other):
+        run(door.guard.close())
+
+
+def test_chunks_of_a_day_are_counted_for_an_address_and_for_a_key(tmp_path: Path) -> None:
+    door = Door(LOOPBACK + KEYS, tmp_path, chunks_per_day=20)
+    accounts = []
+    for authorizations, host in [([], "203.0.113.7"), ([], "203.0.113.8"), ([f"Bearer {GOLD}"], "203.0.113.7")]:
+        door.ask("/search", *authorizations, host=host)
+        accounts.append(door.state["account"])
+    assert accounts == ["address 203.0.113.7", "address 203.0.113.8", "key gold"]
+    assert door.guard.budget is not None
+    door.guard.budget.give(accounts[0], "docs", [f"{number}" for number in range(20)])
+    with pytest.raises(RateLimited):
+        door.guard.budget.check(accounts[0])
+    for account in accounts[1:]:
+        door.guard.budget.check(account)
+    run(door.guard.close())
+
+
+def test_no_file_is_made_where_nothing_is_counted(tmp_path: Path) -> None:
+    Door(LOOPBACK, tmp_path).ask()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_request_without_a_client_is_counted_too() -> None:
+    guard = Guard(parse_settings(BEYOND), [])
+    state: dict[str, Any] = {}
+    run(guard.admit({"path": "/search", "headers": [], "client": None, "state": state}))
+    assert state["account"] == "address "
+
+
+def test_how_near_a_guess_comes_is_not_compared_byte_by_byte() -> None:
+    """No guess is ever compared with a digest of the configuration unless it is the secret itself."""
+    keys = Keys([Key(f"key {number}", digest(f"secret {number}")) for number in range(100)])
+    compared: list[tuple[bytes, bytes]] = []
+
+    def comparing(one: bytes, other: bytes) -> bool:
+        compared.append((one, other))
+        return one == other
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("aidre.api.guard.credentials.hmac.compare_digest", comparing)
+        for number in range(200):
+            assert (keys.holder(f"secret {number}".encode()) is not None) == (number < 100)
+    assert len(compared) == 200
+    assert all(other == bytes(32) for _, other in compared[100:])
+
+
+def test_a_rate_is_refused_by_every_bucket_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server far away answers as the file does."""
+    door = Door(BEYOND, redis="redis://127.0.0.1:1")
+    asked: list[tuple[str, Rate]] = []
+
+    async def take(account: str, rate: Rate) -> Taken:
+        asked.append((account, rate))
+        return Taken(False, 0, 7)
+
+    monkeypatch.setattr(door.guard._remote, "take", take)
+    assert door.refused(RateLimited).headers["retry-after"] == "7"
+    assert asked == [("address 203.0.113.7", module.BEYOND_LOOPBACK)]

