@@ -6,6 +6,7 @@ without the hits of the first page, which is found again from its size. It knows
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from aidre.engine.model import Query
@@ -25,7 +26,16 @@ def first_page(snapshot: Snapshot, query: Query, most: int) -> Page:
     if query.mode == "lexical":  # one hit more costs nothing; counting all that hold a word costs another search
         hits = snapshot.search(replace(query, top_k=query.top_k + 1))
         return Page(hits[: query.top_k], query.top_k if query.top_k < min(len(hits), most) else None)
-    hits = snapshot.search(query)
+    return _first(snapshot, query, snapshot.search(query), most)
+
+
+def first_pages(snapshot: Snapshot, queries: Sequence[Query], most: int) -> list[Page]:
+    """The first pages of dense searches, which are searched together."""
+    found = snapshot.search_all(queries)
+    return [_first(snapshot, query, hits, most) for query, hits in zip(queries, found, strict=True)]
+
+
+def _first(snapshot: Snapshot, query: Query, hits: list[Hit], most: int) -> Page:
     more = len(hits) == query.top_k and len(hits) < min(snapshot.count(query.filter), most)
     return Page(hits, len(hits) if more else None)
 

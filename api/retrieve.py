@@ -21,7 +21,7 @@ from aidre.api.access import Caller, may_see, visibility_in_force
 from aidre.api.batching import TextQueries
 from aidre.api.cursor import Cursors, Place, lineage_digest
 from aidre.api.live import Live, Opened
-from aidre.api.pages import Page, first_page, later_page
+from aidre.api.pages import Page, first_page, first_pages, later_page
 from aidre.api.refusals import BadRequest, Conflicting, NotFound, Unavailable, Unprocessable
 from aidre.api.scheduling import Scheduler
 from aidre.api.settings import CollectionSettings, FusionSettings, Protocol, Settings
@@ -211,9 +211,13 @@ class Retrieval:
         self, place: Place | None, then: Snapshot, shown: Shown, query: Query, filtered: bytes | None
     ) -> Page:
         if place is None:
-            return await self._scheduler.run(
-                _kind(shown.name, query, filtered), partial(first_page, then, query, self.results_most)
-            )
+            kind = _kind(shown.name, query, filtered)
+            if query.mode == "dense":
+                like = kind, then, query.top_k
+                return await self._scheduler.run_together(
+                    kind, like, query, partial(first_pages, then, most=self.results_most)
+                )
+            return await self._scheduler.run(kind, partial(first_page, then, query, self.results_most))
         later = partial(later_page, then, shown.snapshot, query, place.first, self.results_most)
         return await self._scheduler.run(None, later)
 

@@ -3,6 +3,9 @@
 What a kind of search takes is measured, not modelled, so it holds for a thousand rows and for millions. A kind that was
 not seen yet counts as long. While the long ones that wait would take longer than they may, more of them are refused at
 once: a caller that is told to come back is better off than one whose answer comes after it has gone.
+
+Searches that can be made together are: those that come in one turn of the event loop, and the long ones that come
+while as many as there are threads are under way. Nobody waits for company.
 """
 
 from __future__ import annotations
@@ -11,9 +14,10 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from aidre.api.refusals import Overloaded
 from aidre.engine.runtime import available_cores
@@ -32,7 +36,11 @@ NEWEST = 1 / 8
 FARTHEST = 4
 """It counts for no more than so many times the mean: where another process held the processor, it tells little."""
 
+MOST_TOGETHER = 16
+"""More save nothing, and the first of them waits for the last."""
+
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 
 class Backlog:
@@ -70,6 +78,23 @@ class Estimate:
         self.seconds += (min(seconds, FARTHEST * self.seconds) - self.seconds) * NEWEST
 
 
+_Batch = list[tuple[Any, "asyncio.Future[Any]"]]
+
+
+class _Group:
+    """What can be made together: items that wait, with where their results go, and batches that are under way."""
+
+    def __init__(self, kind: Hashable, work: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
+        self.kind = kind
+        self.work = work
+        self.waiting: _Batch = []
+        self.under_way = 0
+
+    def next(self) -> _Batch:
+        batch, self.waiting = self.waiting[:MOST_TOGETHER], self.waiting[MOST_TOGETHER:]
+        return batch
+
+
 class Scheduler:
     """All searches of a process. Its methods run in the event loop."""
 
@@ -78,6 +103,8 @@ class Scheduler:
         self._threads = ThreadPoolExecutor(cores, thread_name_prefix="search")
         self._backlog = Backlog(wait, cores)
         self._kinds: OrderedDict[Hashable, Estimate] = OrderedDict()
+        self._cores = cores
+        self._groups: dict[Hashable, _Group] = {}
 
     async def run(self, kind: Hashable | None, work: Callable[[], T]) -> T:
         """The result of `work`; without a `kind` it is long in any case. Raises Overloaded."""
@@ -87,11 +114,67 @@ class Scheduler:
             result, taken = _timed(work)
         else:
             result, taken = await self._in_a_thread(work, known.seconds if known else UNSEEN_SECONDS)
-        if known is not None:
-            known.learn(taken)
-        elif kind is not None:
-            self._remember(kind, taken)
+        if kind is not None:
+            self._learn(kind, taken)
         return result
+
+    async def run_together(
+        self, kind: Hashable, like: Hashable, item: Item, work: Callable[[Sequence[Item]], Sequence[T]]
+    ) -> T:
+        """The result for `item` of `work`, which is given all items at once that are `like` it. Raises Overloaded."""
+        loop = asyncio.get_running_loop()
+        result: asyncio.Future[T] = loop.create_future()
+        known = self._kinds.get(kind)
+        expected = known.seconds if known is not None else UNSEEN_SECONDS
+        if expected > INLINE_SECONDS:
+            self._backlog.enter(expected)
+            result.add_done_callback(lambda _: self._backlog.leave(expected))
+        group = self._groups.get(like)
+        if group is None:
+            group = self._groups[like] = _Group(kind, work)
+        if not group.waiting:
+            loop.call_soon(self._begin, like, group)
+        group.waiting.append((item, result))
+        return await result
+
+    def _begin(self, like: Hashable, group: _Group) -> None:
+        """Answer those of a group that wait, unless as many batches as there are cores are under way."""
+        known = self._kinds.get(group.kind)
+        if group.waiting and known is not None and known.seconds <= INLINE_SECONDS:
+            batch = group.next()
+            found, taken = _found(batch, group.work)
+            _tell(batch, found)
+            known.learn(taken / len(batch))
+            if group.waiting:  # not before the answers of these are on their way
+                asyncio.get_running_loop().call_soon(self._begin, like, group)
+                return
+        while group.waiting and group.under_way < self._cores:
+            batch = group.next()
+            group.under_way += 1
+            running = asyncio.get_running_loop().run_in_executor(self._threads, _found, batch, group.work)
+            running.add_done_callback(partial(self._ended, like, group, batch))
+        if not group.waiting and not group.under_way:
+            self._groups.pop(like, None)
+
+    def _ended(
+        self, like: Hashable, group: _Group, batch: _Batch, running: asyncio.Future[tuple[list[Any], float]]
+    ) -> None:
+        group.under_way -= 1
+        if running.cancelled():  # the server ends
+            for _, result in batch:
+                result.cancel()
+            return
+        found, taken = running.result()
+        _tell(batch, found)
+        self._learn(group.kind, taken / len(batch))
+        self._begin(like, group)
+
+    def _learn(self, kind: Hashable, seconds: float) -> None:
+        known = self._kinds.get(kind)
+        if known is not None:
+            known.learn(seconds)
+        else:
+            self._remember(kind, seconds)
 
     async def _in_a_thread(self, work: Callable[[], T], expected: float) -> tuple[T, float]:
         self._backlog.enter(expected)
@@ -107,6 +190,28 @@ class Scheduler:
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _found(batch: _Batch, work: Callable[[Sequence[Any]], Sequence[Any]]) -> tuple[list[Any], float]:
+    """The result of each item, or the error that it causes, and the seconds that all took."""
+    return _timed(partial(_each, [item for item, _ in batch], work))
+
+
+def _each(items: Sequence[Any], work: Callable[[Sequence[Any]], Sequence[Any]]) -> list[Any]:
+    try:
+        return list(work(items))
+    except Exception as error:  # whose it is shows when each is alone
+        return [error] if len(items) == 1 else [_each([item], work)[0] for item in items]
+
+
+def _tell(batch: _Batch, found: Sequence[Any]) -> None:
+    for (_, result), value in zip(batch, found, strict=True):
+        if result.done():
+            continue  # the caller has gone
+        if isinstance(value, Exception):
+            result.set_exception(value)
+        else:
+            result.set_result(value)
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:

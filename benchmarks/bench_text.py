@@ -64,8 +64,8 @@ class Material(NamedTuple):
 
 PARTS: Final = (
     ("analysis_and_postings", lexical, "asked"),
-    ("bm25", lexical, "score"),
-    ("bm25", lexical, "strongest"),
+    ("bm25", lexical.Scorer, "score"),
+    ("bm25", lexical.Scorer, "strongest"),
     ("dense", fuse, "search"),
     ("vectors_of_chunks_found_by_words", Hybrid, "_compare"),
 )

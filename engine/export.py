@@ -7,6 +7,7 @@ It does not know how the graph is served; `runtime` does. torch and onnx are imp
 from __future__ import annotations
 
 import logging
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -60,7 +61,7 @@ def export(weights: Weights, target: Path) -> None:
     _require_plain(model, weights)
     with staging(target.parent) as folder:
         _write_tokenizer(model, folder)
-        with _failures_named(weights):
+        with _failures_named(weights), _path_kept():
             _write_graphs(model, folder)
         precision, tests = _choose(model, folder)
         if tests["fp32"].cosine_least < MIN_COSINE_FLOAT:
@@ -90,6 +91,17 @@ def _failures_named(weights: Weights) -> Iterator[None]:
     except (RuntimeError, TypeError, ValueError, KeyError, AttributeError, ImportError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise NotExportable(f"the model in {weights.folder} cannot be exported ({reason})") from error
+
+
+@contextmanager
+def _path_kept() -> Iterator[None]:
+    """onnxruntime.transformers adds its folders, with modules such as `constants` and `benchmark`, to where all of this
+    process looks for modules."""
+    before = sys.path.copy()
+    try:
+        yield
+    finally:
+        sys.path[:] = before
 
 
 def _write_tokenizer(model: SentenceTransformer, folder: Path) -> None:

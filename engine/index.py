@@ -126,19 +126,27 @@ class Pass:
 
         Best first; fewer where fewer are allowed, or where FAISS passes rows by since their codes are all alike.
         """
+        return self.search_all(query, count)[0]
+
+    def search_all(self, queries: NDArray[np.float32], count: int) -> list[Candidates]:
+        """The same for each of several queries (n, d), at about half the cost of each alone: codes are read once."""
         if self._padding:
-            query = np.pad(query, ((0, 0), (0, self._padding)))
+            queries = np.pad(queries, ((0, 0), (0, self._padding)))
         if self._halves is None:
-            return self._whole.search(query, count)
+            return self._whole.search(queries, count)
         one, other = self._halves
         with spare_core() as helper:
             if helper is None:
-                return self._whole.search(query, count)
-            theirs = helper.submit(other.search, query, count)
-            (rows, near), (more, seeming) = one.search(query, count), theirs.result()
-        rows, near = np.concatenate([rows, more]), np.concatenate([near, seeming])
-        best = np.argsort(-near, kind="stable")[:count]
-        return rows[best], near[best]
+                return self._whole.search(queries, count)
+            theirs = helper.submit(other.search, queries, count)
+            pairs = zip(one.search(queries, count), theirs.result(), strict=True)
+        return [_merged(mine, more, count) for mine, more in pairs]
+
+
+def _merged(mine: Candidates, more: Candidates, count: int) -> Candidates:
+    rows, near = np.concatenate([mine[0], more[0]]), np.concatenate([mine[1], more[1]])
+    best = np.argsort(-near, kind="stable")[:count]
+    return rows[best], near[best]
 
 
 class _Lists:
@@ -151,20 +159,31 @@ class _Lists:
         if bits is not None:
             self._parameters.sel = bits.selector
         self._sweep = sweep
-        self._lists = faiss.swig_ptr(numbers), faiss.swig_ptr(distances)
-        self._keep = numbers, distances, bits
+        self._lists = numbers, distances
+        self._bits = bits  # which the parameters do not keep alive
 
-    def search(self, query: NDArray[np.float32], count: int) -> Candidates:
+    def search(self, queries: NDArray[np.float32], count: int) -> list[Candidates]:
         single_thread()
-        values, rows = np.empty(count, dtype=np.float32), np.empty(count, dtype=np.int64)
+        values, rows = np.empty((len(queries), count), np.float32), np.empty((len(queries), count), np.int64)
+        lists = self._lists if len(queries) == 1 else self._repeated(len(queries))
         self._sweep.index.search_preassigned_c(
-            1, faiss.swig_ptr(query), count, *self._lists, faiss.swig_ptr(values), faiss.swig_ptr(rows),
-            False, self._parameters, None,
+            len(queries), faiss.swig_ptr(queries), count, *map(faiss.swig_ptr, lists), faiss.swig_ptr(values),
+            faiss.swig_ptr(rows), False, self._parameters, None,
         )  # fmt: skip
-        if rows[-1] < 0:
-            present = rows >= 0
-            values, rows = values[present], rows[present]
-        return rows, values if self._sweep.larger_is_closer else -values
+        near = values if self._sweep.larger_is_closer else -values
+        return [_present(*one) for one in zip(rows, near, strict=True)]
+
+    def _repeated(self, queries: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        numbers, distances = self._lists
+        return np.tile(numbers, queries), np.tile(distances, queries)
+
+
+def _present(rows: NDArray[np.int64], near: NDArray[np.float32]) -> Candidates:
+    """Without the places at the end where no row was found."""
+    if rows[-1] >= 0:
+        return rows, near
+    present = rows >= 0
+    return rows[present], near[present]
 
 
 def code_sizes(dimensions: int) -> list[int]:

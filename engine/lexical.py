@@ -30,6 +30,12 @@ ROUNDING: Final = 1e-5
 _BLOCK: Final = 1 << 17
 """Rows that are scored at once: their sums stay in the cache."""
 
+_SMALL: Final = 1 << 16
+"""A part of no more rows is scored whole: that takes less time than to find out which of its lists can be left out."""
+
+_TOGETHER: Final = 1 << 15
+"""Rows of small parts that are scored at once."""
+
 _LOOKUP: Final = 6
 """How many postings are added up in the time in which one is looked up."""
 
@@ -66,6 +72,19 @@ class Statistics:
                 counts[tag] = counts.get(tag, 0) + count
         return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
+    @cached_property
+    def small(self) -> Small:
+        firsts, saturations, total = np.full(len(self._parts), -1), [np.empty(0, np.float32)], 0
+        for place, part in enumerate(self._parts):
+            if part.segment.entry.chunks <= _SMALL:
+                firsts[place] = total
+                saturations.append(self.saturation(part))
+                total += len(saturations[-1])
+        places = np.flatnonzero(firsts >= 0)
+        owners = np.repeat(places, [len(one) for one in saturations[1:]])
+        groups = np.split(places, np.flatnonzero(np.diff(firsts[places] // _TOGETHER)) + 1)
+        return Small([group.tolist() for group in groups], firsts, owners, np.concatenate(saturations))
+
     def saturation(self, part: Part) -> NDArray[np.float32]:
         """The term count at which a chunk of the part has half of a term's weight: longer ones need more."""
         known = self._saturations.get(part.segment.id)
@@ -73,6 +92,20 @@ class Statistics:
             lengths = part.segment.lexicon.lengths / np.float64(max(self.mean_length, 1e-9))
             known = self._saturations[part.segment.id] = (K1 * (1 - B + B * lengths)).astype(np.float32)
         return known
+
+
+@dataclass(frozen=True, slots=True)
+class Small:
+    """The small parts of a generation, their rows laid after one another.
+
+    `groups` are places of parts that are scored at once; `firsts` has for each part of the generation where its rows
+    begin, -1 where it is not small; `owners` and `saturation` have each row.
+    """
+
+    groups: list[list[int]]
+    firsts: NDArray[np.int64]
+    owners: NDArray[np.int64]
+    saturation: NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +132,7 @@ def asked(parts: Sequence[Part], statistics: Statistics, text: str) -> list[Aske
 
 
 def score(part: Part, statistics: Statistics, words: Sequence[Asked], rows: NDArray[np.int64]) -> Scores:
-    """Some chunks of a part against the words of a query."""
-    if not len(rows):
-        return np.empty(0)
-    order = np.argsort(rows)  # what is looked up in order is found several times as fast
-    rows = rows[order]
+    """Some chunks of a part against the words of a query; found several times as fast where rows ascend."""
     sums, saturation, wanted = np.zeros(len(rows)), statistics.saturation(part)[rows], rows.astype(np.uint32)
     for word in words:
         for term in word.terms:
@@ -112,43 +141,96 @@ def score(part: Part, statistics: Statistics, words: Sequence[Asked], rows: NDAr
                 places, holds = _lookup(postings.rows, wanted)
                 counts = postings.counts[places].astype(np.float64)
                 sums[holds] += word.weight * (counts / (counts + saturation[holds]))
-    scores = np.empty(len(rows))
-    scores[order] = sums
-    return scores
+    return sums
+
+
+class Scorer:
+    """The words of one query over the parts of a generation. Small parts are scored whole, together and only once."""
+
+    def __init__(self, parts: Sequence[Part], statistics: Statistics, text: str) -> None:
+        self._parts, self._statistics = parts, statistics
+        self.words = asked(parts, statistics, text)
+
+    def score(self, owners: NDArray[np.int64], rows: NDArray[np.int64]) -> Scores:
+        """Some chunks, given by the places of their parts and their rows."""
+        firsts = self._statistics.small.firsts[owners]
+        inside = firsts >= 0
+        scores = np.empty(len(rows))
+        scores[inside] = self._whole[(firsts + rows)[inside]]
+        for place in np.flatnonzero(np.bincount(owners[~inside])).tolist():
+            mine = owners == place
+            scores[mine] = score(self._parts[place], self._statistics, self.words, rows[mine])
+        return scores
+
+    def strongest(
+        self, *, wanted: int, least: float = 0.0, only: Filter | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """The allowed chunks that hold any of the words and score at least `least`: the best `wanted`, with all that
+        tie with the last of them, and some that do not count. The places of their parts, their rows, and their scores
+        but for ROUNDING.
+        """
+        small = self._statistics.small
+        chosen, values = self._strongest_small(wanted, least, only)
+        owners = [small.owners[chosen]]
+        rows, sums = [chosen - small.firsts[owners[0]]], [values]
+        for place in np.flatnonzero(small.firsts < 0).tolist():
+            # What is still to come has to reach the last of these.
+            least = max(least, _last(np.concatenate(sums), wanted) * (1 - ROUNDING))
+            found, lasting = _strongest(
+                self._parts[place], self._statistics, self.words, wanted=wanted, least=least, only=only
+            )
+            owners.append(np.full(len(found), place))
+            rows.append(found)
+            sums.append(lasting.astype(np.float64))
+        return np.concatenate(owners), np.concatenate(rows), np.concatenate(sums)
+
+    def _strongest_small(self, wanted: int, least: float, only: Filter | None) -> tuple[NDArray[np.int64], Scores]:
+        """As rows of the small parts laid after one another."""
+        mask = self._allowed(only)
+        found, values = np.empty(0, np.int64), np.empty(0)
+        for first in range(0, len(self._whole), _TOGETHER):
+            block = slice(first, first + _TOGETHER)
+            scores = self._whole[block]
+            enough = (scores >= least) & (scores > 0)
+            chosen = np.flatnonzero(enough if mask is None else enough & mask[block])
+            if len(chosen):
+                found, values = np.concatenate([found, chosen + first]), np.concatenate([values, scores[chosen]])
+                least = max(least, _last(values, wanted))
+                found, values = found[values >= least], values[values >= least]
+        return found, values
+
+    def _allowed(self, only: Filter | None) -> NDArray[np.bool_] | None:
+        """Which rows of the small parts pass the filter, None where all do."""
+        allowed = [self._parts[place].allowed(only) for group in self._statistics.small.groups for place in group]
+        if all(each.mask is None for each in allowed):
+            return None
+        return np.concatenate([np.ones(each.count, np.bool_) if each.mask is None else each.mask for each in allowed])
+
+    @cached_property
+    def _whole(self) -> Scores:
+        """Every row of the small parts, deleted ones too; summed in the order in which `score` sums, to the same bit."""
+        small = self._statistics.small
+        sums = np.zeros(len(small.saturation))
+        for places in small.groups:
+            parts = [(self._parts[place], small.firsts[place]) for place in places]
+            for word in self.words:
+                for term in word.terms:
+                    lists = [(found, first) for part, first in parts if (found := part.postings(term)) is not None]
+                    if lists:
+                        rows = np.repeat([first for _, first in lists], [len(found.rows) for found, _ in lists])
+                        rows += np.concatenate([found.rows for found, _ in lists])
+                        counts = np.concatenate([found.counts for found, _ in lists]).astype(np.float64)
+                        sums[rows] += word.weight * (counts / (counts + small.saturation[rows]))
+        return sums
 
 
 def search(
     parts: Sequence[Part], statistics: Statistics, text: str, *, wanted: int, only: Filter | None = None
 ) -> Ranked:
     """The best `wanted` of the chunks that hold a word of the query and pass the filter, by their BM25 scores."""
-    words = asked(parts, statistics, text)
-    owners, rows, _ = strongest(parts, statistics, words, wanted=wanted, only=only)
-    scores = [score(part, statistics, words, found) for part, found in zip(parts, rows, strict=True)]
-    return ordered(parts, owners, rows, scores, wanted)
-
-
-def strongest(
-    parts: Sequence[Part],
-    statistics: Statistics,
-    words: Sequence[Asked],
-    *,
-    wanted: int,
-    least: float = 0.0,
-    only: Filter | None = None,
-) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]], list[NDArray[np.float32]]]:
-    """The allowed chunks that hold any of the words and score at least `least`: the best `wanted`, with all that tie
-    with the last of them, and some that do not count. For each part its place, as often as it has rows, its rows, and
-    their scores but for ROUNDING.
-    """
-    owners, rows, sums = [], [], []
-    for place, part in enumerate(parts):
-        found, values = _strongest(part, statistics, words, wanted=wanted, least=least, only=only)
-        owners.append(np.full(len(values), place))
-        rows.append(found)
-        sums.append(values)
-        if len(values) and place + 1 < len(parts):  # what follows has to reach the last of these
-            least = max(least, _last(np.concatenate(sums), wanted) * (1 - ROUNDING))
-    return owners, rows, sums
+    scorer = Scorer(parts, statistics, text)
+    owners, rows, _ = scorer.strongest(wanted=wanted, only=only)
+    return ordered(parts, [owners], [rows], [scorer.score(owners, rows)], wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +330,7 @@ def _block(
             each.add_all(sums, saturation)
         rest -= each.bound
     if chosen is None:
-        chosen = np.flatnonzero(sums)
+        chosen = np.flatnonzero(sums > 0)  # as bools several times as fast
     if mask is not None:
         chosen = chosen[mask[chosen]]
     values = sums[chosen]

@@ -25,7 +25,10 @@ _FILTERED = 2
 """Depths are calibrated on all rows; those that pass a filter may lie far from the query and close to each other."""
 
 _ROW = SEGMENT_ROWS - 1
-_NOTHING: Candidates = np.empty(0, np.int64), np.empty(0, np.float32)
+Scanned = tuple[Candidates, float]
+"""Candidates of one query, and how close any other row may seem."""
+
+_NOTHING: Scanned = (np.empty(0, np.int64), np.empty(0, np.float32)), -np.inf
 
 
 def search(
@@ -38,18 +41,53 @@ def search(
     only: Filter | None = None,
 ) -> Ranked:
     """The best `wanted` rows over all parts; `depth` is the scan's number of candidates, None: search exactly."""
+    return search_all(parts, space_id, query, wanted=wanted, depth=depth, only=only)[0]
+
+
+def search_all(
+    parts: Parts,
+    space_id: str,
+    queries: NDArray[np.float32],
+    *,
+    wanted: int,
+    depth: int | None = None,
+    only: Filter | None = None,
+) -> list[Ranked]:
+    """The same for each of several queries (n, d), which share the pass over the codes."""
     if depth is not None and only is not None:
         depth *= _FILTERED
     plan = plan_for(parts, space_id, depth, only)
+    scanned = _scan(plan, queries, max(depth or 0, wanted))
+    return [
+        _deepened(parts, space_id, plan, one, query=queries[number : number + 1], wanted=wanted, depth=depth, only=only)
+        for number, one in enumerate(scanned)
+    ]
+
+
+def _deepened(
+    parts: Parts,
+    space_id: str,
+    plan: Plan,
+    scanned: Scanned | None,
+    *,
+    query: NDArray[np.float32],
+    wanted: int,
+    depth: int | None,
+    only: Filter | None,
+) -> Ranked:
+    """The hits among the candidates of one query, and, where there may be others just as good, among more of them."""
     slack, deeper = _SLACK, depth or 0
     while True:
-        scanned = _scan(plan, query, max(deeper, wanted))
         if scanned is None:
             plan = plan_for(parts, space_id, None, only)
-            continue
+            scanned = _NOTHING
         exact = [entry.column.search(query, min(wanted + slack, entry.allowed), entry.bits) for entry in plan.exact]
         ranked, more_scan = _ranked(parts, plan, scanned, exact, query=query, wanted=wanted)
-        more_exact = bool(exact) and _cut_too_early(plan, exact, ranked, wanted)
+        last = ranked.scores[-1] if len(ranked.scores) >= wanted else -np.inf
+        more_exact = any(
+            len(rows) < entry.allowed and scores[-1] >= last
+            for entry, (rows, scores) in zip(plan.exact, exact, strict=True)
+        )
         if not more_exact and not more_scan:
             return ranked
         slack = slack * _DEEPER if more_exact else slack
@@ -57,23 +95,27 @@ def search(
             deeper *= _DEEPER
             if deeper > sum(allowed for _, allowed in plan.passes) // 4:
                 plan = plan_for(parts, space_id, None, only)
+            scanned = _scan(plan, query, max(deeper, wanted))[0]
 
 
-def _scan(plan: Plan, query: NDArray[np.float32], depth: int) -> tuple[Candidates, float] | None:
-    """The best `depth` candidates, and how close the last of them seems, -inf where there are no others.
+def _scan(plan: Plan, queries: NDArray[np.float32], depth: int) -> list[Scanned | None]:
+    """For each query the best `depth` candidates, and how close the last of them seems, -inf where there are no others.
 
     None where a pass found less than it was asked for.
     """
     if not plan.passes:
-        return _NOTHING, -np.inf
-    found, total = [], 0
-    for one, allowed in plan.passes:
-        count = min(depth, allowed)
-        rows, near = one.search(query, count)
-        if len(rows) < count:
-            return None
-        found.append((rows, near))
-        total += allowed
+        return [_NOTHING] * len(queries)
+    counts = [min(depth, allowed) for _, allowed in plan.passes]
+    found = [one.search_all(queries, count) for (one, _), count in zip(plan.passes, counts, strict=True)]
+    total = sum([allowed for _, allowed in plan.passes])
+    return [_together(theirs, counts, depth, total) for theirs in zip(*found, strict=True)]
+
+
+def _together(found: Sequence[Candidates], counts: Sequence[int], depth: int, total: int) -> Scanned | None:
+    """What the passes found for one query, of `total` rows that they went over."""
+    if any(len(rows) < count for (rows, _), count in zip(found, counts, strict=True)):
+        return None
+    rows, near = found[0]
     if len(found) > 1:
         rows, near = (np.concatenate(one) for one in zip(*found, strict=True))
         best = np.argsort(-near, kind="stable")[:depth]
@@ -84,7 +126,7 @@ def _scan(plan: Plan, query: NDArray[np.float32], depth: int) -> tuple[Candidate
 def _ranked(
     parts: Parts,
     plan: Plan,
-    scanned: tuple[Candidates, float],
+    scanned: Scanned,
     exact: Sequence[Found],
     *,
     query: NDArray[np.float32],

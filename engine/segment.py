@@ -161,6 +161,10 @@ class Segment:
         return mask
 
     @cached_property
+    def passages(self) -> Passages:
+        return Passages(self.id, self.chunks)
+
+    @cached_property
     def chunk_counts(self) -> NDArray[np.int32] | None:
         """Chunks of each document in order, None where each has exactly one."""
         if self.entry.documents == self.entry.chunks:
@@ -222,6 +226,24 @@ class Fragments:
         )
 
 
+class Passages:
+    """What is read of every chunk whose text may be returned, a row at a time: asked for at once, as in Fragments."""
+
+    def __init__(self, segment_id: str, chunks: Table) -> None:
+        self._segment_id = segment_id
+        self._documents, self._tokens = chunks.integers("document_row"), chunks.integers("token_count")
+        self._ids, self._texts, self._digests = chunks.bytes("id"), chunks.bytes("text"), chunks.fixed("content_hash")
+
+    def __getitem__(self, row: int) -> tuple[tuple[str, int], str, str, int | None, bytes]:
+        return (
+            (self._segment_id, self._documents.get(row) or 0),
+            self._ids[row].decode(),
+            self._texts[row].decode(),
+            self._tokens.get(row),
+            self._digests[row],
+        )
+
+
 class StoredChunk:
     """One row of a segment, read from the map when asked. `json_*` are fragments ready to splice."""
 
@@ -235,6 +257,11 @@ class StoredChunk:
     def fragments(self) -> tuple[bytes, bytes, bytes, bytes]:
         """Its id, its source and its metadata as JSON, and its etag."""
         return self._segment.fragments[self._row]
+
+    @property
+    def passage(self) -> tuple[tuple[str, int], str, str, int | None, bytes]:
+        """The place of its document, its id, its text, its tokens where they were counted, the SHA-256 of the text."""
+        return self._segment.passages[self._row]
 
     def _bytes(self, name: str) -> bytes:
         return self._segment.chunks.bytes(name)[self._row]

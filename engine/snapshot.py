@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from aidre.engine.manifest import Calibration, Manifest, SegmentEntry, SpaceStat
 from aidre.engine.model import Json, Query
 from aidre.engine.parts import Part, Parts, Ranked
 from aidre.engine.schema import SEGMENTS, vectors_file
-from aidre.engine.search import search
+from aidre.engine.search import search, search_all
 from aidre.engine.segment import Segment, StoredChunk
 from aidre.engine.vectors import encode_query
 
@@ -81,14 +81,28 @@ class Snapshot:
             ranked = lexical.search(self.parts, self._statistics, query.text, wanted=wanted, only=only)
         else:
             ranked = self._hybrid(query, query.text, wanted, only)
+        return self._hits(ranked, query.offset)
+
+    def search_all(self, queries: Sequence[Query]) -> list[list[Hit]]:
+        """The hits of each; dense queries that differ in their vector alone share the way over the codes.
+
+        The errors of `search`, whichever query they come from.
+        """
+        first = queries[0]
+        alike = first.mode == "dense" and all(replace(query, vector=first.vector) == first for query in queries)
+        if len(queries) == 1 or not alike:
+            return [self.search(query) for query in queries]
+        vectors = np.concatenate([self._asked(query.space, query.vector)[1] for query in queries])
+        state, wanted = self.space(first.space or ""), first.offset + first.top_k
+        depth, only = depth_for(state.calibration, wanted), self._dated(first.filter)
+        found = search_all(self.parts, state.space.id, vectors, wanted=wanted, depth=depth, only=only)
+        return [self._hits(ranked, first.offset) for ranked in found]
+
+    def _hits(self, ranked: Ranked, offset: int) -> list[Hit]:
+        parts, rows, scores = (each[offset:].tolist() for each in (ranked.parts, ranked.rows, ranked.scores))
         return [
             Hit(StoredChunk(self.parts[part].segment, row), score)
-            for part, row, score in zip(
-                ranked.parts[query.offset :].tolist(),
-                ranked.rows[query.offset :].tolist(),
-                ranked.scores[query.offset :].tolist(),
-                strict=True,
-            )
+            for part, row, score in zip(parts, rows, scores, strict=True)
         ]
 
     def _dense(self, query: Query, wanted: int, only: Filter | None) -> Ranked:

@@ -27,6 +27,7 @@ from aidre.engine.errors import (
     StoreDamaged,
     StoreLocked,
 )
+from aidre.engine.manifest import read_manifest
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.restore import restore
 from aidre.engine.store import Store
@@ -124,7 +125,7 @@ def test_a_generation_that_is_swept_before_it_is_open_is_given_up_for_the_newest
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = two_commits(tmp_path / "store")
-    read = backups.read_manifest
+    read = read_manifest
 
     def outdated(folder: Path, generation: int, name: str) -> object:
         monkeypatch.setattr(backups, "read_manifest", read)

@@ -12,7 +12,7 @@ import pytest
 from building import NAME, Vectors, normal, put, record, space_of, structured
 from numpy.typing import NDArray
 
-from aidre.engine import fuse
+from aidre.engine import fuse, lexical
 from aidre.engine.errors import InvalidInput
 from aidre.engine.filters import parse_filter
 from aidre.engine.model import EmbeddingSpace, Fusion, Query, Record, Rescore
@@ -89,6 +89,47 @@ def test_hits_are_those_of_brute_force(
         for top_k in (1, 10, 120):
             assert _ask(snapshot, vector, text, top_k, fusion=fusion) == expected[:top_k]
         assert _ask(snapshot, vector, text, 10, fusion=fusion, offset=5) == expected[5:15]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_hit_is_lost_in_any_collection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    random = np.random.default_rng(seed)
+
+    def drawn(*choices: int) -> int:
+        return int(random.choice(choices))
+
+    for module, name, value in (
+        (fuse, "LEAST_DENSE", drawn(1, 4, 64)),
+        (fuse, "_FETCHED", drawn(1, 10, 4_096)),
+        (fuse, "_STEP", drawn(1, 5, 256)),
+        (lexical, "_SMALL", drawn(0, 30, 1 << 16)),
+        (lexical, "_TOGETHER", drawn(16, 1 << 15)),
+        (lexical, "_BLOCK", drawn(16, 1 << 17)),
+        (lexical, "_LOOKUP", drawn(0, 6, 1 << 30)),
+    ):
+        monkeypatch.setattr(module, name, value)
+    count, alike = drawn(20, 150, 250), drawn(1, 5, 40)
+    pairs = random.zipf(1.5, (alike * 3, 2)).clip(1, 20).tolist()
+    texts = [f"word{first} word{second} word1" for first, second in pairs]
+    # Ids in no order, and many chunks that tie in their words, in their vectors or in both.
+    records = [
+        record(f"d{number:03d}", [texts[int(random.integers(len(texts)))]], metadata={"third": number % 3})
+        for number in random.permutation(count).tolist()
+    ]
+    vectors = normal(alike, 16, seed=seed)[random.integers(0, alike, count)]
+    _store(tmp_path, records, {_SPACE.id: vectors}, [_SPACE], drawn(1, 3, 8))
+    if seed % 3:
+        with Store(tmp_path).writer(NAME, spaces=[_SPACE]) as writer:
+            writer.delete([one.document.id for one in records[:: drawn(2, 5)]])
+            writer.commit()
+    snapshot = Store(tmp_path).open(NAME)
+    for vector in normal(3, 16, seed=seed + 1):
+        text = " ".join(f"word{place}" for place in random.integers(1, 22, drawn(1, 3, 6)).tolist())
+        fusion = Fusion(float(random.choice([0.0, 0.2, 0.5, 0.8, 1.0])), float(drawn(2, 15)))
+        for only in (None, parse_filter({"third": 1})):
+            expected = _expected(snapshot, fusion, vector, text, filter=only)
+            for top_k in (1, 7, count):
+                assert _ask(snapshot, vector, text, top_k, fusion=fusion, filter=only) == expected[:top_k]
 
 
 def test_many_words_and_few_comparisons_still_give_all_hits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

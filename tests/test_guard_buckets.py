@@ -149,6 +149,17 @@ def test_two_workers_share_one_bucket_and_it_outlives_them(tmp_path: Path) -> No
     later.close()
 
 
+def test_the_lock_is_held_for_one_request_only(tmp_path: Path) -> None:
+    one, other = Buckets([tmp_path], Clock()), Buckets([tmp_path], Clock())
+    for admitted in (True, False):
+        assert one.take("a", Rate(1, 60)).admitted is admitted
+        assert other._file.lock()
+        assert not one._file.lock()
+        other._file.unlock()
+    one.close()
+    other.close()
+
+
 def test_the_file_is_for_the_owner_alone_and_names_nobody(tmp_path: Path) -> None:
     buckets = Buckets([tmp_path / "log"])
     buckets.take("address 203.0.113.7", Rate(10, 60))

@@ -11,6 +11,7 @@ from building import NAME, SPACE, everything, fill, names, normal, put, record, 
 from aidre.engine.errors import CollectionMissing, GenerationMissing, InvalidInput, StoreDamaged, StoreLocked
 from aidre.engine.feed import Place
 from aidre.engine.history import kept, roll_back
+from aidre.engine.model import Record
 from aidre.engine.snapshot import Snapshot
 from aidre.engine.store import Store
 from aidre.engine.verify import verify
@@ -39,7 +40,12 @@ def chunks(snapshot: Snapshot) -> dict[str, bytes]:
 def three_generations(path: Path) -> Store:
     """1: a, b, c. 2: b has another text, d is new. 3: a is gone."""
     store = Store(path)
-    for records, doomed in ((["a", "b", "c"], []), ([record("b", ["other"]), "d"], []), ([], ["a"])):
+    steps: list[tuple[list[Record | str], list[str]]] = [
+        (["a", "b", "c"], []),
+        ([record("b", ["other"]), "d"], []),
+        ([], ["a"]),
+    ]
+    for records, doomed in steps:
         with store.writer(NAME, spaces=[SPACE]) as writer:
             if records:
                 put(writer, records, normal(len(records), SPACE.dimensions))

@@ -19,8 +19,6 @@ from intent_platform import FIELDS, Platform
 from intent_schemas import RETRIEVE_RESPONSE, valid
 from serving import Client
 
-from aidre.api.intent import signing
-
 store, client = intents.store, intents.client
 
 MUTATIONS = 5_000
@@ -143,8 +141,8 @@ def test_an_unknown_key_costs_the_work_of_a_known_one(client: Client, monkeypatc
         return original_compare(one, other)
 
     original_digest, original_compare = hmac.digest, hmac.compare_digest
-    monkeypatch.setattr(signing.hmac, "digest", digest)
-    monkeypatch.setattr(signing.hmac, "compare_digest", compare)
+    monkeypatch.setattr(hmac, "digest", digest)
+    monkeypatch.setattr(hmac, "compare_digest", compare)
     done, said = [], set()
     for key_id in ("platform", "plutform"):
         work.clear()

@@ -15,6 +15,7 @@ from conformance import intents
 from conformance.intents import log_of, printed, publishing
 
 from aidre.api.cli import run
+from aidre.api.intent.ledger import Ledger
 
 store = intents.own_store
 
@@ -117,3 +118,38 @@ def test_a_store_without_events_has_none(store: Path, tmp_path: Path, capsys: py
 def test_a_wrong_call_is_one_line(store: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     status, out, err = printed(capsys, "events", "--store", store, *words)
     assert (status, out, err.count("\n")) == (2, [], 1)
+
+
+def test_events_that_a_power_cut_took_from_the_log_are_listed(
+    kept: tuple[Path, list[dict[str, Any]]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, events = kept
+    [segment] = (store / ".log" / "events").glob("*.jsonl")
+    lines = segment.read_bytes().splitlines(keepends=True)
+    ledger = Ledger(store / ".log" / "intent.sqlite")
+    with ledger.transaction():
+        ledger.note(lines[4:], 1)
+    segment.write_bytes(b"".join(lines[:5]) + lines[5][:9])
+    before = sorted(
+        (path, path.read_bytes())
+        for path in (store / ".log").rglob("*")
+        if path.is_file() and path.suffix != ".sqlite-shm"
+    )
+    status, listed, _ = printed(capsys, "events", "--store", store, "--json")
+    assert (status, [json.loads(line) for line in listed]) == (0, events)
+    after = sorted(
+        (path, path.read_bytes())
+        for path in (store / ".log").rglob("*")
+        if path.is_file() and path.suffix != ".sqlite-shm"
+    )
+    assert after == before
+    ledger.close()
+
+
+def test_a_ledger_that_cannot_be_read_is_said(
+    kept: tuple[Path, list[dict[str, Any]]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (kept[0] / ".log" / "intent.sqlite").write_bytes(b"not a database " * 100)
+    status, _, error = printed(capsys, "events", "--store", kept[0])
+    assert status == 1
+    assert "cannot use intent.sqlite" in str(error)

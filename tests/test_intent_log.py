@@ -140,8 +140,18 @@ def test_a_nonce_is_used_once_and_forgotten_after_its_time(ledger: Ledger) -> No
     nonce = digest_of("key", "nonce")
     assert ledger.use(nonce, 1_000.0, 1_900.0)
     assert not ledger.use(nonce, 1_000.0 + SWEEP_SECONDS + 1, 3_000.0)
-    assert ledger.use(digest_of("key", "other"), 2_500.0, 3_400.0)  # sweeps
     assert ledger.use(nonce, 2_600.0, 3_500.0)
+    assert not ledger.use(nonce, 2_700.0, 3_600.0)
+
+
+def test_nonces_that_are_over_are_swept(ledger: Ledger, tmp_path: Path) -> None:
+    for n, now in enumerate((1_000.0, 2_000.0)):
+        with ledger.transaction():
+            assert ledger.use(bytes([n]), now, now + 900.0)
+        struck(ledger, now)
+    with sqlite3.connect(tmp_path / "intent.sqlite") as beside:
+        assert beside.execute("SELECT digest FROM nonces").fetchall() == [(b"\x01",)]
+    beside.close()
 
 
 def test_parts_of_a_digest_do_not_run_into_each_other() -> None:
@@ -155,6 +165,11 @@ def a_candidate(n: int, document: str = "d", **members: Any) -> Candidate:
 
 
 ONE = Exchange.of("key", "r1", "s")
+
+
+def struck(ledger: Ledger, now: float = 0.0) -> None:
+    with ledger.transaction():
+        ledger.strike(ledger.noted(), now)
 
 
 def test_the_first_that_fit_are_taken(ledger: Ledger) -> None:
@@ -179,9 +194,11 @@ def test_a_document_without_any_chunk_to_give_gives_none(ledger: Ledger) -> None
 
 
 def test_sessions_are_forgotten_in_the_end(ledger: Ledger) -> None:
-    ledger.take(ONE, [a_candidate(1), a_candidate(2)], 10, 100, 0.0)
+    with ledger.transaction():
+        ledger.take(ONE, [a_candidate(1), a_candidate(2)], 10, 100, 0.0)
+    struck(ledger, 1.0)
     assert ledger.take(ONE, [a_candidate(3)], 10, 100, 1.0) == ()
-    ledger.use(b"n", RETURNED_SECONDS + 2, RETURNED_SECONDS + 3)
+    struck(ledger, RETURNED_SECONDS + 2)
     assert ledger.take(ONE, [a_candidate(3)], 10, 100, RETURNED_SECONDS + 2) == (0,)
 
 
@@ -202,11 +219,104 @@ def test_an_event_that_an_older_release_began_to_keep_is_new(ledger: Ledger, tmp
 
 
 def test_lines_are_noted_in_order_until_they_are_struck(ledger: Ledger) -> None:
-    ledger.note([b"a\n", b"b\n"], 1)
-    ledger.note([b"c\n"], 2)
-    assert [(one.segment, one.line) for one in ledger.noted()] == [(1, b"a\n"), (1, b"b\n"), (2, b"c\n")]
-    ledger.strike(ledger.noted()[:2])
-    assert [one.line for one in ledger.noted()] == [b"c\n"]
+    for segment, lines in (1, [b"a\n", b"b\n"]), (2, [b"c\n"]):
+        with ledger.transaction():
+            ledger.note(lines, segment)
+    assert [(one.segment, one.lines) for one in ledger.noted()] == [(1, [b"a\n", b"b\n"]), (2, [b"c\n"])]
+    with ledger.transaction():
+        ledger.strike(ledger.noted()[:1], 0.0)
+    with ledger.transaction():
+        ledger.take_back([b"c\n"])
+    assert [one.lines for one in ledger.noted()] == [[]]
+
+
+def test_workers_know_what_each_other_did_before_and_after_it_is_struck(ledger: Ledger, tmp_path: Path) -> None:
+    beside = Ledger(tmp_path / "intent.sqlite")
+    numbers = iter(range(100))
+
+    def takes(one: Ledger, session: str) -> bool:
+        """Whether a chunk of a document with one to give, by a nonce of its own that the other then refuses."""
+        n = next(numbers)
+        with one.transaction():
+            assert one.use(bytes([n]), 1.0, 900.0)
+            took = one.take(Exchange.of("key", f"r{n}", session), [a_candidate(n, most=1)], 10, 100, 1.0)
+        other = beside if one is ledger else ledger
+        with other.transaction():
+            assert not other.use(bytes([n]), 1.0, 900.0)
+            returned = other.returned(Exchange.of("key", f"r{n}", session).request)
+        assert set(returned) == ({f"d#chunk_{n}"} if took else set())
+        return took == (0,)
+
+    assert takes(ledger, "a")
+    assert not takes(beside, "a")
+    assert takes(beside, "b")
+    assert not takes(ledger, "b")
+    struck(beside)
+    assert not takes(ledger, "a")
+    assert not takes(ledger, "b")
+    assert takes(beside, "c")
+    struck(ledger)
+    assert takes(beside, "d")
+    for one in (ledger, beside):
+        for session in "abcd":
+            assert not takes(one, session)
+    beside.close()
+
+
+@pytest.mark.parametrize("strike_first", [False, True])
+def test_what_is_given_back_is_so_for_all(ledger: Ledger, tmp_path: Path, strike_first: bool) -> None:
+    beside = Ledger(tmp_path / "intent.sqlite")
+    again = Exchange.of("key", "r1", "s")
+    with ledger.transaction():
+        ledger.take(ONE, [a_candidate(1), a_candidate(2)], 10, 100, 0.0)
+    if strike_first:
+        struck(beside)
+    with ledger.transaction():
+        ledger.give_back(ONE)
+    for one in (beside, ledger):
+        with one.transaction():
+            assert one.returned(ONE.request) == {}
+    struck(beside)
+    with ledger.transaction():
+        assert ledger.take(again, [a_candidate(3), a_candidate(4), a_candidate(5)], 10, 100, 0.0) == (0, 1)
+    beside.close()
+
+
+def test_a_transaction_that_fails_leaves_nothing_in_memory(ledger: Ledger) -> None:
+    def fails() -> None:
+        with ledger.transaction():
+            assert ledger.use(b"n", 1.0, 900.0)
+            assert ledger.take(ONE, [a_candidate(1, most=1)], 10, 100, 1.0) == (0,)
+            ledger.note([b"a\n"], 1)
+            raise StorageFailed("no space")
+
+    with pytest.raises(StorageFailed):
+        fails()
+    with ledger.transaction():
+        assert ledger.use(b"n", 1.0, 900.0)
+        assert ledger.take(ONE, [a_candidate(2, most=1)], 10, 100, 1.0) == (0,)
+    assert [one.lines for one in ledger.noted()] == [[]]
+
+
+def test_a_ledger_of_the_release_before_is_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "intent.sqlite"
+    Ledger(path).close()
+    with sqlite3.connect(path) as older:
+        older.execute("DROP TABLE notes")
+        older.execute("INSERT INTO nonces VALUES (?, 900.0)", (b"n",))
+        older.execute(
+            "INSERT INTO returned (request, answer, session, document, piece, chunk, url, at)"
+            " VALUES (?, x'00', ?, ?, x'00', 'd#chunk_1', NULL, 1.0)",
+            (ONE.request, ONE.session, digest_of("d")),
+        )
+        older.execute("PRAGMA user_version = 1")
+    older.close()
+    ledger = Ledger(path)
+    with ledger.transaction():
+        assert not ledger.use(b"n", 1.0, 900.0)
+        assert ledger.returned(ONE.request) == {"d#chunk_1": {None}}
+        assert ledger.take(ONE, [a_candidate(2, most=1)], 10, 100, 1.0) == ()
+    ledger.close()
 
 
 def test_what_is_missing_in_a_log_is_found_over_its_segments(log: EventLog) -> None:
@@ -220,8 +330,10 @@ def test_what_is_missing_in_a_log_is_found_over_its_segments(log: EventLog) -> N
 
 def test_a_ledger_is_private_and_shared(ledger: Ledger, tmp_path: Path) -> None:
     beside = Ledger(tmp_path / "intent.sqlite")
-    assert beside.use(b"n", 1.0, 2.0)
-    assert not ledger.use(b"n", 1.0, 2.0)
+    with beside.transaction():
+        assert beside.use(b"n", 1.0, 2.0)
+    with ledger.transaction():
+        assert not ledger.use(b"n", 1.0, 2.0)
     beside.sync()
     beside.close()
     ledger.sync()

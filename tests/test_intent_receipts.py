@@ -18,7 +18,7 @@ from aidre.api.intent import receipts as receipts_module
 from aidre.api.intent.envelope import AuthenticationFailed
 from aidre.api.intent.ledger import Ledger
 from aidre.api.intent.log import line_of, read_events
-from aidre.api.intent.receipts import NOTED_MOST, Nonce, Receipts
+from aidre.api.intent.receipts import NOTED_MOST, NOTED_SECONDS, Nonce, Receipts
 from aidre.api.intent.together import Together
 from aidre.engine.errors import StorageFailed
 
@@ -49,7 +49,8 @@ def numbers(receipts: Receipts) -> list[int]:
 
 
 def noted(receipts: Receipts) -> int:
-    return asyncio.run(receipts._on_disk(lambda ledger, _: len(ledger.noted())))
+    """How many lines."""
+    return asyncio.run(receipts._on_disk(lambda ledger, _: sum(len(one.lines) for one in ledger.noted())))
 
 
 @pytest.fixture
@@ -168,6 +169,56 @@ def test_a_turn_that_fails_leaves_nothing(opened: Receipts, monkeypatch: pytest.
     assert noted(opened) == 1
 
 
+def test_a_nonce_stays_spent_when_its_line_was_not_written(opened: Receipts, monkeypatch: pytest.MonkeyPatch) -> None:
+    nonce = Nonce.of("key", "n")
+
+    def keeping(ledger: Ledger, lines: list[bytes]) -> None:
+        opened._spend(ledger, nonce)
+        lines.append(line_of({"n": 1}))
+
+    def broken(*_: Any) -> None:
+        raise StorageFailed("no space")
+
+    monkeypatch.setattr(opened._log, "write", broken)
+    with pytest.raises(StorageFailed):
+        asyncio.run(opened._on_disk(keeping))
+    monkeypatch.undo()
+    assert noted(opened) == 0
+    with pytest.raises(AuthenticationFailed):
+        asyncio.run(opened.spend(Nonce.of("key", "n")))
+    opened.close()
+    with pytest.raises(AuthenticationFailed):
+        asyncio.run(Receipts(opened.folder.parent).spend(Nonce.of("key", "n")))
+
+
+def turn(receipts: Receipts, *numbers: int) -> int:
+    """A turn and what follows it, in this thread; gives back how many lines are noted then."""
+    receipts._turn([lambda _, lines: lines.extend(line_of({"n": n}) for n in numbers)])
+    receipts._tidy()
+    assert receipts._ledger is not None
+    return sum(len(one.lines) for one in receipts._ledger.noted())
+
+
+def test_notes_that_cannot_be_struck_harm_no_answer(opened: Receipts, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise StorageFailed("cannot sync")
+
+    monkeypatch.setattr(opened._log, "sync", broken)
+    assert [turn(opened, n) for n in range(NOTED_MOST + 2)] == [*range(1, NOTED_MOST + 3)]
+    monkeypatch.undo()
+    assert turn(opened, NOTED_MOST + 2) == 0
+    assert numbers(opened) == list(range(NOTED_MOST + 3))
+
+
+def test_notes_are_struck_in_time(tmp_path: Path) -> None:
+    now = [1_000.0]
+    receipts = Receipts(tmp_path, lambda: now[0])
+    assert turn(receipts, 1) == 1
+    now[0] += NOTED_SECONDS
+    assert turn(receipts, 2) == 0
+    receipts.close()
+
+
 def test_a_ledger_that_cannot_be_opened_fails_all_and_is_tried_again(
     opened: Receipts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +269,16 @@ def test_a_sender_that_goes_away_takes_nothing_from_the_others() -> None:
     assert [results[0], *results[2:]] == [0, 4, 6]
     assert isinstance(results[1], asyncio.CancelledError)
     assert [item for items in seen for item in items] == [0, 1, 2, 3]
+
+
+def test_what_follows_a_turn_may_fail(caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> None:
+        raise ValueError("no")
+
+    together: Together[int, int] = Together(lambda items: items, "test", broken)
+    assert [asyncio.run(together.through(n)) for n in range(3)] == [0, 1, 2]
+    together.close()
+    assert caplog.messages.count("what follows a turn failed") == 3
 
 
 def test_what_is_handed_over_before_the_end_is_done(tmp_path: Path) -> None:

@@ -99,11 +99,21 @@ def test_one_segment_and_twenty_give_the_same_hits_and_scores(tmp_path: Path) ->
         assert _scores(one, text, 7) == _scores(one, text)[:7]
 
 
-@pytest.mark.parametrize("block", [7, 64, 1 << 17])
-@pytest.mark.parametrize("lookup", [0, 6, 1 << 30])
+@pytest.mark.parametrize(
+    ("small", "block", "lookup"),
+    [
+        *((0, block, lookup) for block in (7, 1 << 17) for lookup in (0, 6, 1 << 30)),
+        (60, 7, 6),
+        (60, 64, 0),
+        (1 << 16, 7, 6),
+        (1 << 16, 1 << 17, 6),
+    ],
+)
 def test_lists_that_are_not_read_hold_no_hit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, lookup: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int, block: int, lookup: int
 ) -> None:
+    monkeypatch.setattr(lexical, "_SMALL", small)
+    monkeypatch.setattr(lexical, "_TOGETHER", block)
     monkeypatch.setattr(lexical, "_BLOCK", block)
     monkeypatch.setattr(lexical, "_LOOKUP", lookup)
     records = _records(90)
@@ -112,20 +122,20 @@ def test_lists_that_are_not_read_hold_no_hit(
     snapshot = Store(tmp_path).open(NAME)
     statistics = lexical.Statistics(snapshot.parts)
     for text in ("word50", "word0 word1 word30", "word0 word2 word3 word17 word59", "word1 word1 word12"):
-        words = lexical.asked(snapshot.parts, statistics, text)
+        scorer = lexical.Scorer(snapshot.parts, statistics, text)
         for only in (None, parse_filter({"even": True})):
             every = []
             for part in snapshot.parts:
                 rows = np.arange(part.segment.entry.chunks)
-                mask, scores = part.allowed(only).mask, lexical.score(part, statistics, words, rows)
+                mask, scores = part.allowed(only).mask, lexical.score(part, statistics, scorer.words, rows)
                 live = rows[(scores > 0) & (mask if mask is not None else True)]
                 every += [(-scores[row], part.segment.chunks.bytes("id")[row].decode()) for row in live]
             expected = [(name, -score) for score, name in sorted(every)]
             for top_k in (1, 4, 25, 500):
                 assert _scores(snapshot, text, top_k, filter=only) == expected[:top_k]
             bar = expected[len(expected) // 3][1]
-            _, found, _ = lexical.strongest(snapshot.parts, statistics, words, wanted=500, least=bar, only=only)
-            assert sum(map(len, found)) >= sum(score >= bar for _, score in expected)
+            _, found, _ = scorer.strongest(wanted=500, least=bar, only=only)
+            assert len(found) >= sum(score >= bar for _, score in expected)
 
 
 class _Forgetful(OrderedDict[str, Any]):

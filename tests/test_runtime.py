@@ -250,7 +250,9 @@ import sys
 from aidre.engine.embed import load_embedder
 from aidre.engine.model import EmbeddingSpace
 space = EmbeddingSpace("tiny", 32, "cosine", True, "sentence-transformers", sys.argv[1])
+path = sys.path.copy()
 embedder = load_embedder(space)
+assert sys.path == path, "the export left folders where modules are looked for"
 print(embedder.embed_documents(["the cat", "word"]).tobytes().hex(), embedder.count_tokens(["the cat"]))
 print(sorted({"torch", "transformers", "sentence_transformers", "huggingface_hub", "onnx"} & set(sys.modules)))
 """

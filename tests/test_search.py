@@ -6,6 +6,7 @@ import itertools
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from building import (
 from aidre.engine.errors import DimensionMismatch, InvalidVector, SpaceMissing
 from aidre.engine.filters import parse_filter
 from aidre.engine.model import Distance, Query
-from aidre.engine.snapshot import Snapshot
+from aidre.engine.snapshot import Hit, Snapshot
 from aidre.engine.store import Store
 from aidre.engine.vectors import encode
 
@@ -336,3 +337,40 @@ def test_threads_that_search_at_once_get_the_answers_of_one(filtered: tuple[Snap
 def snapshot_path(snapshot: Snapshot) -> Path:
     """The store that a snapshot of these tests was opened from."""
     return snapshot.parts[0].segment._folder.parents[2]
+
+
+# -- several queries at once -----------------------------------------------------------------------------------
+
+
+def pairs(found: list[list[Hit]]) -> list[list[tuple[str, float]]]:
+    return [[(hit.chunk.id, hit.score) for hit in hits] for hits in found]
+
+
+@pytest.mark.parametrize("filtered", [None, {"even": True}])
+@pytest.mark.parametrize("commits", [1, 5])
+def test_queries_asked_together_find_what_each_finds_alone(tmp_path: Path, filtered: Any, commits: int) -> None:
+    space, rows = space_of("cosine", 384), structured(4_000, 384)
+    metadata = [{"even": number % 2 == 0} for number in range(len(rows))]
+    fill(tmp_path, space, rows, commits=commits, metadata=metadata)
+    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
+        writer.delete(names(300))
+        writer.commit()
+    snapshot = Store(tmp_path).open(NAME)
+    only = None if filtered is None else parse_filter(filtered)
+    for top_k, offset in ((10, 0), (50, 7)):
+        queries = [Query(vector, space.id, top_k, offset, only) for vector in structured(9, 384, 4)]
+        queries.append(replace(queries[0], vector=rows[1_000]))
+        assert pairs(snapshot.search_all(queries)) == pairs([snapshot.search(query) for query in queries])
+
+
+def test_queries_that_are_not_alike_may_be_asked_together(tmp_path: Path) -> None:
+    space, rows = space_of("cosine", 8), normal(50, 8)
+    snapshot = fill(tmp_path, space, rows)
+    queries = [
+        Query(rows[0], space.id, 3),
+        Query(rows[1], space.id, 5),
+        Query(None, None, text="d000004", mode="lexical"),
+    ]
+    assert pairs(snapshot.search_all(queries)) == pairs([snapshot.search(query) for query in queries])
+    with pytest.raises(DimensionMismatch):
+        snapshot.search_all([Query(rows[0], space.id, 3), Query(rows[0][:4], space.id, 3)])

@@ -1,7 +1,8 @@
 """What all workers must agree on, in one SQLite file: nonces that were used, chunks that were returned, events kept.
 
-What is done within a transaction is in the file when that ends, and on disk when `sync` has returned. It holds ids
-and digests, no text and no name of a session. Everything here blocks.
+What is done within a transaction is in the file when that ends, and on disk when `sync` has returned: as one note,
+since an answer waits for every page that is written. The tables and their indexes get it from many notes at once, when
+those are struck. It holds ids and digests, no text and no name of a session. Everything here blocks.
 """
 
 from __future__ import annotations
@@ -10,17 +11,20 @@ import hashlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from aidre.api.database import connect, transaction, with_tables
+from aidre.api.intent.recent import Entry, GivenBack, Piece, Recent, Spent, Taken, packed, unpacked
 from aidre.engine.durable import make_folder, sync_folder
 from aidre.engine.errors import StorageFailed
 
 FILE = "intent.sqlite"
-VERSION = 1
+VERSION = 2
+"""2 has the notes: a release that does not read them would not know what was just spent and taken."""
 SWEEP_SECONDS = 60.0
 RETURNED_SECONDS = 2_592_000.0
 """For how long citations of an answer are taken, and its session is remembered: 30 days."""
@@ -53,7 +57,12 @@ CREATE TABLE IF NOT EXISTS cited (
     kept INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS cited_by_time ON cited (at);
-CREATE TABLE IF NOT EXISTS noted (id INTEGER PRIMARY KEY, segment INTEGER NOT NULL, line BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS notes (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    segment INTEGER NOT NULL,
+    lines BLOB NOT NULL,
+    entries BLOB NOT NULL
+);
 """
 
 
@@ -88,11 +97,16 @@ Cited: TypeAlias = Literal["new", "same", "other"]
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A line of the event log that may not be in its segment yet, or not on disk."""
+    """What a transaction did. Its lines of the event log may not be in their segment yet, or not on disk."""
 
     id: int
     segment: int
-    line: bytes
+    content: bytes
+    entries: bytes
+
+    @property
+    def lines(self) -> list[bytes]:
+        return self.content.splitlines(keepends=True)
 
 
 def digest_of(*parts: str) -> bytes:
@@ -102,12 +116,17 @@ def digest_of(*parts: str) -> bytes:
     return hashlib.blake2b(framed, digest_size=16).digest()
 
 
+_known_digest = lru_cache(maxsize=16_384)(digest_of)
+"""The same, of what comes again and again: documents and chunks."""
+
+
 class Ledger:
     """One connection, for one thread at a time. StorageFailed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._swept = 0.0
+        self._forget()
         with _failures(path):
             make_folder(path.parent)
             self._connection = _connect(path)
@@ -119,6 +138,16 @@ class Ledger:
             self._connection.close()
             raise _failed(path, error) from error
 
+    def _forget(self) -> None:
+        """Whatever is in memory is read again when it is needed."""
+        self._recent = Recent()
+        self._entries: list[Entry] = []
+        self._lines: list[bytes] = []
+        self._segment = 0
+        self._oldest: int | None = None
+        self._newest = 0
+        self._version: int | None = None
+
     def sync(self) -> None:
         """Every transaction that has returned is on disk when this returns."""
         with _failures(self._path):
@@ -127,17 +156,56 @@ class Ledger:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All that is done inside, or nothing of it; until it ends no other process writes."""
-        with _failures(self._path), transaction(self._connection):
-            yield
+        try:
+            with _failures(self._path), transaction(self._connection):
+                self._catch_up()
+                yield
+                self._note()
+        except BaseException:
+            self._forget()
+            raise
+
+    def _catch_up(self) -> None:
+        """Reads what other workers have noted."""
+        (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        if version == self._version:
+            return
+        (oldest,) = self._connection.execute("SELECT min(id) FROM notes").fetchone()
+        if oldest != self._oldest:
+            self._forget()  # another one has struck notes
+        for id, entries in self._connection.execute(
+            "SELECT id, entries FROM notes WHERE id > ? ORDER BY id", (self._newest,)
+        ):
+            for entry in unpacked(entries):
+                self._recent.add(entry)
+            self._newest = id
+        self._version, self._oldest = version, oldest
+
+    def _add(self, entry: Entry) -> None:
+        self._recent.add(entry)
+        self._entries.append(entry)
+
+    def _note(self) -> None:
+        if self._entries or self._lines:
+            note = self._segment, b"".join(self._lines), packed(self._entries)
+            added = self._connection.execute("INSERT INTO notes (segment, lines, entries) VALUES (?, ?, ?)", note)
+            self._newest = added.lastrowid or 0
+            self._entries, self._lines = [], []
 
     def use(self, nonce: bytes, now: float, expires: float) -> bool:
         """Whether nobody has used it; from now on somebody has."""
-        if now - self._swept > SWEEP_SECONDS:
-            self._sweep(now)
-        return self._connection.execute("INSERT OR IGNORE INTO nonces VALUES (?, ?)", (nonce, expires)).rowcount == 1
+        if self._recent.is_spent(nonce, now):
+            return False
+        standing = "SELECT 1 FROM nonces WHERE digest = ? AND expires > ?"
+        if self._connection.execute(standing, (nonce, now)).fetchone() is not None:
+            return False
+        self._add(Spent(nonce, expires))
+        return True
 
     def _sweep(self, now: float) -> None:
         """Removes what is over; where that is much, the rest with the next call."""
+        if now - self._swept <= SWEEP_SECONDS:
+            return
         gone = 0
         for table, key, time_of, order, before in (
             ("nonces", "digest", "expires", "expires", now),
@@ -160,7 +228,7 @@ class Ledger:
         A chunk that the session has had, unchanged, may be had again; of new ones `most` bounds how many.
         """
         places: list[int] = []
-        rows: list[tuple[bytes, bytes, bytes, bytes, bytes, str, str | None, float]] = []
+        taken: list[Piece] = []
         had = self._had(exchange.session, {one.document_id for one in candidates})
         for place, one in enumerate(candidates):
             if len(places) == chunks:
@@ -168,25 +236,20 @@ class Ledger:
             if one.tokens > tokens or one.most == 0:
                 continue
             document, pieces = had[one.document_id]
-            piece = digest_of(one.chunk_id, one.digest.hex())
+            piece = _known_digest(one.chunk_id, one.digest.hex())
             if piece not in pieces and len(pieces) >= one.most:
                 continue
             pieces.add(piece)
-            rows.append(
-                (exchange.request, exchange.answer, exchange.session, document, piece, one.chunk_id, one.url, now)
-            )
+            taken.append(Piece(document, piece, one.chunk_id, one.url))
             places.append(place)
             tokens -= one.tokens
-        self._connection.executemany(
-            "INSERT INTO returned (request, answer, session, document, piece, chunk, url, at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            rows,
-        )
+        if taken:
+            self._add(Taken(exchange.request, exchange.session, exchange.answer, now, tuple(taken)))
         return tuple(places)
 
     def _had(self, session: bytes, document_ids: Iterable[str]) -> dict[str, tuple[bytes, set[bytes]]]:
         """Documents as they are named here, and the pieces of each that a session has had."""
-        names = {identifier: digest_of(identifier) for identifier in document_ids}
+        names = {identifier: _known_digest(identifier) for identifier in document_ids}
         pieces: dict[bytes, set[bytes]] = {name: set() for name in names.values()}
         marks = ",".join("?" * len(names))
         for document, piece in self._connection.execute(
@@ -194,19 +257,26 @@ class Ledger:
             (session, *names.values()),
         ):
             pieces[document].add(piece)
+        for recent in self._recent.of_session(session):
+            if recent.document in pieces:
+                pieces[recent.document].add(recent.piece)
         return {identifier: (name, pieces[name]) for identifier, name in names.items()}
 
     def give_back(self, exchange: Exchange) -> None:
         """What was taken for an answer that did not leave."""
-        self._connection.execute(
-            "DELETE FROM returned WHERE request = ? AND answer = ?", (exchange.request, exchange.answer)
+        self._add(GivenBack(exchange.request, exchange.answer))
+        self._remove([GivenBack(exchange.request, exchange.answer)])  # it may have come to the table by now
+
+    def _remove(self, given_back: Iterable[GivenBack]) -> None:
+        self._connection.executemany(
+            "DELETE FROM returned WHERE request = ? AND answer = ?", [(one.request, one.answer) for one in given_back]
         )
 
     def returned(self, request: bytes) -> dict[str, frozenset[str | None]]:
         """The chunks that were returned under a request, with the address of their document; empty where none were."""
         found = self._connection.execute("SELECT chunk, url FROM returned WHERE request = ?", (request,)).fetchall()
         chunks: dict[str, frozenset[str | None]] = {}
-        for chunk, url in found:
+        for chunk, url in [*found, *((one.chunk, one.url) for one in self._recent.of_request(request))]:
             chunks[chunk] = chunks.get(chunk, frozenset()) | {url}
         return chunks
 
@@ -223,22 +293,59 @@ class Ledger:
 
     def note(self, lines: Sequence[bytes], segment: int) -> None:
         """Lines that go to the log next, into a segment; they stand here until that is on disk."""
-        self._connection.executemany(
-            "INSERT INTO noted (segment, line) VALUES (?, ?)", [(segment, line) for line in lines]
-        )
+        self._lines, self._segment = [*self._lines, *lines], segment
 
     def noted(self) -> list[Noted]:
         """In the order in which they were noted."""
         with _failures(self._path):
-            return [Noted(*row) for row in self._connection.execute("SELECT id, segment, line FROM noted ORDER BY id")]
+            return [
+                Noted(*row)
+                for row in self._connection.execute("SELECT id, segment, lines, entries FROM notes ORDER BY id")
+            ]
 
-    def strike(self, noted: Iterable[Noted]) -> None:
-        """What need not be noted any more."""
-        self._connection.executemany("DELETE FROM noted WHERE id = ?", [(one.id,) for one in noted])
+    def take_back(self, lines: Sequence[bytes]) -> None:
+        """Lines of the newest note that did not get to the log."""
+        newest = self.noted()[-1]
+        left = b"".join(line for line in newest.lines if line not in lines)
+        self._connection.execute("UPDATE notes SET lines = ? WHERE id = ?", (left, newest.id))
+
+    def strike(self, noted: Sequence[Noted], now: float) -> None:
+        """Enters what need not be noted any more into the tables; removes there what is over."""
+        entries = [entry for one in noted for entry in unpacked(one.entries)]
+        spent = [(one.nonce, one.expires) for one in entries if isinstance(one, Spent)]
+        self._connection.executemany("INSERT OR REPLACE INTO nonces VALUES (?, ?)", spent)
+        self._connection.executemany(
+            "INSERT INTO returned (request, answer, session, document, piece, chunk, url, at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (taken.request, taken.answer, taken.session, one.document, one.piece, one.chunk, one.url, taken.at)
+                for taken in entries
+                if isinstance(taken, Taken)
+                for one in taken.pieces
+            ],
+        )
+        self._remove(one for one in entries if isinstance(one, GivenBack))
+        self._connection.executemany("DELETE FROM notes WHERE id = ?", [(one.id,) for one in noted])
+        self._sweep(now)
+        self._forget()
 
     def close(self) -> None:
         self._connection.close()
         os.close(self._log)
+
+
+def read_noted(path: Path) -> list[bytes]:
+    """The lines of all notes, without writing anything; none where there is no ledger. StorageFailed."""
+    if not path.exists():
+        return []
+    # Without a WAL nobody has it open: then it can be read where nothing can be written, which WAL mode forbids.
+    alone = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
+    address = f"{path.absolute().as_uri()}?mode=ro{alone}"
+    with _failures(path), closing(sqlite3.connect(address, uri=True)) as connection:
+        if connection.execute("PRAGMA user_version").fetchone()[0] < VERSION:
+            return []
+        notes = connection.execute("SELECT lines FROM notes ORDER BY id").fetchall()
+    return b"".join(lines for (lines,) in notes).splitlines(keepends=True)
 
 
 @contextmanager

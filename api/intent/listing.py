@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from aidre.api.intent.ledger import FILE, read_noted
 from aidre.api.intent.log import FOLDER, PRIVATE, read_events
 from aidre.engine.durable import storage_errors, sync_file, sync_folder
 from aidre.engine.errors import ConfigurationError
@@ -54,8 +55,9 @@ def instant(text: str | None, option: str) -> int | None:
 
 
 def events(store: Path, wanted: Wanted) -> Iterator[Event]:
-    """In the order in which they were written."""
-    return (event for event in read_events(store / ".log" / FOLDER) if wanted.admits(event))
+    """In the order in which they were written, with those that a power cut took from the log. StorageFailed."""
+    noted = read_noted(store / ".log" / FILE)
+    return (event for event in read_events(store / ".log" / FOLDER, noted) if wanted.admits(event))
 
 
 def check_export(path: Path) -> None:

@@ -36,7 +36,7 @@ class EventLog:
         self._lock = -1
         self._file = -1
         self.number = 0
-        self._next = folder / _name(1)
+        self._next = os.fspath(folder / _name(1))
         self.distrusted = 0
         self._end = 0
 
@@ -93,7 +93,7 @@ class EventLog:
         """Opens the newest segment, and begins another one where that is full."""
         if self._file < 0:
             self._open(newest_segment(self.folder))
-        while self._next.exists():  # another worker has gone on
+        while os.access(self._next, os.F_OK):  # another worker has gone on
             self._open(self.number + 1)
         if self.number == self.distrusted:
             self._open(self.number + 1)
@@ -110,7 +110,7 @@ class EventLog:
             sync_folder(self.folder)
         if self._file >= 0:
             os.close(self._file)
-        self._file, self.number, self._next = file, number, self.folder / _name(number + 1)
+        self._file, self.number, self._next = file, number, os.fspath(self.folder / _name(number + 1))
         self._end = 0
 
     def close(self) -> None:
@@ -124,19 +124,31 @@ def line_of(event: Mapping[str, Any]) -> bytes:
     return orjson.dumps(event) + b"\n"
 
 
-def read_events(folder: Path, since: int = 1) -> Iterator[dict[str, Any]]:
-    """The events in the order of their lines, from a segment on; a line that a dying writer left torn is none."""
+def read_events(folder: Path, noted: Iterable[bytes] = ()) -> Iterator[dict[str, Any]]:
+    """The events in the order of their lines, and after them what was noted and is not in the log (any more).
+
+    A line that a dying writer left torn is none. `noted` is read first, else what is struck meanwhile is in neither.
+    """
+    missing = dict.fromkeys(noted)
+    for line in _lines(folder):
+        missing.pop(line, None)
+        yield from _events(line)
+    for line in missing:
+        yield from _events(line)
+
+
+def _events(line: bytes) -> Iterator[dict[str, Any]]:
+    with suppress(orjson.JSONDecodeError):
+        event = orjson.loads(line)
+        if type(event) is dict:
+            yield event
+
+
+def _lines(folder: Path, since: int = 1) -> Iterator[bytes]:
     for number in _numbers(folder):
-        if number < since:
-            continue
-        with _reading(folder / _name(number)) as descriptor, os.fdopen(descriptor, "rb", closefd=False) as file:
-            for line in file:
-                try:
-                    event = orjson.loads(line)
-                except orjson.JSONDecodeError:
-                    continue
-                if type(event) is dict:
-                    yield event
+        if number >= since:
+            with _reading(folder / _name(number)) as descriptor, os.fdopen(descriptor, "rb", closefd=False) as file:
+                yield from file
 
 
 @contextmanager
@@ -154,11 +166,8 @@ def _reading(path: Path) -> Iterator[int]:
 def missing_lines(folder: Path, lines: Iterable[bytes], since: int) -> list[bytes]:
     """Those that stand in no segment from that one on, in their order."""
     missing = dict.fromkeys(lines)
-    for number in _numbers(folder):
-        if number >= since:
-            with _reading(folder / _name(number)) as descriptor, os.fdopen(descriptor, "rb", closefd=False) as file:
-                for line in file:
-                    missing.pop(line, None)
+    for line in _lines(folder, since):
+        missing.pop(line, None)
     return list(missing)
 
 

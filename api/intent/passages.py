@@ -155,21 +155,20 @@ class _Search:
 async def _passages(retrieval: Retrieval, intent: Intent, found: Answer) -> list[Passage]:
     """What of the hits may be returned at all, best first."""
     documents: dict[tuple[str, int], _Document] = {}
-    offered: list[tuple[StoredChunk, _Document]] = []
+    offered: list[tuple[str, str, bytes, _Document]] = []
+    known: list[int | None] = []
     for hit in found.hits:
-        place = hit.chunk.document_place
+        place, identifier, text, tokens, digest = hit.chunk.passage
         document = documents.get(place)
         if document is None:
             document = documents[place] = _Document.of(hit.chunk, intent)
         if document.most > 0:
-            offered.append((hit.chunk, document))
-    texts = [chunk.text for chunk, _ in offered]
-    counts = await _counted(retrieval, found.shown, [chunk.token_count for chunk, _ in offered], texts)
+            offered.append((identifier, text, digest, document))
+            known.append(tokens)
+    counts = await _counted(retrieval, found.shown, known, [text for _, text, _, _ in offered])
     return [
-        Passage(
-            Candidate(chunk.id, document.id, chunk.digest, tokens, document.most, document.url), text, document.title
-        )
-        for (chunk, document), tokens, text in zip(offered, counts, texts, strict=True)
+        Passage(Candidate(identifier, document.id, digest, tokens, document.most, document.url), text, document.title)
+        for (identifier, text, digest, document), tokens in zip(offered, counts, strict=True)
     ]
 
 

@@ -2,12 +2,13 @@
 
 An answer waits for one turn of the disk, together with those beside it: one transaction of the ledger, which also notes
 the lines of the log; those are written; then the ledger alone is synced. A line that the log should lose, because the
-process or the machine died, is written again from the note. Notes are struck once the log was synced.
+process or the machine died, is written again from the note. Notes are struck once the log was synced, after an answer.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,8 @@ from aidre.api.intent.together import Together
 from aidre.api.refusals import Conflicting, NotFound, Refusal, Unprocessable
 from aidre.engine.errors import AidreError, StorageFailed
 
+logger = logging.getLogger("aidre")
+
 T = TypeVar("T")
 Work: TypeAlias = Callable[[Ledger, list[bytes]], T]
 """Part of a turn: what it adds to the list are lines of the log. It may refuse; any other error ends the whole turn."""
@@ -35,7 +38,9 @@ Work: TypeAlias = Callable[[Ledger, list[bytes]], T]
 NONCE_SECONDS = 3 * WINDOW_SECONDS
 """Longer than a timestamp can stay acceptable, which is twice the window."""
 NOTED_MOST = 128
-"""Lines that are noted before the log is synced and they are struck."""
+"""Turns that are noted before the log is synced and they are struck."""
+NOTED_SECONDS = 60.0
+"""After which they are struck, too, when there is a turn."""
 
 
 @dataclass(slots=True)
@@ -62,8 +67,9 @@ class Receipts:
         self._clock = clock
         self._ledger: Ledger | None = None
         self._log = EventLog(self.folder)
-        self._turns: Together[Work[Any], Any] = Together(self._turn, "receipts")
+        self._turns: Together[Work[Any], Any] = Together(self._turn, "receipts", self._tidy)
         self._noted = 0
+        self._struck = clock()
 
     async def spend(self, nonce: Nonce) -> None:
         """Raises AuthenticationFailed where another request has spent it."""
@@ -117,7 +123,7 @@ class Receipts:
             return "kept"
 
         def undoing(ledger: Ledger, _: list[bytes]) -> None:
-            if all(one.line != line for one in ledger.noted()):
+            if all(line not in one.lines for one in ledger.noted()):
                 ledger.forget_cited(digest)
 
         try:
@@ -149,8 +155,6 @@ class Receipts:
 
     def _turn(self, works: Sequence[Work[Any]]) -> list[Any]:
         ledger = self._ledger or self._opened()
-        if self._noted >= NOTED_MOST:
-            self._strike(ledger)
         lines: list[bytes] = []
         with self._log.alone():
             with ledger.transaction():
@@ -158,7 +162,7 @@ class Receipts:
                 ledger.note(lines, self._log.number)
             self._write(ledger, lines)
         ledger.sync()
-        self._noted += len(lines)
+        self._noted += 1
         return results
 
     def _write(self, ledger: Ledger, lines: Sequence[bytes]) -> None:
@@ -167,8 +171,16 @@ class Receipts:
                 self._log.write(lines)
             except StorageFailed:
                 with suppress(StorageFailed), ledger.transaction():
-                    ledger.strike(ledger.noted()[-len(lines) :])
+                    ledger.take_back(lines)
                 raise
+
+    def _tidy(self) -> None:
+        if self._ledger is None or (self._noted < NOTED_MOST and self._clock() - self._struck < NOTED_SECONDS):
+            return
+        try:
+            self._strike(self._ledger)
+        except StorageFailed as error:
+            logger.error("what is noted of Agentic Intent stays so until the next turn: %s", error)
 
     def _strike(self, ledger: Ledger) -> None:
         """Brings the log to disk, and strikes what need not be noted any more."""
@@ -176,15 +188,16 @@ class Receipts:
             noted = ledger.noted()
             self._log.sync()
             with ledger.transaction():
-                ledger.strike(one for one in noted if one.segment != self._log.distrusted)
-        self._noted = 0
+                ledger.strike([one for one in noted if one.segment != self._log.distrusted], self._clock())
+        self._noted, self._struck = 0, self._clock()
 
     def _opened(self) -> Ledger:
         ledger = Ledger(self._path)
         try:
             with self._log.alone():
                 noted = ledger.noted()
-                missing = missing_lines(self.folder, (one.line for one in noted), noted[0].segment) if noted else []
+                lines = [line for one in noted for line in one.lines]
+                missing = missing_lines(self.folder, lines, noted[0].segment) if lines else []
                 if missing:
                     self._log.write(missing)
             if noted:

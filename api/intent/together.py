@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import Generic, TypeAlias, TypeVar
+
+logger = logging.getLogger("aidre")
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -16,10 +19,14 @@ Entry: TypeAlias = "tuple[T, asyncio.Future[R]]"
 
 
 class Together(Generic[T, R]):
-    """Hands items over in order, in a thread of its own, and gives each sender its result."""
+    """Hands items over in order, in a thread of its own, and gives each sender its result. `after` a turn, when the
+    results are on their way, is time for what nobody waits for."""
 
-    def __init__(self, turn: Callable[[Sequence[T]], Sequence[R]], name: str) -> None:
+    def __init__(
+        self, turn: Callable[[Sequence[T]], Sequence[R]], name: str, after: Callable[[], None] | None = None
+    ) -> None:
         self._turn = turn
+        self._after = after
         self._waiting: SimpleQueue[Entry[T, R] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
 
@@ -52,6 +59,11 @@ class Together(Generic[T, R]):
             results = error
         with suppress(RuntimeError):  # the loop has ended: nobody waits
             batch[0][1].get_loop().call_soon_threadsafe(_settle, [done for _, done in batch], results)
+        try:
+            if self._after is not None:
+                self._after()
+        except Exception:  # as above, but that nobody waits
+            logger.exception("what follows a turn failed")
 
     def close(self) -> None:
         """Blocks until all that was handed over is through."""

@@ -1,0 +1,176 @@
+"""The keys of an OAuth issuer: where they come from, which can be used, and how long each is believed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from issuing import AUDIENCE, EC, ISSUER, NOW, RSA, Issuer, encoded, public, signed, without
+from joserfc.jwk import OctKey
+
+from aidre.api.guard import tokens as module
+from aidre.api.guard.refusals import Unauthorized
+from aidre.api.guard.settings import OAuth
+from aidre.api.guard.tokens import Tokens
+from aidre.api.refusals import Unavailable
+from aidre.engine.errors import ConfigurationError
+
+MODULUS = rsa.generate_private_key(65_537, 1_024).public_key().public_numbers().n.to_bytes(128, "big")
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        b"",
+        b"[]",
+        b'{"keys": {}}',
+        b'{"keys": []}',
+        b'{"keys": [1, null, {}, {"kty": "EC"}, {"kty": "RSA", "n": "!", "e": "AQAB"}]}',
+        json.dumps({"keys": [EC.as_dict(private=True)]}).encode(),
+        json.dumps({"keys": [OctKey.generate_key(256).as_dict(private=True)]}).encode(),
+        json.dumps({"keys": [{**EC.as_dict(private=False), "use": "enc"}]}).encode(),
+        json.dumps({"keys": [{**EC.as_dict(private=False), "key_ops": ["encrypt"]}]}).encode(),
+        json.dumps({"keys": [EC.as_dict(private=False)] * 1_000}).encode(),
+        json.dumps({"keys": [{"kty": "RSA", "e": "AQAB", "n": encoded(MODULUS)}]}).encode(),
+    ],
+)
+def test_keys_that_cannot_be_used_are_not_and_without_any_nobody_is_believed(document: bytes) -> None:
+    issuer = Issuer()
+    issuer.document = document
+
+    async def ask() -> None:
+        tokens = issuer.tokens()
+        await tokens.open()
+        with pytest.raises(Unavailable):
+            await tokens.holder(signed())
+
+    asyncio.run(ask())
+
+
+def test_keys_are_fetched_again_for_a_new_one_but_not_for_every_stranger() -> None:
+    issuer = Issuer(RSA)
+
+    async def ask() -> None:
+        tokens = issuer.tokens()
+        await tokens.open()
+        for _ in range(50):
+            with pytest.raises(Unauthorized):
+                await tokens.holder(signed())
+        assert issuer.fetched == 1
+        issuer.document, issuer.now = public(RSA, EC), NOW + 31
+        await asyncio.gather(*(tokens.holder(signed()) for _ in range(20)))
+        assert issuer.fetched == 2
+        assert await tokens.holder(signed(alg="RS256"))
+
+    asyncio.run(ask())
+
+
+def test_an_issuer_that_is_gone_takes_nothing_away_that_was_known() -> None:
+    issuer = Issuer(EC)
+
+    async def ask() -> None:
+        tokens = issuer.tokens()
+        await tokens.open()
+        assert await tokens.holder(signed())
+        issuer.broken, issuer.now = OSError("gone"), NOW + module.KEYS_SECONDS + 1
+        late = signed(without(exp=NOW + 9_000))
+        assert await tokens.holder(late)
+        await tokens.close()
+        assert issuer.fetched == 2
+        assert await tokens.holder(late)
+
+    asyncio.run(ask())
+
+
+def test_an_issuer_that_never_answered_makes_tokens_unavailable_not_wrong() -> None:
+    issuer = Issuer(EC)
+    issuer.broken = OSError("gone")
+
+    async def ask() -> None:
+        tokens = issuer.tokens()
+        await tokens.open()
+        with pytest.raises(Unavailable):
+            await tokens.holder(signed())
+        issuer.broken, issuer.now = None, NOW + 31
+        assert await tokens.holder(signed())
+
+    asyncio.run(ask())
+
+
+def test_a_key_that_was_withdrawn_takes_its_tokens_with_it_and_an_expired_token_is_not_remembered() -> None:
+    issuer = Issuer(RSA, EC)
+
+    async def ask() -> None:
+        tokens = issuer.tokens()
+        await tokens.open()
+        token = signed(without(exp=NOW + 20_000))
+        short = signed(alg="RS256")
+        assert await tokens.holder(token)
+        assert await tokens.holder(short)
+        issuer.document, issuer.now = public(RSA), NOW + module.KEYS_SECONDS + 1
+        with pytest.raises(Unauthorized):
+            await tokens.holder(short)
+        await tokens.close()
+        with pytest.raises(Unauthorized):
+            await tokens.holder(token)
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize("content", [None, b"", b'{"keys": []}'])
+def test_a_file_of_keys_that_cannot_be_used_is_named_at_the_start(content: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / "jwks.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=r"oauth\.jwks"):
+        asyncio.run(Tokens(OAuth(ISSUER, AUDIENCE, jwks=str(path))).open())
+
+
+@pytest.fixture
+def published() -> Iterator[tuple[str, list[str]]]:
+    asked_for: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked_for.append(self.path)
+            if self.path == "/away":
+                self.send_response(302)
+                self.send_header("Location", "http://localhost:1/jwks")
+                self.end_headers()
+                return
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(public(EC) if self.path == "/jwks" else b" " * 2_000_000)
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            """Says nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", asked_for
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_keys_are_fetched_over_http_from_the_issuers_own_host_alone(published: tuple[str, list[str]]) -> None:
+    base, asked_for = published
+
+    async def ask(path: str) -> Any:
+        tokens = Tokens(OAuth(ISSUER, AUDIENCE, jwks_uri=base + path), clock=lambda: NOW)
+        await tokens.open()
+        return await tokens.holder(signed())
+
+    assert asyncio.run(ask("/jwks"))
+    for path in ("/away", "/endless"):
+        with pytest.raises(Unavailable):
+            asyncio.run(ask(path))
+    assert asked_for == ["/jwks", "/away", "/endless"]

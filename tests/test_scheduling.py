@@ -1,0 +1,173 @@
+"""Searches that are made together: who shares a batch with whom, and that nobody suffers from the others."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import pytest
+
+from aidre.api import scheduling
+from aidre.api.refusals import Overloaded
+from aidre.api.scheduling import MOST_TOGETHER, Scheduler
+
+
+class Doubling:
+    """Work that notes its batches, and fails for negative items. While it is shut it does not end."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.threads: list[bool] = []
+        self.open = threading.Event()
+        self.open.set()
+        self._here = threading.get_ident()
+
+    def __call__(self, items: Sequence[int]) -> list[int]:
+        self.batches.append(list(items))
+        self.threads.append(threading.get_ident() == self._here)
+        assert self.open.wait(10)
+        if min(items) < 0:
+            raise ValueError(f"{min(items)} is negative")
+        return [2 * item for item in items]
+
+
+def told(
+    story: Callable[[Scheduler, Doubling], Coroutine[Any, Any, None]], *, cores: int = 1, wait: float = 60
+) -> None:
+    async def run() -> None:
+        scheduler = Scheduler(wait)
+        try:
+            await story(scheduler, Doubling())
+        finally:
+            scheduler.close()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scheduling, "available_cores", lambda: cores)
+        asyncio.run(run())
+
+
+async def short(scheduler: Scheduler) -> None:
+    """Have the scheduler learn that what is of kind "k" is short."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scheduling, "_timed", lambda work: (work(), 0.000_01))
+        for _ in range(2):
+            await scheduler.run_together("k", "learning", 1, Doubling())
+
+
+def test_what_comes_in_one_turn_is_made_together_in_the_event_loop() -> None:
+    async def story(scheduler: Scheduler, work: Doubling) -> None:
+        await short(scheduler)
+        found = await asyncio.gather(*(scheduler.run_together("k", "like", item, work) for item in range(5)))
+        assert found == [0, 2, 4, 6, 8]
+        assert await scheduler.run_together("k", "like", 7, work) == 14
+        assert work.batches == [[0, 1, 2, 3, 4], [7]]
+        assert work.threads == [True, True]
+
+    told(story)
+
+
+def test_what_is_not_alike_is_not_made_together() -> None:
+    async def story(scheduler: Scheduler, work: Doubling) -> None:
+        await short(scheduler)
+        asked = [scheduler.run_together("k", item % 2, item, work) for item in range(4)]
+        assert await asyncio.gather(*asked) == [0, 2, 4, 6]
+        assert sorted(work.batches) == [[0, 2], [1, 3]]
+
+    told(story)
+
+
+def test_more_than_fit_are_made_in_several_batches_and_others_come_in_between() -> None:
+    async def story(scheduler: Scheduler, work: Doubling) -> None:
+        await short(scheduler)
+        many = 2 * MOST_TOGETHER + 1
+        done: list[int] = []
+
+        async def ask(item: int) -> None:
+            await scheduler.run_together("k", "like", item, work)
+            done.append(len(work.batches))
+
+        await asyncio.gather(*map(ask, range(many)))
+        assert [len(batch) for batch in work.batches] == [MOST_TOGETHER, MOST_TOGETHER, 1]
+        assert done == sorted(done)
+        assert done.count(1) == MOST_TOGETHER, "the first are answered before the next are begun"
+
+    told(story)
+
+
+def test_long_ones_gather_while_all_threads_are_busy() -> None:
+    async def story(scheduler: Scheduler, work: Doubling) -> None:
+        work.open.clear()
+        first = asyncio.create_task(scheduler.run_together("k", "like", 1, work))
+        await asyncio.sleep(0.01)
+        rest = [asyncio.create_task(scheduler.run_together("k", "like", item, work)) for item in (2, 3)]
+        await asyncio.sleep(0.01)
+        rest.append(asyncio.create_task(scheduler.run_together("k", "like", 4, work)))
+        await asyncio.sleep(0.01)
+        assert work.batches == [[1]]
+        work.open.set()
+        assert await asyncio.gather(first, *rest) == [2, 4, 6, 8]
+        assert work.batches == [[1], [2, 3, 4]]
+        assert work.threads == [False, False]
+
+    told(story)
+
+
+def test_a_long_one_does_not_wait_for_company_while_a_thread_is_free() -> None:
+    async def story(scheduler: Scheduler, work: Doubling) -> None:
+        work.open.clear()
+        tasks = []
+        for item in (1, 2):
+            tasks.append(asyncio.create_task(scheduler.run_together("k", "like", item, work)))
+            await asyncio.sleep(0.05)
+        assert sorted(work.batches) == [[1], [2]]
+        work.open.set()
+        assert await asyncio.gather(*tasks) == [2, 4]
+
+    told(story, cores=2)
+
+
+@pytest.mark.parametrize("is_short", [True, False])
+def test_an_error_is_told_to_the_one_that_caused_it(is_short: bool) -> None:
+    async def story(scheduler: Scheduler, work: Doubling) -> None:
+        if is_short:
+            await short(scheduler)
+        asked = [scheduler.run_together("k", "like", item, work) for item in (1, -1, 2)]
+        one, wrong, two = await asyncio.gather(*asked, return_exceptions=True)
+        assert (one, two) == (2, 4)
+        assert str(wrong) == "-1 is negative"
+
+    told(story)
+
+
+def test_who_has_gone_is_passed_over() -> None:
+    async def story(scheduler: Scheduler, work: Doubling) -> None:
+        work.open.clear()
+        first = asyncio.create_task(scheduler.run_together("k", "like", 1, work))
+        gone = asyncio.create_task(scheduler.run_together("k", "like", 2, work))
+        await asyncio.sleep(0.01)
+        gone.cancel()
+        work.open.set()
+        assert await first == 2
+        assert await scheduler.run_together("k", "like", 3, work) == 6
+
+    told(story)
+
+
+def test_who_would_wait_too_long_is_refused_and_the_next_is_not() -> None:
+    async def story(scheduler: Scheduler, work: Doubling) -> None:
+        work.open.clear()
+        waiting = [asyncio.create_task(scheduler.run_together("k", "like", item, work)) for item in range(1, 5)]
+        await asyncio.sleep(0.01)
+        refused = [task for task in waiting if task.done()]
+        assert refused
+        with pytest.raises(Overloaded):
+            await refused[0]
+        work.open.set()
+        for task in waiting:
+            if task not in refused:
+                assert await task
+        assert await scheduler.run_together("k", "like", 9, work) == 18
+
+    told(story, wait=0.015)
