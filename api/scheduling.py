@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from aidre.api.refusals import Overloaded
 from aidre.engine.runtime import available_cores
 
-INLINE_SECONDS = 0.001
+INLINE_SECONDS = 0.002
 """What lasts no longer is not worth the way to a thread and back, which takes a good part of this where both want the
 interpreter; others wait no longer for it than for their turn."""
 
@@ -36,7 +36,7 @@ NEWEST = 1 / 8
 FARTHEST = 4
 """It counts for no more than so many times the mean: where another process held the processor, it tells little."""
 
-MOST_TOGETHER = 16
+MOST_TOGETHER = 8
 """More save nothing, and the first of them waits for the last."""
 
 T = TypeVar("T")

@@ -208,7 +208,7 @@ class Scorer:
 
     @cached_property
     def _whole(self) -> Scores:
-        """Every row of the small parts, deleted ones too; summed in the order in which `score` sums, to the same bit."""
+        """Every row of the small parts, deleted ones too; summed in the order of `score`, so to the same bit."""
         small = self._statistics.small
         sums = np.zeros(len(small.saturation))
         for places in small.groups:
