@@ -5,45 +5,51 @@ A collection that a caller may not see behaves exactly as one that does not exis
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from starlette.requests import Request
 
-from aidre.api.settings import CollectionSettings, Key
+from aidre.api.settings import CollectionSettings
 from aidre.engine.model import Visibility
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """`name` is empty for the anonymous caller; `collections` are the private ones that it was given."""
+    """`name` is empty for the anonymous caller; `collections` are the private ones that it was given.
+
+    `account` says whose chunks are counted together, where they are counted.
+    """
 
     name: str = ""
     collections: frozenset[str] = frozenset()
     vectors: bool = True
+    account: str = field(default="", compare=False)
+
+    @property
+    def logged(self) -> str:
+        """What a log may say: the name that the operator gave a key; of a token only that it was one, since its subject
+        may be a person."""
+        kind, _, _ = self.name.partition(" ")
+        return self.name if kind == "key" else kind
 
 
 ANONYMOUS = Caller()
 
 
-def granted(collection: str) -> Caller:
-    """Whom an editorial domain or an intake searches as: anonymous, but for the one collection that it grants."""
-    return Caller(collections=frozenset({collection}))
-
-
-def bears_key(request: Request, keys: Iterable[Key]) -> bool:
-    """Whether a request comes with the secret of a key that may search."""
-    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-    found = hashlib.sha256(secret.strip().encode("latin-1", "replace")).hexdigest()
-    fits = [hmac.compare_digest(found, key.sha256) and "search" in key.scopes for key in keys]
-    return scheme.lower() == "bearer" and any(fits)
+def granted(collection: str | None, account: str = "") -> Caller:
+    """Whom an intake searches as: anonymous, but for the one collection that it grants, if it names one."""
+    return Caller(collections=frozenset() if collection is None else frozenset({collection}), account=account)
 
 
 def caller_of(request: Request) -> Caller:
     """Who sent a request."""
-    caller: Caller = request.scope["state"].get("caller", ANONYMOUS)
+    return caller_in(request.scope)
+
+
+def caller_in(scope: Any) -> Caller:
+    """Who sent the request of a scope; anonymous until it is known."""
+    caller: Caller = scope["state"].get("caller", ANONYMOUS)
     return caller
 
 

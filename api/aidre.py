@@ -11,6 +11,7 @@ import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -24,6 +25,7 @@ from starlette.routing import Route
 from aidre.api import discovery
 from aidre.api.access import caller_of
 from aidre.api.envelope import PLAIN, PREFERRED, Page, Variant, cacheable, negotiate, refuse
+from aidre.api.provenance.service import Provenance, provenance_of
 from aidre.api.refusals import BadRequest, NotFound, UnsupportedReturnField
 from aidre.api.retrieve import Answer, Question, Retrieval, Shown
 from aidre.api.settings import Limits
@@ -48,8 +50,8 @@ from aidre.engine.segment import StoredChunk
 
 BODY_TYPES = frozenset({AIDRE_JSON, JSON})
 MODES: tuple[Mode, ...] = ("hybrid", "dense", "lexical")
-METADATA = b',"metadata":{%%b,"visibility":"%b","etag":"\\"%%b%b\\""}'
-"""Visibility and the mark of ETags go in first; what comes out takes the metadata and the ETag of a chunk."""
+METADATA = b',"metadata":{%%b,"visibility":"%b","etag":"%b\\"%%b%b\\""}'
+"""Visibility, how ETags begin and their mark go in first; what comes out takes the metadata and the ETag of a chunk."""
 PACKED_ZERO, PACKED_ONE = struct.pack("f", 0), struct.pack("f", 1)
 SEARCHED = {
     variant: prepared(cache_control="no-store", vary="Accept", content_type=variant.media_type)
@@ -70,10 +72,14 @@ class Returns:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """What a response adds to the metadata of every chunk: the visibility in force, and how its ETags end."""
+    """What a response adds to the metadata of every chunk: the visibility in force, and how its ETags begin and end.
+
+    They are weak where a chunk carries a signature, which is another one from time to time.
+    """
 
     mark: bytes
     visibility: bytes
+    weak: bytes = b""
 
 
 def parse(body: Mapping[str, Any], limits: Limits) -> Question:
@@ -158,9 +164,17 @@ def parse_returns(body: Mapping[str, Any], shown: Shown, vectors_granted: bool) 
     return returns
 
 
-def render(answer: Answer, returns: Returns, meta: Mapping[str, Any], identifier: str, variant: Variant) -> bytes:
+def render(
+    answer: Answer,
+    returns: Returns,
+    meta: Mapping[str, Any],
+    identifier: str,
+    variant: Variant,
+    *,
+    provenance: Provenance | None = None,
+) -> bytes:
     """The response to a search (7, 16): spliced from the JSON that was written at ingest."""
-    seal = _seal(answer.shown, variant)
+    seal = _seal(answer.shown, variant, provenance)
     template = _template(returns, seal)
     scores = orjson.dumps([hit.score for hit in answer.hits])[1:-1].split(b",")  # at once: a tenth of one by one
     pairs = zip(answer.hits, scores, strict=False)  # without hits there is one empty score
@@ -174,7 +188,7 @@ def _template(returns: Returns, seal: Seal) -> bytes:
     """A result, into which go its id, score, source, metadata, etag and what lies apart. What is not wanted is cut to
     no character."""
     id = b'"id":%b,' if returns.ids else b"%.0b"
-    metadata = METADATA % (seal.visibility, seal.mark) if returns.metadata else b"%.0b%.0b"
+    metadata = METADATA % (seal.visibility, seal.weak, seal.mark) if returns.metadata else b"%.0b%.0b"
     return b'{%b"score":%%b,"source":%%b%b%%b}' % (id, metadata)
 
 
@@ -195,23 +209,27 @@ def _apart(chunk: StoredChunk, returns: Returns) -> bytes:
     return found
 
 
-def _seal(shown: Shown, variant: Variant) -> Seal:
+def _seal(shown: Shown, variant: Variant, provenance: Provenance | None) -> Seal:
     """Another one for everything beside the stored content that the body of GET /chunks/{id} depends on."""
     private = "p" if shown.visibility == "private" else ""
     textless = "" if shown.settings.return_text else "n"
-    return Seal(f"-{variant.mark}{private}{textless}".encode(), shown.visibility.encode())
+    mark = f"-{variant.mark}{private}{textless}"
+    if provenance is None:
+        return Seal(mark.encode(), shown.visibility.encode())
+    return Seal(f"{mark}-{provenance.chunks.mark}".encode(), shown.visibility.encode(), b"W/")
 
 
 def _etag(chunk: StoredChunk, seal: Seal) -> str:
-    """Strong."""
-    return f'"{chunk.etag}{seal.mark.decode()}"'
+    return f'{seal.weak.decode()}"{chunk.etag}{seal.mark.decode()}"'
 
 
-def render_chunk(shown: Shown, chunk: StoredChunk, seal: Seal) -> bytes:
+def render_chunk(shown: Shown, chunk: StoredChunk, seal: Seal, signature: str | None) -> bytes:
     """A chunk (8): a result without a score, with its collection and, where that is granted, its text."""
     id, source, metadata, etag = chunk.fragments
     body = b'{"id":%b,"collection":%b,"source":%b' % (id, orjson.dumps(shown.name), source)
-    body += METADATA % (seal.visibility, seal.mark) % (metadata, etag)
+    body += METADATA % (seal.visibility, seal.weak, seal.mark) % (metadata, etag)
+    if signature is not None:
+        body = body[:-1] + b',"provenance":"%b"}' % signature.encode()
     if shown.settings.return_text:
         body += b',"text":' + orjson.dumps(chunk.text)
     if chunk.json_payload is not None:
@@ -243,7 +261,7 @@ async def discover(request: Request) -> Response:
     # 3.2 demands application/json, the examples show application/aidre+json: that only where json is not acceptable.
     accept = accept_of(request)
     variant = PREFERRED if quality(accept, JSON) == 0 < quality(accept, AIDRE_JSON) else PLAIN
-    body = orjson.dumps(discovery.document(_retrieval(request), caller_of(request), MODES))
+    body = orjson.dumps(discovery.document(_retrieval(request), caller_of(request), MODES, provenance_of(request)))
     return cacheable(request, Page(body, variant, f'"{digest(body)}-{variant.mark}"', "max-age=300"))
 
 
@@ -267,7 +285,10 @@ async def search(request: Request) -> Response:
         meta["ignored"] = list(answer.ignored)
     if answer.next_cursor is not None:
         meta["next_cursor"] = answer.next_cursor
-    return Prepared(render(answer, returns, meta, request_id(request), variant), SEARCHED[variant])
+    began = perf_counter()
+    content = render(answer, returns, meta, request_id(request), variant, provenance=provenance_of(request))
+    retrieval.metrics.stage("aidre", "render", perf_counter() - began)
+    return Prepared(content, SEARCHED[variant])
 
 
 @speaks(refuse)
@@ -295,8 +316,10 @@ async def show_chunk(request: Request) -> Response:
     variant = negotiate(request)
     narrowed = request.query_params.get("collection")
     shown, chunk = _retrieval(request).chunk(_chunk_id(request), narrowed, caller_of(request), "aidre")
-    seal = _seal(shown, variant)
-    body = render_chunk(shown, chunk, seal)
+    provenance = provenance_of(request)
+    seal = _seal(shown, variant, provenance)
+    signature = None if provenance is None else provenance.chunk(shown.name, chunk)
+    body = render_chunk(shown, chunk, seal, signature)
     cache = "max-age=60, must-revalidate" if shown.visibility == "public" else "private, no-cache"
     return cacheable(request, Page(body, variant, _etag(chunk, seal), cache, chunk.updated_at))
 

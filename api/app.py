@@ -7,20 +7,26 @@ import functools
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
+from typing import get_args
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
 
-from aidre.api import aidre, changes, health, openapi
+from aidre.api import aidre, changes, exposition, health, openapi
 from aidre.api.batching import TextQueries
 from aidre.api.cursor import Cursors, store_secret
 from aidre.api.database import make_private
 from aidre.api.direct import Direct
-from aidre.api.envelope import refuse
+from aidre.api.envelope import STATUS, refuse
 from aidre.api.frame import Frame
+from aidre.api.guard import metadata
+from aidre.api.guard.guard import Guard
 from aidre.api.intake import envelope as intake_envelope
 from aidre.api.intake import routes as intake
 from aidre.api.intake.service import IntakeService
@@ -29,6 +35,8 @@ from aidre.api.intent import routes as intent
 from aidre.api.intent.discovery import WELL_KNOWN
 from aidre.api.intent.service import Service as IntentService
 from aidre.api.live import Live
+from aidre.api.logs import RequestLog
+from aidre.api.metrics import Metrics
 from aidre.api.nlweb import envelope as nlweb_envelope
 from aidre.api.nlweb import mcp
 from aidre.api.nlweb import routes as nlweb
@@ -36,14 +44,19 @@ from aidre.api.nlweb.answering import Service
 from aidre.api.nlweb.items import Items
 from aidre.api.nlweb.language_model import ChatModel
 from aidre.api.nlweb.promises import Promises
+from aidre.api.provenance import routes as provenance_routes
+from aidre.api.provenance.answers import SignedAnswers
+from aidre.api.provenance.service import Provenance, provenance_for
 from aidre.api.refusals import MethodNotAllowed, NotFound, Refusal, ServerFault
 from aidre.api.retrieve import Retrieval
-from aidre.api.settings import Settings
+from aidre.api.settings import Protocol, Settings
+from aidre.api.watch import Watch
 from aidre.api.wire import Refuse
 from aidre.engine.embed import load_stored
 from aidre.engine.errors import AidreError
 from aidre.engine.store import Store
 
+STDOUT = 1
 DEFAULT_BASE_URL = "http://127.0.0.1:8000"
 SPEAKERS: Mapping[str, Refuse] = dict.fromkeys(("ask", "await", "mcp", "sites"), nlweb_envelope.refuse)
 """Who refuses what the framework cannot route, by the path or its first part; AIDRE elsewhere."""
@@ -57,6 +70,12 @@ def _refuse(request: Request, error: AidreError) -> Response:
     speakers: Mapping[str, Refuse] = request.app.state.speakers
     speaker = speakers.get(path) or speakers.get(path.partition("/")[2].partition("/")[0], refuse)
     return speaker(request, error)
+
+
+def _turn_away(request: Request, error: AidreError) -> ASGIApp:
+    if request.app.state.intake is not None and request.scope["path"].startswith("/intakes/"):
+        return intake.TurnedAway(error)
+    return _refuse(request, error)
 
 
 async def _refuse_http(request: Request, error: Exception) -> Response:
@@ -75,17 +94,22 @@ async def _refuse_http(request: Request, error: Exception) -> Response:
     return _refuse(request, fault)
 
 
-def create_app(store: Store, settings: Settings) -> Starlette:
-    """The whole server over one store, ready to be run by any ASGI server."""
+def create_app(store: Store, settings: Settings, run: Path | None = None) -> Starlette:
+    """The whole server over one store, ready to be run by any ASGI server. `run` is a folder that its workers share."""
     if settings.server.base_url is None:
         settings = replace(settings, server=replace(settings.server, base_url=DEFAULT_BASE_URL))
     settings = replace(settings, server=replace(settings.server, base_url=str(settings.server.base_url).rstrip("/")))
     with suppress(OSError):  # a store that cannot be written is served all the same
         make_private(store.path / ".log")
+    provenance = provenance_for(settings)
+    routes = _routes(settings)
+    metrics = Metrics([route.path for route in routes], get_args(Protocol), _codes(AidreError), run)
+    log = RequestLog(STDOUT, metrics.dropped) if settings.server.log == "requests" else None
     live = Live(store)
     live.refresh()
     texts = TextQueries(functools.partial(load_stored, runtime=settings.embedding.runtime), settings.limits.wait)
-    retrieval = Retrieval(settings, live, Cursors(store_secret(store.path)), texts)
+    guard = Guard(settings, [store.path / ".log", *([run] if run is not None else [])])
+    retrieval = Retrieval(settings, live, Cursors(store_secret(store.path)), texts, metrics, budget=guard.budget)
     promises = Promises(store.path / ".log", settings.nlweb.timeout)
     model = ChatModel(settings.nlweb.llm) if settings.nlweb.llm is not None else None
     service = Service(retrieval, promises, Items(settings.nlweb.actions), model)
@@ -95,44 +119,41 @@ def create_app(store: Store, settings: Settings) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        following = asyncio.create_task(_follow(retrieval))
+        following = asyncio.create_task(_follow(retrieval, provenance))
+        await guard.open()
         await promises.open()
-        if intakes is not None:
-            await intakes.open()
-        if intents is not None:
-            await intents.open()
+        keepers = [one for one in (intakes, intents) if one is not None]
+        for keeper in keepers:
+            await keeper.open()
         yield
-        if intakes is not None:
-            await intakes.close()
-        if intents is not None:
-            await intents.close()
+        for keeper in keepers:
+            await keeper.close()
         await endpoint.close()
         await promises.close()
         following.cancel()
         with suppress(asyncio.CancelledError):
             await following
         retrieval.close()
+        await guard.close()
+        if log is not None:
+            await log.close()
+        metrics.close()
 
-    routes = [*aidre.routes, *changes.routes, *nlweb.routes, *mcp.routes, *openapi.routes, *health.routes]
-    if intakes is not None:
-        routes += intake.routes
-    if intents is not None:
-        routes += intent.routes
     app = Starlette(
         routes=routes,
         middleware=[
-            Middleware(Frame, refuse=_refuse, origins=settings.server.cors_origins),
+            Middleware(Watch, metrics=metrics, log=log),
+            *([Middleware(SignedAnswers, signer=provenance.answers)] if provenance is not None else ()),
+            Middleware(Frame, guard=guard, refuse=_refuse, turn_away=_turn_away, origins=settings.server.cors_origins),
             Middleware(Direct, routes=routes),
         ],
         exception_handlers={HTTPException: _refuse_http},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
-    app.state.retrieval = retrieval
-    app.state.nlweb = service
-    app.state.mcp = endpoint
-    app.state.intake = intakes
-    app.state.intent = intents
+    app.state.guard, app.state.retrieval, app.state.metrics = guard, retrieval, metrics
+    app.state.provenance, app.state.nlweb, app.state.mcp = provenance, service, endpoint
+    app.state.intake, app.state.intent = intakes, intents
     app.state.speakers = {
         **SPEAKERS,
         **(INTAKE_SPEAKERS if intakes is not None else {}),
@@ -141,6 +162,29 @@ def create_app(store: Store, settings: Settings) -> Starlette:
     return app
 
 
-async def _follow(retrieval: Retrieval) -> None:
+def _routes(settings: Settings) -> list[Route]:
+    routes = [*aidre.routes, *changes.routes, *nlweb.routes, *mcp.routes, *openapi.routes, *health.routes]
+    routes += [*exposition.routes, *metadata.routes]
+    if settings.intakes:
+        routes += intake.routes
+    if settings.intent.declared:
+        routes += intent.routes
+    if settings.provenance.key is not None:
+        routes += provenance_routes.routes
+    return routes
+
+
+def _codes(kind: type[AidreError]) -> set[str]:
+    """Every reason of a refusal that any protocol gives."""
+    declared = {*get_args(nlweb_envelope.Code), *get_args(intake_envelope.Code), *get_args(intent_envelope.Reason)}
+    return declared.union({kind.code}, {code for _, code in STATUS.values()}, *map(_codes, kind.__subclasses__()))
+
+
+async def _follow(retrieval: Retrieval, provenance: Provenance | None) -> None:
+    def refreshed() -> None:
+        retrieval.warm()
+        if provenance is not None:
+            provenance.ring.refresh()
+
     retrieval.warm()
-    await retrieval.live.follow(retrieval.warm)
+    await retrieval.live.follow(refreshed)

@@ -1,6 +1,6 @@
 """What is saved of STORE/.log beside the collections: receipts, offers and binds, as they are in one moment each.
 
-Promises and the secret of cursors are left out: they concern the server that runs now.
+Promises, the secret of cursors and what the limits have counted are left out: they concern the server that runs now.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from aidre.api.guard import buckets, budget
 from aidre.engine.errors import StorageFailed
 
 LOG = ".log"
 _SQLITE = b"SQLite format 3\0"
-_LEFT_OUT = ("nlweb-promises.sqlite", "cursor.key", "LOCK")
+_LEFT_OUT = ("nlweb-promises.sqlite", "cursor.key", "LOCK", buckets.NAME, budget.NAME)
 _OF_SQLITE = ("-wal", "-shm", "-journal")
 
 

@@ -1,7 +1,9 @@
-"""The commands that look after a store that is there: what it holds, what is taken out, put back or saved."""
+"""The commands that look after a store that is there: what it holds, what is taken out, put back or saved; and keys."""
 
 from __future__ import annotations
 
+import json
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,8 +13,11 @@ import typer
 from aidre.api import console
 from aidre.api.chosen import chosen, existing, named
 from aidre.api.options import AnyCollection, ConfigOption, EveryCollection, JsonOption, StoreOption, tell
+from aidre.engine.errors import ConfigurationError
 
 app = typer.Typer()
+keys = typer.Typer(help="Make keys: those that callers bear, and those that sign what is served.")
+app.add_typer(keys, name="keys")
 
 
 @app.command()
@@ -190,4 +195,38 @@ def restore(
     for restored in bring_back(Store(store), file, replace_stored=replace, beside=LOG):
         facts = asdict(restored)
         tell(as_json, f"{console.held_line(facts)}, restored from {file}", **facts)
+    return 0
+
+
+@keys.command("new")
+def new_key(
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="What the log calls the caller; default: a new name.")
+    ] = None,
+    provenance: Annotated[
+        Path | None, typer.Option("--provenance", metavar="FILE", help="Make a key that signs instead, in this file.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Make a key for a caller: its secret, which is shown this once, and the lines for the configuration.
+
+    With --provenance a key that signs. In a file that is there it takes the place of the one before, whose public half
+    stays published as long as its signatures are valid; a running server goes on with it by itself.
+    """
+    if provenance is None:
+        from aidre.api.keys import new_key as make
+
+        made = make(name)
+        lines = "\n".join(made.lines)
+        tell(as_json, f"{made.secret}\n\n{lines}", secret=made.secret, configuration=lines)
+        console.say("give the secret to the caller, who sends `Authorization: Bearer SECRET`: it is shown this once")
+        return 0
+    if name is not None:
+        raise ConfigurationError("keys new: a key that signs has no name: leave out --name or --provenance")
+    from aidre.api.provenance.keys import make_key
+
+    file = provenance.expanduser().absolute()
+    lines = "" if file.exists() else f"[provenance]\nkey = {json.dumps(str(file), ensure_ascii=False)}"
+    signing = make_key(file, time.time())
+    tell(as_json, lines or f"key {signing.id} signs from now on", key=signing.id, configuration=lines or None)
     return 0

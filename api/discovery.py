@@ -8,6 +8,7 @@ from typing import Any
 from aidre.api.access import Caller
 from aidre.api.changes import CHANGES_DEFAULT, CHANGES_MOST
 from aidre.api.cursor import LIFETIME_SECONDS
+from aidre.api.provenance.service import Provenance
 from aidre.api.retrieve import Retrieval, Shown
 from aidre.engine.changes import PROMISED_SECONDS
 from aidre.engine.filters import MAX_DEPTH, MAX_NODES, MAX_VALUES
@@ -54,7 +55,9 @@ BEHAVIOUR = {
 }
 
 
-def document(retrieval: Retrieval, caller: Caller, modes: Sequence[str]) -> dict[str, Any]:
+def document(
+    retrieval: Retrieval, caller: Caller, modes: Sequence[str], provenance: Provenance | None
+) -> dict[str, Any]:
     """The discovery document for this caller."""
     shown = list(retrieval.shown(caller, "aidre"))
     server = retrieval.settings.server
@@ -75,12 +78,13 @@ def document(retrieval: Retrieval, caller: Caller, modes: Sequence[str]) -> dict
         },
         "capabilities": _capabilities(shown, caller),
         "embedding_spaces": _spaces(shown),
-        "auth": {"type": "none"},
+        "auth": {"type": "bearer", "required": False} if retrieval.settings.knows_callers else {"type": "none"},
         "modes": list(modes),
         "defaults": _defaults(retrieval, modes),
         "limits": _limits(retrieval),
         "filter": FILTER,
         "behaviour": BEHAVIOUR,
+        **({"provenance": provenance.declaration()} if provenance is not None else {}),
         "openapi": f"{base}/openapi.json",
     }
 

@@ -21,6 +21,7 @@ from aidre.api.wire import (
     http_date,
     listed_quality,
     not_modified,
+    note_refusal,
     quality,
     request_id,
 )
@@ -74,6 +75,7 @@ class Page:
 def refuse(request: Request, error: AidreError) -> Response:
     """The error envelope (10, 17); merged with problem details (RFC 9457) where the caller prefers those."""
     status, code, message, details, headers = _said(error)
+    note_refusal(request, code)
     body: dict[str, Any] = {"error": code, "message": message, "details": details, "request_id": request_id(request)}
     accept = accept_of(request)
     media_type = JSON if quality(accept, AIDRE_JSON) == 0 < quality(accept, JSON) else AIDRE_JSON

@@ -10,7 +10,7 @@ from aidre.engine.errors import AidreError, ConfigurationError
 from aidre.engine.store import Store
 
 
-def check_exposure(settings: Settings, host: str, private: Iterable[str], *, tls: str | None, oauth: bool) -> None:
+def check_exposure(settings: Settings, host: str, private: Iterable[str]) -> None:
     """Raises ConfigurationError: beyond loopback nothing is served in the clear, and nothing private without a key.
 
     `private` are the names of the private collections. An editorial domain or an intake opens one on its own account.
@@ -21,14 +21,14 @@ def check_exposure(settings: Settings, host: str, private: Iterable[str], *, tls
         raise ConfigurationError(
             f"server.base_url is missing: to listen on {host}, set it to the https:// address that callers use"
         )
-    if tls != "proxy":
+    if settings.server.tls != "proxy":
         raise ConfigurationError(
             f'to listen on {host}, put a proxy that speaks TLS in front and declare it with server.tls = "proxy"'
         )
     granted = {domain.collection for domain in settings.intent.editorial_domains.values()}
     granted |= {intake.collection for intake in settings.intakes if intake.collection is not None}
     closed = sorted(set(private) - granted)
-    if closed and not settings.keys and not oauth:
+    if closed and not settings.keys and settings.oauth is None:
         raise ConfigurationError(
             f"collection {closed[0]!r} is private, but no key opens it: make one with `aidre keys new`, or use [oauth]"
         )

@@ -4,30 +4,43 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from aidre.api.refusals import ServerFault
+from aidre.api.access import caller_in
+from aidre.api.guard.guard import Guard, private
+from aidre.api.refusals import Refusal, ServerFault
 from aidre.api.wire import Refuse
+from aidre.engine.errors import AidreError
 
 logger = logging.getLogger("aidre")
 
 METHODS = "GET, HEAD, POST, OPTIONS"
-EXPOSED = b"ETag, Last-Modified, Retry-After, X-Request-Id"
+EXPOSED = (
+    b"Content-Digest, ETag, Last-Modified, RateLimit, RateLimit-Limit, RateLimit-Policy, RateLimit-Remaining, "
+    b"RateLimit-Reset, Retry-After, Signature, Signature-Input, WWW-Authenticate, X-Request-Id"
+)
 PREFLIGHT_SECONDS = "600"
 
 RawHeaders = list[tuple[bytes, bytes]]
+TurnAway = Callable[[Request, AidreError], ASGIApp]
+"""What answers a request that was not let in."""
 
 
 class Frame:
-    """The outermost layer. `refuse` says what broke; `origins` may contain "*" and may be empty."""
+    """The outermost layer: `guard` lets in, or else `turn_away` answers, and `refuse` says what broke.
 
-    def __init__(self, app: ASGIApp, refuse: Refuse, origins: Sequence[str]) -> None:
+    `origins` may contain "*" and may be empty.
+    """
+
+    def __init__(self, app: ASGIApp, guard: Guard, refuse: Refuse, turn_away: TurnAway, origins: Sequence[str]) -> None:
         self.app = app
+        self._guard = guard
+        self._turn_away = turn_away
         self._refuse = refuse
         self._origins = frozenset(origins)
         self._open: RawHeaders = [(b"access-control-allow-origin", b"*"), (b"access-control-expose-headers", EXPOSED)]
@@ -40,19 +53,30 @@ class Frame:
         scope.setdefault("state", {})["request_id"] = identifier
         added = [(b"x-request-id", identifier.encode()), *self._shared(scope)]
         head = scope["method"] == "HEAD"
+        admitted: RawHeaders = []
         started = False
 
         async def framed(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                message["headers"] = [*message["headers"], *added]
+                # Who is refused with 429 is told of the limit that was met, which need not be that of the guard.
+                headers = [*message["headers"], *added, *(admitted if message["status"] != 429 else ())]
+                message["headers"] = private(headers) if caller_in(scope).name else headers
             elif head:
                 message = {**message, "body": b""}
             await send(message)
 
         try:
-            await (_preflight(scope) if self._asks_before(scope) else self.app)(scope, receive, framed)
+            answering: ASGIApp = self.app
+            if self._asks_before(scope):
+                answering = _preflight(scope)
+            else:
+                try:
+                    admitted = await self._guard.admit(scope)
+                except Refusal as refusal:
+                    answering = self._turn_away(Request(scope), refusal)
+            await answering(scope, receive, framed)
         except ClientDisconnect:
             return
         except Exception:  # the outermost handler of all

@@ -56,7 +56,7 @@ class RequestLog:
         size: int,
         caller: str,
     ) -> None:
-        """One request. `caller` is the name of the key that the configuration gives."""
+        """One request. `caller` is what may be said of who sent it."""
         if len(self._waiting) >= LINES_MOST:
             self._dropped(1)
             return

@@ -14,6 +14,7 @@ from aidre.api.discovery import BEHAVIOUR, FILTER, VERSION
 from aidre.api.intake import description as intake
 from aidre.api.intent import description as intent
 from aidre.api.nlweb import description as nlweb
+from aidre.api.provenance import description as provenance
 from aidre.api.settings import Limits, Settings
 from aidre.api.wire import AIDRE_JSON, JSON, PROBLEM_JSON, digest, not_modified
 
@@ -50,6 +51,7 @@ METADATA = _object(
     visibility={"enum": ["public", "private"]},
     content_hash=SHA256,
     etag=STRING,
+    provenance=provenance.STATEMENT,
 )
 SPACE = _object(
     ["id", "dimensions", "distance", "normalized"],
@@ -278,13 +280,29 @@ def description(settings: Settings) -> Schema:
     if settings.intent.declared:
         paths, schemas = {**paths, **intent.paths()}, {**schemas, **intent.schemas(settings.limits)}
         protocols += ", Agentic Intent Protocol 0.1"
+    if settings.provenance.key is not None:
+        paths = {**paths, **provenance.PATHS}
+    for operation in (one for path in paths.values() for one in path.values()):
+        _let_in(operation["responses"])
+    secured: Schema = {}
+    if settings.knows_callers:
+        bearer = {"type": "http", "scheme": "bearer", "description": "A secret of the operator, or an OAuth token"}
+        secured = {"securitySchemes": {"bearer": bearer}}
     return {
         "openapi": "3.1.0",
         "info": {"title": "AIDRE", "version": VERSION, "description": protocols},
         "servers": [{"url": settings.server.base_url}],
         "paths": paths,
-        "components": {"schemas": schemas},
+        "components": {"schemas": schemas, **secured},
+        **({"security": [{}, {"bearer": []}]} if secured else {}),
     }
+
+
+def _let_in(responses: Schema) -> None:
+    """What the guard answers before any protocol does, in the envelope that the protocol has for errors."""
+    if "500" in responses:
+        for status in ("401", "403", "429", "503"):
+            responses.setdefault(status, responses["500"])
 
 
 async def show(request: Request) -> Response:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ from numpy.typing import NDArray
 from aidre.api.access import Caller, may_see, visibility_in_force
 from aidre.api.batching import TextQueries
 from aidre.api.cursor import Cursors, Place, lineage_digest
+from aidre.api.guard.budget import ChunkBudget
 from aidre.api.live import Live, Opened
+from aidre.api.metrics import Metrics
 from aidre.api.pages import Page, first_page, first_pages, later_page
 from aidre.api.refusals import BadRequest, Conflicting, NotFound, Unavailable, Unprocessable
 from aidre.api.scheduling import Scheduler
@@ -82,10 +85,21 @@ class Answer:
 class Retrieval:
     """Everything an endpoint needs; one per process."""
 
-    def __init__(self, settings: Settings, live: Live, cursors: Cursors, texts: TextQueries) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        live: Live,
+        cursors: Cursors,
+        texts: TextQueries,
+        metrics: Metrics,
+        *,
+        budget: ChunkBudget | None = None,
+    ) -> None:
         self.settings = settings
+        self._budget = budget
         self.live = live
         self.texts = texts
+        self.metrics = metrics
         self._cursors = cursors
         self._scheduler = Scheduler(settings.limits.wait)
 
@@ -113,7 +127,9 @@ class Retrieval:
 
     def _sees(self, caller: Caller, name: str, opened: Opened, protocol: Protocol) -> bool:
         settings = self.settings.collection(name)
-        manifest = opened.snapshot.collection.visibility if opened.snapshot else "public"
+        # Nobody knows what a damaged one was: where somebody may be kept out, it is private.
+        damaged: Visibility = "private" if self.settings.knows_callers else "public"
+        manifest = opened.snapshot.collection.visibility if opened.snapshot else damaged
         return protocol in settings.protocols and may_see(caller, name, visibility_in_force(manifest, settings))
 
     def _shown(self, name: str, snapshot: Snapshot) -> Shown:
@@ -129,11 +145,17 @@ class Retrieval:
             raise BadRequest("collection is missing: name the collection to search", missing=["collection"])
         return names[0]
 
-    async def search(self, shown: Shown, question: Question, caller: Caller, protocol: Protocol) -> Answer:
-        """The page of hits that is asked for, in a collection that `find` has found for this caller."""
+    async def search(
+        self, shown: Shown, question: Question, caller: Caller, protocol: Protocol, *, gives: bool = True
+    ) -> Answer:
+        """The page of hits that is asked for, in a collection that `find` has found for this caller.
+
+        Who does not give all of them away says so, and counts what is given by `give`.
+        """
+        self.check_budget(caller)
         mode, space = _means(shown.snapshot, question)
         try:
-            vector = await self._vector(space, question)
+            vector = await self._vector(space, question, protocol)
         except ModelUnavailable:
             if question.mode is not None:
                 raise
@@ -159,17 +181,29 @@ class Retrieval:
             fusion = shown.settings.fusion
             rescore = await self._rescore(snapshot, fusion, question)
             query = replace(query, fusion=Fusion(fusion.a, fusion.c), rescore=rescore)
+        began = perf_counter()
         page = await self._page(place, snapshot, shown, query, filtered)
+        self.metrics.stage(protocol, "search", perf_counter() - began)
         following = None
         if page.offset is not None:
             following = self._cursors.write(_following(place, snapshot, page.offset), binding)
         ignored = () if filter is None else snapshot.unknown_fields(filter)
+        if gives:
+            self.give(caller, shown, (hit.chunk.id for hit in page.hits))
         return Answer(shown, mode, query.space, page.hits, following, ignored)
 
-    async def _vector(self, space: EmbeddingSpace | None, question: Question) -> NDArray[np.float32] | None:
+    async def _vector(
+        self, space: EmbeddingSpace | None, question: Question, protocol: Protocol
+    ) -> NDArray[np.float32] | None:
         if space is None or question.vector is not None:
             return question.vector
-        return await self.texts.embed(space, str(question.text))
+        began = perf_counter()
+        self.metrics.queued(1)
+        try:
+            return await self.texts.embed(space, str(question.text))
+        finally:
+            self.metrics.queued(-1)
+            self.metrics.stage(protocol, "embed", perf_counter() - began)
 
     async def _rescore(self, snapshot: Snapshot, fusion: FusionSettings, question: Question) -> Rescore | None:
         """The second look that the configuration asks for, where the collection has that space and its model loads."""
@@ -223,6 +257,7 @@ class Retrieval:
 
     def chunk(self, id: str, collection: str | None, caller: Caller, protocol: Protocol) -> tuple[Shown, StoredChunk]:
         """A chunk by its id, looked for in all collections that the caller may see, or in one."""
+        self.check_budget(caller)
         names = [collection] if collection is not None else self.names(caller, protocol)
         found: list[tuple[Shown, StoredChunk]] = []
         unavailable: Unavailable | None = None
@@ -240,7 +275,20 @@ class Retrieval:
             raise Conflicting("several collections have this chunk: add ?collection=", collections=holders)
         if not found:
             raise unavailable or NotFound("there is no chunk with this id")
+        self.give(caller, found[0][0], (id,))
         return found[0]
+
+    def check_budget(self, caller: Caller) -> None:
+        """Raises RateLimited where the caller has had all chunks of today."""
+        account = caller.account or caller.name
+        if self._budget is not None and account:
+            self._budget.check(account)
+
+    def give(self, caller: Caller, shown: Shown, ids: Iterable[str]) -> None:
+        """Counts chunks that a caller is given."""
+        account = caller.account or caller.name
+        if self._budget is not None and account:
+            self._budget.give(account, shown.name, ids)
 
     def warm(self) -> None:
         """Begins to load the models of all spaces that take text."""

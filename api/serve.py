@@ -14,6 +14,7 @@ import secrets
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,8 +30,13 @@ from uvicorn.supervisors import Multiprocess
 
 from aidre.api.app import create_app
 from aidre.api.chosen import check_granted
+from aidre.api.connection import Connection, room_for_connections
 from aidre.api.cursor import INHERITED_SECRET, SECRET_BYTES
-from aidre.api.settings import Settings, is_loopback, load_settings
+from aidre.api.exposure import check_exposure, private_collections
+from aidre.api.guard.guard import check_guard
+from aidre.api.logs import speak
+from aidre.api.provenance.service import provenance_for
+from aidre.api.settings import Settings, load_settings
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.store import Store
 
@@ -38,6 +44,8 @@ BACKLOG = 2_048
 KEEP_ALIVE_SECONDS = 75
 SHUTDOWN_SECONDS = 30
 PARENT_SECONDS = 0.5
+MEMORY = "/dev/shm"
+"""Files there cost no disk."""
 
 
 def serve(store: Path, settings_path: Path | None, host: str, port: int, workers: int = 1) -> None:
@@ -48,9 +56,12 @@ def serve(store: Path, settings_path: Path | None, host: str, port: int, workers
         raise ConfigurationError(f"--workers must be at least 1, not {workers}")
     settings = load_settings(settings_path)
     check_granted(Store(store), settings)
-    check_base_url(settings, host)
+    check_exposure(settings, host, private_collections(Store(store), settings))
     with _listen(host, port) as listener:
         settings = with_base_url(settings, host, listener.getsockname()[1])
+        provenance_for(settings)  # what is wrong with keys is said once, and not by every worker
+        asyncio.run(check_guard(settings))
+        speak(structured=settings.server.log == "requests")
         sys.stderr.write(f"aidre serves {settings.server.base_url}\n")
         sys.stderr.flush()
         if workers == 1:
@@ -69,14 +80,6 @@ def talk(store: Path, settings_path: Path | None) -> None:
 async def _talk(app: Starlette) -> None:
     async with app.router.lifespan_context(app):
         await app.state.mcp.over_stdio()
-
-
-def check_base_url(settings: Settings, host: str) -> None:
-    """Beyond loopback the published addresses must be https, and only the configuration knows them."""
-    if settings.server.base_url is None and not is_loopback(host):
-        raise ConfigurationError(
-            f"server.base_url is missing: to listen on {host}, set it to the https:// address that callers use"
-        )
 
 
 def with_base_url(settings: Settings, host: str, port: int) -> Settings:
@@ -118,11 +121,12 @@ def _config(app: Starlette | Callable[[], Starlette], workers: int) -> uvicorn.C
         app,
         factory=not isinstance(app, Starlette),
         loop="uvloop",
-        http="httptools",
+        http=Connection,
         ws="none",
         lifespan="on",
         workers=workers,
         access_log=False,
+        log_config=None,
         log_level="warning",
         proxy_headers=False,
         server_header=False,
@@ -133,6 +137,7 @@ def _config(app: Starlette | Callable[[], Starlette], workers: int) -> uvicorn.C
 
 
 def _serve_alone(app: Starlette, listener: socket.socket) -> None:
+    _make_room()
     _keep_for_good()
     server = uvicorn.Server(_config(app, 1))
     with _quiet_signals():
@@ -144,9 +149,10 @@ def _serve_alone(app: Starlette, listener: socket.socket) -> None:
 def _serve_together(store: Path, settings: Settings, listener: socket.socket, workers: int) -> None:
     os.environ[INHERITED_SECRET] = secrets.token_hex(SECRET_BYTES)
     # The settings themselves go to the workers: what one of them reads from the file later may be another file.
-    application = functools.partial(worker, store.resolve(), settings, os.getpid())
-    supervisor = Multiprocess(_config(application, workers), sockets=[listener])
-    supervisor.run()
+    with tempfile.TemporaryDirectory(prefix="aidre-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as run:
+        application = functools.partial(worker, store.resolve(), settings, os.getpid(), Path(run))
+        supervisor = Multiprocess(_config(application, workers), sockets=[listener])
+        supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         raise _did_not_start()
 
@@ -155,12 +161,19 @@ def _did_not_start() -> ConfigurationError:
     return ConfigurationError("the server could not start: the messages above say why")
 
 
-def worker(store: Path, settings: Settings, parent: int) -> Starlette:
-    """The application of one worker, which ends when its parent does, however that ended."""
+def worker(store: Path, settings: Settings, parent: int, run: Path) -> Starlette:
+    """The application of one worker, which ends when its parent does, however that ended. `run` is for what the workers
+    of one server share."""
+    speak(structured=settings.server.log == "requests")
     threading.Thread(target=_follow_parent, args=(parent,), name="parent", daemon=True).start()
-    app = create_app(Store(store), settings)
+    app = create_app(Store(store), settings, run)
+    _make_room()
     _keep_for_good()
     return app
+
+
+def _make_room() -> None:
+    Connection.most = room_for_connections()
 
 
 def _keep_for_good() -> None:

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from aidre.api.guard.settings import OAuth, check_oauth
 from aidre.api.intake.settings import Intake, OfferedIntake, check_intakes
 from aidre.api.intent.settings import Intent, check_intent, dated
 from aidre.api.nlweb.settings import Nlweb, check_nlweb
-from aidre.api.tables import Duration, Rate, read
+from aidre.api.tables import Duration, Rate, Secret, read
 from aidre.engine.embed import DEFAULT_SPACE
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import EmbeddingSpace, Visibility
@@ -38,7 +39,8 @@ COLLECTION_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """`base_url` is what published addresses begin with; the command line fills it in on loopback."""
+    """`base_url` is what published addresses begin with; the command line fills it in on loopback. `tls`
+    says who speaks it; beyond loopback somebody must."""
 
     base_url: str | None = None
     origin: str | None = None
@@ -46,19 +48,23 @@ class Server:
     cors_origins: tuple[str, ...] = ("*",)
     default_collection: str | None = None
     trusted_proxies: tuple[str, ...] = ()
-    tls: Literal["proxy", "none"] = "proxy"
+    tls: Literal["proxy", "none"] | None = None
+    log: Literal["none", "requests"] = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """All limits are inclusive. No `rate` means none on loopback and 600/minute beyond. `wait` is how long a search may
-    have to wait for others: where it would be longer, by what such searches took lately, it is refused with 503."""
+    """All limits are inclusive. No `rate` means none on loopback and 600/minute beyond. `chunks_per_day` is how many
+    different chunks one caller is given (0: any number), `redis` where machines count together. `wait` is how long a
+    search may have to wait for others: where it would be longer, by what such searches took, it is refused with 503."""
 
     top_k_default: int = 10
     top_k_max: int = 100
     body_bytes: int = 1_048_576
     query_chars: int = 8_192
     rate: Rate | None = None
+    chunks_per_day: int = 0
+    redis: Secret | None = field(default=None, repr=False)
     wait: Duration = A_MOMENT
 
 
@@ -100,11 +106,15 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
+    """`key` is a file of `aidre keys new --provenance`, looked for beside the configuration too; `lifetime` is that of
+    chunk signatures."""
+
     key: str | None = None
     lifetime: Duration = MONTH
 
 
 MOST_DIMENSIONS = 65_536
+LEAST_LIFETIME = Duration(2.0)
 MOST_RESCORED = 1_000
 
 
@@ -141,11 +151,17 @@ class Settings:
     spaces: tuple[EmbeddingSpace, ...] = ()
     collections: Mapping[str, CollectionSettings] = field(default_factory=dict)
     keys: tuple[Key, ...] = ()
+    oauth: OAuth | None = None
     intent: Intent = field(default_factory=Intent)
     intakes: tuple[OfferedIntake, ...] = ()
     intake: Intake = field(default_factory=Intake)
     nlweb: Nlweb = field(default_factory=Nlweb)
     provenance: Provenance = Provenance()
+
+    @property
+    def knows_callers(self) -> bool:
+        """Whether somebody can be told from an anonymous caller."""
+        return bool(self.keys) or self.oauth is not None
 
     def collection(self, name: str) -> CollectionSettings:
         """What the file says about a collection; the defaults where it says nothing."""
@@ -166,6 +182,11 @@ def load_settings(path: Path | None) -> Settings:
     settings = parse_settings(text)
     changed = datetime.fromtimestamp(path.stat().st_mtime, UTC).date()
     settings = replace(settings, intent=dated(settings.intent, changed))
+    if settings.provenance.key is not None:
+        key = _beside(path, settings.provenance.key)
+        settings = replace(settings, provenance=replace(settings.provenance, key=key))
+    if settings.oauth is not None and settings.oauth.jwks is not None:
+        settings = replace(settings, oauth=replace(settings.oauth, jwks=_beside(path, settings.oauth.jwks)))
     if settings.intake.key_file is not None:
         return settings
     beside = path.absolute().with_name(f"{path.stem}.bind-key")
@@ -189,12 +210,26 @@ def parse_settings(text: str) -> Settings:
         column_mapping(collection.mapping, f"collections.{name}.mapping")
         _check_listed(settings.spaces, collection.spaces or (), f"collections.{name}.spaces")
     _check_keys(settings.keys)
+    if settings.oauth is not None:
+        check_oauth(settings.oauth)
+        _check_url(settings.oauth.jwks_uri, "oauth.jwks_uri")
+    if not LEAST_LIFETIME <= settings.provenance.lifetime <= MONTH:
+        raise ConfigurationError(
+            f"provenance.lifetime must be from 2s to 30d, so long former keys stay published, "
+            f"not {settings.provenance.lifetime:g}s"
+        )
     check_intakes(settings.intakes, settings.intake)
     check_intent(settings.intent)
     _check_unique((intake.id for intake in settings.intakes), "intakes", "id")
     _check_url(settings.intake.webhook, "intake.webhook", secret=True)
     check_nlweb(settings.nlweb)
     return settings
+
+
+def _beside(configuration: Path, name: str) -> str:
+    """A file that is looked for beside the configuration first."""
+    beside = configuration.absolute().parent / name
+    return str(beside) if beside.is_file() else name
 
 
 def is_loopback(host: str) -> bool:
@@ -240,6 +275,8 @@ def _check_limits(limits: Limits) -> None:
     for name in ("top_k_default", "top_k_max", "body_bytes", "query_chars"):
         if getattr(limits, name) < 1:
             raise ConfigurationError(f"limits.{name} must be at least 1, not {getattr(limits, name)}")
+    if limits.chunks_per_day < 0:
+        raise ConfigurationError("limits.chunks_per_day must not be negative: 0 means any number")
     if limits.top_k_default > limits.top_k_max:
         raise ConfigurationError("limits.top_k_default must not be larger than limits.top_k_max")
 
@@ -300,6 +337,9 @@ def _check_names(settings: Settings) -> None:
     for key in settings.keys:
         for name in key.collections:
             _check_name(name, f"the collection of key {key.name!r}")
+    for word, opened in settings.oauth.grants.items() if settings.oauth is not None else ():
+        for name in opened.collections:
+            _check_name(name, f'the collection of oauth.grants."{word}"')
     for domain, grant in settings.intent.editorial_domains.items():
         _check_name(grant.collection, f'intent.editorial_domains."{domain}".collection')
     for intake in settings.intakes:
@@ -312,3 +352,4 @@ def _check_keys(keys: tuple[Key, ...]) -> None:
         if not re.fullmatch(r"[0-9a-f]{64}", key.sha256):
             raise ConfigurationError(f"keys[{number}].sha256 must be 64 hex digits, as `aidre keys new` prints them")
     _check_unique((key.name for key in keys), "keys", "name")
+    _check_unique((key.sha256 for key in keys), "keys", "sha256")

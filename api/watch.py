@@ -7,6 +7,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from aidre.api.access import ANONYMOUS
 from aidre.api.logs import RequestLog
 from aidre.api.metrics import OTHER, Metrics
 
@@ -53,5 +54,5 @@ class Watch:
                     code=code,
                     seconds=seconds,
                     size=size,
-                    caller=getattr(state.get("caller"), "name", ""),
+                    caller=state.get("caller", ANONYMOUS).logged,
                 )

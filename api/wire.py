@@ -73,6 +73,11 @@ def prepared(**headers: str) -> tuple[tuple[bytes, bytes], ...]:
     return tuple((name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in headers.items())
 
 
+def note_refusal(request: Request, code: str) -> None:
+    """Has the metrics and the log say why a request was refused, in the words of its protocol."""
+    request.scope["state"]["code"] = code
+
+
 def request_id(request: Request) -> str:
     found: str = request.scope["state"]["request_id"]
     return found

@@ -1,17 +1,21 @@
-"""What trust costs a request: signatures, metrics and the log, each as a layer around one constant answer.
+"""What trust costs a request: access, limits, metrics, log and signatures, as layers around one constant answer.
 
     python -m benchmarks.bench_trust [--rounds N] [--bytes N] [--update-readme]
 
 The answer is made once, so what is measured is the layer alone: the time of this thread with it less the time without
-it, in microseconds, as medians over rounds in which all take turns. `signature_us` is a signed answer in all; of it
-`ed25519_us` is the library's signing of as many bytes, and `signature_over_ed25519` the ratio of the two, which holds
-on a slow machine too. `chunk_us` is the signature of a chunk that was asked for before.
+it, in microseconds, as medians over rounds in which all take turns. `guard_us` knows a key and counts in its bucket,
+beyond a server that knows no keys and has no limits; `budget_us` counts the ten chunks of an answer, where that is on;
+`trusted_us` is guard, metrics and log together, as a server has them, and `trusted_signed_us` what the signature adds
+to that. `signature_us` is a signed answer in all; of it `ed25519_us` is the library's signing of as many bytes, and
+`signature_over_ed25519` the ratio of the two, which holds on a slow machine too. `chunk_us` is the signature of a chunk
+that was asked for before.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import hashlib
 import json
 import os
 import tempfile
@@ -21,14 +25,21 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from aidre.api.frame import Frame
+from aidre.api.guard.budget import ChunkBudget
+from aidre.api.guard.guard import Guard
 from aidre.api.logs import RequestLog
 from aidre.api.metrics import Metrics
 from aidre.api.provenance.answers import AnswerSigner, SignedAnswers
 from aidre.api.provenance.chunks import ChunkSigner, Claims
 from aidre.api.provenance.keys import Ring, make_key
+from aidre.api.settings import parse_settings
 from aidre.api.watch import Watch
+from aidre.engine.errors import AidreError
 from benchmarks.report import record
 
 CALLS = 500
@@ -36,6 +47,26 @@ BASE_BYTES = 420
 """About as long is what an answer's signature is made over."""
 BASE_URL = "https://ai.example.com"
 CLAIMS = Claims("docs", "doc#chunk_1", "sha256:" + "0" * 64, "https://example.com/doc", "2026-04-01T10:00:00Z")
+
+SECRET = b"aidre_" + b"x" * 43
+HEADERS = [
+    (b"host", b"ai.example.com"),
+    (b"content-type", b"application/aidre+json"),
+    (b"content-length", b"42"),
+    (b"authorization", b"Bearer " + SECRET),
+]
+OPEN = '[server]\nbase_url = "http://127.0.0.1:8000"\n'
+GUARDED = f"""
+[server]
+base_url = "{BASE_URL}"
+tls = "proxy"
+[[keys]]
+name = "reader"
+sha256 = "{hashlib.sha256(SECRET).hexdigest()}"
+collections = ["docs"]
+rate = "1000000/second"
+"""
+IDS = [f"doc_{number}#chunk_1" for number in range(10)]
 
 
 class Template:
@@ -60,10 +91,16 @@ async def measure(folder: Path, rounds: int, size: int) -> dict[str, Any]:
     ring = Ring(folder / "keys.pem")
     metrics = Metrics(["/search"], ["aidre"], ["not_found"], folder)
     sink = os.open(os.devnull, os.O_WRONLY)
-    log = RequestLog(sink, metrics.dropped)
+    log = RequestLog(sink, metrics.dropped, flush_seconds=0.0)
     answer = constant(b"x" * size)
+    guards = {name: Guard(parse_settings(text), [folder]) for name, text in (("open", OPEN), ("guarded", GUARDED))}
+    frames = {name: Frame(answer, guard, _broken, _broken, ["*"]) for name, guard in guards.items()}
+    trusted = Watch(frames["guarded"], metrics, log)
     layers: dict[str, ASGIApp] = {
         "nothing": answer,
+        **frames,
+        "trusted": trusted,
+        "trusted and signed": Watch(SignedAnswers(frames["guarded"], AnswerSigner(ring, BASE_URL)), metrics, log),
         "metrics": Watch(answer, metrics),
         "metrics and log": Watch(answer, metrics, log),
         "signature": SignedAnswers(answer, AnswerSigner(ring, BASE_URL)),
@@ -71,19 +108,29 @@ async def measure(folder: Path, rounds: int, size: int) -> dict[str, Any]:
     sign, base = ring.signing.private.sign, b"x" * BASE_BYTES
     chunks = ChunkSigner(ring, BASE_URL, 86_400)
     verbs: dict[str, Callable[[], object]] = {"ed25519": lambda: sign(base), "chunk": lambda: chunks.sign(CLAIMS)}
+    budget = ChunkBudget([folder], 1_000)
+
+    def give() -> None:
+        budget.check("key reader")
+        budget.give("key reader", "docs", IDS)
+
+    verbs["budget"] = give
     times: dict[str, list[float]] = {name: [] for name in (*layers, *verbs)}
     for round_ in range(rounds + 1):
         for name, layer in layers.items():
-            taken = await asked(layer)
+            taken = await asked(layer, HEADERS[:-1] if name == "open" else HEADERS)
             if round_:
                 times[name].append(taken)
         for name, verb in verbs.items():
             taken = called(verb)
             if round_:
                 times[name].append(taken)
-    await log.close()
+        await log.close()  # a line that is dropped costs less than one that is written
     os.close(sink)
     metrics.close()
+    budget.close()
+    for guard in guards.values():
+        await guard.close()
     return _figures(times)
 
 
@@ -103,7 +150,7 @@ def constant(body: bytes) -> ASGIApp:
     return answer
 
 
-async def asked(app: ASGIApp) -> float:
+async def asked(app: ASGIApp, headers: Sequence[tuple[bytes, bytes]]) -> float:
     """Microseconds of one request."""
     scope = {
         "type": "http",
@@ -111,7 +158,8 @@ async def asked(app: ASGIApp) -> float:
         "path": "/search",
         "raw_path": b"/search",
         "query_string": b"",
-        "headers": [],
+        "headers": headers,
+        "client": ("203.0.113.7", 40_000),
         "route": Template,
         "state": {"request_id": "req_0123456789abcdef00"},
     }
@@ -128,6 +176,10 @@ def called(verb: Callable[[], object]) -> float:
     return (time.thread_time() - began) / CALLS * 1e6
 
 
+def _broken(request: Request, error: AidreError) -> Response:
+    raise error
+
+
 async def _nothing() -> Message:
     return {"type": "http.disconnect"}
 
@@ -141,6 +193,10 @@ def _figures(times: dict[str, list[float]]) -> dict[str, Any]:
 
     signature = beyond("signature", "nothing")
     return {
+        "guard_us": round(beyond("guarded", "open"), 2),
+        "budget_us": round(median(times["budget"]), 2),
+        "trusted_us": round(beyond("trusted", "open"), 2),
+        "trusted_signed_us": round(beyond("trusted and signed", "trusted"), 2),
         "metrics_us": round(beyond("metrics", "nothing"), 2),
         "log_us": round(beyond("metrics and log", "metrics"), 2),
         "signature_us": round(signature, 2),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 
 from aidre.engine.embed import Embedder
 from aidre.engine.errors import ConfigurationError
@@ -19,6 +19,7 @@ from aidre.engine.store import Store
 from aidre.engine.writer import Writer
 from aidre.ingest import crawl, web
 from aidre.ingest.ahead import ahead
+from aidre.ingest.checks import note_checks
 from aidre.ingest.chunk import Chunker
 from aidre.ingest.embedding import Recomputation
 from aidre.ingest.fetch import Fetcher
@@ -82,6 +83,9 @@ def ingest(
                 for note in notes:
                     run.note(note)
         run.finish()
+        if writer is not None and not options.dry_run:
+            looked_at = {source.name for source in located} - run.unread
+            note_checks(store.path, collection, looked_at, writer.source_roots(), time())
     summary = run.summary(monotonic() - started)
     report(summary)
     return summary

@@ -6,7 +6,7 @@ Knows no file format; where the documents come from is the caller's.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import PurePath
 from time import monotonic
 
@@ -107,8 +107,8 @@ class Run:
         self._mirror = Mirror(sources, whole=options.source is not None) if options.mirror else None
         self._counts = Counts(embedded=embedded)
         self._faulty: set[str] = set()
-        self._repeated = 0
-        self._pending = 0
+        self.unread: set[str] = set()  # sources of which nothing at all could be read
+        self._repeated = self._pending = 0
         self._begun = (0, 0)
         self._most = min(FIRST_DOCUMENTS, COMMIT_DOCUMENTS)
         self._committed_at = monotonic()
@@ -122,8 +122,7 @@ class Run:
         self._report(Notice(text))
 
     def summary(self, seconds: float) -> Summary:
-        counts = {name: getattr(self._counts, name) for name in Counts.__slots__}
-        return Summary(**counts, seconds=seconds, refused=self._refused, dry_run=self._options.dry_run)
+        return Summary(**asdict(self._counts), seconds=seconds, refused=self._refused, dry_run=self._options.dry_run)
 
     # -- documents in ----------------------------------------------------------------------------------------
 
@@ -136,13 +135,12 @@ class Run:
                 self._reject(each)
             elif isinstance(each, Unchanged):
                 self._pass_over(each)
-            elif isinstance(each, Listed):
+            elif isinstance(each, Listed | PlainRows):
                 self._take_batch(batch)
-                batch, fill, room, began = [], 0.0, self._room(), monotonic()
-                self._keep_state(each)
-            elif isinstance(each, PlainRows):
-                self._take_batch(batch)
-                self._take_rows(each)
+                if isinstance(each, Listed):
+                    self._keep_state(each)
+                else:
+                    self._take_rows(each)
                 batch, fill, room, began = [], 0.0, self._room(), monotonic()
             elif self._is_fit(*each):
                 batch.append(each)
@@ -199,6 +197,8 @@ class Run:
     def _reject(self, rejected: Rejected) -> None:
         self._counts.failed += 1
         self._faulty.add(rejected.source)
+        if rejected.folder and rejected.origin == ".":
+            self.unread.add(rejected.source)
         self._report(Problem(rejected.where, printable(rejected.reason[:LONGEST_REASON])))
         if rejected.document_id is not None:
             self._seen.add([rejected.document_id])

@@ -150,7 +150,9 @@ def test_ingest(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_trust(results: Path) -> None:
     assert bench_trust.main(["--rounds", "1"]) == 0
-    assert json.loads((results / "bench_trust.json").read_bytes())["ed25519_us"] > 0
+    figures = json.loads((results / "bench_trust.json").read_bytes())
+    assert all(figures[name] > 0 for name in ("ed25519_us", "budget_us"))
+    assert figures.keys() >= {"guard_us", "trusted_us", "trusted_signed_us"}
 
 
 def test_no_benchmark_is_left_out() -> None:

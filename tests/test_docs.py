@@ -22,6 +22,8 @@ LISTED_FOLDERS = (
     "engine",
     "ingest",
     "api",
+    "api/guard",
+    "api/provenance",
     "api/nlweb",
     "api/intent",
     "api/intake",

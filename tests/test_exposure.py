@@ -12,7 +12,9 @@ from aidre.api.settings import parse_settings
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.store import Store
 
-SERVED = '[server]\nbase_url = "https://ai.example.com"\n'
+CLEAR = '[server]\nbase_url = "https://ai.example.com"\n'
+SERVED = CLEAR + 'tls = "proxy"\n'
+OAUTH = '[oauth]\nissuer = "https://login.example.com"\naudience = "x"\njwks = "keys.json"\n'
 KEY = f'[[keys]]\nname = "k"\nsha256 = "{"0" * 64}"\n'
 INTENT = """
 [intent]
@@ -26,20 +28,20 @@ platform = "test-secret-0123456789abcdef"
 BEYOND = ["0.0.0.0", "::", "192.0.2.1", "ai.example.com"]
 
 
-def check(configuration: str, host: str, *private: str, tls: str | None = "proxy", oauth: bool = False) -> None:
-    check_exposure(parse_settings(configuration), host, private, tls=tls, oauth=oauth)
+def check(configuration: str, host: str, *private: str) -> None:
+    check_exposure(parse_settings(configuration), host, private)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "[::1]", "localhost", "127.9.9.9"])
 def test_on_loopback_nothing_needs_to_be_declared(host: str) -> None:
-    check("", host, "vault", tls=None)
+    check("", host, "vault")
 
 
 @pytest.mark.parametrize("host", BEYOND)
-@pytest.mark.parametrize("tls", [None, "none"])
-def test_beyond_loopback_tls_must_be_declared(host: str, tls: str | None) -> None:
+@pytest.mark.parametrize("tls", ["", 'tls = "none"\n'])
+def test_beyond_loopback_tls_must_be_declared(host: str, tls: str) -> None:
     with pytest.raises(ConfigurationError, match=r"server\.tls"):
-        check(SERVED, host, tls=tls)
+        check(CLEAR + tls, host)
     check(SERVED, host)
 
 
@@ -54,7 +56,7 @@ def test_beyond_loopback_a_private_collection_needs_a_key(host: str) -> None:
     with pytest.raises(ConfigurationError, match="'vault' is private"):
         check(SERVED, host, "vault")
     check(SERVED + KEY, host, "vault")
-    check(SERVED, host, "vault", oauth=True)
+    check(SERVED + OAUTH, host, "vault")
 
 
 def test_a_private_collection_that_a_protocol_opens_needs_no_key() -> None:

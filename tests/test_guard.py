@@ -59,8 +59,9 @@ def run(coroutine: Awaitable[T]) -> T:
 class Door:
     """Asks a guard as a request would."""
 
-    def __init__(self, configuration: str, *folders: Path, **options: Any) -> None:
-        self.guard = Guard(parse_settings(configuration), folders, **options)
+    def __init__(self, configuration: str, *folders: Path) -> None:
+        self.settings = parse_settings(configuration)
+        self.guard = Guard(self.settings, folders)
         self.state: dict[str, Any] = {}
 
     def ask(self, path: str = "/search", *authorizations: str, host: str = "203.0.113.7") -> dict[str, str]:
@@ -68,7 +69,10 @@ class Door:
         self.state = {}
         headers = [(b"authorization", value.encode("latin-1")) for value in authorizations]
         scope = {"path": path, "headers": headers, "client": (host, 1), "state": self.state}
-        return {name.decode(): value.decode() for name, value in run(self.guard.admit(scope))}
+        fields = {name.decode(): value.decode() for name, value in run(self.guard.admit(scope))}
+        known = self.settings.knows_callers and path not in {"/healthz", "/readyz"}
+        assert fields.pop("vary", None) == ("Authorization" if known else None)
+        return fields
 
     def refused(self, kind: type[Refusal], path: str = "/search", *authorizations: str, **options: str) -> Refusal:
         with pytest.raises(kind) as caught:
@@ -101,14 +105,13 @@ def test_a_secret_is_known_by_its_digest_and_opens_what_its_key_lists(door: Door
 def test_without_a_key_one_is_anonymous_and_has_no_more_than_a_key_without_grants(door: Door) -> None:
     door.ask()
     assert door.caller == Caller(vectors=False)
-    assert not door.guard.knows_callers or door.guard.knows_callers is True
 
 
 def test_where_nobody_has_a_key_the_collection_alone_decides_about_vectors() -> None:
     door = Door(LOOPBACK)
     assert door.ask() == {}
     assert door.caller == Caller(vectors=True)
-    assert not door.guard.knows_callers
+    assert not door.settings.knows_callers
 
 
 @pytest.mark.parametrize(
@@ -241,11 +244,11 @@ def test_workers_count_together(tmp_path: Path) -> None:
 
 
 def test_chunks_of_a_day_are_counted_for_an_address_and_for_a_key(tmp_path: Path) -> None:
-    door = Door(LOOPBACK + KEYS, tmp_path, chunks_per_day=20)
+    door = Door(LOOPBACK + "[limits]\nchunks_per_day = 20\n" + KEYS, tmp_path)
     accounts = []
     for authorizations, host in [([], "203.0.113.7"), ([], "203.0.113.8"), ([f"Bearer {GOLD}"], "203.0.113.7")]:
         door.ask("/search", *authorizations, host=host)
-        accounts.append(door.state["account"])
+        accounts.append(door.caller.account)
     assert accounts == ["address 203.0.113.7", "address 203.0.113.8", "key gold"]
     assert door.guard.budget is not None
     door.guard.budget.give(accounts[0], "docs", [f"{number}" for number in range(20)])
@@ -263,9 +266,10 @@ def test_no_file_is_made_where_nothing_is_counted(tmp_path: Path) -> None:
 
 def test_a_request_without_a_client_is_counted_too() -> None:
     guard = Guard(parse_settings(BEYOND), [])
-    state: dict[str, Any] = {}
-    run(guard.admit({"path": "/search", "headers": [], "client": None, "state": state}))
-    assert state["account"] == "address "
+    scope: dict[str, Any] = {"path": "/search", "headers": [], "client": None, "state": {}}
+    remaining = [dict(run(guard.admit(scope)))[b"ratelimit-remaining"] for _ in range(2)]
+    assert remaining == [b"599", b"598"]
+    assert guard.account(scope, scope["state"]["caller"]) == "address "
 
 
 def test_how_near_a_guess_comes_is_not_compared_byte_by_byte() -> None:
@@ -287,7 +291,7 @@ def test_how_near_a_guess_comes_is_not_compared_byte_by_byte() -> None:
 
 def test_a_rate_is_refused_by_every_bucket_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server far away answers as the file does."""
-    door = Door(BEYOND, redis="redis://127.0.0.1:1")
+    door = Door(BEYOND + '[limits]\nredis = "redis://127.0.0.1:1"\n')
     asked: list[tuple[str, Rate]] = []
 
     async def take(account: str, rate: Rate) -> Taken:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
@@ -33,7 +34,7 @@ def test_a_challenge_leads_to_the_metadata_of_the_very_resource(server: str, pat
     _, origin, prefix = SERVERS[server]
     where = address(configured, path)
     assert where == f"{origin}{WELL_KNOWN}{prefix}{resource}"
-    found = document(configured, None, urlsplit(where).path.removeprefix(WELL_KNOWN))
+    found = document(configured, urlsplit(where).path.removeprefix(WELL_KNOWN))
     assert found is not None
     assert found["resource"] == f"{configured.server.base_url}{resource}"
     assert found["resource_name"] == "The Example"
@@ -42,7 +43,7 @@ def test_a_challenge_leads_to_the_metadata_of_the_very_resource(server: str, pat
 
 def test_the_issuer_is_where_tokens_come_from() -> None:
     oauth = OAuth("https://login.example.com", "https://ai.example.com", jwks="keys.json")
-    found = document(settings("plain"), oauth, "/mcp")
+    found = document(replace(settings("plain"), oauth=oauth), "/mcp")
     assert found is not None
     assert found["authorization_servers"] == ["https://login.example.com"]
     assert found["bearer_methods_supported"] == ["header"]
@@ -50,4 +51,4 @@ def test_the_issuer_is_where_tokens_come_from() -> None:
 
 @pytest.mark.parametrize("behind", ["/", "/x", "/mcp/", "//mcp", "mcp", "/a/b/c", "/MCP", "s"])
 def test_other_paths_are_no_resources(behind: str) -> None:
-    assert document(settings("path"), None, behind) is None
+    assert document(settings("path"), behind) is None

@@ -38,7 +38,8 @@ def asked(token: bytes, settings: OAuth | None = None, *keys: Key) -> Holder:
 @pytest.mark.parametrize("alg", SIGNERS)
 def test_a_token_of_the_issuer_names_its_subject(alg: str) -> None:
     holder = asked(signed(alg=alg))
-    assert holder == Holder(Caller("oauth reader", frozenset(), vectors=False), "oauth reader", True, None)
+    assert holder == Holder(Caller("oauth reader", frozenset(), vectors=False), True, None)
+    assert holder.caller.account == "oauth reader"
 
 
 def test_scopes_are_words_or_a_list_and_open_what_is_granted_for_them() -> None:
@@ -194,14 +195,14 @@ def test_remembered_tokens_are_not_verified_again_and_few(monkeypatch: pytest.Mo
 def test_the_guard_lets_tokens_in_and_refuses_others(tmp_path: Path) -> None:
     path = tmp_path / "jwks.json"
     path.write_bytes(public(EC))
-    settings = parse_settings('[server]\nbase_url = "http://127.0.0.1:8000"')
+    text = f'[server]\nbase_url = "http://127.0.0.1:8000"\n[oauth]\nissuer = "{ISSUER}"\naudience = "{AUDIENCE}"'
+    settings = parse_settings(f'{text}\njwks = "{path}"\n')
     later = time.time() + 600
     good = signed(without("iat", "nbf", exp=int(later), scope="search vectors"))
 
     async def ask() -> None:
-        guard = Guard(settings, oauth=OAuth(ISSUER, AUDIENCE, jwks=str(path)))
+        guard = Guard(settings)
         await guard.open()
-        assert guard.knows_callers
         for token, passes in [(good, True), (good + b"x", False), (b"secret", False)]:
             state: dict[str, Any] = {}
             scope = {"path": "/search", "headers": [(b"authorization", b"Bearer " + token)], "state": state}

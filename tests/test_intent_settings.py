@@ -16,18 +16,14 @@ from intent_platform import Platform
 from intent_schemas import RETRIEVE_RESPONSE, valid
 from jsonschema import Draft202012Validator
 from serving import Client, a_document, fill
-from starlette.requests import Request
 
 from aidre.api.chosen import check_granted
 from aidre.api.cli import run
 from aidre.api.intent import routes
-from aidre.api.intent.envelope import Throttled
 from aidre.api.intent.limits import estimated_tokens, is_citable, most_chunks
 from aidre.api.intent.settings import Intent
 from aidre.api.intent.signing import instant_of
-from aidre.api.intent.throttle import ADDRESSES_MOST, Throttle
 from aidre.api.settings import load_settings, parse_settings
-from aidre.api.tables import Rate
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.store import Store
 
@@ -136,55 +132,6 @@ def test_tokens_are_estimated_where_no_model_counts_them(tmp_path: Path) -> None
 )
 def test_instants_are_those_of_rfc_3339(text: str, instant: float | None) -> None:
     assert instant_of(text) == instant
-
-
-def a_call(address: str, forwarded: str | None = None) -> Request:
-    headers = [] if forwarded is None else [(b"x-forwarded-for", forwarded.encode())]
-    return Request({"type": "http", "client": (address, 1), "headers": headers})
-
-
-def test_a_bucket_fills_again_and_is_one_for_each_address() -> None:
-    now = [0.0]
-    throttle = Throttle(Rate(2, 1), clock=lambda: now[0])
-    for _ in range(2):
-        throttle.admit(a_call("192.0.2.1"))
-    with pytest.raises(Throttled) as caught:
-        throttle.admit(a_call("192.0.2.1"))
-    assert caught.value.headers["Retry-After"] == "1"
-    throttle.admit(a_call("192.0.2.2"))
-    now[0] = 0.5
-    throttle.admit(a_call("192.0.2.1"))
-    with pytest.raises(Throttled):
-        throttle.admit(a_call("192.0.2.1"))
-    assert ADDRESSES_MOST > 1_000
-
-
-def test_a_trusted_proxy_says_for_whom_it_calls_and_nobody_else_does() -> None:
-    throttle = Throttle(Rate(1, 60), ["192.0.2.9"], clock=lambda: 0.0)
-    throttle.admit(a_call("192.0.2.9", "203.0.113.5, 198.51.100.1"))
-    throttle.admit(a_call("192.0.2.9", "203.0.113.5, 198.51.100.2, 192.0.2.9"))
-    with pytest.raises(Throttled):
-        throttle.admit(a_call("192.0.2.9", "10.0.0.1, 198.51.100.1"))
-    throttle.admit(a_call("198.51.100.7", "203.0.113.99"))
-    with pytest.raises(Throttled):
-        throttle.admit(a_call("198.51.100.7", "203.0.113.98"))
-
-
-def test_a_trusted_proxy_may_stand_in_a_network() -> None:
-    throttle = Throttle(Rate(1, 60), ["10.0.0.0/8", "fd00::/8"], clock=lambda: 0.0)
-    throttle.admit(a_call("10.1.2.3", "198.51.100.1, 10.9.9.9"))
-    throttle.admit(a_call("10.1.2.4", "198.51.100.2"))
-    throttle.admit(a_call("fd00::7", "198.51.100.3, no address"))
-    throttle.admit(a_call("11.0.0.1", "198.51.100.4"))
-    for call in (a_call("fd00::8", "198.51.100.1"), a_call("11.0.0.1", "198.51.100.5")):
-        with pytest.raises(Throttled):
-            throttle.admit(call)
-
-
-def test_without_a_rate_nothing_is_throttled() -> None:
-    throttle = Throttle(Rate(0, 1))
-    for _ in range(2_000):
-        throttle.admit(a_call("192.0.2.1"))
 
 
 def test_at_start_the_operator_is_told_what_can_never_be_served(store: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -20,7 +20,7 @@ def test_the_configuration_holds_what_knows_the_secret_and_not_the_secret() -> N
     assert key.sha256 == hashlib.sha256(made.secret.encode()).hexdigest()
     holder = Keys([key]).holder(made.secret.encode())
     assert holder is not None
-    assert holder.account == "key a reader"
+    assert holder.caller.account == "key a reader"
 
 
 def test_no_secret_is_like_another_and_each_fits_a_header_and_a_shell() -> None:

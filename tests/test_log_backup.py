@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from pathlib import Path
 
@@ -10,10 +11,14 @@ from building import NAME, everything, write
 
 from aidre.api.backup import LOG, log_files
 from aidre.api.database import connect, transaction
+from aidre.api.guard.guard import Guard
+from aidre.api.settings import parse_settings
 from aidre.engine.backup import back_up
 from aidre.engine.errors import StorageFailed
 from aidre.engine.restore import restore
 from aidre.engine.store import Store
+
+LIMITS = '[limits]\nrate = "9/minute"\nchunks_per_day = 9\n'
 
 
 def rows(path: Path) -> list[int]:
@@ -31,6 +36,8 @@ def test_receipts_come_back_and_what_concerns_a_running_server_does_not(tmp_path
     (store / LOG / "events" / "LOCK").touch()
     (store / LOG / "cursor.key").write_text("secret")
     (store / LOG / "nlweb-promises.sqlite").write_bytes(b"SQLite format 3\0")
+    asyncio.run(Guard(parse_settings(LIMITS), [store / LOG]).close())
+    assert {path.name for path in (store / LOG).iterdir()} >= {"limits", "chunks-today"}
     connection = connect(store / LOG / "intent.sqlite", synchronous="FULL")
     connection.execute("CREATE TABLE receipts (n INTEGER)")
     with transaction(connection):

@@ -18,6 +18,7 @@ from serving import COSINE, TEXT, a_document, delete, fill
 from starlette.types import Message, Receive, Scope, Send
 
 from aidre.api import exposition
+from aidre.api.access import Caller
 from aidre.api.metrics import BOUNDS, STATUSES, Metrics, Numbers
 from aidre.api.watch import Watch
 from aidre.engine.manifest import Calibration, Depth, SpaceState
@@ -239,13 +240,9 @@ def watched(app: Any, metrics: Metrics, **scope: Any) -> list[dict[str, Any]]:
     return log.lines
 
 
-class Caller:
-    name = "partner"
-
-
 async def _refusing(scope: Scope, receive: Receive, send: Send) -> None:
     scope["route"] = Template
-    scope["state"] = {"request_id": "req_1", "code": "not_found", "caller": Caller}
+    scope["state"] = {"request_id": "req_1", "code": "not_found", "caller": Caller("key partner")}
     await send({"type": "http.response.start", "status": 404, "headers": []})
     await send({"type": "http.response.body", "body": b"12345", "more_body": True})
     await send({"type": "http.response.body", "body": b"678"})
@@ -263,7 +260,7 @@ def test_a_request_is_counted_and_written_down_by_its_template() -> None:
         "status": 404,
         "code": "not_found",
         "size": 8,
-        "caller": "partner",
+        "caller": "key partner",
     }
     found = of(metrics)
     assert found["aidre_requests_total{route=/chunks/{id:path},status=404}"] == 1

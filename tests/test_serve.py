@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import select
 import signal
@@ -39,8 +40,9 @@ class Running:
 
 
 @contextmanager
-def running(store: Path, workers: int = 1, before: str = "") -> Iterator[Running]:
-    call = f"{before}\nserve(Path(sys.argv[1]), None, '127.0.0.1', 0, {workers})"
+def running(store: Path, workers: int = 1, before: str = "", settings: Path | None = None) -> Iterator[Running]:
+    path = "None" if settings is None else f"Path({str(settings)!r})"
+    call = f"{before}\nserve(Path(sys.argv[1]), {path}, '127.0.0.1', 0, {workers})"
     command = [sys.executable, "-c", PROGRAM + call, str(store)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -215,9 +217,27 @@ def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
 
 def test_a_host_that_is_none_is_one_line(tmp_path: Path) -> None:
     configuration = tmp_path / "aidre.toml"
-    configuration.write_text('[server]\nbase_url = "https://ai.example.com"')
+    configuration.write_text('[server]\nbase_url = "https://ai.example.com"\ntls = "proxy"')
     with pytest.raises(ConfigurationError, match="is no address to listen on"):
         serve(tmp_path, configuration, "no such host", 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ('[oauth]\nissuer = "https://x.example"\naudience = "x"\njwks = "keys.json"', r"oauth\.jwks .*keys\.json"),
+        ('[limits]\nrate = "9/hour"\nredis = "http://127.0.0.1"', r"limits\.redis must begin"),
+        ('[provenance]\nkey = "none.pem"', r"none\.pem"),
+    ],
+)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_a_guard_or_a_signer_lacks_is_one_line(workers: int, written: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "keys.json").write_text('{"keys": []}')
+    configuration = tmp_path / "aidre.toml"
+    configuration.write_text(written)
+    with pytest.raises(ConfigurationError, match=said):
+        serve(tmp_path, configuration, "127.0.0.1", 0, workers)
+    assert logging.getLogger("aidre").propagate, "what failed has not begun to speak"
 
 
 def test_beyond_loopback_a_base_url_is_needed(tmp_path: Path) -> None:

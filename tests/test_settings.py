@@ -198,7 +198,7 @@ def test_an_unknown_key_names_the_nearest_valid_one(text: str, words: list[str])
 
 
 def test_an_unknown_key_unlike_all_others_lists_the_valid_ones() -> None:
-    with pytest.raises(ConfigurationError, match="body_bytes, query_chars, rate, top_k_default, top_k_max"):
+    with pytest.raises(ConfigurationError, match="body_bytes, chunks_per_day, query_chars, rate, redis, top_k_default"):
         parse_settings("[limits]\nzzz = 1")
 
 

@@ -24,10 +24,9 @@ NOBODY = bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who comes in: `account` names whose requests are counted together, `rate` how many (None: the usual rate)."""
+    """Who comes in, whether they may read, and how often (None: as often as anybody)."""
 
     caller: Caller
-    account: str
     may_search: bool = True
     rate: Rate | None = None
 
@@ -55,7 +54,7 @@ class Keys:
     def __init__(self, keys: Iterable[Key]) -> None:
         self._blind = secrets.token_bytes(32)
         self._held = {self._hidden(bytes.fromhex(key.sha256)): _held(key) for key in keys}
-        self._nobody = NOBODY, Holder(ANONYMOUS, "")
+        self._nobody = NOBODY, Holder(ANONYMOUS)
 
     def holder(self, secret: bytes) -> Holder | None:
         """Whose secret it is, if it is one."""
@@ -68,5 +67,6 @@ class Keys:
 
 
 def _held(key: Key) -> tuple[bytes, Holder]:
-    caller = Caller(f"key {key.name}", frozenset(key.collections), "vectors" in key.scopes)
-    return bytes.fromhex(key.sha256), Holder(caller, caller.name, "search" in key.scopes, key.rate)
+    name = f"key {key.name}"
+    caller = Caller(name, frozenset(key.collections), "vectors" in key.scopes, account=name)
+    return bytes.fromhex(key.sha256), Holder(caller, "search" in key.scopes, key.rate)

@@ -7,6 +7,8 @@ not counted either. It knows no protocol: what it refuses, the protocol of the p
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +22,6 @@ from aidre.api.guard.credentials import Holder, Keys, bearer_of
 from aidre.api.guard.quota import RawHeaders
 from aidre.api.guard.refusals import Forbidden, RateLimited, Unauthorized
 from aidre.api.guard.remote import RemoteBuckets
-from aidre.api.guard.settings import OAuth
 from aidre.api.guard.tokens import Tokens
 from aidre.api.settings import Settings, is_loopback
 from aidre.api.tables import Rate
@@ -31,36 +32,29 @@ WELL_KNOWN = "/.well-known/"
 BEYOND_LOOPBACK = Rate(600, 60)
 UNLIMITED = Rate(0, 1)
 NO_FIELDS: RawHeaders = []
+REMEMBERED = 4_096
 
 
 class Guard:
     """One per process. `folders` are where the workers share their counts, the first that can be written."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        folders: Iterable[Path] = (),
-        *,
-        oauth: OAuth | None = None,
-        redis: str | None = None,
-        chunks_per_day: int = 0,
-    ) -> None:
-        server, folders = settings.server, tuple(folders)
+    def __init__(self, settings: Settings, folders: Iterable[Path] = ()) -> None:
+        server, limits, oauth, folders = settings.server, settings.limits, settings.oauth, tuple(folders)
         base_url = str(server.base_url)
         beyond = not is_loopback(urlsplit(base_url).hostname or "")
-        self._rate = settings.limits.rate or (BEYOND_LOOPBACK if beyond else UNLIMITED)
+        self._rate = limits.rate or (BEYOND_LOOPBACK if beyond else UNLIMITED)
         self._addresses = Addresses(server.trusted_proxies)
         self._keys = Keys(settings.keys)
         self._tokens = Tokens(oauth) if oauth is not None else None
         limited = any(rate.count for rate in (self._rate, *(key.rate or UNLIMITED for key in settings.keys)))
         limited |= oauth is not None and oauth.rate is not None
         self._buckets = Buckets(folders) if limited else None
-        self._remote = RemoteBuckets(redis, self._buckets) if redis is not None and self._buckets is not None else None
-        self.budget = ChunkBudget(folders, chunks_per_day) if chunks_per_day else None
-        self.knows_callers = bool(settings.keys) or oauth is not None
+        self._remote = RemoteBuckets(limits.redis, self._buckets) if limits.redis and self._buckets else None
+        self.budget = ChunkBudget(folders, limits.chunks_per_day) if limits.chunks_per_day else None
+        self._varying = [(b"vary", b"Authorization")] if settings.knows_callers else NO_FIELDS
         # Where vectors are granted by name, whoever leaves the name out has no more than whoever gives it.
-        self._anonymous = Caller(vectors=not self.knows_callers)
-        self._stranger = Holder(self._anonymous, "")
+        self._stranger = Holder(Caller(vectors=not settings.knows_callers))
+        self._named = lru_cache(REMEMBERED)(lambda account: replace(self._stranger.caller, account=account))
         self._settings = settings
 
     async def open(self) -> None:
@@ -83,16 +77,19 @@ class Guard:
             if counted:  # guesses, too, are counted
                 await self._taken(scope, self._stranger)
             raise self._challenged(error, path) from error
-        scope["state"]["caller"] = holder.caller
+        caller = holder.caller
+        if self.budget is not None and not caller.account:
+            caller = self._named(self.account(scope, caller))
+        scope["state"]["caller"] = caller
         if not counted:
-            return NO_FIELDS
+            return self._varying
         fields = await self._taken(scope, holder)
         if not holder.may_search:
             raise Forbidden(
                 "this key may not search: its scopes lack search",
-                {"WWW-Authenticate": f'{self._challenge(path)}, error="insufficient_scope", scope="search"'},
+                {"WWW-Authenticate": f'{self.challenge(path)}, error="insufficient_scope", scope="search"'},
             )
-        return fields
+        return fields + self._varying
 
     async def _holder(self, credential: bytes) -> Holder:
         holder = self._keys.holder(credential)
@@ -105,24 +102,22 @@ class Guard:
     async def _taken(self, scope: Any, holder: Holder) -> RawHeaders:
         """Counts the request; raises RateLimited."""
         rate = holder.rate or self._rate
-        if not holder.account:
-            if not rate.count and self.budget is None:
-                return NO_FIELDS
-            account = f"address {self._addresses.of(scope)}"
-        else:
-            account = holder.account
-        scope["state"]["account"] = account
         if not rate.count or self._buckets is None:
             return NO_FIELDS
+        account = self.account(scope, holder.caller)
         taken = self._buckets.take(account, rate) if self._remote is None else await self._remote.take(account, rate)
         if not taken.admitted:
             raise _too_many(rate, taken)
         return quota.fields(rate, taken)
 
-    def _challenged(self, error: Unauthorized, path: str) -> Unauthorized:
-        return Unauthorized(error.message, {"WWW-Authenticate": f'{self._challenge(path)}, error="invalid_token"'})
+    def account(self, scope: Any, caller: Caller) -> str:
+        """Whose requests are counted together with this one: those of a key, of a token's subject or of an address."""
+        return caller.account or f"address {self._addresses.of(scope)}"
 
-    def _challenge(self, path: str) -> str:
+    def _challenged(self, error: Unauthorized, path: str) -> Unauthorized:
+        return Unauthorized(error.message, {"WWW-Authenticate": f'{self.challenge(path)}, error="invalid_token"'})
+
+    def challenge(self, path: str) -> str:
         """How to come in, and where that is described (RFC 9728, 5.1); MCP clients know a resource of their own."""
         return f'Bearer realm="aidre", resource_metadata="{metadata.address(self._settings, path)}"'
 
@@ -135,6 +130,24 @@ class Guard:
             self._buckets.close()
         if self.budget is not None:
             self.budget.close()
+
+
+async def check_guard(settings: Settings) -> None:
+    """Raises ConfigurationError for what no server could start with: a file of keys, a library that is not there."""
+    guard = Guard(settings)
+    if settings.oauth is not None and settings.oauth.jwks is not None:
+        await guard.open()
+    await guard.close()
+
+
+def private(headers: RawHeaders) -> RawHeaders:
+    """The header of an answer to somebody who is known: nobody else's cache may keep it."""
+    return [
+        (name, b"private, " + value)
+        if name == b"cache-control" and not value.startswith((b"no-store", b"private"))
+        else (name, value)
+        for name, value in headers
+    ]
 
 
 def _too_many(rate: Rate, taken: Taken) -> RateLimited:

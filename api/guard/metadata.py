@@ -14,7 +14,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from aidre.api.envelope import refuse
-from aidre.api.guard.settings import OAuth
 from aidre.api.refusals import NotFound
 from aidre.api.settings import Settings
 from aidre.api.wire import JSON, digest, not_modified, speaks
@@ -31,7 +30,7 @@ def address(settings: Settings, path: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{resource}"
 
 
-def document(settings: Settings, oauth: OAuth | None, behind: str) -> dict[str, Any] | None:
+def document(settings: Settings, behind: str) -> dict[str, Any] | None:
     """The metadata of the resource whose path stands `behind` the well-known one; None where there is none."""
     base_url = str(settings.server.base_url)
     prefix = urlsplit(base_url).path.rstrip("/")
@@ -41,7 +40,7 @@ def document(settings: Settings, oauth: OAuth | None, behind: str) -> dict[str, 
     return {
         "resource": base_url + (MCP if behind.endswith(MCP) else ""),
         **({"resource_name": organization} if organization is not None else {}),
-        **({"authorization_servers": [oauth.issuer]} if oauth is not None else {}),
+        **({"authorization_servers": [settings.oauth.issuer]} if settings.oauth is not None else {}),
         "bearer_methods_supported": ["header"],
         "scopes_supported": ["search", "vectors"],
         "resource_documentation": f"{base_url}/openapi.json",
@@ -51,7 +50,7 @@ def document(settings: Settings, oauth: OAuth | None, behind: str) -> dict[str, 
 @speaks(refuse)
 async def show(request: Request) -> Response:
     settings: Settings = request.app.state.retrieval.settings
-    described = document(settings, request.app.state.oauth, request.path_params["behind"])
+    described = document(settings, request.path_params["behind"])
     if described is None:
         raise NotFound("there is no protected resource at this path")
     body = orjson.dumps(described)

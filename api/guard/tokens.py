@@ -186,8 +186,8 @@ def _believed(claims: Mapping[str, Any], oauth: OAuth, now: float) -> tuple[floa
     if oauth.collections_claim is not None:
         collections.update(_words(claims.get(oauth.collections_claim)))
     name = f"oauth {subject}"
-    caller = Caller(name, frozenset(collections), "vectors" in scopes)
-    return starts, ends, Holder(caller, name, "search" in scopes, oauth.rate)
+    caller = Caller(name, frozenset(collections), "vectors" in scopes, account=name)
+    return starts, ends, Holder(caller, "search" in scopes, oauth.rate)
 
 
 def _instant(value: Any) -> float:

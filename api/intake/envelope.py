@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from aidre.api.refusals import Refusal
-from aidre.api.wire import JSON
+from aidre.api.wire import JSON, note_refusal
 from aidre.engine.errors import AidreError
 
 logger = logging.getLogger("aidre")
@@ -93,6 +93,7 @@ def respond(session: str, status: str, **members: Any) -> Response:
 def refuse(request: Request, error: AidreError) -> Response:
     """The error envelope; where no session could be read, it gets one of its own."""
     status, code, message, headers = _said(error)
+    note_refusal(request, code)
     session = request.scope["state"].get("session_id") or str(uuid.uuid4())
     said = {"code": code, "message": message}
     body = orjson.dumps({"aip_version": VERSION, "session_id": session, "status": "error", "error": said})

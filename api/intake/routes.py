@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from typing import Any
 
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
-from aidre.api.access import bears_key
+from aidre.api.access import caller_of
+from aidre.api.guard.guard import Guard
 from aidre.api.intake import manifest
 from aidre.api.intake.envelope import IntakeRefusal, as_uuid, invalid, refuse, remember_session, respond
 from aidre.api.intake.schemas import BIND_REQUEST, INTAKE_REQUEST, complaint
 from aidre.api.intake.service import BindWish, IntakeService
-from aidre.api.intake.settings import OfferedIntake
 from aidre.api.refusals import NotFound
 from aidre.api.wire import JSON, digest, not_modified, read_object, speaks
+from aidre.engine.errors import AidreError
 
 SMALLEST_LIMIT = 65_536
 """Bytes of a body that every provider should take."""
@@ -42,11 +45,12 @@ async def submit(request: Request) -> Response:
     if intake is None:
         raise NotFound("there is no intake with this id")
     body = await _body(request)  # before anything is refused: also a refusal echoes the session
-    if intake.requires_auth and not bears_key(request, service.settings.keys):
-        raise IntakeRefusal(
-            "UNAUTHORIZED", "this intake needs Authorization: Bearer SECRET", {"WWW-Authenticate": "Bearer"}
-        )
-    await service.take(intake, _sender(request, intake))
+    caller, guard = caller_of(request), _guard(request)
+    if intake.requires_auth and not caller.name:
+        challenge = {"WWW-Authenticate": guard.challenge(request.scope["path"])}
+        raise IntakeRefusal("UNAUTHORIZED", "this intake needs Authorization: Bearer SECRET", challenge)
+    account = guard.account(request.scope, caller)
+    await service.take(intake, account)
     _check(INTAKE_REQUEST, body)
     version, session = body["aip_version"], body["session_id"]
     if not version.startswith(COMPATIBLE):
@@ -58,7 +62,7 @@ async def submit(request: Request) -> Response:
     wrong = complaint(intake.schema, body["intake_data"], "intake_data")
     if wrong is not None:
         raise IntakeRefusal("SCHEMA_MISMATCH", wrong)
-    return respond(session, **await service.submit(intake, body["intake_data"], session))
+    return respond(session, **await service.submit(intake, body["intake_data"], session, account))
 
 
 @speaks(refuse)
@@ -69,6 +73,19 @@ async def bind(request: Request) -> Response:
         raise invalid("agent.consent_scope must include bind: ask the user")
     wish = BindWish(body["offer_id"], body["session_id"], body["bind_data"], body["agent"], body.get("metadata", {}))
     return Response(await _service(request).bind(wish), 200, {"Cache-Control": "no-store"}, JSON)
+
+
+class TurnedAway:
+    """Answers a request that was not let in: its body is read for the session that the answer has to echo."""
+
+    def __init__(self, error: AidreError) -> None:
+        self._error = error
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        with suppress(AidreError):
+            await _body(request)
+        await refuse(request, self._error)(scope, receive, send)
 
 
 async def _body(request: Request) -> dict[str, Any]:
@@ -95,11 +112,9 @@ def _version_of(session: str) -> int | None:
     return None if found is None or found.variant != uuid.RFC_4122 else found.version
 
 
-def _sender(request: Request, intake: OfferedIntake) -> str:
-    """Whose submissions are counted together: a key's where one is needed, else those of an address."""
-    if intake.requires_auth:  # by the secret alone: the scheme and the blanks around it can be spelled in many ways
-        return request.headers["authorization"].partition(" ")[2].strip()
-    return _service(request).proxies.address(request)
+def _guard(request: Request) -> Guard:
+    guard: Guard = request.app.state.guard
+    return guard
 
 
 def _service(request: Request) -> IntakeService:

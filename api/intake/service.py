@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from aidre.api.access import ANONYMOUS, Caller, granted
+from aidre.api.access import granted
 from aidre.api.intake.bind_key import BindKey, find_bind_key
 from aidre.api.intake.envelope import VERSION, IntakeRefusal, as_uuid, invalid, unavailable
 from aidre.api.intake.ledger import Ledger, StoredBind, StoredOffer
@@ -37,7 +37,6 @@ from aidre.api.intake.outbox import (
 from aidre.api.intake.rates import Rates
 from aidre.api.intake.schemas import BIND_DATA, complaint
 from aidre.api.intake.settings import OfferedIntake, retention_of
-from aidre.api.proxies import Proxies
 from aidre.api.retrieve import Retrieval
 from aidre.engine.errors import AidreError
 
@@ -70,7 +69,6 @@ class IntakeService:
         self.retrieval = retrieval
         self.settings = retrieval.settings
         self.intakes = {intake.id: intake for intake in self.settings.intakes}
-        self.proxies = Proxies(self.settings.server.trusted_proxies)
         self._folder = store / ".log"
         binds = any(intake.binds for intake in self.settings.intakes)
         self._key = find_bind_key(self.settings.intake, store) if binds else None
@@ -93,9 +91,11 @@ class IntakeService:
                 "RATE_LIMITED", f"too many requests: come again in {seconds} seconds", {"Retry-After": str(seconds)}
             )
 
-    async def submit(self, intake: OfferedIntake, data: Mapping[str, Any], session: str) -> dict[str, Any]:
+    async def submit(
+        self, intake: OfferedIntake, data: Mapping[str, Any], session: str, account: str = ""
+    ) -> dict[str, Any]:
         """The members of the answer beside the session: an offer, or why there is none."""
-        items = await self._items(intake, data)
+        items = await self._items(intake, data, account)
         if not items:
             return {"status": "declined", "decline_reason": intake.decline_reason}
         offer = offer_of(str(uuid.uuid4()), intake, data, items)
@@ -107,11 +107,12 @@ class IntakeService:
             offer |= binding(intake, bind_endpoint(str(self.settings.server.base_url)), expires)
         return {"status": "offer", "offer": offer}
 
-    async def _items(self, intake: OfferedIntake, data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    async def _items(self, intake: OfferedIntake, data: Mapping[str, Any], account: str) -> list[dict[str, Any]]:
         asked = question(intake, data, self.settings.limits.query_chars)
         if asked is None:
             return []
-        caller = _caller(intake)
+        # An intake is a grant to its collection, also a private one, and to nothing else.
+        caller = granted(intake.collection, account)
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 shown = self.retrieval.find(intake.collection, caller, "intake")
@@ -180,7 +181,7 @@ class IntakeService:
         """Begins to deliver and to forget."""
         for intake in self.intakes.values():
             try:
-                self.retrieval.find(intake.collection, _caller(intake), "intake")
+                self.retrieval.find(intake.collection, granted(intake.collection), "intake")
             except AidreError as error:
                 logger.warning("intake %s has nothing to offer until this is cured: %s", intake.id, error)
         if self._key is not None:
@@ -273,11 +274,6 @@ class IntakeService:
         for opened in (self._ledger, self._rates):
             if opened is not None:
                 opened.close()
-
-
-def _caller(intake: OfferedIntake) -> Caller:
-    """An intake is a grant to its collection, also a private one, and to nothing else."""
-    return ANONYMOUS if intake.collection is None else granted(intake.collection)
 
 
 def _not_found() -> IntakeRefusal:

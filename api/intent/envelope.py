@@ -16,9 +16,10 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from aidre.api.guard.refusals import RateLimited, Unauthorized
 from aidre.api.intent.signing import rfc3339, sign
 from aidre.api.refusals import Refusal
-from aidre.api.wire import JSON
+from aidre.api.wire import JSON, note_refusal
 from aidre.engine.errors import AidreError, StorageFailed
 
 logger = logging.getLogger("aidre")
@@ -52,13 +53,6 @@ class Denied(Refusal):
     def __init__(self, reason: Reason, message: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(message, headers)
         self.reason = reason
-
-
-class Throttled(Denied):
-    status = 429
-
-    def __init__(self, headers: dict[str, str]) -> None:
-        super().__init__("rate_limited", "too many requests: wait as long as Retry-After says", headers)
 
 
 class AuthenticationFailed(Refusal):
@@ -112,15 +106,20 @@ def refuse(request: Request, error: AidreError) -> Response:
     now = rfc3339(time.time())
     if isinstance(error, AuthenticationFailed):
         conversation_of(request).secret = ""  # a replay had the right signature, but nothing is signed for it
-    if isinstance(error, Denied):
-        denial = {"reason": error.reason, "message": error.message}
+    if isinstance(error, Denied | RateLimited):
+        reason: Reason = error.reason if isinstance(error, Denied) else "rate_limited"
+        note_refusal(request, reason)
+        denial = {"reason": reason, "message": error.message}
         return respond(request, error.status, {**head_of(request, "denied", now), "denial": denial}, error.headers)
     status, code, message, headers = _said(error)
+    note_refusal(request, code)
     failed = {"code": code, "message": message}
     return respond(request, status, {**head_of(request, "error", now), "error": failed}, headers)
 
 
 def _said(error: AidreError) -> tuple[int, str, str, Mapping[str, str]]:
+    if isinstance(error, Unauthorized):
+        return error.status, AuthenticationFailed.code, error.message, error.headers
     if isinstance(error, Refusal):
         return error.status, error.code, error.message, error.headers
     # Whatever the engine refuses is not the partner's doing: what was asked is checked before.

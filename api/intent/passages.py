@@ -101,6 +101,7 @@ async def retrieve(retrieval: Retrieval, receipts: Receipts, asking: Asking, now
         raise
     if not taken:
         raise NoResults("nothing that may be returned fits the request")
+    retrieval.give(caller, search.shown, (one.candidate.chunk_id for one in taken))
     return taken
 
 
@@ -149,7 +150,7 @@ class _Search:
         question = Question(
             min(size, self.retrieval.results_most), self.asked.text, filter=self.scope.filter, cursor=cursor
         )
-        return await self.retrieval.search(self.shown, question, self.caller, "intent")
+        return await self.retrieval.search(self.shown, question, self.caller, "intent", gives=False)
 
 
 async def _passages(retrieval: Retrieval, intent: Intent, found: Answer) -> list[Passage]:

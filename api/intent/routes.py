@@ -36,7 +36,6 @@ def _to_partners(endpoint: PartnerEndpoint) -> Callable[[Request], Awaitable[Res
     @functools.wraps(endpoint)
     async def answering(request: Request) -> Response:
         service = _service(request)
-        service.throttle.admit(request)
         content = await read_body(request, service.retrieval.settings.limits.body_bytes)
         body = _json(content)
         if isinstance(body, dict) and type(body.get("request_id")) is str and len(body["request_id"]) <= ID_CHARS:

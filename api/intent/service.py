@@ -1,4 +1,4 @@
-"""What the endpoints share in one process: who is known, the receipts, the throttle; and who is speaking now."""
+"""What the endpoints share in one process: who is known, the receipts; and who is speaking now."""
 
 from __future__ import annotations
 
@@ -30,10 +30,8 @@ from aidre.api.intent.signing import (
     instant_of,
     matches,
 )
-from aidre.api.intent.throttle import BEYOND_LOOPBACK, Throttle
 from aidre.api.retrieve import Retrieval
 from aidre.api.settings import is_loopback
-from aidre.api.tables import Rate
 from aidre.engine.errors import StorageFailed
 
 logger = logging.getLogger("aidre")
@@ -54,12 +52,10 @@ class Service:
         self.clock = clock
         self.started = datetime.fromtimestamp(clock(), UTC).date()
         self.receipts = Receipts(folder, clock)
-        server, rate = retrieval.settings.server, retrieval.settings.limits.rate
+        server = retrieval.settings.server
         parts = urlsplit(str(server.base_url))
         self._prefix = parts.path
         self._host = urlsplit(server.origin or str(server.base_url)).hostname or ""
-        default = Rate(0, 1) if is_loopback(parts.hostname or "") else BEYOND_LOOPBACK
-        self.throttle = Throttle(rate or default, server.trusted_proxies)
 
     async def open(self) -> None:
         """Tells the operator what can never be served; brings the log up to date."""

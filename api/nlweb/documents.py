@@ -72,7 +72,10 @@ async def find_documents(retrieval: Retrieval, ask: Ask, query: Rewritten, calle
     # sorted() is stable: equal scores keep the order of the collections, and inside one that of the engine.
     ranked = sorted(found, key=lambda one: -one.score)
     irrelevant = not ranked and any(cut for _, cut in results)
-    return Documents(tuple(ranked[ask.start : wanted]), filtered.ignored, irrelevant)
+    given = tuple(ranked[ask.start : wanted])
+    for one in given:
+        retrieval.give(caller, one.shown, (hit.chunk.id for hit in one.hits))
+    return Documents(given, filtered.ignored, irrelevant)
 
 
 def _filtered(ask: Ask, places: Sequence[Place]) -> Filtered:
@@ -135,7 +138,7 @@ async def _in_place(retrieval: Retrieval, place: Place, question: Question, call
     text = str(question.text)
     among = snapshot.chunks if question.filter is None else snapshot.count(parse_filter(question.filter))
     while True:
-        answer = await retrieval.search(place.shown, question, caller, "nlweb")
+        answer = await retrieval.search(place.shown, question, caller, "nlweb", gives=False)
         space = _space(answer)
         texts = (f"{hit.chunk.title or ''} {hit.chunk.text}" for hit in answer.hits[:BEST])
         met = question.filter is not None or meets(text, texts)  # what was filtered was chosen by more than words

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from aidre.api.refusals import Refusal
-from aidre.api.wire import JSON
+from aidre.api.wire import JSON, note_refusal
 from aidre.engine.errors import AidreError, CollectionMissing, InvalidInput, ModelUnavailable
 from aidre.engine.model import Json
 
@@ -46,7 +46,7 @@ STATUS: Mapping[Code, int] = {
     "INTERNAL_ERROR": 500,
 }
 """Of failures of the request; those of its subject are an answer like any other: 200."""
-CODES: Mapping[int, Code] = {status: code for code, status in STATUS.items()} | {408: "TIMEOUT"}
+CODES: Mapping[int, Code] = {status: code for code, status in STATUS.items()} | {403: "UNAUTHORIZED", 408: "TIMEOUT"}
 
 FAILED = "the server failed: try again, or tell the operator the X-Request-Id"
 
@@ -208,4 +208,6 @@ def failure_of(error: AidreError) -> NlwebFailure:
 
 def refuse(request: Request, error: AidreError) -> Response:
     """The failure form of NLWeb for whatever is refused on its routes, also by the framework."""
-    return respond(failure_of(error))
+    failure = failure_of(error)
+    note_refusal(request, failure.failure)
+    return respond(failure)

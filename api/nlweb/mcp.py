@@ -22,11 +22,14 @@ from starlette.routing import Route
 from starlette.types import Message, Scope
 
 from aidre.api.access import ANONYMOUS, Caller, caller_of
+from aidre.api.guard.guard import Guard
+from aidre.api.guard.refusals import Unauthorized
 from aidre.api.nlweb.answering import Service
 from aidre.api.nlweb.envelope import refuse
 from aidre.api.nlweb.stream import while_there
 from aidre.api.nlweb.tools import Called, Tool, call, tools_for
 from aidre.api.refusals import UnsupportedMediaType
+from aidre.api.retrieve import Retrieval
 from aidre.api.settings import Settings
 from aidre.api.wire import JSON, content_type, read_body, speaks
 
@@ -302,6 +305,12 @@ def _result(called: Called) -> CallToolResult:
 
 async def _post(request: Request) -> Response:
     endpoint: McpEndpoint = request.app.state.mcp
+    guard: Guard = request.app.state.guard
+    retrieval: Retrieval = request.app.state.retrieval
+    caller = caller_of(request)
+    if not caller.name and retrieval.settings.oauth is not None and not retrieval.names(caller, "nlweb"):
+        # Clients begin to ask for a token only when they are told that they need one.
+        raise Unauthorized("there is nothing here without a token", {"WWW-Authenticate": guard.challenge("/mcp")})
     return await endpoint.respond(request)
 
 

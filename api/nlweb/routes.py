@@ -13,11 +13,20 @@ from starlette.routing import Route
 from aidre.api.access import caller_of
 from aidre.api.nlweb.answering import Service, answer, begin, finish
 from aidre.api.nlweb.dialects import Body, dialect_of, from_parameters
-from aidre.api.nlweb.envelope import Answered, NlwebFailure, invalid, meta_of, refuse, respond
+from aidre.api.nlweb.envelope import (
+    Answered,
+    Dialect,
+    NlwebFailure,
+    Outcome,
+    invalid,
+    meta_of,
+    refuse,
+    respond,
+)
 from aidre.api.nlweb.request import FORMATS, MODES, read_ask
 from aidre.api.nlweb.stream import EVENT_STREAM, EventStream, frames, while_there
 from aidre.api.refusals import UnsupportedMediaType
-from aidre.api.wire import JSON, accept_of, content_type, digest, not_modified, quality, read_body, speaks
+from aidre.api.wire import JSON, accept_of, content_type, digest, not_modified, note_refusal, quality, read_body, speaks
 
 FORM = "application/x-www-form-urlencoded"
 PARAMETERS_MOST = 256
@@ -61,15 +70,21 @@ async def _ask(request: Request, body: Body) -> Response:
     try:
         asked = read_ask(body, service.settings, streaming=_wants_stream(request))
     except NlwebFailure as error:
-        return respond(error, dialect)
+        return _respond(request, error, dialect)
     if not asked.streaming:
-        return respond(await while_there(request.receive, answer(asked, caller, service)), dialect)
+        return _respond(request, await while_there(request.receive, answer(asked, caller, service)), dialect)
     # What fails before the first event can still be said by the status.
     beginning = answer if asked.respond_async else begin
     first = await while_there(request.receive, beginning(asked, caller, service))
     if isinstance(first, NlwebFailure) and first.status != 200:
-        return respond(first, dialect)
+        return _respond(request, first, dialect)
     return EventStream(frames(first, lambda found: finish(asked, found, service), dialect))
+
+
+def _respond(request: Request, outcome: Outcome, dialect: Dialect) -> Response:
+    if isinstance(outcome, NlwebFailure):
+        note_refusal(request, outcome.failure)
+    return respond(outcome, dialect)
 
 
 def _wants_stream(request: Request) -> bool:

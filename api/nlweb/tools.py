@@ -207,9 +207,11 @@ async def _fetch(arguments: Arguments, caller: Caller, service: Service) -> byte
     if collection not in names:
         raise _nothing()
     shown = service.retrieval.find(collection, caller, "nlweb")
+    service.retrieval.check_budget(caller)
     chunks = shown.snapshot.document(document_id)
     if not chunks:
         raise _nothing()
+    service.retrieval.give(caller, shown, (chunk.id for chunk in chunks))
     first, readable = chunks[0], shown.settings.return_text
     metadata = {**first.metadata, "collection": shown.name, "type": first.type, "updated_at": first.updated_at}
     text = _joined(chunks) if readable else ""

@@ -94,9 +94,9 @@ def test_36_when_the_tokens_are_spent_nothing_more_is_looked_for(store: Path, mo
         searches: list[Any] = []
         search = client.app.state.retrieval.search
 
-        async def counted(*given: Any) -> Any:
+        async def counted(*given: Any, **named: Any) -> Any:
             searches.append(given)
-            return await search(*given)
+            return await search(*given, **named)
 
         monkeypatch.setattr(client.app.state.retrieval, "search", counted)
         assert platform.retrieve()["status"] == "ok"

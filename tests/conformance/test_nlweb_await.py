@@ -12,8 +12,8 @@ from typing import Any
 
 import httpx
 import pytest
-from serving import BASE, Client, serving
-from starlette.types import Receive, Scope, Send
+from serving import Client, serving
+from starlette.types import Scope
 
 from aidre.api.access import Caller
 from aidre.api.nlweb import answering
@@ -111,14 +111,13 @@ def pause(client: Client, seconds: float = 0.005) -> None:
 def as_caller(client: Client, caller: Caller, path: str, body: Any) -> httpx.Response:
     """Asks as a caller with a name."""
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await client.app({**scope, "state": {"caller": caller}}, receive, send)
+    async def admit(scope: Scope) -> list[tuple[bytes, bytes]]:
+        scope["state"]["caller"] = caller
+        return []
 
-    async def post() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE) as http:
-            return await http.post(path, json=body)
-
-    return client._runner.run(post())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client.app.state.guard, "admit", admit)
+        return client.request("POST", path, json=body)
 
 
 def without_time(body: Any) -> Any:

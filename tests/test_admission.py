@@ -1,0 +1,136 @@
+"""Refusals at the door, as each protocol says them, over a whole application."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from serving import AIDRE, Client, a_document, fill, serving
+
+from aidre.engine.model import EmbeddingSpace
+
+SPACE = EmbeddingSpace("test:plain:4:cosine:v1", 4, "cosine", True)
+KEY = hashlib.sha256(b"secret").hexdigest()
+PROTOCOLS = """
+[intent]
+enabled = true
+publisher = { id = "example", name = "The Example", domain = "127.0.0.1" }
+[intent.editorial_domains.news]
+collection = "docs"
+[intent.keys]
+platform = "test-secret-0123456789abcdef"
+[[intakes]]
+id = "find"
+name = "Find"
+description = "Finds"
+category = "service/matching"
+offer_type = "matches"
+collection = "docs"
+query = "{need}"
+"""
+SESSION = "0b9f2c0e-4a3c-4d3e-9f57-1f6f0c2b7a11"
+
+
+def asked(client: Client, path: str, body: Any = None, **headers: str) -> httpx.Response:
+    kind = {"content-type": AIDRE if path == "/search" else "application/json"}
+    return client.request("GET" if body is None else "POST", path, json=body, headers={**kind, **headers})
+
+
+ASKED: dict[str, tuple[str, Any]] = {
+    "search": ("/search", {"query": "alpha"}),
+    "changes": ("/collections/docs/changes", None),
+    "nowhere": ("/nowhere", None),
+    "ask": ("/ask", {"query": {"text": "alpha"}}),
+    "sites": ("/sites", None),
+    "mcp": ("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "ping"}),
+    "intent": ("/aip/retrieve", {"request_id": "r"}),
+    "intake": ("/intakes/find", {"session_id": SESSION, "aip_version": "0.1.0"}),
+    "openapi": ("/openapi.json", None),
+}
+SAID = {401: ("unauthorized", "UNAUTHORIZED", "auth_failed"), 429: ("rate_limited", "RATE_LIMITED", "rate_limited")}
+
+
+def code_of(name: str, body: dict[str, Any]) -> str:
+    """What the envelope of the protocol says was wrong."""
+    if name in {"ask", "sites", "mcp"}:
+        assert body["_meta"]["response_type"] == "failure"
+        return str(body["error"]["code"])
+    if name == "intake":
+        assert (body["status"], body["session_id"]) == ("error", SESSION)
+        return str(body["error"]["code"])
+    if name == "intent":
+        assert body["aip_version"]
+        return str(body["denial"]["reason"] if body["status"] == "denied" else body["error"]["code"])
+    assert body["request_id"]
+    return str(body["error"])
+
+
+def serving_docs(store: Path, limits: str) -> Any:
+    fill(store, "docs", [a_document(f"doc_{number}", f"alpha {number}") for number in range(30)], (SPACE,))
+    keys = f'[[keys]]\nname = "k"\nsha256 = "{KEY}"\nrate = "none"\n'
+    return serving(store, f"[limits]\n{limits}\n{keys}{PROTOCOLS}")
+
+
+@pytest.fixture
+def spent(tmp_path: Path) -> Iterator[Client]:
+    with serving_docs(tmp_path, 'rate = "1/hour"') as client:
+        assert asked(client, "/collections").status_code == 200
+        yield client
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_too_many_requests_are_429_in_every_envelope(name: str, spent: Client) -> None:
+    path, body = ASKED[name]
+    response = asked(spent, path, body)
+    assert response.status_code == 429
+    assert code_of(name, response.json()) in SAID[429]
+    assert response.headers["retry-after"] == response.headers["ratelimit-reset"] == "3600"
+    assert response.headers.get_list("ratelimit") == ['"default";r=0;t=3600']
+    assert "RateLimit" in response.headers["access-control-expose-headers"]
+    assert asked(spent, path, body, authorization="Bearer secret").status_code != 429
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_wrong_key_is_401_in_every_envelope(name: str, tmp_path: Path) -> None:
+    path, body = ASKED[name]
+    with serving_docs(tmp_path, 'rate = "none"') as client:
+        response = asked(client, path, body, authorization="Bearer wrong")
+        assert response.status_code == 401
+        assert code_of(name, response.json()) in SAID[401]
+        challenge = response.headers["www-authenticate"]
+        assert challenge.startswith("Bearer ")
+        metadata = challenge.partition('resource_metadata="http://127.0.0.1:8000')[2].partition('"')[0]
+        described = client.get(metadata).json()
+        assert described["resource"] == "http://127.0.0.1:8000" + ("/mcp" if name == "mcp" else "")
+
+
+def test_a_browser_may_ask_before_it_has_a_key_and_however_often(spent: Client) -> None:
+    asking = {"origin": "https://x.example", "access-control-request-method": "POST"}
+    assert spent.request("OPTIONS", "/search", headers=asking).status_code == 204
+    for path in ("/healthz", "/readyz", "/.well-known/ai-discovery", "/.well-known/aip.json"):
+        assert spent.get(path).status_code == 200
+
+
+def test_the_chunks_of_a_day_are_given_once_by_all_protocols_together(tmp_path: Path) -> None:
+    with serving_docs(tmp_path, "chunks_per_day = 12") as client:
+        ten = {"query": "alpha", "top_k": 10}
+        for _ in range(5):
+            assert asked(client, "/search", ten).status_code == 200
+        found = asked(client, "/search", {"query": "alpha", "top_k": 30}).json()["results"]
+        assert len(found) == 30  # the last answer is given whole
+        for name, said in [("search", "rate_limited"), ("ask", "RATE_LIMITED")]:
+            path, body = ASKED[name]
+            response = asked(client, path, body)
+            assert (response.status_code, code_of(name, response.json())) == (429, said)
+            assert response.headers.get_list("ratelimit")[0].startswith('"chunks";r=0;t=')
+            assert response.headers["retry-after"] == response.headers["ratelimit-reset"]
+        assert client.get(f"/chunks/{found[0]['id'].replace('#', '%23')}").status_code == 429
+        call = {"name": "fetch", "arguments": {"id": "docs:doc_1"}}
+        response = asked(client, "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
+        assert response.json()["result"]["structuredContent"]["error"]["code"] == "RATE_LIMITED"
+        assert asked(client, "/search", ten, authorization="Bearer secret").status_code == 200
+        assert asked(client, "/collections").status_code == 200
