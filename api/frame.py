@@ -32,7 +32,7 @@ TurnAway = Callable[[Request, AidreError], ASGIApp]
 
 
 class Frame:
-    """The outermost layer: `guard` lets in, or else `turn_away` answers, and `refuse` says what broke.
+    """The outermost layer that may answer: `guard` lets in, or else `turn_away` answers, and `refuse` says what broke.
 
     `origins` may contain "*" and may be empty.
     """

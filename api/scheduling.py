@@ -110,7 +110,6 @@ class Scheduler:
         """The result of `work`; without a `kind` it is long in any case. Raises Overloaded."""
         known = self._kinds.get(kind) if kind is not None else None
         if known is not None and known.seconds <= INLINE_SECONDS:
-            self._kinds.move_to_end(kind)
             result, taken = _timed(work)
         else:
             result, taken = await self._in_a_thread(work, known.seconds if known else UNSEEN_SECONDS)
@@ -144,7 +143,7 @@ class Scheduler:
             batch = group.next()
             found, taken = _found(batch, group.work)
             _tell(batch, found)
-            known.learn(taken / len(batch))
+            self._learn(group.kind, taken / len(batch))
             if group.waiting:  # not before the answers of these are on their way
                 asyncio.get_running_loop().call_soon(self._begin, like, group)
                 return
@@ -173,8 +172,11 @@ class Scheduler:
         known = self._kinds.get(kind)
         if known is not None:
             known.learn(seconds)
-        else:
-            self._remember(kind, seconds)
+            self._kinds.move_to_end(kind)
+            return
+        self._kinds[kind] = Estimate(seconds)
+        if len(self._kinds) > KINDS:
+            self._kinds.popitem(last=False)
 
     async def _in_a_thread(self, work: Callable[[], T], expected: float) -> tuple[T, float]:
         self._backlog.enter(expected)
@@ -182,11 +184,6 @@ class Scheduler:
             return await asyncio.get_running_loop().run_in_executor(self._threads, _timed, work)
         finally:
             self._backlog.leave(expected)
-
-    def _remember(self, kind: Hashable, seconds: float) -> None:
-        self._kinds[kind] = Estimate(seconds)
-        if len(self._kinds) > KINDS:
-            self._kinds.popitem(last=False)
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

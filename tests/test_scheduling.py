@@ -11,7 +11,7 @@ import pytest
 
 from aidre.api import scheduling
 from aidre.api.refusals import Overloaded
-from aidre.api.scheduling import MOST_TOGETHER, Scheduler
+from aidre.api.scheduling import KINDS, MOST_TOGETHER, Scheduler
 
 
 class Doubling:
@@ -64,6 +64,17 @@ def test_what_comes_in_one_turn_is_made_together_in_the_event_loop() -> None:
         assert await scheduler.run_together("k", "like", 7, work) == 14
         assert work.batches == [[0, 1, 2, 3, 4], [7]]
         assert work.threads == [True, True]
+
+    told(story)
+
+
+def test_a_kind_in_use_is_not_forgotten_for_many_that_are_not() -> None:
+    async def story(scheduler: Scheduler, work: Doubling) -> None:
+        await short(scheduler)
+        for other in range(2 * KINDS):
+            await scheduler.run_together(f"other {other}", "other", 1, Doubling())
+            await scheduler.run_together("k", "like", 1, work)
+        assert all(work.threads), "it would go through a thread again"
 
     told(story)
 
