@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
@@ -171,13 +170,22 @@ def query_terms(text: str, languages: Sequence[str]) -> dict[tuple[str, ...], in
     Words that say nothing in every one of the languages are left out.
     """
     asked: dict[tuple[str, ...], int] = {}
-    for word, times in Counter(query_words(text)).items():
-        # Without spaces a word is the same term in every language.
-        spoken = languages[:1] if RUN.match(word) else languages
-        variants = tuple(dict.fromkeys(filter(None, (term(word, language) for language in spoken))))
-        if variants:
-            asked[variants] = asked.get(variants, 0) + times
+    for token in _tokens(text):
+        found = _known_variants if len(token) <= LONGEST else _variants
+        for variants in found(token, tuple(languages)):
+            asked[variants] = asked.get(variants, 0) + 1
     return asked
+
+
+def _variants(token: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """The terms in these languages of each word that a query has of one of its tokens."""
+    spoken = languages[:1] if RUN.match(token) else languages  # without spaces a word is the same term in each
+    words = _pairs(token) or words_of(token)
+    terms_of = (filter(None, (term(word, language) for language in spoken)) for word in words)
+    return tuple(variants for variants in map(tuple, map(dict.fromkeys, terms_of)) if variants)
+
+
+_known_variants = lru_cache(maxsize=1 << 14)(_variants)
 
 
 @lru_cache(maxsize=1)

@@ -25,7 +25,7 @@ from aidre.engine.parts import Parts, Ranked, ordered
 from aidre.engine.search import search
 from aidre.engine.vectors import is_unit
 
-LEAST_DENSE: Final = 64
+LEAST_DENSE: Final = 32
 """So many neighbours are looked at first, however few hits are wanted."""
 
 _FETCHED: Final = 4_096

@@ -8,7 +8,9 @@ lengths are those of all live chunks of the generation, so no score depends on s
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -33,11 +35,17 @@ _BLOCK: Final = 1 << 17
 _SMALL: Final = 1 << 16
 """A part of no more rows is scored whole: that takes less time than to find out which of its lists can be left out."""
 
-_TOGETHER: Final = 1 << 15
+_TOGETHER: Final = 1 << 16
 """Rows of small parts that are scored at once."""
+
+_KEPT: Final = 1 << 20
+"""Postings of small parts, sixteen bytes each, whose shares are kept for the next queries."""
 
 _LOOKUP: Final = 6
 """How many postings are added up in the time in which one is looked up."""
+
+_POSITIVE: Final = 5e-324
+"""The least score above none."""
 
 Scores = NDArray[np.float64]
 """A score for each of some chunks, 0 where no word of the query stands."""
@@ -74,16 +82,7 @@ class Statistics:
 
     @cached_property
     def small(self) -> Small:
-        firsts, saturations, total = np.full(len(self._parts), -1), [np.empty(0, np.float32)], 0
-        for place, part in enumerate(self._parts):
-            if part.segment.entry.chunks <= _SMALL:
-                firsts[place] = total
-                saturations.append(self.saturation(part))
-                total += len(saturations[-1])
-        places = np.flatnonzero(firsts >= 0)
-        owners = np.repeat(places, [len(one) for one in saturations[1:]])
-        groups = np.split(places, np.flatnonzero(np.diff(firsts[places] // _TOGETHER)) + 1)
-        return Small([group.tolist() for group in groups], firsts, owners, np.concatenate(saturations))
+        return Small(self._parts, self.saturation)
 
     def saturation(self, part: Part) -> NDArray[np.float32]:
         """The term count at which a chunk of the part has half of a term's weight: longer ones need more."""
@@ -94,18 +93,55 @@ class Statistics:
         return known
 
 
-@dataclass(frozen=True, slots=True)
 class Small:
     """The small parts of a generation, their rows laid after one another.
 
-    `groups` are places of parts that are scored at once; `firsts` has for each part of the generation where its rows
-    begin, -1 where it is not small; `owners` and `saturation` have each row.
+    `firsts` has for each part of the generation where its rows begin, -1 where it is not small; `owners` has the place
+    of each row's part.
     """
 
-    groups: list[list[int]]
-    firsts: NDArray[np.int64]
-    owners: NDArray[np.int64]
-    saturation: NDArray[np.float32]
+    def __init__(self, parts: Sequence[Part], saturation: Callable[[Part], NDArray[np.float32]]) -> None:
+        places = [place for place, part in enumerate(parts) if part.segment.entry.chunks <= _SMALL]
+        sizes = [parts[place].segment.entry.chunks for place in places]
+        starts = np.cumsum([0, *sizes])
+        self.parts = [parts[place] for place in places]
+        self.firsts = np.full(len(parts), -1)
+        self.firsts[places] = starts[:-1]
+        self.owners = np.repeat(np.array(places, np.int64), sizes)
+        self._starts = starts.tolist()
+        self._saturation = np.concatenate([np.empty(0, np.float32), *map(saturation, self.parts)])
+        self._shares: OrderedDict[str, tuple[NDArray[np.intp], Scores]] = OrderedDict()
+        self._kept, self._keeping = 0, threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self.owners)
+
+    def shares(self, term: str) -> tuple[NDArray[np.intp], Scores]:
+        """The rows that hold a term, and the share of its weight that each of them gets. Kept while there is room."""
+        known = self._shares.get(term)
+        if known is None:
+            known = self._made(term)
+            with self._keeping:
+                self._keep(term, known)
+        return known
+
+    def _made(self, term: str) -> tuple[NDArray[np.intp], Scores]:
+        lists = [(first, part.postings(term)) for first, part in zip(self._starts, self.parts, strict=False)]
+        held = [(first, postings) for first, postings in lists if postings is not None]
+        rows = np.concatenate(
+            [np.empty(0, np.intp), *(postings.rows.astype(np.intp) + first for first, postings in held)]
+        )
+        shares = np.concatenate([np.empty(0), *(postings.counts for _, postings in held)])
+        shares /= shares + self._saturation[rows]
+        return rows, shares
+
+    def _keep(self, term: str, made: tuple[NDArray[np.intp], Scores]) -> None:
+        if term not in self._shares:
+            self._shares[term] = made
+            self._kept += len(made[0]) + 1
+        while self._kept > _KEPT:
+            _, (rows, _) = self._shares.popitem(last=False)
+            self._kept -= len(rows) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +191,8 @@ class Scorer:
         """Some chunks, given by the places of their parts and their rows."""
         firsts = self._statistics.small.firsts[owners]
         inside = firsts >= 0
+        if inside.all():
+            return self._whole[firsts + rows]
         scores = np.empty(len(rows))
         scores[inside] = self._whole[(firsts + rows)[inside]]
         for place in np.flatnonzero(np.bincount(owners[~inside])).tolist():
@@ -188,20 +226,20 @@ class Scorer:
         """As rows of the small parts laid after one another."""
         mask = self._allowed(only)
         found, values = np.empty(0, np.int64), np.empty(0)
+        least = max(least, _POSITIVE)
         for first in range(0, len(self._whole), _TOGETHER):
-            block = slice(first, first + _TOGETHER)
-            scores = self._whole[block]
-            enough = (scores >= least) & (scores > 0)
-            chosen = np.flatnonzero(enough if mask is None else enough & mask[block])
-            if len(chosen):
-                found, values = np.concatenate([found, chosen + first]), np.concatenate([values, scores[chosen]])
+            scores = self._whole[first : first + _TOGETHER]
+            enough = scores >= least
+            chosen = np.flatnonzero(enough if mask is None else enough & mask[first : first + _TOGETHER])
+            found, values = np.concatenate([found, chosen + first]), np.concatenate([values, scores[chosen]])
+            if len(values) > wanted:
                 least = max(least, _last(values, wanted))
                 found, values = found[values >= least], values[values >= least]
         return found, values
 
     def _allowed(self, only: Filter | None) -> NDArray[np.bool_] | None:
         """Which rows of the small parts pass the filter, None where all do."""
-        allowed = [self._parts[place].allowed(only) for group in self._statistics.small.groups for place in group]
+        allowed = [part.allowed(only) for part in self._statistics.small.parts]
         if all(each.mask is None for each in allowed):
             return None
         return np.concatenate([np.ones(each.count, np.bool_) if each.mask is None else each.mask for each in allowed])
@@ -210,18 +248,11 @@ class Scorer:
     def _whole(self) -> Scores:
         """Every row of the small parts, deleted ones too; summed in the order of `score`, so to the same bit."""
         small = self._statistics.small
-        sums = np.zeros(len(small.saturation))
-        for places in small.groups:
-            parts = [(self._parts[place], small.firsts[place]) for place in places]
-            for word in self.words:
-                for term in word.terms:
-                    lists = [(found, first) for part, first in parts if (found := part.postings(term)) is not None]
-                    if lists:
-                        rows = np.repeat([first for _, first in lists], [len(found.rows) for found, _ in lists])
-                        rows += np.concatenate([found.rows for found, _ in lists])
-                        counts = np.concatenate([found.counts for found, _ in lists]).astype(np.float64)
-                        sums[rows] += word.weight * (counts / (counts + small.saturation[rows]))
-        return sums
+        held = [(small.shares(term), word.weight) for word in self.words for term in word.terms]
+        if not held:
+            return np.zeros(len(small))
+        rows = np.concatenate([rows for (rows, _), _ in held])
+        return np.bincount(rows, np.concatenate([weight * shares for (_, shares), weight in held]), len(small))
 
 
 def search(
