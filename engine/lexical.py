@@ -252,7 +252,8 @@ class Scorer:
         if not held:
             return np.zeros(len(small))
         rows = np.concatenate([rows for (rows, _), _ in held])
-        return np.bincount(rows, np.concatenate([weight * shares for (_, shares), weight in held]), len(small))
+        sums: Scores = np.bincount(rows, np.concatenate([weight * shares for (_, shares), weight in held]), len(small))
+        return sums
 
 
 def search(
