@@ -248,11 +248,11 @@ class Scorer:
     def _whole(self) -> Scores:
         """Every row of the small parts, deleted ones too; summed in the order of `score`, so to the same bit."""
         small = self._statistics.small
-        held = [(small.shares(term), word.weight) for word in self.words for term in word.terms]
-        if not held:
-            return np.zeros(len(small))
-        rows = np.concatenate([rows for (rows, _), _ in held])
-        sums: Scores = np.bincount(rows, np.concatenate([weight * shares for (_, shares), weight in held]), len(small))
+        sums = np.zeros(len(small))
+        for word in self.words:
+            for term in word.terms:
+                rows, shares = small.shares(term)
+                np.add.at(sums, rows, word.weight * shares)
         return sums
 
 
