@@ -1,6 +1,7 @@
 # make demo [ONCE=1] [PORT=8321]    install, ingest the demo corpus, serve it, show queries of each protocol
 # make test                         install with the test tools, then lint, types and tests
 # make bench [NAME=search] [ARGS=]  run the benchmarks, or one with its options, and write their report
+# make hostile [NAME=kills] [ARGS=] kills, power cuts, faults, damage and hostile clients in full: hours, some need root
 # make peers                        install the engines that `make bench` compares with
 # make check | clean                lint and types alone; remove all that was made
 
@@ -14,10 +15,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench peers clean
+.PHONY: help demo test check bench hostile peers clean
 
 help:
-	@sed -n '1,5s/^# //p' Makefile
+	@sed -n '1,6s/^# //p' Makefile
 
 # torch goes first and by itself: a resolver that meets it later may choose another build of it.
 $(VENV)/.torch:
@@ -47,6 +48,9 @@ test: check
 
 bench: $(VENV)/.tools
 	$(BIN)/python -m benchmarks $(NAME) $(ARGS)
+
+hostile: $(VENV)/.tools
+	$(BIN)/python -m tests.hostile $(NAME) $(ARGS)
 
 # The engines to compare with, in environments of their own: some 3 GB in the cache folder.
 peers: $(VENV)/.tools

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import numpy as np
@@ -45,18 +46,28 @@ from aidre.api.wire import (
     speaks,
     text_member,
 )
-from aidre.engine.model import Mode
+from aidre.engine.model import Mode, Visibility
 from aidre.engine.segment import StoredChunk
 
 BODY_TYPES = frozenset({AIDRE_JSON, JSON})
 MODES: tuple[Mode, ...] = ("hybrid", "dense", "lexical")
+KNOWN_MODES: Mapping[str, Mode] = {mode: mode for mode in MODES}
 METADATA = b',"metadata":{%%b,"visibility":"%b","etag":"%b\\"%%b%b\\""}'
 """Visibility, how ETags begin and their mark go in first; what comes out takes the metadata and the ETag of a chunk."""
-PACKED_ZERO, PACKED_ONE = struct.pack("f", 0), struct.pack("f", 1)
+SOURCE, AFTER = b',"source":', b"},"
+KINDS = 256
+"""Of results that differ in all but their content: as many are remembered."""
+CHUNK_SECONDS = 60
+"""For which a cache may keep a public chunk."""
+SMALLER = 1e-25
+FEW = 8
+"""Numbers that may be true or false and are looked at one by one."""
+FLOAT_BYTES, LOWER_HALF = 4, bytes(2)
 SEARCHED = {
-    variant: prepared(cache_control="no-store", vary="Accept", content_type=variant.media_type)
+    variant.mark: prepared(cache_control="no-store", vary="Accept", content_type=variant.media_type)
     for variant in (PREFERRED, PLAIN)
 }
+"""The header of an answer to a search, by the mark of its variant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +81,10 @@ class Returns:
     vectors: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Seal:
+BY_DEFAULT = Returns()
+
+
+class Seal(NamedTuple):
     """What a response adds to the metadata of every chunk: the visibility in force, and how its ETags begin and end.
 
     They are weak where a chunk carries a signature, which is another one from time to time.
@@ -120,17 +133,35 @@ def _vector(value: Any) -> NDArray[np.float32] | None:
     if type(value) is not list:
         raise _no_vector()
     try:
-        packed = struct.pack(f"{len(value)}f", *value)
+        packed = _packing(len(value))(*value)
     except struct.error as error:
         raise _no_vector() from error
-    # true and false pass for 1 and 0 above; looking at every type would double the time of parsing.
-    if (PACKED_ONE in packed or PACKED_ZERO in packed) and bool in map(type, value):
+    if _has_flags(value, packed):
         raise _no_vector()
     vector = np.frombuffer(packed, np.float32)
-    # One product tells of numbers that are not finite; it can also be of finite ones that are large.
-    if not math.isfinite(np.dot(vector, vector)) and not np.isfinite(vector).all():
+    # One product tells of numbers that are not finite; made smaller before, none that are finite can overflow in it.
+    smaller = vector * SMALLER
+    if not math.isfinite(np.dot(smaller, smaller)):
         raise BadRequest("query_vector has a number beyond float32", member="query_vector")
     return vector
+
+
+def _has_flags(value: list[Any], packed: bytes) -> bool:
+    """Whether true or false stand in a list, which are packed like 1 and 0, so that their lower half is zero. To look
+    at every type would double the time of parsing; few numbers of real vectors look like that."""
+    place = packed.find(LOWER_HALF)
+    for _ in range(FEW):
+        if place < 0:
+            return False
+        if place % FLOAT_BYTES == 0 and type(value[place // FLOAT_BYTES]) is bool:
+            return True
+        place = packed.find(LOWER_HALF, place + 1)
+    return bool in set(map(type, value))
+
+
+@lru_cache(maxsize=128)
+def _packing(numbers: int) -> Callable[..., bytes]:
+    return struct.Struct(f"{numbers}f").pack
 
 
 def _no_vector() -> BadRequest:
@@ -139,8 +170,10 @@ def _no_vector() -> BadRequest:
 
 def _mode(body: Mapping[str, Any]) -> Mode | None:
     mode = text_member(body, "mode")
-    known = next((one for one in MODES if one == mode), None)
-    if known is None and mode is not None:
+    if mode is None:
+        return None
+    known = KNOWN_MODES.get(mode)
+    if known is None:
         raise BadRequest(f"mode must be one of {', '.join(MODES)}", member="mode", supported=list(MODES))
     return known
 
@@ -149,7 +182,7 @@ def parse_returns(body: Mapping[str, Any], shown: Shown, vectors_granted: bool) 
     """The return object of a request, as far as the collection grants it."""
     wanted = object_member(body, "return")
     if not wanted:
-        return Returns()
+        return BY_DEFAULT
     returns = Returns(
         ids=flag_member(wanted, "ids", True, "return"),
         metadata=flag_member(wanted, "metadata", True, "return"),
@@ -174,27 +207,35 @@ def render(
     provenance: Provenance | None = None,
 ) -> bytes:
     """The response to a search (7, 16): spliced from the JSON that was written at ingest."""
-    seal = _seal(answer.shown, variant, provenance)
-    template = _template(returns, seal)
-    scores = orjson.dumps([hit.score for hit in answer.hits])[1:-1].split(b",")  # at once: a tenth of one by one
-    pairs = zip(answer.hits, scores, strict=False)  # without hits there is one empty score
-    more = returns if returns.text or returns.semantic_payload or returns.vectors else None
-    results = b",".join([_result(hit.chunk, score, template, more) for hit, score in pairs])
-    head = orjson.dumps({"request_id": identifier, "collection": answer.shown.name})
-    return b'%b,"results":[%b],"meta":%b}' % (head[:-1], results, orjson.dumps(meta))
+    opening, scored, described, sealed, closing = _splices(
+        returns.ids, returns.metadata, _seal(answer.shown, variant, provenance)
+    )
+    scores = orjson.dumps([score for _, score in answer.hits])[1:-1].split(b",")  # at once: a tenth of one by one
+    more = returns.text or returns.semantic_payload or returns.vectors
+    pieces = [orjson.dumps({"request_id": identifier, "collection": answer.shown.name})[:-1], b',"results":[']
+    for (chunk, _), score in zip(answer.hits, scores, strict=False):  # without hits there is one empty score
+        id, source, metadata, etag = chunk.fragments
+        if not returns.ids:
+            id = b""
+        if not returns.metadata:
+            metadata = etag = b""
+        apart = _apart(chunk, returns) if more else b""
+        pieces += (opening, id, scored, score, SOURCE, source, described, metadata, sealed, etag, closing, apart, AFTER)
+    if answer.hits:
+        pieces[-1] = b"}"
+    pieces += (b'],"meta":', orjson.dumps(meta), b"}")
+    return b"".join(pieces)
 
 
-def _template(returns: Returns, seal: Seal) -> bytes:
-    """A result, into which go its id, score, source, metadata, etag and what lies apart. What is not wanted is cut to
-    no character."""
-    id = b'"id":%b,' if returns.ids else b"%.0b"
-    metadata = METADATA % (seal.visibility, seal.weak, seal.mark) if returns.metadata else b"%.0b%.0b"
-    return b'{%b"score":%%b,"source":%%b%b%%b}' % (id, metadata)
-
-
-def _result(chunk: StoredChunk, score: bytes, template: bytes, more: Returns | None) -> bytes:
-    id, source, metadata, etag = chunk.fragments
-    return template % (id, score, source, metadata, etag, b"" if more is None else _apart(chunk, more))
+@lru_cache(maxsize=KINDS)
+def _splices(ids: bool, metadata: bool, seal: Seal) -> tuple[bytes, bytes, bytes, bytes, bytes]:
+    """What stands in a result before its id, its score, its metadata and its ETag, and after that; nothing for what is
+    not wanted."""
+    opening, scored = (b'{"id":', b',"score":') if ids else (b"{", b'"score":')
+    if not metadata:
+        return opening, scored, b"", b"", b""
+    described, sealed, closing = (METADATA % (seal.visibility, seal.weak, seal.mark)).split(b"%b")
+    return opening, scored, described, sealed, closing
 
 
 def _apart(chunk: StoredChunk, returns: Returns) -> bytes:
@@ -211,12 +252,18 @@ def _apart(chunk: StoredChunk, returns: Returns) -> bytes:
 
 def _seal(shown: Shown, variant: Variant, provenance: Provenance | None) -> Seal:
     """Another one for everything beside the stored content that the body of GET /chunks/{id} depends on."""
-    private = "p" if shown.visibility == "private" else ""
-    textless = "" if shown.settings.return_text else "n"
-    mark = f"-{variant.mark}{private}{textless}"
-    if provenance is None:
-        return Seal(mark.encode(), shown.visibility.encode())
-    return Seal(f"{mark}-{provenance.chunks.mark}".encode(), shown.visibility.encode(), b"W/")
+    signed = None if provenance is None else provenance.chunks.mark
+    return _sealed(shown.visibility, shown.settings.return_text, variant.mark, signed)
+
+
+@lru_cache(maxsize=KINDS)
+def _sealed(visibility: Visibility, return_text: bool, variant: str, signed: str | None) -> Seal:
+    private = "p" if visibility == "private" else ""
+    textless = "" if return_text else "n"
+    mark = f"-{variant}{private}{textless}"
+    if signed is None:
+        return Seal(mark.encode(), visibility.encode())
+    return Seal(f"{mark}-{signed}".encode(), visibility.encode(), b"W/")
 
 
 def _etag(chunk: StoredChunk, seal: Seal) -> str:
@@ -288,7 +335,7 @@ async def search(request: Request) -> Response:
     began = perf_counter()
     content = render(answer, returns, meta, request_id(request), variant, provenance=provenance_of(request))
     retrieval.metrics.stage("aidre", "render", perf_counter() - began)
-    return Prepared(content, SEARCHED[variant])
+    return Prepared(content, SEARCHED[variant.mark])
 
 
 @speaks(refuse)
@@ -320,8 +367,11 @@ async def show_chunk(request: Request) -> Response:
     seal = _seal(shown, variant, provenance)
     signature = None if provenance is None else provenance.chunk(shown.name, chunk)
     body = render_chunk(shown, chunk, seal, signature)
-    cache = "max-age=60, must-revalidate" if shown.visibility == "public" else "private, no-cache"
-    return cacheable(request, Page(body, variant, _etag(chunk, seal), cache, chunk.updated_at))
+    kept = CHUNK_SECONDS if provenance is None else min(CHUNK_SECONDS, int(provenance.chunks.fresh))
+    cache = f"max-age={kept}, must-revalidate" if shown.visibility == "public" else "private, no-cache"
+    # By its date alone nobody is told to keep a chunk whose signature is another one by now.
+    dated = chunk.updated_at if provenance is None else None
+    return cacheable(request, Page(body, variant, _etag(chunk, seal), cache, dated))
 
 
 def _chunk_id(request: Request) -> str:

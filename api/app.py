@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -23,6 +23,7 @@ from aidre.api.batching import TextQueries
 from aidre.api.cursor import Cursors, store_secret
 from aidre.api.database import make_private
 from aidre.api.direct import Direct
+from aidre.api.door import Door
 from aidre.api.envelope import STATUS, refuse
 from aidre.api.frame import Frame
 from aidre.api.guard import metadata
@@ -49,6 +50,7 @@ from aidre.api.provenance.answers import SignedAnswers
 from aidre.api.provenance.service import Provenance, provenance_for
 from aidre.api.refusals import MethodNotAllowed, NotFound, Refusal, ServerFault
 from aidre.api.retrieve import Retrieval
+from aidre.api.scrubbing import Scrubber
 from aidre.api.settings import Protocol, Settings
 from aidre.api.watch import Watch
 from aidre.api.wire import Refuse
@@ -107,6 +109,7 @@ def create_app(store: Store, settings: Settings, run: Path | None = None) -> Sta
     log = RequestLog(STDOUT, metrics.dropped) if settings.server.log == "requests" else None
     live = Live(store)
     live.refresh()
+    scrubber = Scrubber(store, settings.server.scrub)
     texts = TextQueries(functools.partial(load_stored, runtime=settings.embedding.runtime), settings.limits.wait)
     guard = Guard(settings, [store.path / ".log", *([run] if run is not None else [])])
     retrieval = Retrieval(settings, live, Cursors(store_secret(store.path)), texts, metrics, budget=guard.budget)
@@ -118,19 +121,21 @@ def create_app(store: Store, settings: Settings, run: Path | None = None) -> Sta
     intents = IntentService(retrieval, store.path / ".log") if settings.intent.declared else None
 
     @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        following = asyncio.create_task(_follow(retrieval, provenance))
+    async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
+        following = asyncio.create_task(_follow(retrieval, provenance, scrubber))
+        scrubber.open()
         await guard.open()
         await promises.open()
         keepers = [one for one in (intakes, intents) if one is not None]
         for keeper in keepers:
             await keeper.open()
-        yield
+        yield {"door": Door(guard.running, metrics)}
         for keeper in keepers:
             await keeper.close()
         await endpoint.close()
         await promises.close()
         following.cancel()
+        scrubber.close()
         with suppress(asyncio.CancelledError):
             await following
         retrieval.close()
@@ -139,20 +144,12 @@ def create_app(store: Store, settings: Settings, run: Path | None = None) -> Sta
             await log.close()
         metrics.close()
 
-    app = Starlette(
-        routes=routes,
-        middleware=[
-            Middleware(Watch, metrics=metrics, log=log),
-            *([Middleware(SignedAnswers, signer=provenance.answers)] if provenance is not None else ()),
-            Middleware(Frame, guard=guard, refuse=_refuse, turn_away=_turn_away, origins=settings.server.cors_origins),
-            Middleware(Direct, routes=routes),
-        ],
-        exception_handlers={HTTPException: _refuse_http},
-        lifespan=lifespan,
-    )
+    app = Starlette(routes=routes, lifespan=lifespan)
+    app.middleware_stack = Watch(_framed(app, routes, guard, settings, provenance), metrics, log, routes)
     app.router.redirect_slashes = False
     app.state.guard, app.state.retrieval, app.state.metrics = guard, retrieval, metrics
     app.state.provenance, app.state.nlweb, app.state.mcp = provenance, service, endpoint
+    app.state.scrubber = scrubber
     app.state.intake, app.state.intent = intakes, intents
     app.state.speakers = {
         **SPEAKERS,
@@ -160,6 +157,16 @@ def create_app(store: Store, settings: Settings, run: Path | None = None) -> Sta
         **(INTENT_SPEAKERS if intents is not None else {}),
     }
     return app
+
+
+def _framed(
+    app: Starlette, routes: Sequence[Route], guard: Guard, settings: Settings, provenance: Provenance | None
+) -> ASGIApp:
+    """The router and what stands around it. The framework's own outermost layer is left out: it would answer what
+    breaks a second time, and stands in the way of every message."""
+    routed = Direct(ExceptionMiddleware(app.router, {HTTPException: _refuse_http}), routes)
+    framed = Frame(routed, guard, _refuse, _turn_away, settings.server.cors_origins)
+    return framed if provenance is None else SignedAnswers(framed, provenance.answers)
 
 
 def _routes(settings: Settings) -> list[Route]:
@@ -180,8 +187,9 @@ def _codes(kind: type[AidreError]) -> set[str]:
     return declared.union({kind.code}, {code for _, code in STATUS.values()}, *map(_codes, kind.__subclasses__()))
 
 
-async def _follow(retrieval: Retrieval, provenance: Provenance | None) -> None:
+async def _follow(retrieval: Retrieval, provenance: Provenance | None, scrubber: Scrubber) -> None:
     def refreshed() -> None:
+        retrieval.live.distrust(scrubber.refresh())
         retrieval.warm()
         if provenance is not None:
             provenance.ring.refresh()

@@ -16,7 +16,7 @@ from aidre.engine.errors import StorageFailed
 
 LOG = ".log"
 _SQLITE = b"SQLite format 3\0"
-_LEFT_OUT = ("nlweb-promises.sqlite", "cursor.key", "LOCK", buckets.NAME, budget.NAME)
+_LEFT_OUT = ("nlweb-promises.sqlite", "cursor.key", "LOCK", buckets.NAME, budget.NAME, "scrub.")
 _OF_SQLITE = ("-wal", "-shm", "-journal")
 
 

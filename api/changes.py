@@ -2,7 +2,7 @@
 
 The draft names the capability and leaves it undefined; this is how it is defined here. A token tells where a client
 stands and grants nothing: what the caller may see is asked at each request. So it is not sealed, needs no secret,
-and is good at every worker and after a restart.
+and is good at every worker and after a restart. Chunks that it names count as given, where that is counted.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from aidre.engine.feed import Change, ChangesPage, Place, Point
 
 CHANGES_DEFAULT = 1_000
 CHANGES_MOST = 10_000
+COUNTED_AT_ONCE = 512
+"""Of the chunks of a page: others get their turn in between."""
 
 TOKEN = struct.Struct(">B8sQ8sQ8sQ")
 """Kind, lineage, the point of the place and the one that was seen, and a row or a hash where the kind has one."""
@@ -91,13 +93,15 @@ def _change(change: Change) -> bytes:
     return b'{"op":"%b","id":%b,"content_hash":"sha256:%b"%b}' % parts
 
 
-def _answer(shown: Shown, since: tuple[bytes, Place] | None, limit: int, identifier: str) -> bytes:
+def _page(shown: Shown, since: tuple[bytes, Place] | None, limit: int, identifier: str) -> tuple[bytes, list[str]]:
+    """The answer, and the ids of the chunks that it names as being there."""
     place = None
     if since is not None:
         lineage, place = since
         if lineage != lineage_digest(shown.snapshot.lineage):
             raise HistoryMissing("the collection was made anew")
-    return render(shown.snapshot.changes(place, limit), shown, identifier)
+    page = shown.snapshot.changes(place, limit)
+    return render(page, shown, identifier), [change.id for change in page.changes if change.op != "delete"]
 
 
 @speaks(refuse)
@@ -109,20 +113,27 @@ async def list_changes(request: Request) -> Response:
     retrieval: Retrieval = request.app.state.retrieval
     name, caller = request.path_params["name"], caller_of(request)
     shown = retrieval.find(name, caller, "aidre")
+    retrieval.check_budget(caller)
+    if retrieval.settings.limits.chunks_per_day:
+        limit = min(limit, CHANGES_DEFAULT)  # the last answer is given whole, so it must not be many of them
     try:
-        body = await asyncio.to_thread(_answer, shown, since, limit, request_id(request))
+        body, given = await asyncio.to_thread(_page, shown, since, limit, request_id(request))
     except HistoryMissing:
         # The token may come from a worker that has seen a newer generation.
         await asyncio.to_thread(retrieval.live.refresh)
         shown = retrieval.find(name, caller, "aidre")
         try:
-            body = await asyncio.to_thread(_answer, shown, since, limit, request_id(request))
+            body, given = await asyncio.to_thread(_page, shown, since, limit, request_id(request))
         except HistoryMissing as error:
             raise Gone(
                 "the changes since this token are no longer kept: begin again without since, and forget what is not "
                 "listed then",
                 member="since",
             ) from error
+    retrieval.check_budget(caller)  # what was asked for at the same time may have spent it
+    for first in range(0, len(given), COUNTED_AT_ONCE):
+        retrieval.give(caller, shown, given[first : first + COUNTED_AT_ONCE])
+        await asyncio.sleep(0)
     return Response(body, 200, {"Cache-Control": "no-store", "Vary": "Accept"}, variant.media_type)
 
 

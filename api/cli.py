@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from aidre.api import commands, console
+from aidre.api import commands, console, maintenance
 from aidre.api.chosen import chosen, existing
 from aidre.api.options import AnyCollection, ConfigOption, JsonOption, NamedCollection, StoreOption, tell
 from aidre.engine.errors import AidreError, ConfigurationError, StorageFailed
@@ -32,6 +32,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
 
 def _print_version(wanted: bool) -> None:
     if wanted:
@@ -103,10 +104,13 @@ def ingest(
     )
     spaces = _spaces(Store(store), config, collection, sources, options.mapping)
     embedders = {space.id: load_embedder(space, runtime=settings.embedding.runtime) for space in spaces if space.model}
+    opened = Store(store)
+    maintenance.keep(opened, collection, None if dry_run else wanted.generations)  # before anything is swept
     with Reporter(as_json) as report:
         summary = pipeline.ingest(
-            Store(store), collection, sources, spaces=spaces, embedders=embedders, options=options, report=report
+            opened, collection, sources, spaces=spaces, embedders=embedders, options=options, report=report
         )
+    maintenance.keep(opened, collection, None if dry_run else wanted.generations)
     return summary.exit_status
 
 

@@ -42,14 +42,15 @@ def status(
 @app.command()
 def verify(store: StoreOption, as_json: JsonOption = False) -> int:
     """Check every byte of the store against its checksums. Exit status 1: something that holds truth is damaged."""
+    from aidre.api.log_check import log_problems
     from aidre.engine import verify as checks
 
-    reports = checks.verify(existing(store))
-    ok = all(report.ok for report in reports)
+    reports, log = checks.verify(existing(store)), list(log_problems(store))
+    ok = all(report.ok for report in reports) and all(problem.derived for problem in log)
     if as_json:
-        console.emit(console.verified(reports, ok))
+        console.emit(console.verified(reports, ok, log))
     else:
-        console.show_all(console.report_lines(reports))
+        console.show_all(console.report_lines(reports, log))
     return 0 if ok else 1
 
 
@@ -130,12 +131,25 @@ def binds(store: StoreOption, config: ConfigOption = None, as_json: JsonOption =
 
 
 @app.command()
-def generations(store: StoreOption, collection: AnyCollection = None, as_json: JsonOption = False) -> int:
-    """The generations that are kept, newest first: what `rollback` can go back to."""
-    from aidre.engine.history import kept
+def generations(
+    store: StoreOption,
+    collection: AnyCollection = None,
+    keep: Annotated[
+        int | None, typer.Option("--keep", metavar="N", help="From now on keep so many, at least 2; makes one more.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """The generations that are kept, newest first: what `rollback` can go back to.
+
+    Kept are the newest two, or as many as --keep or the configuration says, and all of the last ten minutes.
+    """
+    from aidre.engine.history import keep_generations, kept
 
     opened = existing(store)
-    for facts in map(asdict, kept(opened, chosen(opened, collection))):
+    name = chosen(opened, collection)
+    if keep is not None:
+        keep_generations(opened, name, keep)
+    for facts in map(asdict, kept(opened, name)):
         tell(as_json, console.generation_line(facts), **facts)
     return 0
 

@@ -10,13 +10,22 @@ import logging
 import resource
 from http import HTTPStatus
 from typing import Any, ClassVar
+from urllib.parse import unquote
 from weakref import WeakSet
 
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from aidre.api.door import Door, kind_of
+from aidre.api.exchange import Exchange
+
 logger = logging.getLogger("aidre")
 
+SPEAKS = {"version": "3.0", "spec_version": "2.3"}
+LARGE_BODY = 65_536
+"""Bytes of a body that wait to be taken, beyond which no more are read."""
 LARGE_READ = 8_192
 """Received bytes of one request from which its header is measured."""
 PROGRESS_BYTES = 16_384
@@ -33,15 +42,16 @@ class Connection(HttpToolsProtocol):
     `body_seconds` for the whole body after it; `writing_seconds` for the reader to take another part of the answer.
     """
 
-    header_seconds: ClassVar[float] = 10.0
-    body_seconds: ClassVar[float] = 30.0
+    header_seconds: ClassVar[float] = 9.0
+    body_seconds: ClassVar[float] = 29.0
     writing_seconds: ClassVar[float] = 30.0
-    idle_seconds: ClassVar[float] = 80.0  # uvicorn's own time-out is shorter, but any byte turns it off
+    idle_seconds: ClassVar[float] = 75.0
     header_bytes: ClassVar[int] = 65_536
     most: ClassVar[int] = 16_384
     """Connections of one worker; `room_for_connections` says how many files it may open."""
     sweep_seconds: ClassVar[float] = 0.5
     _swept: ClassVar[WeakSet[ServerState]] = WeakSet()
+    cycle: Exchange
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -49,6 +59,8 @@ class Connection(HttpToolsProtocol):
         self._since = self.loop.time()
         self._received = 0
         self._unread: tuple[float, int] | None = None
+        self._door: Door | None = self.app_state.get("door")
+        self._running = None if self._door is None else self._door.running
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -62,14 +74,42 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._received += len(data)
-        super().data_received(data)
-        if self._waits_for == HEADER and self._received > self.header_bytes and not self.transport.is_closing():
+        while data:
+            try:
+                self.parser.feed_data(data)
+                break
+            except HttpParserUpgrade as upgrade:
+                data = self._without_upgrade() + data[upgrade.args[0] :]
+            except HttpParserError:
+                if not self.transport.is_closing():
+                    self._end(HTTPStatus.BAD_REQUEST)
+                return
+        # What follows a body, or stands between its parts, is limited as a header is.
+        if self._waits_for <= BODY and self._received > self.header_bytes and not self.transport.is_closing():
             self._end(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
+    def _without_upgrade(self) -> bytes:
+        """The header of a request that offers another protocol, without the offer. The parser would take a body that
+        follows it for that protocol, and then for the next request."""
+        version = self.parser.get_http_version().encode()
+        line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version)
+        self.parser = HttpRequestParser(self)
+        fields = b"".join(b"%b: %b\r\n" % (name, value) for name, value in self.headers if name != b"upgrade")
+        return line + fields + b"\r\n"
+
     def on_message_begin(self) -> None:
-        super().on_message_begin()
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
         self._waits_for = HEADER
         self._since = self.loop.time()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._waits_for == HEADER:  # else it is a trailer, which must not pass for what a proxy has looked at
+            name = name.lower()
+            if name == b"expect" and value.lower() == b"100-continue":
+                self.expect_100_continue = True
+            self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         if self._received > LARGE_READ:
@@ -77,34 +117,95 @@ class Connection(HttpToolsProtocol):
             if size > self.header_bytes:
                 self._end(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
                 raise ValueError("the header is too large")  # the parser stops here
+        if self.parser.should_upgrade():
+            if self.parser.get_method() == b"CONNECT":
+                raise ValueError("this is no proxy")
+            return  # it comes again, see _without_upgrade
         self._received = 0
         self._waits_for = BODY
         self._since = self.loop.time()
-        super().on_headers_complete()
+        version = self.parser.get_http_version()
+        before = self.cycle
+        running = self._running
+        said = self._refusal() if running is not None and running.count >= running.most else None
+        self.cycle = Exchange(
+            self, self._scope(version), keep_alive=version != "1.0" and self.parser.should_keep_alive()
+        )
+        if before is None or before.response_complete:
+            if said is None:
+                self._start_asgi_task(self.cycle, self.app)
+            else:
+                self.cycle.say(said)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
+
+    def _refusal(self) -> bytes | None:
+        """What was said lately to a request like this, when there was no place either."""
+        assert self._door is not None
+        return self._door.answer(kind_of(self.parser.get_method(), self.url, self.headers), self._since)
+
+    def on_turned_away(self, scope: Any, content: bytes) -> None:
+        if self._door is not None:
+            kind = kind_of(scope["method"].encode(), scope["raw_path"], scope["headers"])
+            self._door.remember(kind, content, scope, self.loop.time())
+
+    def _scope(self, version: str) -> Scope:
+        """What the application is told of a request; `state["whole"]` follows when all of its body is here."""
+        url = parse_url(self.url)
+        raw_path: bytes = url.path
+        path = raw_path.decode("ascii")
+        return {
+            "type": "http",
+            "asgi": SPEAKS,
+            "http_version": version,
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "root_path": "",
+            "method": self.parser.get_method().decode("ascii"),
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": raw_path,
+            "query_string": url.query or b"",
+            "headers": self.headers,
+            "state": self.app_state.copy(),
+        }
 
     def on_body(self, body: bytes) -> None:
         self._received = 0
-        super().on_body(body)
+        cycle = self.cycle
+        if not cycle.response_complete:
+            cycle.parts.append(body)
+            cycle.waiting += len(body)
+            if cycle.waiting > LARGE_BODY:
+                self.flow.pause_reading()
+            cycle.message_event.set()
 
     def on_message_complete(self) -> None:
-        super().on_message_complete()
+        if self._waits_for == HEADER:
+            return
+        cycle = self.cycle
+        if not cycle.response_complete:
+            cycle.more_body = False
+            cycle.scope["state"]["whole"] = True
+            cycle.message_event.set()
         self._received = 0
         self._waits_for = ANSWER
-        if self.cycle.response_complete:
+        if cycle.response_complete:
             self._rest()
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
+        self.server_state.total_requests += 1
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
+            if self.pipeline:
+                self._start_asgi_task(*self.pipeline.pop())
         if self._waits_for == ANSWER and self.cycle.response_complete:
             self._rest()
 
     def _rest(self) -> None:
         self._waits_for = IDLE
         self._since = self.loop.time()
-
-    def send_400_response(self, msg: str) -> None:
-        if not self.transport.is_closing():
-            self._end(HTTPStatus.BAD_REQUEST)
 
     def _end(self, status: HTTPStatus, more: bytes = b"") -> None:
         """A last word, if no answer has begun, and the end."""

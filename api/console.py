@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # numpy would cost `aidre --help` half its time
     from aidre.engine.model import Json
-    from aidre.engine.verify import CollectionReport
+    from aidre.engine.verify import CollectionReport, Problem
 
 
 def emit(value: Mapping[str, Json]) -> None:
@@ -93,13 +93,15 @@ def _index(space: Mapping[str, Json]) -> str:
         return f"exact ({calibration['reason']})" if calibration and calibration["reason"] else "exact"
     depths = (
         f"recall@{depth['results']} {depth['mean']:.4f} (p5 {depth['p5']:.2f}) of {depth['candidates']:,} candidates"
+        + (f" in {depth['probes']:,} lists" if depth.get("probes") else "")
         for depth in calibration["depths"]
     )
     return f"{calibration['kind']}: {', '.join(depths)}"
 
 
-def verified(reports: Sequence[CollectionReport], ok: bool) -> dict[str, Json]:
-    """What `aidre verify --json` prints; the counts are sums over the store."""
+def verified(reports: Sequence[CollectionReport], ok: bool, log: Sequence[Problem] = ()) -> dict[str, Json]:
+    """What `aidre verify --json` prints; the counts are sums over the store. `log` are problems of no collection."""
+    problems = [(report.collection, each) for report in reports for each in (*report.problems, *report.older)]
     return {
         "ok": ok,
         "documents": sum(report.documents for report in reports),
@@ -115,14 +117,13 @@ def verified(reports: Sequence[CollectionReport], ok: bool) -> dict[str, Json]:
             for report in reports
         ],
         "problems": [
-            {"collection": report.collection, "file": problem.file, "problem": problem.what, "derived": problem.derived}
-            for report in reports
-            for problem in report.problems
+            {"collection": name, "file": each.file, "problem": each.what, "derived": each.derived}
+            for name, each in [*problems, *((None, each) for each in log)]
         ],
     }
 
 
-def report_lines(reports: Iterable[CollectionReport]) -> Iterable[str]:
+def report_lines(reports: Iterable[CollectionReport], log: Iterable[Problem] = ()) -> Iterable[str]:
     """A line for each collection, and one for each file that is not as recorded."""
     for report in reports:
         state = "sound" if not report.problems else "usable" if report.ok else "damaged"
@@ -131,6 +132,10 @@ def report_lines(reports: Iterable[CollectionReport]) -> Iterable[str]:
         for problem in report.problems:
             cure = " (derived: the next commit or `aidre compact` makes it anew)" if problem.derived else ""
             yield f"  {problem.file} {problem.what}{cure}"
+        for problem in report.older:
+            yield f"  {problem.file} {problem.what} (of an older generation: there is no way back to it)"
+    for problem in log:
+        yield f"{problem.file} {problem.what}"
 
 
 def size(count: float) -> str:

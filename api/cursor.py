@@ -16,9 +16,9 @@ import secrets
 import struct
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from aidre.api.refusals import BadRequest
 
@@ -32,8 +32,7 @@ INHERITED_SECRET = "AIDRE_CURSOR_SECRET"
 """The environment variable by which workers share a secret where the store cannot be written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a search goes on.
 
     `first` is the size of its first page and `started` the Unix time of it; `lineage` is a digest of the collection's.

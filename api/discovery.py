@@ -62,6 +62,7 @@ def document(
     shown = list(retrieval.shown(caller, "aidre"))
     server = retrieval.settings.server
     base = server.base_url
+    origin = (server.origin or str(base)).rstrip("/")
     organization = {"organization": server.organization} if server.organization is not None else {}
     return {
         "version": VERSION,
@@ -73,8 +74,8 @@ def document(
             "changes": f"{base}/collections/{{name}}/changes",
             "chunk": f"{base}/chunks/{{id}}",
             **({"nlweb": f"{base}/ask", "mcp": f"{base}/mcp"} if retrieval.names(caller, "nlweb") else {}),
-            **({"intent": f"{base}/.well-known/aip.json"} if retrieval.settings.intent.declared else {}),
-            **({"intake": f"{base}/.well-known/agent-intake.json"} if retrieval.settings.intakes else {}),
+            **({"intent": f"{origin}/.well-known/aip.json"} if retrieval.settings.intent.declared else {}),
+            **({"intake": f"{origin}/.well-known/agent-intake.json"} if retrieval.settings.intakes else {}),
         },
         "capabilities": _capabilities(shown, caller),
         "embedding_spaces": _spaces(shown),
@@ -136,11 +137,12 @@ def _limits(retrieval: Retrieval) -> dict[str, int]:
         "top_k": limits.top_k_max,
         "results": retrieval.results_most,
         "cursor_seconds": LIFETIME_SECONDS,
-        "changes": CHANGES_MOST,
+        "changes": CHANGES_DEFAULT if limits.chunks_per_day else CHANGES_MOST,
         "changes_seconds": PROMISED_SECONDS,
         "query_chars": limits.query_chars,
         "body_bytes": limits.body_bytes,
         "filter_depth": MAX_DEPTH,
         "filter_nodes": MAX_NODES,
         "filter_values": MAX_VALUES,
+        **({"chunks_per_day": limits.chunks_per_day} if limits.chunks_per_day else {}),
     }

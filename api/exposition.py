@@ -18,6 +18,7 @@ from starlette.routing import Route
 from aidre.api.access import Caller, caller_of
 from aidre.api.metrics import BOUNDS, DROPPED, IN_FLIGHT, QUEUED, SUM, Metrics, Numbers, Worker
 from aidre.api.retrieve import Retrieval
+from aidre.api.scrubbing import Findings
 from aidre.api.settings import Protocol
 from aidre.engine.filters import parse_instant
 from aidre.engine.schema import index_file, keys_file, vectors_file
@@ -34,11 +35,12 @@ ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 async def show(request: Request) -> Response:
     metrics: Metrics = request.app.state.metrics
     retrieval: Retrieval = request.app.state.retrieval
-    body = await asyncio.to_thread(exposed, metrics, retrieval, caller_of(request))
+    found: Findings = request.app.state.scrubber.findings
+    body = await asyncio.to_thread(exposed, metrics, retrieval, caller_of(request), found)
     return Response(body, 200, {"Cache-Control": "no-store"}, MEDIA_TYPE)
 
 
-def exposed(metrics: Metrics, retrieval: Retrieval, caller: Caller) -> bytes:
+def exposed(metrics: Metrics, retrieval: Retrieval, caller: Caller, found: Findings) -> bytes:
     """Everything, with the collections that this caller may see; of others no name and no figure."""
     workers = metrics.workers()
     opened = retrieval.live.collections
@@ -47,9 +49,8 @@ def exposed(metrics: Metrics, retrieval: Retrieval, caller: Caller) -> bytes:
     snapshots = [snapshot for snapshot in seen if snapshot is not None]
     damaged = sum(collection.problem is not None for collection in opened.values())
     checks = oldest_checks(retrieval.live.store.path)
-    return text(
-        [*counted(metrics, workers), *of_processes(workers), *of_collections(snapshots, checks, damaged=damaged)]
-    )
+    collections = of_collections(snapshots, checks, damaged=damaged)
+    return text([*counted(metrics, workers), *of_processes(workers), *collections, *of_scrub(found)])
 
 
 def counted(metrics: Metrics, workers: Iterable[Worker]) -> Iterator[str]:
@@ -125,6 +126,15 @@ def of_collections(snapshots: Iterable[Snapshot], checks: Mapping[str, float], d
     what = "Since the source that was looked at longest ago was looked at."
     yield from family("aidre_collection_source_check_age_seconds", "gauge", what, ages)
     yield from _of_spaces(shown)
+
+
+def of_scrub(found: Findings) -> Iterator[str]:
+    """The lines about what has been damaged since it was opened; no file is named."""
+    kinds = (("truth", False), ("derived", True))
+    counts = [({"kind": kind}, sum(one.derived is derived for one in found.problems)) for kind, derived in kinds]
+    yield from family("aidre_scrub_damaged_files", "gauge", "Files that the scrub has found damaged.", counts)
+    what = "Unix time at which the scrub had read all files last; 0 before."
+    yield from one("aidre_scrub_passed_seconds", "gauge", what, found.passed)
 
 
 def _deleted(snapshot: Snapshot) -> int:

@@ -17,9 +17,11 @@ def check_exposure(settings: Settings, host: str, private: Iterable[str]) -> Non
     """
     if is_loopback(host):
         return
-    if settings.server.base_url is None:
+    base_url = settings.server.base_url
+    if base_url is None or not base_url.lower().startswith("https://"):
+        problem = "is missing" if base_url is None else f"is {base_url}"
         raise ConfigurationError(
-            f"server.base_url is missing: to listen on {host}, set it to the https:// address that callers use"
+            f"server.base_url {problem}: to listen on {host}, set it to the https:// address that callers use"
         )
     if settings.server.tls != "proxy":
         raise ConfigurationError(

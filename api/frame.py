@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
@@ -12,8 +13,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aidre.api.access import caller_in
+from aidre.api.door import TURNED_AWAY
 from aidre.api.guard.guard import Guard, private
-from aidre.api.refusals import Refusal, ServerFault
+from aidre.api.guard.running import Place
+from aidre.api.refusals import Overloaded, Refusal, ServerFault
 from aidre.api.wire import Refuse
 from aidre.engine.errors import AidreError
 
@@ -25,6 +28,7 @@ EXPOSED = (
     b"RateLimit-Reset, Retry-After, Signature, Signature-Input, WWW-Authenticate, X-Request-Id"
 )
 PREFLIGHT_SECONDS = "600"
+BROKEN = "the server failed: try again, or tell the operator the request_id"
 
 RawHeaders = list[tuple[bytes, bytes]]
 TurnAway = Callable[[Request, AidreError], ASGIApp]
@@ -55,17 +59,23 @@ class Frame:
         head = scope["method"] == "HEAD"
         admitted: RawHeaders = []
         started = False
+        place: Place | None = None
 
-        async def framed(message: Message) -> None:
+        def framed(message: Message) -> Awaitable[None]:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
+                if place is not None:
+                    place.begun = True
                 # Who is refused with 429 is told of the limit that was met, which need not be that of the guard.
                 headers = [*message["headers"], *added, *(admitted if message["status"] != 429 else ())]
                 message["headers"] = private(headers) if caller_in(scope).name else headers
-            elif head:
-                message = {**message, "body": b""}
-            await send(message)
+            else:
+                if head:
+                    message = {**message, "body": b""}
+                if place is not None and message.get("more_body", False):
+                    return place.tell(send, message)
+            return send(message)
 
         try:
             answering: ASGIApp = self.app
@@ -73,17 +83,26 @@ class Frame:
                 answering = _preflight(scope)
             else:
                 try:
+                    place = self._guard.enter(scope["path"], receive)
                     admitted = await self._guard.admit(scope)
                 except Refusal as refusal:
                     answering = self._turn_away(Request(scope), refusal)
-            await answering(scope, receive, framed)
+                    if isinstance(refusal, Overloaded) and isinstance(answering, Response):
+                        scope["state"][TURNED_AWAY] = True
+            await answering(scope, place or receive, framed)
         except ClientDisconnect:
             return
+        except asyncio.CancelledError:
+            if place is None or started or not place.is_over():
+                raise
+            await self._refuse(Request(scope), self._guard.running.overdue())(scope, receive, framed)
         except Exception:  # the outermost handler of all
             logger.exception("request %s failed", identifier)
             if not started:
-                fault = ServerFault("the server failed: try again, or tell the operator the request_id")
-                await self._refuse(Request(scope), fault)(scope, receive, framed)
+                await self._refuse(Request(scope), ServerFault(BROKEN))(scope, receive, framed)
+        finally:
+            if place is not None:
+                self._guard.running.leave(place)
 
     def _shared(self, scope: Scope) -> RawHeaders:
         """The CORS fields of an answer."""

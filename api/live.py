@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from aidre.engine.errors import AidreError, GenerationMissing
@@ -46,12 +46,17 @@ class Live:
         self.store = store
         self.problem: str | None = None
         self._opened: Mapping[str, Opened] = {}
+        self._distrusted: set[str] = set()
         self._refreshing = threading.Lock()
 
     @property
     def collections(self) -> Mapping[str, Opened]:
         """By name; the mapping is replaced, never changed."""
         return self._opened
+
+    def distrust(self, names: Iterable[str]) -> None:
+        """Has the next refresh open these collections whole: something of what is open has been damaged since."""
+        self._distrusted.update(names)
 
     def refresh(self) -> None:
         """Opens what is new. Blocks: call it from a thread."""
@@ -75,6 +80,9 @@ class Live:
         except OSError:
             return known
         mark = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if known is not None and name in self._distrusted:
+            self._distrusted.discard(name)
+            return self._open_whole(name, known, mark)
         if known is None or known.mark != mark or (known.problem and time.monotonic() >= known.retry_at):
             return self._open(name, known, mark)
         return _expired(known)
@@ -96,6 +104,11 @@ class Live:
         elif former is not None:
             kept = ((time.monotonic(), former), *kept)[:KEPT_AT_MOST]
         return Opened(mark, snapshot, kept=kept)
+
+    def _open_whole(self, name: str, known: Opened, mark: Mark) -> Opened:
+        """Nothing that was open is used again, unless nothing else can be opened."""
+        anew = self._open(name, None, mark)
+        return replace(anew, snapshot=anew.snapshot or known.snapshot, kept=known.kept)
 
     def at(self, name: str, generation: int) -> Snapshot:
         """A generation that a cursor names; raises GenerationMissing. May block: call it from a thread."""

@@ -56,22 +56,16 @@ class RequestLog:
         size: int,
         caller: str,
     ) -> None:
-        """One request. `caller` is what may be said of who sent it."""
+        """One request. `caller` is what may be said of who sent it, `identifier` one that was made here."""
         if len(self._waiting) >= LINES_MOST:
             self._dropped(1)
             return
-        line = {
-            "time": stamp(time.time()),
-            "request_id": identifier,
-            "method": method if method in METHODS else "other",
-            "route": route,
-            "status": status,
-            "code": code,
-            "ms": round(seconds * 1_000, 3),
-            "bytes": size,
-            "caller": caller or None,
-        }
-        self._waiting.append(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+        kind, who = _kind(method if method in METHODS else "other", route, status, code), _who(caller)
+        line = (
+            f'{{"time":"{stamp(time.time())}","request_id":"{identifier}",{kind}'
+            f',"ms":{round(seconds * 1_000, 3)!r},"bytes":{size},"caller":{who}}}\n'
+        )
+        self._waiting.append(line.encode())
         if self._flushing is None:
             self._flushing = asyncio.get_running_loop().create_task(self._flush())
 
@@ -123,7 +117,7 @@ class JsonLines(logging.Formatter):
         said: dict[str, str | list[str]] = {
             "time": stamp(record.created),
             "level": record.levelname.lower(),
-            "message": record.getMessage().strip(),
+            "message": message_of(record),
         }
         if record.exc_info and record.exc_info[0] is not None:
             said |= {"error": record.exc_info[0].__name__, "where": place_of(record.exc_info[2])}
@@ -134,11 +128,17 @@ class Lines(logging.Formatter):
     """The same as a line for people."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said = record.getMessage().strip()
+        said = message_of(record)
         if record.exc_info and record.exc_info[0] is not None:
             places = " < ".join(reversed(place_of(record.exc_info[2])))
             said += f": {record.exc_info[0].__name__} at {places}; AIDRE_TRACEBACK=1 shows more"
         return "".join(letter if letter.isprintable() else " " for letter in said)
+
+
+def message_of(record: logging.LogRecord) -> str:
+    """What a record says. asyncio shows below its first line what it was about: the error, with its message, too."""
+    said = record.getMessage().strip()
+    return said.partition("\n")[0] if record.name == "asyncio" else said
 
 
 def place_of(trace: TracebackType | None) -> list[str]:
@@ -162,6 +162,17 @@ def stamp(moment: float) -> str:
     """Unix time in UTC, to the millisecond (RFC 3339)."""
     thousandths = int(moment * 1_000)
     return f"{_second(thousandths // 1_000)}.{thousandths % 1_000:03d}Z"
+
+
+@lru_cache(maxsize=1_024)
+def _kind(method: str, route: str, status: int, code: str | None) -> str:
+    """The members that many requests have alike."""
+    return orjson.dumps({"method": method, "route": route, "status": status, "code": code}).decode()[1:-1]
+
+
+@lru_cache(maxsize=1_024)
+def _who(caller: str) -> str:
+    return orjson.dumps(caller or None).decode()
 
 
 @lru_cache(maxsize=4)

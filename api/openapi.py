@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from aidre.api import service_paths
 from aidre.api.changes import CHANGES_DEFAULT
 from aidre.api.discovery import BEHAVIOUR, FILTER, VERSION
 from aidre.api.intake import description as intake
@@ -24,6 +25,7 @@ STRING: Schema = {"type": "string"}
 BOOLEAN: Schema = {"type": "boolean"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 TIME: Schema = {"type": "string", "format": "date-time"}
+FLOAT32_MOST = 3.4e38
 SHA256: Schema = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
 
 
@@ -154,8 +156,8 @@ def _search_request(limits: Limits) -> Schema:
     flags = {name: _nullable("boolean") for name in ("ids", "metadata", "text", "semantic_payload", "vectors")}
     members = _object(
         [],
-        query=_nullable("string", minLength=1, maxLength=limits.query_chars),
-        query_vector=_nullable("array", items={"type": "number"}),
+        query=_nullable("string", minLength=1, maxLength=limits.query_chars, pattern=nlweb.SPEAKING),
+        query_vector=_nullable("array", items={"type": "number", "minimum": -FLOAT32_MOST, "maximum": FLOAT32_MOST}),
         embedding_space=_nullable("string"),
         collection=_nullable("string"),
         top_k=_nullable("integer", minimum=1, default=limits.top_k_default),
@@ -202,14 +204,50 @@ def _content(name: str, *types: str) -> Schema:
     return {media_type: {"schema": _ref(name)} for media_type in types}
 
 
+def _link(operation: str, description: str, body: Schema | None = None, **parameters: str) -> Schema:
+    """Where an answer leads; what the other request needs is named by runtime expressions."""
+    link: Schema = {"operationId": operation, "description": description}
+    return {**link, **({"requestBody": body} if body else {}), **({"parameters": parameters} if parameters else {})}
+
+
+BODY = "$response.body#"
+LINKS: dict[str, Schema] = {
+    "listCollections": {"first": _link("showCollection", "One of them", name=f"{BODY}/collections/0/name")},
+    "showCollection": {"changes": _link("listChanges", "What happens to its chunks", name=f"{BODY}/name")},
+    "listChanges": {
+        "next": _link("listChanges", "The next page", name=f"{BODY}/collection", since=f"{BODY}/next"),
+        "chunk": _link(
+            "showChunk", "A chunk that is listed", id=f"{BODY}/changes/0/id", collection=f"{BODY}/collection"
+        ),
+    },
+    "search": {
+        "next": _link(
+            "search",
+            "The next page of a text query without further members: a cursor needs the query that it came from",
+            {
+                "query": "$request.body#/query",
+                "collection": f"{BODY}/collection",
+                "cursor": f"{BODY}/meta/next_cursor",
+            },
+        ),
+        "chunk": _link("showChunk", "The best result", id=f"{BODY}/results/0/id", collection=f"{BODY}/collection"),
+    },
+}
+"""By operation, where its answer leads."""
+
+
 def _operation(name: str, summary: str, schema: str, errors: tuple[int, ...], **more: Any) -> Schema:
     responses: Schema = {"200": {"description": "The answer", "content": _content(schema, AIDRE_JSON, JSON)}}
-    for status in errors:
-        content = _content("Error", AIDRE_JSON, JSON, PROBLEM_JSON)
-        responses[str(status)] = {"description": "An error", "content": content}
+    if name in LINKS:
+        responses["200"]["links"] = LINKS[name]
+    responses |= {str(status): _refused() for status in errors}
     if 304 in more.pop("also", ()):
         responses["304"] = {"description": "The caller has it already"}
     return {"operationId": name, "summary": summary, **more, "responses": responses}
+
+
+def _refused() -> Schema:
+    return {"description": "An error", "content": _content("Error", AIDRE_JSON, JSON, PROBLEM_JSON)}
 
 
 def _path_parameter(name: str) -> Schema:
@@ -272,7 +310,10 @@ def _paths() -> Schema:
 
 def description(settings: Settings) -> Schema:
     """The whole document: what is always served, and what this configuration turns on."""
-    paths, schemas = {**_paths(), **nlweb.paths()}, {**_schemas(settings.limits), **nlweb.schemas(settings.limits)}
+    paths, schemas = (
+        {**_paths(), **nlweb.paths(settings.limits)},
+        {**_schemas(settings.limits), **nlweb.schemas(settings.limits)},
+    )
     protocols = "AI Discovery and Retrieval Endpoint, draft-batum-aidre-00, NLWeb 0.55"
     if settings.intakes:
         paths, schemas = {**paths, **intake.paths()}, {**schemas, **intake.schemas()}
@@ -281,9 +322,10 @@ def description(settings: Settings) -> Schema:
         paths, schemas = {**paths, **intent.paths()}, {**schemas, **intent.schemas(settings.limits)}
         protocols += ", Agentic Intent Protocol 0.1"
     if settings.provenance.key is not None:
-        paths = {**paths, **provenance.PATHS}
+        paths = {**paths, **provenance.paths(_refused())}
     for operation in (one for path in paths.values() for one in path.values()):
         _let_in(operation["responses"])
+    paths |= service_paths.paths(_refused())
     secured: Schema = {}
     if settings.knows_callers:
         bearer = {"type": "http", "scheme": "bearer", "description": "A secret of the operator, or an OAuth token"}
@@ -305,9 +347,18 @@ def _let_in(responses: Schema) -> None:
             responses.setdefault(status, responses["500"])
 
 
+def _described(request: Request) -> tuple[bytes, str]:
+    """The document and its ETag, made once."""
+    state = request.app.state
+    if not hasattr(state, "described"):
+        body = orjson.dumps(description(state.retrieval.settings))
+        state.described = body, f'"{digest(body)}"'
+    made: tuple[bytes, str] = state.described
+    return made
+
+
 async def show(request: Request) -> Response:
-    body = orjson.dumps(description(request.app.state.retrieval.settings))
-    etag = f'"{digest(body)}"'
+    body, etag = _described(request)
     headers = {"ETag": etag, "Cache-Control": "max-age=300"}
     if not_modified(request, etag, None):
         return Response(status_code=304, headers=headers)

@@ -7,14 +7,14 @@ without the hits of the first page, which is found again from its size. It knows
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from aidre.engine.model import Query
 from aidre.engine.snapshot import Hit, Snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """`offset` is where the next page begins, None after the last one."""
 
     hits: list[Hit]
@@ -36,8 +36,9 @@ def first_pages(snapshot: Snapshot, queries: Sequence[Query], most: int) -> list
 
 
 def _first(snapshot: Snapshot, query: Query, hits: list[Hit], most: int) -> Page:
-    more = len(hits) == query.top_k and len(hits) < min(snapshot.count(query.filter), most)
-    return Page(hits, len(hits) if more else None)
+    if len(hits) < query.top_k or len(hits) >= most:
+        return Page(hits, None)
+    return Page(hits, len(hits) if len(hits) < snapshot.count(query.filter) else None)
 
 
 def later_page(then: Snapshot, now: Snapshot, query: Query, first: int, most: int) -> Page:

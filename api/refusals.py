@@ -104,3 +104,7 @@ class Overloaded(Unavailable):
 
     def __init__(self, seconds: int) -> None:
         super().__init__("too much is waiting to be searched: come back as Retry-After says", retry=seconds)
+
+
+class Overdue(Unavailable):
+    """No answer began in time, and the work on it has been given up."""

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Awaitable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
+import xxhash
 from numpy.typing import NDArray
 
 from aidre.api.access import Caller, may_see, visibility_in_force
@@ -36,6 +37,7 @@ from aidre.engine.segment import StoredChunk
 from aidre.engine.snapshot import Hit, Snapshot
 
 RESULTS_MOST = 1_000
+FOUND = 1_024
 INLINE_FILTER = 2_000
 """A filter of more JSON than this is read in a thread: thousands of values take a tenth of a second."""
 
@@ -70,8 +72,7 @@ class Shown:
         return self.settings.description or self.snapshot.collection.description
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """`space` is None where words alone were searched; `ignored` names what the filter asks that no document has."""
 
     shown: Shown
@@ -100,8 +101,12 @@ class Retrieval:
         self.live = live
         self.texts = texts
         self.metrics = metrics
+        self.results_most = max(RESULTS_MOST, settings.limits.top_k_max)
+        """Where the pages of one search end."""
         self._cursors = cursors
         self._scheduler = Scheduler(settings.limits.wait)
+        self._looked_at = live.collections
+        self._found: dict[tuple[str | None, Protocol, frozenset[str]], Shown] = {}
 
     def names(self, caller: Caller, protocol: Protocol) -> list[str]:
         """The collections that exist for this caller, also those that cannot be opened just now."""
@@ -115,7 +120,17 @@ class Retrieval:
                 yield self._shown(name, opened.snapshot)
 
     def find(self, name: str | None, caller: Caller, protocol: Protocol) -> Shown:
-        """The collection of that name, or the one that is meant without a name."""
+        """The collection of that name, or the one that is meant without a name; remembered until anything changes."""
+        collections = self.live.collections
+        if collections is not self._looked_at or len(self._found) > FOUND:
+            self._looked_at, self._found = collections, {}
+        key = name, protocol, caller.collections
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._find(name, caller, protocol)
+        return found
+
+    def _find(self, name: str | None, caller: Caller, protocol: Protocol) -> Shown:
         if name is None:
             name = self._meant(caller, protocol)
         opened = self.live.collections.get(name)
@@ -154,12 +169,14 @@ class Retrieval:
         """
         self.check_budget(caller)
         mode, space = _means(shown.snapshot, question)
-        try:
-            vector = await self._vector(space, question, protocol)
-        except ModelUnavailable:
-            if question.mode is not None:
-                raise
-            mode, space, vector = "lexical", None, None  # words are better than no answer; the answer says its mode
+        vector = question.vector
+        if vector is None and space is not None:
+            try:
+                vector = await self._vector(space, question, protocol)
+            except ModelUnavailable:
+                if question.mode is not None:
+                    raise
+                mode, space = "lexical", None  # words are better than no answer; the answer says its mode
         filter = None if question.filter is None else await self._filter(question.filter)
         filtered = None if filter is None else canonical(filter)
         binding = _binding(caller, shown.name, (mode, None if space is None else space.id), question, filtered)
@@ -188,15 +205,12 @@ class Retrieval:
         if page.offset is not None:
             following = self._cursors.write(_following(place, snapshot, page.offset), binding)
         ignored = () if filter is None else snapshot.unknown_fields(filter)
-        if gives:
+        if gives and self._budget is not None:
+            self.check_budget(caller)  # what was asked for at the same time may have spent it
             self.give(caller, shown, (hit.chunk.id for hit in page.hits))
         return Answer(shown, mode, query.space, page.hits, following, ignored)
 
-    async def _vector(
-        self, space: EmbeddingSpace | None, question: Question, protocol: Protocol
-    ) -> NDArray[np.float32] | None:
-        if space is None or question.vector is not None:
-            return question.vector
+    async def _vector(self, space: EmbeddingSpace, question: Question, protocol: Protocol) -> NDArray[np.float32]:
         began = perf_counter()
         self.metrics.queued(1)
         try:
@@ -214,11 +228,6 @@ class Retrieval:
                 with suppress(ModelUnavailable):  # which was logged: the first look is an answer, too
                     return Rescore(await self.texts.embed(space, str(question.text)), space.id, fusion.depth)
         return None
-
-    @property
-    def results_most(self) -> int:
-        """Where the pages of one search end."""
-        return max(RESULTS_MOST, self.settings.limits.top_k_max)
 
     async def _place(self, shown: Shown, cursor: str, binding: bytes) -> tuple[Place, Snapshot]:
         """Where the search goes on, and the generation it began in."""
@@ -241,19 +250,19 @@ class Retrieval:
             return await self._scheduler.run(None, partial(parse_filter, value))
         return parse_filter(value)
 
-    async def _page(
+    def _page(
         self, place: Place | None, then: Snapshot, shown: Shown, query: Query, filtered: bytes | None
-    ) -> Page:
+    ) -> Awaitable[Page]:
         if place is None:
             kind = _kind(shown.name, query, filtered)
             if query.mode == "dense":
                 like = kind, then, query.top_k
-                return await self._scheduler.run_together(
+                return self._scheduler.run_together(
                     kind, like, query, partial(first_pages, then, most=self.results_most)
                 )
-            return await self._scheduler.run(kind, partial(first_page, then, query, self.results_most))
+            return self._scheduler.run(kind, partial(first_page, then, query, self.results_most))
         later = partial(later_page, then, shown.snapshot, query, place.first, self.results_most)
-        return await self._scheduler.run(None, later)
+        return self._scheduler.run(None, later)
 
     def chunk(self, id: str, collection: str | None, caller: Caller, protocol: Protocol) -> tuple[Shown, StoredChunk]:
         """A chunk by its id, looked for in all collections that the caller may see, or in one."""
@@ -364,7 +373,8 @@ def _binding(
 
 
 def _bytes(vector: NDArray[np.float32] | None) -> bytes:
-    return b"" if vector is None else vector.tobytes()
+    """Enough to tell vectors apart: whoever finds two that look alike takes in nobody else."""
+    return b"" if vector is None else xxhash.xxh3_128_digest(vector.data)
 
 
 def _moved_on() -> Conflicting:

@@ -1,8 +1,9 @@
 """Decides where a search runs: in the event loop while it is short, in a thread while it is long, or not at all.
 
 What a kind of search takes is measured, not modelled, so it holds for a thousand rows and for millions. A kind that was
-not seen yet counts as long. While the long ones that wait would take longer than they may, more of them are refused at
-once: a caller that is told to come back is better off than one whose answer comes after it has gone.
+not seen yet counts as long. While those that wait, the long ones or the short ones, would take longer than they may,
+more of them are refused at once: a caller that is told to come back is better off than one whose answer comes after it
+has gone.
 
 Searches that can be made together are: those that come in one turn of the event loop, and the long ones that come
 while as many as there are threads are under way. Nobody waits for company.
@@ -20,6 +21,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from aidre.api.refusals import Overloaded
+from aidre.api.turns import Turns
 from aidre.engine.runtime import available_cores
 
 INLINE_SECONDS = 0.002
@@ -88,10 +90,15 @@ class _Group:
         self.kind = kind
         self.work = work
         self.waiting: _Batch = []
+        self.seconds = 0.0
+        """What those that wait take, as far as they wait for a turn of the event loop."""
         self.under_way = 0
 
-    def next(self) -> _Batch:
-        batch, self.waiting = self.waiting[:MOST_TOGETHER], self.waiting[MOST_TOGETHER:]
+    def next(self, turns: Turns) -> _Batch:
+        batch, rest = self.waiting[:MOST_TOGETHER], self.waiting[MOST_TOGETHER:]
+        left = self.seconds * len(rest) / len(self.waiting)
+        turns.waiting_seconds += left - self.seconds
+        self.waiting, self.seconds = rest, left
         return batch
 
 
@@ -102,6 +109,7 @@ class Scheduler:
         cores = available_cores()
         self._threads = ThreadPoolExecutor(cores, thread_name_prefix="search")
         self._backlog = Backlog(wait, cores)
+        self._turns = Turns(wait)
         self._kinds: OrderedDict[Hashable, Estimate] = OrderedDict()
         self._cores = cores
         self._groups: dict[Hashable, _Group] = {}
@@ -110,7 +118,10 @@ class Scheduler:
         """The result of `work`; without a `kind` it is long in any case. Raises Overloaded."""
         known = self._kinds.get(kind) if kind is not None else None
         if known is not None and known.seconds <= INLINE_SECONDS:
+            if self._turns.over:
+                await self._turns.wait(known.seconds)
             result, taken = _timed(work)
+            self._turns.spend(taken)
         else:
             result, taken = await self._in_a_thread(work, known.seconds if known else UNSEEN_SECONDS)
         if kind is not None:
@@ -128,9 +139,14 @@ class Scheduler:
         if expected > INLINE_SECONDS:
             self._backlog.enter(expected)
             result.add_done_callback(lambda _: self._backlog.leave(expected))
+        else:
+            self._turns.check()
         group = self._groups.get(like)
         if group is None:
             group = self._groups[like] = _Group(kind, work)
+        if expected <= INLINE_SECONDS:
+            group.seconds += expected
+            self._turns.waiting_seconds += expected
         if not group.waiting:
             loop.call_soon(self._begin, like, group)
         group.waiting.append((item, result))
@@ -140,19 +156,31 @@ class Scheduler:
         """Answer those of a group that wait, unless as many batches as there are cores are under way."""
         known = self._kinds.get(group.kind)
         if group.waiting and known is not None and known.seconds <= INLINE_SECONDS:
-            batch = group.next()
-            found, taken = _found(batch, group.work)
-            _tell(batch, found)
-            self._learn(group.kind, taken / len(batch))
-            if group.waiting:  # not before the answers of these are on their way
-                asyncio.get_running_loop().call_soon(self._begin, like, group)
+            if self._turns.over:
+                seconds = known.seconds * min(len(group.waiting), MOST_TOGETHER)
+                self._turns.defer(seconds, partial(self._begin_now, like, group))
                 return
+            self._begin_now(like, group)
+            return
         while group.waiting and group.under_way < self._cores:
-            batch = group.next()
+            batch = group.next(self._turns)
             group.under_way += 1
             running = asyncio.get_running_loop().run_in_executor(self._threads, _found, batch, group.work)
             running.add_done_callback(partial(self._ended, like, group, batch))
         if not group.waiting and not group.under_way:
+            self._groups.pop(like, None)
+
+    def _begin_now(self, like: Hashable, group: _Group) -> None:
+        """Answer some of a group in this turn of the event loop."""
+        if group.waiting:
+            batch = group.next(self._turns)
+            found, taken = _found(batch, group.work)
+            _tell(batch, found)
+            self._turns.spend(taken)
+            self._learn(group.kind, taken / len(batch))
+        if group.waiting:  # not before the answers of these are on their way
+            asyncio.get_running_loop().call_soon(self._begin, like, group)
+        elif not group.under_way:
             self._groups.pop(like, None)
 
     def _ended(

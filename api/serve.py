@@ -14,7 +14,6 @@ import secrets
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -37,15 +36,18 @@ from aidre.api.guard.guard import check_guard
 from aidre.api.logs import speak
 from aidre.api.provenance.service import provenance_for
 from aidre.api.settings import Settings, load_settings
+from aidre.api.shared_folder import shared_folder
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.store import Store
 
 BACKLOG = 2_048
-KEEP_ALIVE_SECONDS = 75
+SEND_BYTES = 262_144
+"""What the system holds for one who reads slowly: left to itself it makes room for several megabytes of answers, and
+whoever asks for much and reads nothing has them all made."""
 SHUTDOWN_SECONDS = 30
 PARENT_SECONDS = 0.5
-MEMORY = "/dev/shm"
-"""Files there cost no disk."""
+WORKER_SECONDS = 60
+"""A worker that does not answer its parent for so long hangs and is replaced. On a busy machine it may take a while."""
 
 
 def serve(store: Path, settings_path: Path | None, host: str, port: int, workers: int = 1) -> None:
@@ -102,6 +104,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
         listener.bind(address)
         listener.listen(BACKLOG)
     except (OSError, OverflowError) as error:
@@ -131,8 +134,8 @@ def _config(app: Starlette | Callable[[], Starlette], workers: int) -> uvicorn.C
         proxy_headers=False,
         server_header=False,
         backlog=BACKLOG,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        timeout_worker_healthcheck=WORKER_SECONDS,
     )
 
 
@@ -149,8 +152,8 @@ def _serve_alone(app: Starlette, listener: socket.socket) -> None:
 def _serve_together(store: Path, settings: Settings, listener: socket.socket, workers: int) -> None:
     os.environ[INHERITED_SECRET] = secrets.token_hex(SECRET_BYTES)
     # The settings themselves go to the workers: what one of them reads from the file later may be another file.
-    with tempfile.TemporaryDirectory(prefix="aidre-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as run:
-        application = functools.partial(worker, store.resolve(), settings, os.getpid(), Path(run))
+    with shared_folder() as run:
+        application = functools.partial(worker, store.resolve(), settings, os.getpid(), run)
         supervisor = Multiprocess(_config(application, workers), sockets=[listener])
         supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):

@@ -22,6 +22,7 @@ from aidre.api.nlweb.settings import Nlweb, check_nlweb
 from aidre.api.tables import Duration, Rate, Secret, read
 from aidre.engine.embed import DEFAULT_SPACE
 from aidre.engine.errors import ConfigurationError
+from aidre.engine.manifest import FEWEST_KEPT, MOST_KEPT
 from aidre.engine.model import EmbeddingSpace, Visibility
 from aidre.ingest.mapping import column_mapping
 
@@ -31,6 +32,7 @@ Table: TypeAlias = Mapping[str, Any]
 
 AT_ONCE = Duration(0.0)
 A_MOMENT = Duration(2.0)
+HALF_A_MINUTE = Duration(30.0)
 MINUTE = Duration(60.0)
 DAY = Duration(86_400.0)
 MONTH = Duration(2_592_000.0)
@@ -39,8 +41,9 @@ COLLECTION_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """`base_url` is what published addresses begin with; the command line fills it in on loopback. `tls`
-    says who speaks it; beyond loopback somebody must."""
+    """`base_url` is what published addresses begin with; the command line fills it in on loopback. `tls` says who
+    speaks it; beyond loopback somebody must. `metrics` says who may read them. In about the time of `scrub` all files
+    are read once to look for damage (0s: never)."""
 
     base_url: str | None = None
     origin: str | None = None
@@ -50,13 +53,17 @@ class Server:
     trusted_proxies: tuple[str, ...] = ()
     tls: Literal["proxy", "none"] | None = None
     log: Literal["none", "requests"] = "none"
+    metrics: Literal["open", "callers"] = "open"
+    scrub: Duration = DAY
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """All limits are inclusive. No `rate` means none on loopback and 600/minute beyond. `chunks_per_day` is how many
     different chunks one caller is given (0: any number), `redis` where machines count together. `wait` is how long a
-    search may have to wait for others: where it would be longer, by what such searches took, it is refused with 503."""
+    search may have to wait for others: where it would be longer, by what such searches took, it is refused with 503.
+    `concurrency` is how many requests one process answers at once, more of them are refused with 503, and `deadline`
+    how long an answer may take to begin."""
 
     top_k_default: int = 10
     top_k_max: int = 100
@@ -66,6 +73,8 @@ class Limits:
     chunks_per_day: int = 0
     redis: Secret | None = field(default=None, repr=False)
     wait: Duration = A_MOMENT
+    concurrency: int = 256
+    deadline: Duration = HALF_A_MINUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +90,11 @@ class FusionSettings:
 
 @dataclass(frozen=True, slots=True)
 class CollectionSettings:
+    """So many `generations` are kept from the next ingest on, and all of the last ten minutes."""
+
     description: str | None = None
     visibility: Visibility = "public"
+    generations: int | None = None
     spaces: tuple[str, ...] | None = None
     protocols: tuple[Protocol, ...] = ("aidre", "nlweb", "intent", "intake")
     return_text: bool = True
@@ -206,10 +218,13 @@ def parse_settings(text: str) -> Settings:
     _check_spaces(settings.spaces)
     _check_names(settings)
     for name, collection in settings.collections.items():
+        _check_kept(collection.generations, f"collections.{name}.generations")
         _check_fusion(collection.fusion, f"collections.{name}.fusion")
         column_mapping(collection.mapping, f"collections.{name}.mapping")
         _check_listed(settings.spaces, collection.spaces or (), f"collections.{name}.spaces")
     _check_keys(settings.keys)
+    if settings.server.metrics == "callers" and not settings.knows_callers:
+        raise ConfigurationError('server.metrics = "callers" needs a key or [oauth]: make one with `aidre keys new`')
     if settings.oauth is not None:
         check_oauth(settings.oauth)
         _check_url(settings.oauth.jwks_uri, "oauth.jwks_uri")
@@ -223,6 +238,11 @@ def parse_settings(text: str) -> Settings:
     _check_unique((intake.id for intake in settings.intakes), "intakes", "id")
     _check_url(settings.intake.webhook, "intake.webhook", secret=True)
     check_nlweb(settings.nlweb)
+    if settings.nlweb.budget >= settings.limits.deadline:
+        raise ConfigurationError(
+            f"nlweb.budget must be shorter than limits.deadline ({settings.limits.deadline:g}s): work has to become a "
+            "promise before it is given up"
+        )
     return settings
 
 
@@ -248,8 +268,11 @@ def _reason(error: OSError | UnicodeDecodeError) -> str:
 
 
 def _check_server(server: Server) -> None:
-    _check_url(server.base_url, "server.base_url")
-    _check_url(server.origin, "server.origin")
+    for name in ("base_url", "origin"):
+        url: str | None = getattr(server, name)
+        _check_url(url, f"server.{name}")
+        if url is not None and url != (plain := _plain(url)):
+            raise ConfigurationError(f"server.{name} must be written as clients write it, {plain!r}, not {url!r}")
     if server.default_collection is not None:
         _check_name(server.default_collection, "server.default_collection")
 
@@ -271,10 +294,17 @@ def _check_url(url: str | None, where: str, *, secret: bool = False) -> None:
         raise ConfigurationError(f"{where} must begin with https://: http:// is for loopback alone, not {host}")
 
 
+def _plain(url: str) -> str:
+    """In the form into which clients bring it: what is signed over the one would not verify over the other."""
+    parts = urlsplit(url)
+    host = parts.netloc.lower().removesuffix(":443" if parts.scheme == "https" else ":80")
+    return f"{parts.scheme}://{host}{parts.path}"
+
+
 def _check_limits(limits: Limits) -> None:
-    for name in ("top_k_default", "top_k_max", "body_bytes", "query_chars"):
+    for name in ("top_k_default", "top_k_max", "body_bytes", "query_chars", "concurrency", "deadline"):
         if getattr(limits, name) < 1:
-            raise ConfigurationError(f"limits.{name} must be at least 1, not {getattr(limits, name)}")
+            raise ConfigurationError(f"limits.{name} must be at least 1, not {getattr(limits, name):g}")
     if limits.chunks_per_day < 0:
         raise ConfigurationError("limits.chunks_per_day must not be negative: 0 means any number")
     if limits.top_k_default > limits.top_k_max:
@@ -287,6 +317,11 @@ def _check_sources(sources: Sources) -> None:
             raise ConfigurationError(f"sources.{name} must be at least 1, not {getattr(sources, name):g}")
     if not re.fullmatch(r"[ -~]{1,200}", sources.user_agent) or sources.user_agent.isspace():
         raise ConfigurationError("sources.user_agent must be 1 to 200 characters of ASCII")
+
+
+def _check_kept(generations: int | None, where: str) -> None:
+    if generations is not None and not FEWEST_KEPT <= generations <= MOST_KEPT:
+        raise ConfigurationError(f"{where} must be from {FEWEST_KEPT} to {MOST_KEPT:,}, not {generations}")
 
 
 def _check_fusion(fusion: FusionSettings, where: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Sequence
 from time import perf_counter
 from typing import Any
 
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aidre.api.access import ANONYMOUS
@@ -15,10 +17,14 @@ from aidre.api.metrics import OTHER, Metrics
 class Watch:
     """The outermost layer. What was refused says so in `scope["state"]["code"]`, who asked in ["caller"]."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, log: RequestLog | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, log: RequestLog | None = None, routes: Sequence[Route] = ()
+    ) -> None:
         self.app = app
         self._metrics = metrics
         self._log = log
+        self._plain = {route.path for route in routes if not route.param_convertors}
+        self._patterns = [route for route in routes if route.param_convertors]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -27,13 +33,13 @@ class Watch:
         began = perf_counter()
         status = size = 0
 
-        async def watched(message: Message) -> None:
+        def watched(message: Message) -> Awaitable[None]:
             nonlocal status, size
             if message["type"] == "http.response.start":
                 status = message["status"]
             else:
                 size += len(message.get("body", b""))
-            await send(message)
+            return send(message)
 
         self._metrics.began()
         try:
@@ -41,7 +47,7 @@ class Watch:
         finally:
             seconds = perf_counter() - began
             route = scope.get("route")
-            template = OTHER if route is None else route.path
+            template = self._template(scope["path"]) if route is None else route.path
             state: dict[str, Any] = scope.get("state", {})
             code = state.get("code")
             self._metrics.ended(template, status, seconds, code)
@@ -56,3 +62,9 @@ class Watch:
                     size=size,
                     caller=state.get("caller", ANONYMOUS).logged,
                 )
+
+    def _template(self, path: str) -> str:
+        """The route of a path that was refused before it was looked for, as the route was declared."""
+        if path in self._plain:
+            return path
+        return next((route.path for route in self._patterns if route.path_regex.match(path)), OTHER)

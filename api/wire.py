@@ -97,11 +97,17 @@ async def read_object(request: Request, types: frozenset[str], limit: int) -> di
 
 def field(request: Request, name: bytes) -> str | None:
     """The first header field of that name, which is in lower case."""
-    for key, value in request.scope["headers"]:
-        if key == name:
-            found: str = value.decode("latin-1")
-            return found
-    return None
+    value = _fields(request).get(name)
+    return None if value is None else value.decode("latin-1")
+
+
+def _fields(request: Request) -> dict[bytes, bytes]:
+    """Header fields by name; of those that come several times the first."""
+    state = request.scope["state"]
+    found: dict[bytes, bytes] | None = state.get("fields")
+    if found is None:
+        found = state["fields"] = dict(reversed(request.scope["headers"]))
+    return found
 
 
 def _check_type(request: Request, types: frozenset[str]) -> None:
@@ -128,6 +134,8 @@ async def read_body(request: Request, limit: int) -> bytes:
     declared = field(request, b"content-length") or ""
     if declared.isascii() and declared.isdigit() and int(declared[:20]) > limit:
         raise _too_large(limit)
+    if "whole" in request.scope["state"]:  # it is here: it needs no deadline
+        return await _all_parts(request, limit)
     deadline = _Deadline()
     try:
         return await _all_parts(request, limit)
@@ -211,8 +219,8 @@ def positive_member(body: Mapping[str, Any], name: str) -> int | None:
     value = body.get(name)
     if value is None:
         return None
-    if type(value) is float and abs(value) >= 2**63:
-        value = int(value)  # the JSON parser reads integers beyond 64 bits as floats
+    if type(value) is float and value.is_integer():
+        value = int(value)  # 10.0 is 10 in JSON, and the parser reads integers beyond 64 bits as floats
     if type(value) is not int or value < 1:
         raise BadRequest(f"{name} must be a whole number of at least 1", member=name)
     return value
@@ -220,6 +228,8 @@ def positive_member(body: Mapping[str, Any], name: str) -> int | None:
 
 def accept_of(request: Request) -> str:
     """All Accept fields as one; empty where there is none."""
+    if b"accept" not in _fields(request):
+        return ""
     return b", ".join([value for key, value in request.scope["headers"] if key == b"accept"]).decode("latin-1")
 
 

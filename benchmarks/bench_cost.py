@@ -20,9 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.index import TRAIN_ROWS, Pass, Scan, Sweep, blocks_of, code_sizes, fill, train
+from aidre.engine.codebook import TRAIN_ROWS, blocks_of, code_sizes, fill, train
+from aidre.engine.index import Scan
 from aidre.engine.kernel import Bits, Column, nearest
 from aidre.engine.model import EmbeddingSpace, Precision
+from aidre.engine.passes import Pass, Sweep
 from benchmarks.data import queries, vectors
 from benchmarks.report import record
 

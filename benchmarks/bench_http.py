@@ -4,9 +4,10 @@
 
 Over real embeddings (`benchmarks.real`). The server is pinned to one core and the load generator (`benchmarks.load`)
 to another, but for runs of several workers. Everything is asked in turns: the same searches in process on the server's
-core, echoes under the same uvicorn, searches by vector and by text, every protocol; then at half of the rate that was
-reached, from the moment each request was due. Every latency is kept in results/raw/bench_http.npz, and `--figures`
-computes the figures anew from there. Ratios are of one turn: their median, and the least and the most.
+core, echoes under the same uvicorn, the server with its search left out (`benchmarks.stored`), searches by vector and
+by text, every protocol; then at half of the rate that was reached, from the moment each request was due. Every latency
+is kept in results/raw/bench_http.npz, and `--figures` computes the figures anew from there. Ratios are of one turn:
+their median, and the least and the most.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ COLLECTION: Final = "bench"
 CONNECTIONS: Final = (1, 8, 64, 256)
 BATCH: Final = 20_000
 WARM_SECONDS: Final = 0.3
-ECHO: Final = Path(__file__).parent / "echo.py"
 RAW: Final = RESULTS / "raw" / "bench_http.npz"
+WITHOUT: Final = "vector without its search"
 CORES: Final = sorted(os.sched_getaffinity(0))
 SERVER_CORE, LOAD_CORE = CORES[0], CORES[-1]
 
@@ -205,12 +206,13 @@ def one_core(bench: Bench, snapshot: Snapshot, rounds: int) -> None:
         pid, port = stack.enter_context(server(bench.arguments, 1))
         until_answered(port, json.dumps({"query": texts[0]}).encode())
         size = len(asked(port, ways)["vector"])
-        echoes = {kind: stack.enter_context(echo(kind, size)) for kind in ("bare", "starlette")}
+        others = {f"echo {kind}": stack.enter_context(started("echo", kind, size)) for kind in ("bare", "starlette")}
+        others[WITHOUT] = stack.enter_context(started("stored", bench.store, bench.config))
         for _ in range(rounds):
             in_process(bench, snapshot, queries)
             for connections in CONNECTIONS:
-                for kind, (echo_pid, echo_port) in echoes.items():
-                    bench.closed(f"echo {kind}", echo_port, vectors, connections, echo_pid)
+                for series, (other, its_port) in others.items():
+                    bench.closed(series, its_port, vectors, connections, other)
                 bench.closed("vector", port, vectors, connections, pid)
                 bench.closed("hybrid", port, ways["hybrid"], connections, pid)
             for series in ways:
@@ -293,12 +295,13 @@ def beside(bench: Bench, folder: Path, rounds: int) -> None:
 
 
 @contextmanager
-def echo(kind: str, size: int) -> Iterator[tuple[int, int]]:
-    """A running echo: its process id and port."""
+def started(name: str, *arguments: object) -> Iterator[tuple[int, int]]:
+    """A running server of this package, echo or stored: its process id and port."""
     port = free_port()
-    process = subprocess.Popen([sys.executable, ECHO, kind, str(port), str(size)])
+    script = Path(__file__).with_name(f"{name}.py")
+    process = subprocess.Popen([sys.executable, script, *map(str, arguments), str(port)])
     try:
-        until_answered(port, b"{}")
+        until_answered(port, json.dumps({"query": "any", "mode": "lexical"}).encode())
         yield process.pid, port
     finally:
         process.terminate()
@@ -315,15 +318,16 @@ def figures(runs: Runs) -> dict[str, Any]:
     found["vector_1_connection_p50_over_search"] = _over(one, alone, "p50_ms")
     found["vector_8_connections_over_bare_echo"] = _over(eight, runs.turns("echo bare", 8), "rate")
     found["search_processor_us"] = round(facts["search processor us"], 1)
-    for series in ("echo bare", "echo starlette", "vector"):
-        found[f"{series.replace(' ', '_')}_processor_us"] = round(facts[f"{series} 8 processor us"], 1)
+    for series in ("echo bare", "echo starlette", WITHOUT, "vector"):
+        if f"{series} 8 processor us" in facts:
+            found[f"{series.replace(' ', '_')}_processor_us"] = round(facts[f"{series} 8 processor us"], 1)
     beyond = facts["vector 8 processor us"] - facts["search processor us"]
     found["beyond_search_processor_us"] = round(beyond, 1)
     found["beyond_search_over_bare_echo"] = round(beyond / facts["echo bare 8 processor us"], 2)
     found["half_rate_p99_over_search_p50"] = _times([row["p99_ms"] for row in half], [row["p50_ms"] for row in alone])
     for quantile in ("p50_ms", "p99_ms", "p999_ms"):
         found[f"half_rate_{quantile}"] = round(median(row[quantile] for row in half), 2)
-    for peer, quantity in (("chroma", "rate"), ("txtai", "p50_ms")):
+    for peer, quantity in (("chroma", "rate"), ("txtai", "rate"), ("txtai", "p50_ms")):
         for connections in (1, 8, 64):
             ours, theirs = runs.turns(f"beside {peer}", connections), runs.turns(peer, connections)
             if ours and theirs:

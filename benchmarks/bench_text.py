@@ -38,7 +38,7 @@ from aidre.engine.model import Chunk, Document, Query, Record
 from aidre.engine.schema import NO_KEY
 from aidre.engine.snapshot import Hit, Snapshot
 from aidre.engine.store import Store
-from aidre.ingest.run import COMMIT_BYTES
+from aidre.ingest.pacing import COMMIT_BYTES
 from benchmarks.bench_embed import texts
 from benchmarks.report import record
 

@@ -1,6 +1,6 @@
 """The least that any server of this kind costs: an answer of fixed length under uvicorn, bare or through Starlette.
 
-    python -m benchmarks.echo bare|starlette PORT BYTES
+    python -m benchmarks.echo bare|starlette BYTES PORT
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def starlette(content: bytes) -> ASGIApp:
     return Starlette(routes=[Route("/search", echo, methods=["POST"])])
 
 
-def main(kind: str, port: str, size: str) -> None:
+def main(kind: str, size: str, port: str) -> None:
     """As `aidre serve` configures uvicorn."""
     app = {"bare": bare, "starlette": starlette}[kind](b"x" * int(size))
     uvicorn.run(

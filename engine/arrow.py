@@ -7,6 +7,8 @@ bodies of data files only by `verify`.
 
 from __future__ import annotations
 
+import mmap
+import os
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -27,6 +29,10 @@ _BLOCK = 1 << 24
 
 class FileProblem(Exception):
     """Why a file cannot be trusted, in a few words; the caller decides whether that is damage or a detour."""
+
+
+class Unreadable(FileProblem):
+    """The disk refuses to say what is in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,20 +131,25 @@ def _frame_checksum(data: NDArray[np.uint8], frame: tuple[tuple[int, int], ...])
 
 
 def _bytes_of(path: Path) -> NDArray[np.uint8]:
-    return np.memmap(path, dtype=np.uint8, mode="r") if path.stat().st_size else np.empty(0, np.uint8)
+    with path.open("rb", buffering=0) as file:
+        if not os.fstat(file.fileno()).st_size:
+            return np.empty(0, np.uint8)
+        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
 
 
 def check(path: Path, entry: FileEntry, *, whole: bool) -> None:
     """Raise FileProblem unless the file has the size and the checksum (of the frame, or of the whole)."""
     try:
         size = path.stat().st_size
+        data = _bytes_of(path)
+    except FileNotFoundError as error:
+        raise FileProblem("is missing") from error
     except OSError as error:
-        raise FileProblem("is missing" if isinstance(error, FileNotFoundError) else "cannot be read") from error
+        raise Unreadable(f"cannot be read: {error.strerror or error}") from error
     if size != entry.size:
         raise FileProblem(f"has {size} bytes instead of {entry.size}")
     if any(offset < 0 or length < 0 or offset + length > size for offset, length in entry.frame):
         raise FileProblem("has a frame outside the file")
-    data = _bytes_of(path)
     if whole and whole_checksum(data) != entry.checksum:
         raise FileProblem("does not have the checksum that was recorded")
     if not whole and _frame_checksum(data, entry.frame) != entry.frame_checksum:
@@ -163,6 +174,9 @@ def open_file(path: Path, entry: FileEntry, *, whole: bool = False) -> ArrowFile
     check(path, entry, whole=whole)
     try:
         source = pa.memory_map(str(path), "r")
+    except OSError as error:
+        raise Unreadable(f"cannot be read: {error}") from error
+    try:
         reader = pa.ipc.open_file(source)
         batches = tuple(reader.get_batch(number) for number in range(reader.num_record_batches))
     except (OSError, pa.ArrowInvalid) as error:

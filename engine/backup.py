@@ -1,7 +1,8 @@
 """Backup of whole collections into one file while writing goes on, and the way back.
 
 The file is an uncompressed tar: `backup.json` first, then for each collection the manifest of one generation and every
-file that it names, each checked against its checksum while it is copied. What was opened before the first byte is
+file that it names, each checked against its checksum while it is copied; `backup.end` last, the checksum of every byte
+before its own. What was opened before the first byte is
 copied stays readable though a writer sweeps it meanwhile. The file has its name only once it is complete and synced.
 """
 
@@ -11,10 +12,10 @@ import io
 import os
 import tarfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import orjson
 import xxhash
@@ -28,8 +29,10 @@ from aidre.engine.schema import CHANGES, DELETES, MANIFESTS, SEGMENTS, manifest_
 from aidre.engine.store import Store
 
 FORMAT = 1
-HEADER = "backup.json"
-"""The first member: `aidre_backup` (the format), `created_at`, `collections` (their names)."""
+HEADER, END = "backup.json", "backup.end"
+"""The first member: `aidre_backup` (the format), `created_at`, `collections` (their names), `sealed` (whether there is
+a last member, which those of earlier releases lack)."""
+END_BYTES = 32
 
 _ATTEMPTS = 5
 _BLOCK = 1 << 20
@@ -61,8 +64,11 @@ def back_up(
     try:
         with durable.storage_errors(target):
             temporary.touch(0o600, exist_ok=False)
-            with temporary.open("wb") as file, tarfile.open(fileobj=file, mode="w", bufsize=_BLOCK) as tar:
-                saved = _write(tar, store, collections, beside)
+            with temporary.open("wb") as file:
+                written = _Written(file)
+                with tarfile.open(fileobj=written, mode="w", bufsize=_BLOCK) as tar:
+                    saved = _write(tar, store, collections, beside)
+                    tar.addfile(_member(END, END_BYTES), _Seal(written))
             durable.sync_file(temporary)
             temporary.rename(target)  # readable by its owner only, as the receipts are that may be in it
             durable.sync_folder(target.parent)
@@ -76,7 +82,7 @@ def _write(
     tar: tarfile.TarFile, store: Store, collections: Sequence[str], beside: Iterable[tuple[str, Path]]
 ) -> list[Saved]:
     saved: list[Saved] = []
-    header = {"aidre_backup": FORMAT, "created_at": now(), "collections": list(collections)}
+    header = {"aidre_backup": FORMAT, "created_at": now(), "collections": list(collections), "sealed": True}
     _add(tar, HEADER, orjson.dumps(header))
     for name in collections:
         with ExitStack() as opened:
@@ -84,6 +90,9 @@ def _write(
             _add(tar, f"{name}/{MANIFESTS}/{manifest_name(manifest.generation)}", to_bytes(manifest))
             for path, entry, file in files:
                 _copy(tar, path.relative_to(store.path).as_posix(), entry, file)
+            for path in _older_lists(store.path / name, manifest):
+                with suppress(FileNotFoundError), path.open("rb") as list_file:  # it may have grown too old meanwhile
+                    _copy(tar, path.relative_to(store.path).as_posix(), None, list_file)
         saved.append(Saved(name, manifest.generation, manifest.documents, manifest.chunks))
     for label, path in beside:
         with path.open("rb") as file:
@@ -114,16 +123,22 @@ def _opened(store: Store, name: str, opened: ExitStack) -> tuple[Manifest, list[
 
 
 def _files(folder: Path, manifest: Manifest) -> Iterator[tuple[Path, FileEntry | None]]:
-    """Every file of a generation with what the manifest knows of it: of lists of changes that is only the newest."""
+    """Every file of a generation with what the manifest knows of it: of lists of changes it names the newest only."""
     for segment in manifest.segments:
         for file, entry in segment.files.items():
             yield folder / SEGMENTS / segment.id / file, entry
     for file, entry in manifest.deletes.items():
         yield folder / DELETES / file, entry
     newest = list_path(folder, manifest.changes.generation)
-    for path in sorted((folder / CHANGES).glob("*.arrow")):
-        if path.stem.isdecimal() and path <= newest:
-            yield path, None
+    if newest.exists():
+        yield newest, None
+
+
+def _older_lists(folder: Path, manifest: Manifest) -> list[Path]:
+    """The lists of changes before the newest, oldest first. After a month of commits they are more than can be open at
+    once, and none is needed by what is stored."""
+    numbers = {int(path.stem) for path in (folder / CHANGES).glob("*.arrow") if path.stem.isdecimal()}
+    return [list_path(folder, number) for number in sorted(numbers) if number < manifest.changes.generation]
 
 
 def _copy(tar: tarfile.TarFile, label: str, entry: FileEntry | None, file: IO[bytes]) -> None:
@@ -148,6 +163,31 @@ class _Checked(io.RawIOBase):
         block = self._file.read(size)
         self.digest.update(block)
         return block
+
+
+class _Written(io.RawIOBase):
+    """A file that knows the checksum of what was written to it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.digest = xxhash.xxh3_128()
+
+    def write(self, content: Any) -> int:
+        self.digest.update(content)
+        return self._file.write(content)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+
+class _Seal(io.RawIOBase):
+    """The checksum of what has been written when it is read."""
+
+    def __init__(self, written: _Written) -> None:
+        self._written = written
+
+    def read(self, size: int = -1) -> bytes:
+        return self._written.digest.hexdigest().encode()
 
 
 def _add(tar: tarfile.TarFile, label: str, content: bytes) -> None:

@@ -1,39 +1,54 @@
-"""Chooses the code size and the candidate depth of a space's scan by measuring recall on its own live rows.
+"""Chooses the code size, the candidate depth and the lists of a space's scan by measuring recall on its own live rows.
 
 Sampled rows are asked as queries (themselves excluded, ties tolerated); the depth that reaches the target is
-doubled, since the rows of a corpus answer a little better than the queries of its users. Where no depth
-that pays reaches the target, the space stays exact and says why.
+doubled, since the rows of a corpus answer a little better than the queries of its users, and the lists that are gone
+over may miss half of what may be missed. Where no depth that pays reaches the target, the space stays exact and says
+why; where most lists would be gone over it has none.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.cost import LEAST_SCANNED, beginning_cost, exact_cost, scan_cost, worth_a_scan
-from aidre.engine.index import (
+from aidre.engine.codebook import (
+    LEARNED_ROWS,
+    LISTED_BLOCK_CODES,
     TRAIN_ROWS,
-    Pass,
-    Scan,
-    Sweep,
+    assigned,
     blocks_of,
     code_sizes,
     fill,
+    fitting,
+    is_for,
+    learned,
+    lists_for,
+    router_of,
     train,
+    with_centroids,
 )
+from aidre.engine.cost import LEAST_SCANNED, beginning_cost, exact_cost, scan_cost, worth_a_scan
+from aidre.engine.index import Scan
 from aidre.engine.kernel import Column
 from aidre.engine.manifest import Calibration, Depth
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.parts import Allowed, bitmap
+from aidre.engine.passes import Candidates, Pass, Sweep, together
 from aidre.engine.schema import SEGMENT_ROWS
+from aidre.engine.truth import THREADS, Truth, place_of
 
-RESULTS = (10, 100, 1000)
 MARGIN = 2
+MOST_PROBED = 0.2
+"""Where more of the lists would be gone over than this share, all rows are gone over instead: lists hold every row
+twice, and those near to a query are longer than others."""
+
 LEAST_PER_RESULT, LEAST = 5, 50
 """No depth is less than LEAST_PER_RESULT * results + LEAST: so few candidates more cost little, and they cover
 what a calibration cannot foresee, growth until the next one and segments with different codebooks."""
@@ -42,9 +57,14 @@ LEAST_UP_TO, LEAST_GROWTH = 60_000, 0.4
 """With more rows the least depth grows by this power of them, as what is needed does. Rows that have near-duplicates
 are easy queries: of a million mixtures of 60,000 embeddings they promise .999 at 100, where real queries find .958."""
 
-QUERIES = 200
 _DEEPEST = 16_384
+_FIRST_DEEPEST = 2_048
+_PAYING = 2
+"""Lists have to pay for the first so many numbers of results: where all rows are gone over they cost time."""
+
+_TOGETHER = 25
 _SEED = 20_260_101
+_ROW = SEGMENT_ROWS - 1
 
 
 @dataclass(slots=True)
@@ -81,11 +101,12 @@ def calibrate(space: EmbeddingSpace, targets: Sequence[Target], goal: float) -> 
     candidates = scannable(targets)
     if not candidates:
         return Calibration("exact", goal, rows, reason="small: comparing with every row is as fast")
-    truth = _Truth(space, targets, rows)
+    truth = Truth(space, targets, rows)
+    centroids = _centroids(space, truth, targets, goal)
     # A smaller size than the segments have was tried on fewer rows already; all of them would be encoded for nothing.
     least = min((target.scan.code_size for target in candidates if target.scan is not None), default=0)
     for code_size in (size for size in code_sizes(space.dimensions) if size >= least):
-        complete(space, targets, code_size)
+        complete(space, targets, code_size, centroids)
         depths = _depths(truth, targets, code_size, goal)
         if depths:
             return Calibration("scan", goal, rows, len(truth.queries), code_size, depths)
@@ -95,30 +116,81 @@ def calibrate(space: EmbeddingSpace, targets: Sequence[Target], goal: float) -> 
     return Calibration("exact", goal, rows, len(truth.queries), reason=reason)
 
 
-def complete(space: EmbeddingSpace, targets: Sequence[Target], code_size: int) -> None:
-    """Build the scans that large targets lack, with a codebook that one of them has while it knows enough rows."""
-    lacking = [target for target in targets if large(target) and not _has(target, code_size)]
+def _centroids(
+    space: EmbeddingSpace, truth: Truth, targets: Sequence[Target], goal: float
+) -> NDArray[np.float32] | None:
+    """Centroids for a space that has become large, None where it has some, or where lists would not pay.
+
+    That is told by the true neighbours alone: nothing has to be encoded for it.
+    """
+    lists = lists_for(max(target.live.count for target in targets))
+    if not lists or any(target.scan is not None and target.scan.lists for target in targets):
+        return None
+    centroids = learned(space, sample_rows(targets, lists * LEARNED_ROWS), lists)
+    router, results = router_of(space, centroids), truth.results[:_PAYING]
+    needed = []
+    for number, (known, groups) in enumerate(truth.groups):
+        near, group = known[groups < len(results)], groups[groups < len(results)]
+        owners = near >> 32  # ascending, as the neighbours are
+        rows = [targets[owner].column.take(near[owners == owner] & _ROW) for owner in np.unique(owners).tolist()]
+        places = np.stack(assigned(centroids, np.concatenate(rows).astype(np.float32)))
+        ranks = _ranks_of(router, truth.queries[number : number + 1])
+        needed.append(_Needed(np.zeros_like(group), ranks[places].min(axis=0), group))
+    pay = [_probes_for(needed, place, count, lists, goal) > 0 for place, count in enumerate(results)]
+    return centroids if all(pay) else None
+
+
+def complete(
+    space: EmbeddingSpace, targets: Sequence[Target], code_size: int, centroids: NDArray[np.float32] | None = None
+) -> None:
+    """Build the scans that large targets lack, with a codebook that one of them has while it knows enough rows.
+
+    With `centroids` those of its targets that lack lists get them, unless the space has other ones.
+    """
+    having = [target for target in targets if _has(target, code_size)]
+    rows = sum(target.live.count for target in targets)
+    taught = max(having, key=_knowledge, default=None)
+    if taught is not None and 2 * taught.trained_rows < min(rows, TRAIN_ROWS):
+        taught = None
+    known = taught.scan.lists if taught is not None and taught.scan is not None else 0
+    lists = known or (0 if centroids is None else len(centroids))
+    lacking = [
+        target
+        for target in targets
+        if large(target) and (not _has(target, code_size) or (centroids is not None and not _is_alike(target, lists)))
+    ]
     if not lacking:
         return
-    rows = sum(target.live.count for target in targets)
-    taught = max((target for target in targets if _has(target, code_size)), key=_trained, default=None)
-    if taught is not None and taught.scan is not None and 2 * taught.trained_rows >= min(rows, TRAIN_ROWS):
+    if taught is not None and taught.scan is not None:
         codebook, trained = taught.scan.codebook(), taught.trained_rows
     else:
         sample = sample_rows(targets, TRAIN_ROWS)
         codebook, trained = train(space, sample, code_size), len(sample)
+    if centroids is not None and not known:
+        codebook = with_centroids(space, codebook, centroids)
     for target in lacking:
-        target.built = fill(codebook, blocks_of(target.column.codes))
-        target.scan = Scan(space, target.built)
+        _encode(space, target, fitting(codebook, len(target.column)))
         target.trained_rows = trained
+
+
+def _encode(space: EmbeddingSpace, target: Target, codebook: Any) -> None:
+    target.built = fill(codebook, blocks_of(target.column.codes))
+    target.scan = Scan(space, target.built)
 
 
 def _has(target: Target, code_size: int) -> bool:
     return target.scan is not None and target.scan.code_size == code_size
 
 
-def _trained(target: Target) -> int:
-    return target.trained_rows
+def _knowledge(target: Target) -> tuple[bool, int]:
+    return bool(target.scan and target.scan.lists), target.trained_rows
+
+
+def _is_alike(target: Target, lists: int) -> bool:
+    """Whether its rows can be gone over by lists, or are too few for that and can be gone over together with lists."""
+    scan = target.scan
+    assert scan is not None
+    return scan.lists > 0 or (scan.block == LISTED_BLOCK_CODES and not is_for(lists, len(target.column)))
 
 
 def sample_rows(targets: Sequence[Target], count: int) -> NDArray[Any]:
@@ -133,106 +205,71 @@ def sample_rows(targets: Sequence[Target], count: int) -> NDArray[Any]:
     return np.concatenate(taken)[:count]
 
 
-class _Truth:
-    """Sampled queries and their true neighbours, themselves excluded.
+@dataclass(frozen=True, slots=True)
+class _Needed:
+    """What it takes to find each true neighbour of one query.
 
-    `groups[q]` holds two arrays: the neighbours as target * 2^32 + row, ascending, and for each of them 0 where
-    it belongs to the first `results[0]` (ties included), 1 where to the next number of results, and so on.
+    `depth` is its place among the candidates (len: not among them), `probes` how many centroids' lists have to be gone
+    over (0: none), `group` as in Truth.
     """
 
-    def __init__(self, space: EmbeddingSpace, targets: Sequence[Target], rows: int) -> None:
-        rng = np.random.default_rng(_SEED)
-        self.results = tuple(k for k in RESULTS if k < rows) or (max(1, rows - 1),)
-        live = [target.live.rows() for target in targets]
-        ends = np.cumsum([len(part) for part in live])
-        starts = ends - [len(part) for part in live]
-        picks = np.sort(rng.choice(rows, min(QUERIES, rows), replace=False))
-        owners = np.searchsorted(ends, picks, side="right")
-        own_rows = [int(live[o][p - starts[o]]) for o, p in zip(owners, picks, strict=True)]
-        self.own = [place_of(int(o), r) for o, r in zip(owners, own_rows, strict=True)]
-        parts = [targets[o].column.take(np.array([r])) for o, r in zip(owners, own_rows, strict=True)]
-        self.queries: NDArray[np.float32] = np.concatenate(parts).astype(np.float32)
-        nearest = _nearest(space, self, targets, live)
-        self.groups = [_grouped(places, scores, self.results) for places, scores in nearest]
+    depth: NDArray[np.int64]
+    probes: NDArray[np.int64]
+    group: NDArray[np.int64]
 
 
-def place_of(target: int, rows: Any) -> Any:
-    """One number for a row of a target."""
-    return (target << 32) + rows
-
-
-def _nearest(
-    space: EmbeddingSpace, truth: _Truth, targets: Sequence[Target], live: Sequence[NDArray[np.int64]]
-) -> list[tuple[NDArray[np.int64], NDArray[Any]]]:
-    """Places and scores of the nearest rows of each query, best first, by matrix products block by block."""
-    wide = np.float64 if space.dimensions < 64 else np.float32
-    l2 = space.distance == "euclidean" or targets[0].column.measure.chord
-    # Distances do not change when all is shifted; near the origin a matrix product loses no digits.
-    centre: NDArray[Any] = truth.queries.mean(axis=0).astype(wide) * (space.distance == "euclidean")
-    queries: NDArray[Any] = truth.queries.astype(wide) - centre
-    keep = max(truth.results) + 1
-    best: list[tuple[NDArray[np.int64], NDArray[Any]]] = [
-        (np.empty(0, np.int64), np.empty(0, wide)) for _ in truth.queries
-    ]
-    for number, target in enumerate(targets):
-        for block in blocks_of(live[number]):
-            rows: NDArray[Any] = target.column.take(block).astype(wide) - centre
-            scores = queries @ rows.T
-            if l2:
-                scores = 2 * scores - np.einsum("ij,ij->i", rows, rows)[None, :]
-            places = place_of(number, block)
-            best = [_best(old, places, row, keep) for old, row in zip(best, scores, strict=True)]
-    result = []
-    for (places, scores), own in zip(best, truth.own, strict=True):
-        others = places != own
-        order = np.argsort(-scores[others], kind="stable")
-        result.append((places[others][order], scores[others][order]))
-    return result
-
-
-def _best(
-    old: tuple[NDArray[np.int64], NDArray[Any]], places: NDArray[np.int64], scores: NDArray[Any], keep: int
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """The best `keep` of what was kept and one more block; most of a block falls to the threshold at once."""
-    if len(old[1]) >= keep:
-        passing = np.flatnonzero(scores > old[1].min())
-        places, scores = places[passing], scores[passing]
-    places, scores = np.concatenate([old[0], places]), np.concatenate([old[1], scores])
-    if len(scores) > keep:
-        chosen = np.argpartition(-scores, keep - 1)[:keep]
-        places, scores = places[chosen], scores[chosen]
-    return places, scores
-
-
-def _grouped(
-    places: NDArray[np.int64], scores: NDArray[Any], results: Sequence[int]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    # The matrix product rounds unlike the search kernel: a hair's breadth counts as a tie.
-    bounds = np.array([scores[k - 1] - abs(scores[k - 1]) * 1e-6 for k in results])
-    groups = (scores[:, None] < bounds[None, :]).sum(axis=1)
-    order = np.argsort(places)
-    return places[order], groups[order]
-
-
-def _depths(truth: _Truth, targets: Sequence[Target], code_size: int, goal: float) -> tuple[Depth, ...]:
+def _depths(truth: Truth, targets: Sequence[Target], code_size: int, goal: float) -> tuple[Depth, ...]:
     """One Depth for each number of results that an affordable depth can serve, () where the first cannot."""
-    deepest = _affordable(targets, code_size)
-    if deepest < truth.results[0]:
+    affordable = _affordable(targets, code_size)
+    if affordable < truth.results[0]:
         return ()
-    passes = [(place, _alone(target)) for place, target in enumerate(targets) if target.scan and large(target)]
-    found = [_found(truth, number, passes, deepest) for number in range(len(truth.queries))]
+    deepest = min(_FIRST_DEEPEST, affordable)
+    while True:
+        needed = _needed(truth, targets, deepest)
+        depths = _reaching(truth, targets, needed, deepest, goal)
+        if len(depths) == len(truth.results) or deepest == affordable:
+            return depths
+        deepest = min(4 * deepest, affordable)
+
+
+def _reaching(
+    truth: Truth, targets: Sequence[Target], needed: Sequence[_Needed], deepest: int, goal: float
+) -> tuple[Depth, ...]:
     growth = max(1.0, sum(target.live.count for target in targets) / LEAST_UP_TO) ** LEAST_GROWTH
+    lists = max((target.scan.lists for target in targets if target.scan is not None), default=0)
     depths = []
     for place, results in enumerate(truth.results):
-        recall = np.stack([np.minimum(row[place], results) / results for row in found])
-        reached = np.flatnonzero(recall.mean(axis=0) >= goal)
+        found = _recall(needed, place, results, lambda one: one.depth, deepest)
+        reached = np.flatnonzero(found.mean(axis=0) >= goal)
         if not len(reached):
             break
         floor = math.ceil((LEAST_PER_RESULT * results + LEAST) * growth)
         depth = min(max((int(reached[0]) + 1) * MARGIN, floor), deepest)
-        at = recall[:, depth - 1]
-        depths.append(Depth(results, depth, float(at.mean()), float(np.percentile(at, 5))))
+        probes = _probes_for(needed, place, results, lists, goal)
+        recall = np.array([_share(one, place, results, depth, probes or lists) for one in needed])
+        depths.append(Depth(results, depth, float(recall.mean()), float(np.percentile(recall, 5)), probes))
     return tuple(depths)
+
+
+def _probes_for(needed: Sequence[_Needed], place: int, results: int, lists: int, goal: float) -> int:
+    """Of how many centroids the lists are gone over, 0: of all. Half of what may be missed may be missed for that."""
+    covered = _recall(needed, place, results, lambda one: one.probes, lists + 1).mean(axis=0)
+    probes = int(np.argmax(covered >= (1 + goal) / 2))
+    return probes if probes <= MOST_PROBED * lists else 0
+
+
+def _recall(
+    needed: Sequence[_Needed], place: int, results: int, what: Callable[[_Needed], NDArray[np.int64]], most: int
+) -> NDArray[np.float64]:
+    """The recall of each query where up to 0, 1, ... most - 1 are needed."""
+    counts = [np.bincount(what(one)[one.group <= place], minlength=most + 1)[:most].cumsum() for one in needed]
+    recall: NDArray[np.float64] = np.minimum(np.stack(counts), results) / results
+    return recall
+
+
+def _share(one: _Needed, place: int, results: int, depth: int, probes: int) -> float:
+    found = (one.group <= place) & (one.depth < depth) & (one.probes <= probes)
+    return min(int(found.sum()), results) / results
 
 
 def _affordable(targets: Sequence[Target], code_size: int) -> int:
@@ -248,35 +285,73 @@ def _affordable(targets: Sequence[Target], code_size: int) -> int:
     return 0
 
 
-def _alone(target: Target) -> tuple[Pass, int]:
-    """A pass over one target and how many rows it can find."""
-    scan = target.scan
-    assert scan is not None
-    return Pass(Sweep([scan]), bits=bitmap([(scan.slot or 0, target.live)])), target.live.count
+def _needed(truth: Truth, targets: Sequence[Target], deepest: int) -> list[_Needed]:
+    """For each query, of the candidates of all scans together; neighbours without a scan are found by any means."""
+    places = {place: target.scan for place, target in enumerate(targets) if target.scan is not None and large(target)}
+    owners = _numbered(places)
+    passes = []
+    for scans in together(places.values()):
+        chosen = [(scan.slot or 0, targets[owners[scan.slot or 0]].live) for scan in scans]
+        allowed = sum(live.count for _, live in chosen)
+        passes.append((Pass(Sweep(scans), bits=bitmap(chosen)), min(deepest + 1, allowed)))
+    probes = [_probes(truth, targets, number) for number in range(len(truth.queries))]
+
+    def searched(first: int) -> list[_Needed]:
+        queries = truth.queries[first : first + _TOGETHER]
+        found = zip(*(one.search_all(queries, count) for one, count in passes), strict=True)
+        return [
+            _Needed(_ranks(truth, first + at, owners, each, deepest), probes[first + at], truth.groups[first + at][1])
+            for at, each in enumerate(found)
+        ]
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return [one for some in pool.map(searched, range(0, len(truth.queries), _TOGETHER)) for one in some]
 
 
-def _found(
-    truth: _Truth, number: int, passes: Sequence[tuple[int, tuple[Pass, int]]], deepest: int
-) -> list[NDArray[np.int64]]:
-    """For each number of results: how many true neighbours lie in the first 1..deepest candidates.
+def _numbered(places: Mapping[int, Scan]) -> NDArray[np.int64]:
+    """Number the scans that no generation has yet; the target of each slot, -1 for one that is free."""
+    taken = {scan.slot for scan in places.values()}
+    free = (slot for slot in itertools.count() if slot not in taken)
+    for scan in places.values():
+        if scan.slot is None:
+            scan.number(next(free))
+    slots = {scan.slot or 0: place for place, scan in places.items()}
+    return np.array([slots.get(slot, -1) for slot in range(max(slots, default=0) + 1)])
 
-    Segments without a scan are searched exactly: their neighbours are found at any depth.
-    """
-    query, (known, groups) = truth.queries[number : number + 1], truth.groups[number]
-    found, near = [], []
-    for place, (one, allowed) in passes:
-        rows, seeming = one.search(query, min(deepest + 1, allowed))
-        found.append(place_of(place, rows % SEGMENT_ROWS))
-        near.append(seeming)
-    merged = np.concatenate(found)
-    candidates = merged[np.argsort(-np.concatenate(near), kind="stable")]
+
+def _ranks(
+    truth: Truth, number: int, owners: NDArray[np.int64], found: Sequence[Candidates], deepest: int
+) -> NDArray[np.int64]:
+    known = truth.groups[number][0]
+    rows, near = (np.concatenate(each) for each in zip(*found, strict=True))
+    rows = rows[np.argsort(-near, kind="stable")]
+    candidates = place_of(owners[rows // SEGMENT_ROWS], rows % SEGMENT_ROWS)
     candidates = candidates[candidates != truth.own[number]][:deepest]
-    at = np.minimum(np.searchsorted(known, candidates), len(known) - 1)
-    group = np.where(known[at] == candidates, groups[at], len(truth.results))
-    elsewhere = groups[~np.isin(known >> 32, [place for place, _ in passes])]
-    counts = []
-    for place in range(len(truth.results)):
-        # A scan may find nothing at all, where its codes are all alike.
-        count = int((elsewhere <= place).sum()) + np.cumsum(np.append(group <= place, False))
-        counts.append(np.pad(count, (0, max(0, deepest - len(count))), mode="edge")[:deepest])
-    return counts
+    ranks = np.where(np.isin(known >> 32, owners), deepest, 0)
+    if len(candidates):  # a scan may find nothing at all, where its codes are all alike
+        order = np.argsort(candidates)
+        at = order[np.minimum(np.searchsorted(candidates, known, sorter=order), len(order) - 1)]
+        ranks = np.where(candidates[at] == known, at, ranks)
+    return ranks
+
+
+def _probes(truth: Truth, targets: Sequence[Target], number: int) -> NDArray[np.int64]:
+    known = truth.groups[number][0]
+    needed = np.zeros(len(known), np.int64)
+    ranks: dict[bytes, NDArray[np.int64]] = {}
+    for place, target in enumerate(targets):
+        scan, mine = target.scan, known >> 32 == place
+        if scan is None or not scan.lists or not large(target) or not mine.any():
+            continue
+        key = scan.codebook_key[1]
+        if key not in ranks:
+            ranks[key] = _ranks_of(scan.router, truth.queries[number : number + 1])
+        needed[mine] = ranks[key][scan.places[:, known[mine] & _ROW]].min(axis=0)
+    return needed
+
+
+def _ranks_of(router: Column, query: NDArray[np.float32]) -> NDArray[np.int64]:
+    """The place of each centroid in the order in which they are near to a query, from 1."""
+    ranks = np.empty(len(router), np.int64)
+    ranks[router.search(query, len(router), None)[0]] = np.arange(1, len(router) + 1)
+    return ranks

@@ -77,8 +77,9 @@ def with_changes(folder: Path, manifest: Manifest, generation: int, batch: pa.Re
     """Write the list durably; the manifest that names it. An empty one is not written."""
     previous = manifest.changes
     # A commit whose last sync failed may have left a list between the two, which readers must not meet in the chain.
-    for number in list_numbers(folder, previous.generation + 1, generation - 1):
-        list_path(folder, number).unlink(missing_ok=True)
+    with durable.storage_errors(folder / CHANGES):
+        for number in list_numbers(folder, previous.generation + 1, generation - 1):
+            list_path(folder, number).unlink(missing_ok=True)
     if not batch.num_rows:
         return manifest
     path = list_path(folder, generation)

@@ -31,6 +31,7 @@ _MASKED_PER_ROW = 0.11
 _BIT = 2e-3
 _SCAN_PER_ROW = 1e-3
 _SCAN_PER_CODE = 1.8e-5
+_LIST = 0.15
 _DEPTH = 0.05
 
 
@@ -47,10 +48,13 @@ def gather_cost(rows: int, row_bytes: int) -> float:
     return _GATHER + rows * (_GATHER_PER_ROW + row_bytes * (_PER_BYTE + _SCATTERED_PER_BYTE))
 
 
-def scan_cost(rows: int, code_size: int, allowed: int) -> float:
-    """Go over the codes of a segment's rows, of which a bitmap lets some through, in a scan that has begun."""
+def scan_cost(rows: int, code_size: int, allowed: int, lists: int = 0) -> float:
+    """Go over the codes of rows, of which a bitmap lets some through, in a scan that has begun.
+
+    Where only the lists near to a query are gone over it takes less: how much less depends on the query.
+    """
     masked = allowed < rows
-    return rows * (_SCAN_PER_ROW + code_size * _SCAN_PER_CODE + masked * _BIT)
+    return rows * (_SCAN_PER_ROW + code_size * _SCAN_PER_CODE + masked * _BIT) + lists * _LIST
 
 
 def beginning_cost(depth: int, row_bytes: int) -> float:

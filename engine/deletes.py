@@ -11,8 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine import durable
-from aidre.engine.arrow import FileEntry, FileProblem, open_file, write_file
-from aidre.engine.errors import StoreDamaged
+from aidre.engine.arrow import FileEntry, FileProblem, Unreadable, open_file, write_file
+from aidre.engine.errors import StorageFailed, StoreDamaged
 from aidre.engine.manifest import Manifest, SegmentEntry
 from aidre.engine.schema import DELETES, DELETES_SCHEMA
 
@@ -78,6 +78,8 @@ def _read(folder: Path, name: str, file: FileEntry, collection: str) -> pa.Recor
         return open_file(folder / DELETES / name, file, whole=True).batches[0]
     except FileProblem as problem:
         where = f"{collection}/{DELETES}/{name}"
+        if isinstance(problem, Unreadable):
+            raise StorageFailed(f"{where} {problem}", file=where) from problem
         raise StoreDamaged(
             f"{where} {problem}: restore it from a backup", collection=collection, file=where, problem=str(problem)
         ) from problem

@@ -15,14 +15,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+import numpy as np
 import orjson
 import pyarrow as pa
 
 from aidre.engine.arrow import FileEntry, write_file
-from aidre.engine.fields import FieldRow, build_fields
+from aidre.engine.field_rows import Content, Present, Reserved
+from aidre.engine.fields import FieldRow, build_fields_from
 from aidre.engine.ids import build_ids, build_keys
 from aidre.engine.languages import declared_language
-from aidre.engine.lexicon import LexicalText, build_lexicon, lexical_text
+from aidre.engine.lexicon import LexicalText, build_lexicon, lexical_column
 from aidre.engine.model import Json
 from aidre.engine.schema import (
     CHUNKS_FILE,
@@ -34,11 +36,18 @@ from aidre.engine.schema import (
     keys_file,
     vectors_file,
 )
+from aidre.engine.words import Strings
 
 Batches: TypeAlias = Sequence[pa.RecordBatch]
 What: TypeAlias = Literal["fields", "lexicon", "ids", "keys", "index"]
 ROW_FILES: Final[tuple[What, ...]] = ("lexicon", "fields", "ids")
 """What every segment has, the longest work first."""
+
+_REMEMBERED: Final = 1 << 12
+"""So many different metadata are read once: of many documents they are the same few."""
+
+_AT_ONCE: Final = 1 << 12
+"""Chunks whose words are put together at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,39 +76,75 @@ def derive(task: Task) -> tuple[str, FileEntry]:
     return name, write_file(Path(task.place) / name, [batch], batch.schema)
 
 
+def stored_fields(documents: Batches, dates: Sequence[str]) -> pa.RecordBatch:
+    """The fields of stored documents."""
+
+    def joined(name: str) -> Strings:
+        return _one(documents, name).cast(pa.large_binary())
+
+    def present(name: str) -> Present:
+        strings = joined(name)
+        rows = np.flatnonzero(strings.is_valid().to_numpy(zero_copy_only=False)).astype(np.int32)
+        return rows, strings.drop_null()
+
+    reserved = Reserved(joined("id"), joined("updated_at"), present("url"), present("type"))
+    return build_fields_from(reserved, _contents(documents), dates)
+
+
 def field_rows(documents: Batches) -> Iterator[FieldRow]:
     """What each document offers to filters, parsed from its stored JSON."""
+    contents = _contents(documents)
     for batch in documents:
-        columns = ("id", "url", "type", "updated_at", "metadata", "schema_object")
-        for row in zip(*(batch.column(name).to_pylist() for name in columns), strict=True):
-            metadata, schema_object = (orjson.loads(value) if value else None for value in row[4:])
-            yield FieldRow(row[0], row[1], row[2], row[3], metadata or {}, schema_object)
+        reserved = (batch.column(name).to_pylist() for name in ("id", "url", "type", "updated_at"))
+        for identity, url, kind, updated_at in zip(*reserved, strict=True):
+            yield FieldRow(identity, url, kind, updated_at, *next(contents))
+
+
+def _contents(documents: Batches) -> Iterator[Content]:
+    """Metadata and schema.org object of each document."""
+    known: dict[bytes | None, Mapping[str, Json]] = {None: {}}
+    for stored, schema_object in _stored(documents, "metadata", "schema_object"):
+        metadata = known.get(stored)
+        if metadata is None:
+            metadata = orjson.loads(stored)
+            if len(known) < _REMEMBERED:
+                known[stored] = metadata
+        yield metadata, None if schema_object is None else orjson.loads(schema_object)
 
 
 def lexical_texts(documents: Batches, chunks: Batches) -> Iterator[LexicalText]:
     """What the lexicon indexes of each chunk, in order."""
-    titles = [title for batch in documents for title in batch.column("title").to_pylist()]
+    titles = _one(documents, "title")
     languages = list(_declared(documents))
     for batch in chunks:
-        columns = (batch.column(name).to_pylist() for name in ("document_row", "section", "text"))
-        for document, section, text in zip(*columns, strict=True):
-            yield LexicalText(lexical_text(titles[document], section, text), languages[document])
+        for start in range(0, len(batch), _AT_ONCE):
+            part = batch.slice(start, _AT_ONCE)
+            rows = part.column("document_row")
+            texts = lexical_column(titles.take(rows), part.column("section"), part.column("text"))
+            yield from map(LexicalText, texts.to_pylist(), map(languages.__getitem__, rows.to_pylist()))
 
 
 def _declared(documents: Batches) -> Iterator[str | None]:
     """The language that each document declares; most say the same few words."""
-    known: dict[tuple[str, str, str], str | None] = {}
+    known: dict[bytes | None, str | None] = {}
+    for metadata, schema_object in _stored(documents, "metadata", "schema_object"):
+        if schema_object is None and metadata in known:
+            yield known[metadata]
+            continue
+        language = declared_language(*(orjson.loads(each) if each else None for each in (metadata, schema_object)))
+        if schema_object is None and len(known) < _REMEMBERED:
+            known[metadata] = language
+        yield language
+
+
+def _stored(documents: Batches, *names: str) -> Iterator[tuple[Any, ...]]:
     for batch in documents:
-        for values in zip(*(batch.column(name).to_pylist() for name in ("metadata", "schema_object")), strict=True):
-            metadata, schema_object = (orjson.loads(value) if value else {} for value in values)
-            said = (metadata.get("language"), metadata.get("lang"), schema_object.get("inLanguage"))
-            if not all(one is None or type(one) is str for one in said):
-                yield declared_language(metadata, schema_object)
-            elif said in known:
-                yield known[said]
-            else:
-                known[said] = declared_language(metadata, schema_object)
-                yield known[said]
+        yield from zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+
+
+def _one(batches: Batches, name: str) -> Any:
+    """A column of large strings as one array."""
+    return pa.concat_arrays([pa.array([], pa.large_string()), *(batch.column(name) for batch in batches)])
 
 
 # -- one maker a kind of file ----------------------------------------------------------------------------------
@@ -115,7 +160,7 @@ def _column(batches: Batches, name: str, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def _fields(task: Task) -> tuple[str, pa.RecordBatch]:
-    return FIELDS_FILE, build_fields(field_rows(_open(task, DOCUMENTS_FILE)), task.dates)
+    return FIELDS_FILE, stored_fields(_open(task, DOCUMENTS_FILE), task.dates)
 
 
 def _lexicon(task: Task) -> tuple[str, pa.RecordBatch]:

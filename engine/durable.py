@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 from aidre.engine.errors import StorageFailed
 
 READ_ONLY = 0o444
+_SYNCED_AT_ONCE = 8
 
 
 @contextmanager
@@ -26,12 +28,30 @@ def storage_errors(path: Path) -> Iterator[None]:
         raise StorageFailed(f"cannot write {path.name}: {error.strerror or error}", file=path.name) from error
 
 
+@contextmanager
+def reading_errors(path: Path) -> Iterator[None]:
+    """The same for reading; that there is no such file is for the caller to judge."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except OSError as error:
+        raise StorageFailed(f"cannot read {path.name}: {error.strerror or error}", file=path.name) from error
+
+
 def sync_file(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_files(paths: Sequence[Path]) -> None:
+    """Sync several files at the same time: the disk is then told to flush once or twice instead of once a file."""
+    with ThreadPoolExecutor(max(1, min(len(paths), _SYNCED_AT_ONCE)), thread_name_prefix="sync") as threads:
+        for _ in threads.map(sync_file, paths):
+            pass
 
 
 def sync_folder(path: Path) -> None:
@@ -94,12 +114,19 @@ def publish_file(temporary: Path, final: Path) -> None:
 def publish_folder(temporary: Path, final: Path) -> None:
     """Sync every file of a finished folder, make the files read-only, and give the folder its name."""
     with storage_errors(final):
-        for file in sorted(temporary.iterdir()):
-            sync_file(file)
+        files = sorted(temporary.iterdir())
+        sync_files(files)
+        for file in files:
             file.chmod(READ_ONLY)
         sync_folder(temporary)
         temporary.rename(final)
         sync_folder(final.parent)
+
+
+def remove_temporaries(path: Path) -> None:
+    """Remove what writers of one file left of it that were killed. Call it while nobody else can write the file."""
+    for left in path.parent.glob(f".{path.name}.*.tmp"):
+        left.unlink(missing_ok=True)
 
 
 def remove_folder(path: Path) -> None:

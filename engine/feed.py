@@ -151,7 +151,7 @@ def _chain(folder: Path, newest: ChangesEntry, place: Place) -> Iterator[Changes
         points = points[1:]  # a list that was read long ago
     reached = place.point.generation
     for number in list_numbers(folder, reached + 1, newest.generation):
-        previous = _previous(list_path(folder, number))
+        previous = previous_list(list_path(folder, number))
         if previous is None:
             continue  # a merge, which writes no list
         if previous.generation != reached:
@@ -175,7 +175,7 @@ def _pass(points: list[Point], entry: ChangesEntry) -> None:
         raise _gone()
 
 
-def _previous(path: Path) -> ChangesEntry | None:
+def previous_list(path: Path) -> ChangesEntry | None:
     """What a list says of the one before it; None where there is no list. Nothing has vouched for the file yet, but
     a wrong answer cannot pass: the file that it describes would not be as described."""
     try:

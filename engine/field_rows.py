@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from aidre.engine.columns import INT_MISSING, Column, Kind, Values, column_of, dtype_of
+from aidre.engine.columns import INT_MISSING, Column, Kind, Rows, Values, column_of, dtype_of
 from aidre.engine.filters import (
     RESERVED,
     field_name,
@@ -45,24 +45,36 @@ Pairs: TypeAlias = tuple[list[int], list[Any]]
 """Rows and their values, as they come."""
 
 
+Present: TypeAlias = tuple[Rows, Strings]
+"""The rows that have a string, and their strings."""
+
+Content: TypeAlias = tuple[Mapping[str, Json], Mapping[str, Json] | None]
+"""The metadata and the schema.org object of a document."""
+
+
+class Reserved(NamedTuple):
+    """The reserved fields of documents, column by column."""
+
+    ids: Strings
+    moments: Strings
+    urls: Present
+    types: Present
+
+
 @dataclass(slots=True)
 class _Gathered:
-    """All values so far: members by type and path, and the reserved fields."""
+    """All values so far: members by type and path, and the types of schema.org objects."""
 
-    size: int = 0
     members: dict[type, dict[str, Pairs]] = field(default_factory=lambda: {kind: {} for kind in (*SCALARS, object)})
-    ids: list[str] = field(default_factory=list)
-    moments: list[str] = field(default_factory=list)
-    urls: Pairs = field(default_factory=lambda: ([], []))
     types: Pairs = field(default_factory=lambda: ([], []))
 
-    def take(self, documents: Iterable[FieldRow]) -> None:
+    def take(self, contents: Iterable[Content]) -> None:
         """One document after the other; the inner loop runs once for every value of a million documents."""
         members = self.members
-        row = self.size
-        for document in documents:
-            self._take_reserved(row, document)
-            for path, value in document.metadata.items():
+        for row, (metadata, schema_object) in enumerate(contents):
+            if schema_object is not None:
+                self._take_object(row, schema_object)
+            for path, value in metadata.items():
                 paths = members.get(type(value))
                 if paths is None:
                     if value is not None:
@@ -73,23 +85,12 @@ class _Gathered:
                     pairs = paths[path] = ([], [])
                 pairs[0].append(row)
                 pairs[1].append(value)
-            row += 1
-        self.size = row
 
-    def _take_reserved(self, row: int, document: FieldRow) -> None:
-        self.ids.append(document.document_id)
-        self.moments.append(document.updated_at)
-        if document.url is not None:
-            self.urls[0].append(row)
-            self.urls[1].append(document.url)
-        if document.type is not None:
+    def _take_object(self, row: int, schema_object: Mapping[str, Json]) -> None:
+        for name in _schema_types(schema_object):
             self.types[0].append(row)
-            self.types[1].append(document.type)
-        if document.schema_object is not None:
-            for name in _schema_types(document.schema_object):
-                self.types[0].append(row)
-                self.types[1].append(name)
-            self._take_leaves(row, object_leaves(document.schema_object))
+            self.types[1].append(name)
+        self._take_leaves(row, object_leaves(schema_object))
 
     def _take_leaves(self, row: int, leaves: Iterable[Leaf]) -> None:
         for name, leaf in leaves:
@@ -109,19 +110,40 @@ def _schema_types(schema_object: Mapping[str, Json]) -> Iterator[str]:
 
 
 def columns_of(documents: Iterable[FieldRow], dates: Collection[str]) -> tuple[Columns, int]:
-    """The columns over the documents and how many these are.
+    """The columns over the documents and how many these are."""
+    documents = list(documents)
+    reserved = Reserved(
+        strings_of([each.document_id for each in documents]),
+        strings_of([each.updated_at for each in documents]),
+        _present([each.url for each in documents]),
+        _present([each.type for each in documents]),
+    )
+    return columns_from(reserved, ((each.metadata, each.schema_object) for each in documents), dates)
+
+
+def _present(values: Sequence[str | None]) -> Present:
+    rows = [row for row, value in enumerate(values) if value is not None]
+    return np.array(rows, np.int32), strings_of([value for value in values if value is not None])
+
+
+def columns_from(reserved: Reserved, contents: Iterable[Content], dates: Collection[str]) -> tuple[Columns, int]:
+    """The columns over documents that are given by columns, and how many these are.
 
     Strings are read as dates too in the fields `dates` and in those that hold dates by their schema.org names.
     """
     gathered = _Gathered()
-    gathered.take(documents)
-    columns = _Columns(gathered.size)
-    every = range(gathered.size)
-    columns.put_dates("updated_at", every, instants_of(strings_of(gathered.moments)))
-    columns.put_strings("document_id", every, strings_of(gathered.ids))
-    columns.put_strings("url", gathered.urls[0], strings_of(gathered.urls[1]))
-    columns.put_strings("site", *_sites(gathered.urls))
-    columns.put_strings("type", gathered.types[0], strings_of(gathered.types[1]))
+    gathered.take(contents)
+    size = len(reserved.ids)
+    columns = _Columns(size)
+    every = np.arange(size, dtype=np.int32)
+    columns.put_dates("updated_at", every, instants_of(reserved.moments))
+    columns.put_strings("document_id", every, reserved.ids)
+    columns.put_strings("url", *reserved.urls)
+    columns.put_strings("site", *_sites(*reserved.urls))
+    (own, types), (others, names) = reserved.types, gathered.types
+    columns.put_strings(
+        "type", np.concatenate([own, np.array(others, np.int32)]), pa.concat_arrays([types, strings_of(names)])
+    )
     declared = frozenset(map(field_name, dates)) - RESERVED
     found = gathered.members
     for path, (rows, values) in found[str].items():
@@ -135,7 +157,7 @@ def columns_of(documents: Iterable[FieldRow], dates: Collection[str]) -> tuple[C
         columns.put(metadata_name(path), "bool", rows, values)
     for path, (rows, _) in found[object].items():
         columns.put(metadata_name(path), "other", rows, np.zeros(len(rows), np.int32))
-    return columns.columns, gathered.size
+    return columns.columns, size
 
 
 @dataclass(slots=True)
@@ -148,14 +170,14 @@ class _Columns:
             numbers = np.array(rows, np.int32), np.array(values, dtype_of(kind))
             self.columns[name, kind] = column_of(kind, self.size, *numbers)
 
-    def put_strings(self, name: str, rows: Sequence[int], strings: Strings, *, dates: bool = False) -> None:
+    def put_strings(self, name: str, rows: Sequence[int] | Rows, strings: Strings, *, dates: bool = False) -> None:
         if len(rows):
             words, codes = ranked(strings)
             self.columns[name, "string"] = column_of("string", self.size, np.array(rows, np.int32), codes, words)
             if dates:
                 self.put_dates(name, rows, instants_of(words.array)[codes])
 
-    def put_dates(self, name: str, rows: Sequence[int], moments: Values) -> None:
+    def put_dates(self, name: str, rows: Sequence[int] | Rows, moments: Values) -> None:
         read = moments != INT_MISSING
         self.put(name, "date", np.array(rows, np.int32)[read], moments[read])
 
@@ -186,21 +208,16 @@ class _Columns:
         self.put(metadata_name(path), "float", rows[~absent], values[~absent])
 
 
-def _sites(urls: Pairs) -> tuple[list[int], Strings]:
+def _sites(rows: Rows, urls: Strings) -> Present:
     """The sites of the URLs that have one. What ends at the first slash behind the host is looked at once."""
-    known: dict[str, str | None] = {}
-    rows, sites = [], []
-    for row, url in zip(*urls, strict=True):
-        end = url.find("/", 8) if url.startswith(("http://", "https://")) else -1
-        head = url if end < 0 else url[:end]
-        if head in known:
-            site = known[head]
-        else:
-            site = known[head] = site_of(head)
-        if site is not None:
-            rows.append(row)
-            sites.append(site)
-    return rows, strings_of(sites)
+    heads = [
+        url[:end] if (end := url.find(b"/", 8)) > 0 and url.startswith((b"http://", b"https://")) else url
+        for url in urls.to_pylist()
+    ]
+    known = {head: site_of(head.decode("utf-8", "surrogatepass")) for head in set(heads)}
+    sites = list(map(known.__getitem__, heads))
+    has_one = np.fromiter((site is not None for site in sites), np.bool_, len(sites))
+    return rows[has_one], strings_of([site for site in sites if site is not None])
 
 
 def instants_of(strings: Strings) -> Values:

@@ -16,11 +16,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine.columns import INT_MISSING, NO_WORDS, Column, Kind, Mask, Rows, Values, column_of, dtype_of
-from aidre.engine.field_rows import Columns, FieldRow, columns_of, instants_of
+from aidre.engine.field_rows import Columns, Content, FieldRow, Reserved, columns_from, columns_of, instants_of
 from aidre.engine.filters import RESERVED, And, Compare, Filter, Instant, Not, Or, Scalar
 from aidre.engine.words import Strings, Words, encoded, no_strings, ranked
 
-__all__ = ["FieldRow", "Fields", "build_fields", "concat_fields"]
+__all__ = ["FieldRow", "Fields", "build_fields", "build_fields_from", "concat_fields"]
 
 _NUMBERS: Final[dict[str, Any]] = {
     "rows": pa.int32(),
@@ -48,6 +48,11 @@ _COMPARED: Final[dict[Kind, tuple[type, ...]]] = {
 def build_fields(rows: Iterable[FieldRow], dates: Collection[str] = ()) -> pa.RecordBatch:
     """The columns of these documents; strings of the fields `dates` are stored as instants too."""
     return _batch(*columns_of(rows, dates))
+
+
+def build_fields_from(reserved: Reserved, contents: Iterable[Content], dates: Collection[str] = ()) -> pa.RecordBatch:
+    """The same of documents that are given by columns."""
+    return _batch(*columns_from(reserved, contents, dates))
 
 
 def _batch(columns: Columns, size: int) -> pa.RecordBatch:

@@ -22,6 +22,7 @@ from aidre.engine.kernel import nearest
 from aidre.engine.lexical import Scorer, Statistics
 from aidre.engine.model import EmbeddingSpace, Fusion
 from aidre.engine.parts import Parts, Ranked, ordered
+from aidre.engine.reach import Reach
 from aidre.engine.search import search
 from aidre.engine.vectors import is_unit
 
@@ -98,12 +99,12 @@ class Hybrid:
         query: NDArray[np.float32],
         *,
         wanted: int,
-        depth_for: Callable[[int], int | None],
+        reach_for: Callable[[int], Reach | None],
     ) -> Ranked:
-        """The best `wanted` rows. `depth_for` gives the scan's candidates for a number of neighbours."""
+        """The best `wanted` rows. `reach_for` says how far the scan goes for a number of neighbours."""
         count, most, found = max(LEAST_DENSE, 2 * wanted), _FETCHED, _NOTHING
         while True:
-            near = search(self._parts, space.id, query, wanted=count, depth=depth_for(count), only=self._only)
+            near = search(self._parts, space.id, query, wanted=count, reach=reach_for(count), only=self._only)
             cosines, order = _cosines(space, near.scores), _as_they_lie(near.parts, near.rows)
             fresh = order[found.lacks(near.parts[order], near.rows[order])]
             places = near.parts[fresh], near.rows[fresh]

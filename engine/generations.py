@@ -13,6 +13,7 @@ from pathlib import Path
 
 from aidre.engine import changes, deletes, durable, sweep
 from aidre.engine.arrow import FileEntry
+from aidre.engine.errors import StorageFailed
 from aidre.engine.index import codebook_text
 from aidre.engine.indexing import GROWTH, index_generation
 from aidre.engine.manifest import Manifest, SegmentEntry, now, to_bytes
@@ -81,7 +82,7 @@ class Generations:
         self._named = generation
         durable.replace_file(self.folder / CURRENT, f"{generation:06d}\n".encode())
         self.manifest, self.snapshot = indexed, snapshot
-        with suppress(OSError):  # the commit stands; what cannot be removed now is tried again after the next one
+        with suppress(OSError, StorageFailed):  # the commit stands; what cannot go is tried again
             sweep.sweep(self.folder, indexed)
 
     # -- a first bulk load -----------------------------------------------------------------------------------
@@ -199,5 +200,6 @@ class Generations:
         doomed = [[place] for place, entry in enumerate(self.manifest.segments) if entry.deletes]
         if doomed or self.manifest.changes.file is not None:
             self.merge(doomed, forget=True)
-        sweep.sweep(self.folder, self.manifest, keep_seconds=0, keep_generations=1)
+        with durable.storage_errors(self.folder):
+            sweep.sweep(self.folder, self.manifest, keep_seconds=0, keep_generations=1)
         durable.remove_folder(self.folder / FILLING)

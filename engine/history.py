@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from aidre.engine import changes
 from aidre.engine.errors import AidreError, GenerationMissing, InvalidInput
 from aidre.engine.generations import Generations
-from aidre.engine.manifest import Manifest, now, read_manifest
+from aidre.engine.manifest import FEWEST_KEPT, MOST_KEPT, Manifest, now, read_manifest
 from aidre.engine.parts import Part
 from aidre.engine.schema import MANIFESTS
 from aidre.engine.snapshot import Snapshot
@@ -73,6 +73,21 @@ def roll_back(store: Store, collection: str, generation: int) -> int:
         return _publish(generations, store.open(collection, generation=generation, previous=writer.snapshot))
 
 
+def keep_generations(store: Store, collection: str, count: int) -> int:
+    """From now on keep so many of the newest generations; the number of the newest one, which says so.
+
+    InvalidInput for fewer than two, CollectionMissing, StoreLocked.
+    """
+    if not FEWEST_KEPT <= count <= MOST_KEPT:
+        raise InvalidInput(f"from {FEWEST_KEPT} to {MOST_KEPT:,} generations can be kept, not {count}")
+    if store.open(collection).manifest.keep == count:
+        return store.current(collection)
+    with store.writer(collection, spaces=None) as writer:
+        generations = writer.generations
+        generations.publish(replace(generations.manifest, keep=count))
+        return generations.manifest.generation
+
+
 def _publish(generations: Generations, wanted: Snapshot) -> int:
     newest = generations.manifest
     private = "private" in (newest.visibility, wanted.manifest.visibility)
@@ -82,6 +97,7 @@ def _publish(generations: Generations, wanted: Snapshot) -> int:
         updated_at=now(),
         visibility="private" if private else "public",
         changes=newest.changes,
+        keep=newest.keep,
     )
     listed = _differences(generations.parts, wanted.parts)
     manifest = changes.with_changes(generations.folder, manifest, generations.next, listed)

@@ -1,15 +1,15 @@
-"""The scan: 4-bit product-quantised codes of every row, gone over in one pass for candidates.
+"""The codes of a segment, opened: every row in four bits a dimension group, as inverted lists that passes go over.
 
-(Andre et al., "Quicker ADC"; FAISS `IVF1,PQ{m}x4fs`.) The codes of a segment are one inverted list. Segments whose
-codes come from the same codebook share one *sweep*: FAISS fills the query's look-up tables once and goes over all their
-lists with one heap, so twenty segments cost what one of their size does. Candidates are compared exactly by the
-kernel afterwards. FAISS writes through the indexes it is given only when told to: nothing here offers that.
+(Andre et al., "Quicker ADC"; FAISS `IVF1,PQ{m}x4fs` and the same with more lists.) FAISS writes through the indexes it
+is given only when told to: nothing here offers that.
 """
 
 from __future__ import annotations
 
+import itertools
 from base64 import b64decode, b64encode
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import faiss
@@ -18,27 +18,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine.arrow import FileProblem
-from aidre.engine.kernel import Bits, all_threads, measure_of, single_thread, spare_core
+from aidre.engine.codebook import blocks_of, centroids_of, emptied, fill, fitting, is_listed, router_of, with_centroids
+from aidre.engine.kernel import Column, measure_of
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.schema import INDEX, SEGMENT_ROWS
 
-Candidates = tuple[NDArray[np.int64], NDArray[np.float32]]
-"""Rows, numbered by slots, and how close they seem."""
-
-TRAIN_ROWS = 20_000
-LIST_ROWS = 1 << 17
-SHARED_ROWS = 1 << 18
-"""A pass over so many rows takes long enough to be shared by two threads."""
-
-_BLOCK = 1 << 15
-_BLOCK_CODES = 128
-"""Rows whose codes stand together: the most that FAISS has a kernel for, some 15 % faster than its default of 32."""
+_MOST_LISTS = 1 << 16
+"""More cannot be told apart by 16 bits."""
 
 
 class Scan:
-    """The opened codes of one segment, as lists of at most LIST_ROWS rows that sweeps go over.
+    """The opened codes of one segment.
 
-    Its rows are numbered from `slot` * SEGMENT_ROWS on, so that the segments of a generation can be told apart.
+    Without centroids each index is one list; with `lists` centroids there is one index, whose lists hold the rows
+    nearest to each centroid and then the spilled copies (see `codebook`). Its rows are numbered from `slot` *
+    SEGMENT_ROWS on, so that the segments of a generation can be told apart.
     """
 
     def __init__(self, space: EmbeddingSpace, indexes: Sequence[Any]) -> None:
@@ -47,190 +41,85 @@ class Scan:
         first = self.indexes[0]
         self.code_size = int(first.pq.M)
         self.padding = first.d - space.dimensions
-        self.codebook_key = _key(first)
+        self._centroids = centroids_of(first)
+        self.lists = len(self._centroids)
+        self.block = int(first.bbs)
         self.slot: int | None = None
-        self._ids = [faiss.rev_swig_ptr(index.invlists.get_ids(0), index.ntotal) for index in self.indexes]
-        start = 0
-        for ids in self._ids:
-            ids[:] = np.arange(start, start + len(ids))
-            start += len(ids)
+        self._ids = [ids for index in self.indexes for ids in ids_of(index)]
+        self.sizes = np.array(list(map(len, self._ids)))
+        """How many rows each inverted list holds."""
+        if not self.lists:
+            start = 0
+            for ids in self._ids:
+                ids[:] = np.arange(start, start + len(ids))
+                start += len(ids)
 
     def __len__(self) -> int:
-        return sum(map(len, self._ids))
+        return int(self.sizes[: self.lists or None].sum())
+
+    @cached_property
+    def codes_key(self) -> tuple[int, int, bytes]:
+        """What scans have in common where their lists can be gone over together."""
+        return _codes_key(self.indexes[0])
+
+    @cached_property
+    def codebook_key(self) -> tuple[tuple[int, int, bytes], bytes]:
+        """The same, and where the rows near to a query stand."""
+        return self.codes_key, self._centroids.tobytes()
 
     def number(self, slot: int) -> None:
-        """Give its rows the numbers of a slot, once and before anything searches them."""
+        """Give its rows the numbers of a slot, before anything searches them."""
+        moved = (slot - (self.slot or 0)) * SEGMENT_ROWS
         self.slot = slot
-        for ids in self._ids:
-            ids[:] += slot * SEGMENT_ROWS
+        for ids in self._ids if moved else ():
+            np.add(ids, moved, out=ids)
 
     def codebook(self) -> Any:
         """The trained index without its rows, to encode other rows of the same space alike."""
-        return _emptied(self.indexes[0], 1)
+        if not self.lists:
+            return emptied(self.indexes[0], 1)
+        return with_centroids(self.space, self.indexes[0], self._centroids)
+
+    @cached_property
+    def router(self) -> Column:
+        """Its centroids, of which those nearest to a query say which lists to go over."""
+        return router_of(self.space, self._centroids[:, : self.space.dimensions])
+
+    @cached_property
+    def places(self) -> NDArray[np.uint16]:
+        """The two lists of every row, by their centroids: (2, rows)."""
+        found = np.empty((2, len(self)), np.uint16)
+        first = (self.slot or 0) * SEGMENT_ROWS
+        for copy in range(2):
+            own = slice(copy * self.lists, (copy + 1) * self.lists)
+            rows = np.concatenate(self._ids[own]) - first
+            found[copy, rows] = np.repeat(np.arange(self.lists, dtype=np.uint16), self.sizes[own])
+        return found
+
+    def counts(self, mask: NDArray[np.bool_] | None) -> NDArray[np.int64] | None:
+        """How many rows of a mask stand in the list of each centroid; None where there is one list or no mask."""
+        return np.bincount(self.places[0][mask], minlength=self.lists) if self.lists and mask is not None else None
 
 
-def _key(index: Any) -> tuple[int, int, bytes]:
-    """What indexes have in common where their lists can be gone over together."""
+def _codes_key(index: Any) -> tuple[int, int, bytes]:
     return int(index.pq.M), int(index.bbs), faiss.vector_to_array(index.pq.centroids).tobytes()
 
 
-def _emptied(index: Any, lists: int) -> Any:
-    """An index without rows that has the codebook of another and so many lists."""
-    coarse = faiss.IndexFlat(index.d, index.metric_type)
-    coarse.add(np.zeros((lists, index.d), np.float32))
-    made = faiss.IndexIVFPQFastScan(coarse, index.d, lists, index.pq.M, index.pq.nbits, index.metric_type, index.bbs)
-    made.own_fields = True
-    coarse.this.disown()
-    made.by_residual = False
-    made.pq = index.pq
-    made.is_trained = True
-    return made
+def ids_of(index: Any) -> list[NDArray[np.int64]]:
+    """Views of the row numbers in each inverted list of an index."""
+    lists = index.invlists
+    sizes = [lists.list_size(number) for number in range(index.nlist)]
+    empty = np.empty(0, np.int64)
+    return [faiss.rev_swig_ptr(lists.get_ids(number), size) if size else empty for number, size in enumerate(sizes)]
 
 
-class Sweep:
-    """Scans that have one codebook, as the lists of one index."""
-
-    def __init__(self, scans: Sequence[Scan]) -> None:
-        self.scans = tuple(scans)
-        self.padding = scans[0].padding
-        self.larger_is_closer = measure_of(scans[0].space).metric == faiss.METRIC_INNER_PRODUCT
-        stacked = faiss.InvertedListsPtrVector()
-        self.owners: list[int] = []
-        self.sizes: list[int] = []
-        for number, scan in enumerate(scans):
-            for index in scan.indexes:
-                stacked.push_back(index.invlists)
-                self.owners.append(number)
-                self.sizes.append(int(index.ntotal))
-        self._lists = faiss.VStackInvertedLists(len(self.sizes), stacked.data())
-        self.index = _emptied(scans[0].indexes[0], len(self.sizes))
-        self.index.replace_invlists(self._lists, False)
-        self.index.ntotal = sum(self.sizes)
-
-
-class Pass:
-    """One way to go over a sweep: which of its scans, None: all, and which of their rows `bits` allow."""
-
-    def __init__(self, sweep: Sweep, scans: Collection[int] | None = None, bits: Bits | None = None) -> None:
-        lists = [number for number, owner in enumerate(sweep.owners) if scans is None or owner in scans]
-        rows = [sweep.sizes[number] for number in lists]
-        middle = int(np.searchsorted(np.cumsum(rows), sum(rows) / 2)) + 1
-        self._padding = sweep.padding
-        self._whole = _Lists(sweep, lists, bits)
-        self._halves = None
-        if sum(rows) >= SHARED_ROWS and middle < len(lists):
-            self._halves = _Lists(sweep, lists[:middle], bits), _Lists(sweep, lists[middle:], bits)
-
-    def search(self, query: NDArray[np.float32], count: int) -> Candidates:
-        """The best `count` of the allowed rows, numbered by slots, and how close they seem (larger is closer).
-
-        Best first; fewer where fewer are allowed, or where FAISS passes rows by since their codes are all alike.
-        """
-        return self.search_all(query, count)[0]
-
-    def search_all(self, queries: NDArray[np.float32], count: int) -> list[Candidates]:
-        """The same for each of several queries (n, d), at about half the cost of each alone: codes are read once."""
-        if self._padding:
-            queries = np.pad(queries, ((0, 0), (0, self._padding)))
-        if self._halves is None:
-            return self._whole.search(queries, count)
-        one, other = self._halves
-        with spare_core() as helper:
-            if helper is None:
-                return self._whole.search(queries, count)
-            theirs = helper.submit(other.search, queries, count)
-            pairs = zip(one.search(queries, count), theirs.result(), strict=True)
-        return [_merged(mine, more, count) for mine, more in pairs]
-
-
-def _merged(mine: Candidates, more: Candidates, count: int) -> Candidates:
-    rows, near = np.concatenate([mine[0], more[0]]), np.concatenate([mine[1], more[1]])
-    best = np.argsort(-near, kind="stable")[:count]
-    return rows[best], near[best]
-
-
-class _Lists:
-    """Lists of a sweep, prepared to be gone over by one thread."""
-
-    def __init__(self, sweep: Sweep, lists: Sequence[int], bits: Bits | None) -> None:
-        numbers = np.array(lists, dtype=np.int64)
-        distances = np.zeros(len(numbers), dtype=np.float32)  # of lists that have no centre
-        self._parameters = faiss.IVFSearchParameters(nprobe=len(numbers))
-        if bits is not None:
-            self._parameters.sel = bits.selector
-        self._sweep = sweep
-        self._lists = numbers, distances
-        self._bits = bits  # which the parameters do not keep alive
-
-    def search(self, queries: NDArray[np.float32], count: int) -> list[Candidates]:
-        single_thread()
-        values, rows = np.empty((len(queries), count), np.float32), np.empty((len(queries), count), np.int64)
-        lists = self._lists if len(queries) == 1 else self._repeated(len(queries))
-        self._sweep.index.search_preassigned_c(
-            len(queries), faiss.swig_ptr(queries), count, *map(faiss.swig_ptr, lists), faiss.swig_ptr(values),
-            faiss.swig_ptr(rows), False, self._parameters, None,
-        )  # fmt: skip
-        near = values if self._sweep.larger_is_closer else -values
-        return [_present(*one) for one in zip(rows, near, strict=True)]
-
-    def _repeated(self, queries: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        numbers, distances = self._lists
-        return np.tile(numbers, queries), np.tile(distances, queries)
-
-
-def _present(rows: NDArray[np.int64], near: NDArray[np.float32]) -> Candidates:
-    """Without the places at the end where no row was found."""
-    if rows[-1] >= 0:
-        return rows, near
-    present = rows >= 0
-    return rows[present], near[present]
-
-
-def code_sizes(dimensions: int) -> list[int]:
-    """The numbers of 4-bit codes a vector that calibration tries, cheapest first: d/4, d/2, d."""
-    return sorted({-(-dimensions // step) for step in (4, 2, 1)})
-
-
-def _padded_dimensions(dimensions: int, code_size: int) -> int:
-    return code_size * -(-dimensions // code_size)
-
-
-def train(space: EmbeddingSpace, sample: NDArray[Any], code_size: int) -> Any:
-    """An empty index trained on stored rows (n, d) of the space."""
-    padded = _padded_dimensions(space.dimensions, code_size)
-    index = faiss.index_factory(padded, f"IVF1,PQ{code_size}x4fs_{_BLOCK_CODES}", measure_of(space).metric)
-    # Many tiny clusterings: with two threads most of the time goes into waiting for each other.
-    single_thread()
-    index.train(_padded(sample, padded))
-    return index
-
-
-def fill(codebook: Any, blocks: Iterable[NDArray[Any]]) -> list[Any]:
-    """Copies of a trained empty index with rows added, at most LIST_ROWS each; `blocks` are stored rows in order."""
-    all_threads()
-    filled: list[Any] = []
-    for block in blocks:
-        if not filled or filled[-1].ntotal + len(block) > LIST_ROWS:
-            filled.append(faiss.clone_index(codebook))
-        filled[-1].add(_padded(block, codebook.d))
-    return filled or [faiss.clone_index(codebook)]
-
-
-def blocks_of(codes: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    for start in range(0, len(codes), _BLOCK):
-        yield codes[start : start + _BLOCK]
-
-
-def _padded(rows: NDArray[Any], dimensions: int) -> NDArray[np.float32]:
-    result = np.zeros((len(rows), dimensions), dtype=np.float32)
-    result[:, : rows.shape[1]] = rows
-    return result
+# -- on disk -----------------------------------------------------------------------------------------------
 
 
 def index_batch(indexes: Sequence[Any], vectors_checksum: str, trained_rows: int) -> pa.RecordBatch:
     """The indexes of a segment, one a row; the metadata say what they were built from and by which release of FAISS."""
     metadata = {
-        "kind": "scan",
+        "kind": "lists" if is_listed(indexes[0]) else "scan",
         "code_size": str(indexes[0].pq.M),
         "faiss": faiss.__version__,
         "vectors": vectors_checksum,
@@ -251,7 +140,7 @@ def codebook_text(scan: Scan) -> str:
 def encoded_batch(codes: NDArray[Any], codebook: str, vectors_checksum: str, trained_rows: int) -> pa.RecordBatch:
     """An index of stored rows (n, d) by the codebook of a `codebook_text`."""
     empty = faiss.deserialize_index(np.frombuffer(b64decode(codebook), np.uint8))
-    return index_batch(fill(empty, blocks_of(codes)), vectors_checksum, trained_rows)
+    return index_batch(fill(fitting(empty, len(codes)), blocks_of(codes)), vectors_checksum, trained_rows)
 
 
 def open_scan(space: EmbeddingSpace, batch: pa.RecordBatch, rows: int, vectors_checksum: str) -> Scan:
@@ -259,25 +148,54 @@ def open_scan(space: EmbeddingSpace, batch: pa.RecordBatch, rows: int, vectors_c
     metadata = {key.decode(): value.decode() for key, value in (batch.schema.metadata or {}).items()}
     if metadata.get("vectors") != vectors_checksum:
         raise FileProblem("was built from other vectors")
+    bodies = _bodies(batch.column(0))  # which what was read looks at, as long as centroids are not copied
     try:
-        indexes = [_read(value.as_buffer()) for value in batch.column(0) if value.is_valid]
+        indexes = [faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(body), body.nbytes)) for body in bodies]
     except RuntimeError as error:
         raise FileProblem("cannot be read by this release of FAISS") from error
     for index in indexes:
-        if not isinstance(index, faiss.IndexIVFPQFastScan) or (index.nlist, index.by_residual) != (1, False):
+        if not isinstance(index, faiss.IndexIVFPQFastScan) or index.by_residual:
             raise FileProblem("is no index of this kind")
-        if index.d < space.dimensions or index.invlists.list_size(0) != index.ntotal:
+        if index.d < space.dimensions:
             raise FileProblem("does not fit its segment")
-        if index.metric_type != measure_of(space).metric or _key(index) != _key(indexes[0]):
+        if index.metric_type != measure_of(space).metric or _codes_key(index) != _codes_key(indexes[0]):
             raise FileProblem("is no index of this kind of distance, or of several codebooks")
-    if not indexes or sum(index.ntotal for index in indexes) != rows:
+        if is_listed(index):
+            _check_lists(index, rows, alone=len(indexes) == 1)
+        elif index.invlists.list_size(0) != index.ntotal:
+            raise FileProblem("does not fit its segment")
+    if not indexes or sum(index.ntotal // (1 + is_listed(index)) for index in indexes) != rows:
         raise FileProblem("does not fit its segment")
     return Scan(space, indexes)
 
 
-def _read(stored: pa.Buffer) -> Any:
-    body = np.frombuffer(stored, dtype=np.uint8)
-    return faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(body), body.nbytes))
+def _check_lists(index: Any, rows: int, *, alone: bool) -> None:
+    """Raise FileProblem unless there are centroids and every row stands in one of their lists, and in one more."""
+    coarse = faiss.downcast_index(index.quantizer)
+    kinds = {faiss.IndexScalarQuantizer: 2, faiss.IndexFlat: 4, faiss.IndexFlatIP: 4, faiss.IndexFlatL2: 4}
+    width = kinds.get(type(coarse))
+    fits = index.nlist == 2 * coarse.ntotal and coarse.ntotal <= _MOST_LISTS and coarse.d == index.d
+    if not alone or width is None or not fits:
+        raise FileProblem("is no index of this kind")
+    if coarse.code_size != width * coarse.d or coarse.codes.size() != coarse.ntotal * coarse.code_size:
+        raise FileProblem("is no index of this kind")
+    if not np.isfinite(centroids_of(index)).all():
+        raise FileProblem("has centroids that are no numbers")
+    ids = ids_of(index)
+    for each in (ids[: coarse.ntotal], ids[coarse.ntotal :]):
+        found = np.concatenate(each)
+        if len(found) != rows or not rows or found.min() < 0 or found.max() >= rows or np.bincount(found).max() > 1:
+            raise FileProblem("does not fit its segment")
+
+
+def _bodies(column: pa.Array) -> list[NDArray[np.uint8]]:
+    """The bytes of each value, where they lie."""
+    _, offsets, data = column.buffers()
+    if len(column) == 0:
+        return []
+    ends = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1].tolist()
+    stored = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
+    return [stored[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def trained_rows_of(batch: pa.RecordBatch) -> int:

@@ -75,6 +75,8 @@ def _written(
     for target in targets:
         if target.built is not None:
             vectors = parts[target.segment_id].segment.entry.files[vectors_file(space.id)]
+            if target.scan is not None:
+                target.scan.number(0)  # in a file rows have their own numbers
             batch = index_batch(target.built, vectors.checksum, target.trained_rows)
             files[target.segment_id] = add_file(folder, target.segment_id, index_file(space.id), batch)
     if not files:

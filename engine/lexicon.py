@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from aidre.engine import durable
 from aidre.engine.analysis import ANALYSIS, recognised, terms
 from aidre.engine.arrow import list_view
+from aidre.engine.json_columns import listed
 from aidre.engine.vocabulary import Spoken, Tokens, read_tokens, read_words
-from aidre.engine.words import Strings, Words, no_strings, ranked, strings_of
+from aidre.engine.words import Strings, Words, kernels, no_strings, ranked, strings_of
 
 MOST_COUNT: Final = 65_535
 """A term's frequency in a chunk is counted up to here, where BM25 has long stopped to care."""
@@ -56,12 +57,14 @@ class LexicalText(NamedTuple):
     language: str | None = None
 
 
-def lexical_text(title: str | None, section: str | None, text: str) -> str:
-    """What is indexed of a chunk: its title and section path are words by which it is looked for, too.
+def lexical_column(titles: Strings, sections: Strings, texts: Strings) -> Strings:
+    """What is indexed of chunks: title and section path are words by which one is looked for, too.
 
     Of them no more than their beginnings: every chunk of a document repeats them.
     """
-    return "\n".join(filter(None, ((title or "")[:MOST_AROUND], (section or "")[:MOST_AROUND], text)))
+    around = [kernels.utf8_slice_codeunits(each, 0, MOST_AROUND) for each in (titles, sections)]
+    present = [kernels.if_else(kernels.equal(each, ""), None, each) for each in (*around, texts)]
+    return listed([each.cast(pa.large_binary()) for each in present], b"\n").cast(pa.large_string())
 
 
 class Postings(NamedTuple):
@@ -183,9 +186,7 @@ def _terms(
     return distinct, codes[codes >= 0], rows[codes >= 0]
 
 
-def merge_lexicons(
-    parts: Sequence[tuple[Lexicon, NDArray[np.int64]]], scratch: Path | None = None
-) -> pa.RecordBatch:
+def merge_lexicons(parts: Sequence[tuple[Lexicon, NDArray[np.int64]]], scratch: Path | None = None) -> pa.RecordBatch:
     """The given rows (ascending) of each part, in order: what `build_lexicon` makes of their chunks.
 
     Postings lie in files of the folder `scratch`, where one is given: keep it as long as the batch.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -24,6 +25,17 @@ class WriterLock:
         self._descriptor: int | None = None
 
     def __enter__(self) -> WriterLock:
+        descriptor = self._locked()
+        while not self._is_there(descriptor):  # a restore has put another folder in the place of the one it was in
+            os.close(descriptor)
+            descriptor = self._locked()
+        with suppress(OSError):  # a full disk keeps nobody from deleting; the lock is held without it
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, orjson.dumps({"pid": os.getpid(), "host": socket.gethostname()}), 0)
+        self._descriptor = descriptor
+        return self
+
+    def _locked(self) -> int:
         with durable.storage_errors(self._path):
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -39,10 +51,13 @@ class WriterLock:
                 pid=pid,
                 host=host,
             ) from error
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, orjson.dumps({"pid": os.getpid(), "host": socket.gethostname()}), 0)
-        self._descriptor = descriptor
-        return self
+        return descriptor
+
+    def _is_there(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(descriptor), self._path.stat())
+        except FileNotFoundError:
+            return False
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

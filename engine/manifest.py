@@ -1,37 +1,42 @@
 """The manifest of a generation: what is live, where it lies, and how it can be checked. Knows no Arrow column.
 
-One JSON file a generation, `{"checksum": xxh3-128 of the body's bytes, "body": {...}}`, written once.
+One JSON file a generation, with its own checksum, written once.
 """
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 
 import orjson
-import xxhash
 
 from aidre.engine.arrow import FileEntry
+from aidre.engine.durable import reading_errors
 from aidre.engine.errors import FormatTooNew, StoreDamaged
-from aidre.engine.model import Collection, EmbeddingSpace, Visibility
+from aidre.engine.model import Collection, Distance, EmbeddingSpace, Precision, Visibility
 from aidre.engine.schema import FORMAT, manifest_name, precision_of, space_files
+from aidre.engine.sealed import seal, unseal
 
 
 @dataclass(frozen=True, slots=True)
 class Depth:
     """Calibrated for one number of results: how many candidates to re-rank, and the recall that gave.
 
-    `mean` and `p5` are the mean and the fifth percentile of recall over the sampled queries at `candidates`.
+    `mean` and `p5` are the mean and the fifth percentile of recall over the sampled queries at `candidates`, where the
+    lists of `probes` centroids are gone over, all of them where it is 0.
     """
 
     results: int
     candidates: int
     mean: float
     p5: float
+    probes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +111,24 @@ class ChangesEntry:
 
 
 UNMARKED = "0" * 16
+FEWEST_KEPT, MOST_KEPT = 2, 10_000
+"""Of the generations: a reader can finish with the one before the newest."""
+_NAME = re.compile(r"[^/\0.][^/\0]{0,254}")
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "str": (str,),
+    "str | None": (str, NoneType),
+    "Visibility": (str,),
+}
+"""What the members of a manifest may be, by their annotations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One generation. `parent` is the generation it was made from, 0 for the first."""
+    """One generation. `parent` is the generation it was made from, 0 for the first; so many of the newest are kept as
+    `keep` says."""
 
     generation: int
     parent: int
@@ -127,6 +145,7 @@ class Manifest:
     changes: ChangesEntry = field(default_factory=lambda: ChangesEntry(0, UNMARKED))
     source_roots: Mapping[str, str] = field(default_factory=dict)
     source_states: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    keep: int = FEWEST_KEPT
 
     @property
     def documents(self) -> int:
@@ -187,38 +206,37 @@ def to_bytes(manifest: Manifest) -> bytes:
             "dates": list(manifest.dates),
             "source_roots": dict(manifest.source_roots),
             "source_states": {url: dict(state) for url, state in manifest.source_states.items()},
+            "keep": manifest.keep,
             "spaces": [_space_json(state) for state in manifest.spaces],
             "segments": [_segment_json(entry) for entry in manifest.segments],
             "deletes": {name: entry.to_json() for name, entry in manifest.deletes.items()},
             "changes": manifest.changes.to_json(),
         }
     )
-    return b'{"checksum":"%s","body":%s}\n' % (xxhash.xxh3_128_hexdigest(body).encode(), body)
+    return seal(body)
 
 
 def read_manifest(folder: Path, generation: int, collection: str) -> Manifest:
-    """Read and check one manifest. FileNotFoundError where it is gone; StoreDamaged, FormatTooNew."""
+    """Read and check one manifest. FileNotFoundError where it is gone; StoreDamaged, StorageFailed, FormatTooNew."""
     name = manifest_name(generation)
-    content = (folder / name).read_bytes()
+    with reading_errors(folder / name):
+        content = (folder / name).read_bytes()
     try:
-        body = content[content.index(b'"body":') + 7 : content.rindex(b"}")]
-        checksum = orjson.loads(content)["checksum"]
-        value = orjson.loads(body)
-    except (ValueError, KeyError, TypeError) as error:
-        raise _damaged(collection, name, "is not valid JSON") from error
-    if xxhash.xxh3_128_hexdigest(body) != checksum:
-        raise _damaged(collection, name, "does not have the checksum that was recorded")
-    if value.get("format", 0) > FORMAT:
+        value = orjson.loads(unseal(content))
+    except ValueError as error:
+        raise _damaged(collection, name, "does not have the checksum that was recorded") from error
+    try:
+        newer = value.get("format", 0) > FORMAT
+        manifest = None if newer else _from_json(value)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise _damaged(collection, name, "lacks a member that every manifest has") from error
+    if manifest is None:
         raise FormatTooNew(
             f"collection {collection!r} was written in format {value['format']}, this release reads up to {FORMAT}: "
             "upgrade aidre",
             collection=collection,
             format=value["format"],
         )
-    try:
-        manifest = _from_json(value)
-    except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(collection, name, "lacks a member that every manifest has") from error
     if manifest.generation != generation:
         raise _damaged(collection, name, f"calls itself generation {manifest.generation}")
     return manifest
@@ -252,7 +270,7 @@ def _segment_json(entry: SegmentEntry) -> dict[str, Any]:
 
 def _from_json(value: Mapping[str, Any]) -> Manifest:
     collection = value["collection"]
-    return Manifest(
+    manifest = Manifest(
         generation=value["generation"],
         parent=value["parent"],
         lineage=value["lineage"],
@@ -268,7 +286,40 @@ def _from_json(value: Mapping[str, Any]) -> Manifest:
         changes=_changes_from(value),
         source_roots=dict(value["source_roots"]),
         source_states=dict(value.get("source_states", {})),  # format 1 fetched nothing
+        keep=max(FEWEST_KEPT, value.get("keep", FEWEST_KEPT)),  # older releases kept no more
     )
+    _check_kinds(manifest)
+    _check_names(manifest)
+    return manifest
+
+
+def _check_kinds(value: Any) -> None:
+    """Raise ValueError where a member is of another kind than it is declared, here or in what lies inside."""
+    for member in fields(value):
+        found = getattr(value, member.name)
+        kinds = _KINDS.get(str(member.type))
+        if kinds is not None and type(found) not in kinds:
+            raise ValueError(f"{member.name} is of another kind")
+        parts = found.values() if isinstance(found, Mapping) else found if type(found) is tuple else (found,)
+        for part in parts:
+            if is_dataclass(part):
+                _check_kinds(part)
+
+
+def _check_names(manifest: Manifest) -> None:
+    """Raise ValueError where a name leads out of its folder: the checksum says that a manifest is whole, not whose."""
+    names = [name for entry in manifest.segments for name in (entry.id, *entry.files, entry.deletes or "none")]
+    words = [*manifest.dates, *manifest.source_roots, *manifest.source_roots.values(), *manifest.source_states]
+    if not all(type(state) is dict for state in manifest.source_states.values()) or set(map(type, words)) - {str}:
+        raise ValueError("a source is of another kind")
+    if not all(_NAME.fullmatch(name) for name in (*names, *manifest.deletes)):
+        raise ValueError("a file has no name")
+    for state in manifest.spaces:
+        space = state.space
+        if space.distance not in get_args(Distance) or space.precision not in (*get_args(Precision), None):
+            raise ValueError("a space is of an unknown kind")
+        if space.dimensions < 1:
+            raise ValueError("a space has no dimensions")
 
 
 def _changes_from(value: Mapping[str, Any]) -> ChangesEntry:

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.filters import Compare, Filter, canonical
-from aidre.engine.index import Scan, Sweep
+from aidre.engine.index import Scan
 from aidre.engine.kernel import Bits
 from aidre.engine.lexicon import Postings
+from aidre.engine.passes import Sweep, together
 from aidre.engine.schema import SEGMENT_ROWS
 from aidre.engine.segment import Segment
 
@@ -165,12 +166,8 @@ class Parts(tuple[Part, ...]):
         """The scans of a space, those with one codebook together."""
         found = self._sweeps.get(space_id)
         if found is None:
-            alike: dict[Any, list[Scan]] = {}
-            for part in self:
-                scan = part.segment.scans.get(space_id)
-                if scan is not None:
-                    alike.setdefault(scan.codebook_key, []).append(scan)
-            found = self._sweeps[space_id] = [Sweep(scans) for scans in alike.values()]
+            scans = [part.segment.scans[space_id] for part in self if space_id in part.segment.scans]
+            found = self._sweeps[space_id] = [Sweep(alike) for alike in together(scans)]
         return found
 
 

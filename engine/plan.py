@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from aidre.engine.cost import beginning_cost, exact_cost, gather_cost, scan_cost
 from aidre.engine.filters import Filter, canonical
-from aidre.engine.index import Pass
+from aidre.engine.index import Scan
 from aidre.engine.kernel import Bits, Column
 from aidre.engine.parts import Allowed, Parts, bitmap
+from aidre.engine.passes import Pass
 
 _PLANS = 64
 _GATHER_BYTES = 1 << 24
@@ -82,6 +83,15 @@ def _direct_cost(column: Column, rows: Allowed) -> tuple[float, bool]:
     return min(exact, gather) if by_gathering else exact, by_gathering
 
 
+def _scan_cost(scan: Scan, rows: Allowed) -> float:
+    """What going over its codes costs; lists that hold no allowed row are left out."""
+    counts = scan.counts(rows.mask)
+    if counts is None:
+        return scan_cost(len(scan), scan.code_size, rows.count, scan.lists)
+    held = counts > 0
+    return scan_cost(int(scan.sizes[: scan.lists][held].sum()), scan.code_size, rows.count, int(held.sum()))
+
+
 def _scanned(
     parts: Parts, space_id: str, depth: int, columns: Sequence[Column], allowed: Sequence[Allowed]
 ) -> set[int]:
@@ -90,7 +100,7 @@ def _scanned(
     for place, (part, column, rows) in enumerate(zip(parts, columns, allowed, strict=True)):
         scan = part.segment.scans.get(space_id)
         if scan is not None and rows.count:
-            saving = _direct_cost(column, rows)[0] - scan_cost(len(column), scan.code_size, rows.count)
+            saving = _direct_cost(column, rows)[0] - _scan_cost(scan, rows)
             if saving > 0:
                 saved[place] = saving
     if not saved:
@@ -108,5 +118,7 @@ def _passes(parts: Parts, space_id: str, scanned: set[int], allowed: Sequence[Al
         scans = [number for number, place in enumerate(places) if place in scanned]
         if scans:
             chosen = [(slots[number], allowed[places[number]]) for number in scans]
-            passes.append((Pass(sweep, scans, bitmap(chosen)), sum(rows.count for _, rows in chosen)))
+            bits = bitmap(chosen)
+            counts = [sweep.scans[number].counts(rows.mask) for number, (_, rows) in zip(scans, chosen, strict=True)]
+            passes.append((Pass(sweep, scans, bits, counts), sum(rows.count for _, rows in chosen)))
     return tuple(passes)

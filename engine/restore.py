@@ -12,16 +12,25 @@ import re
 import shutil
 import tarfile
 from collections.abc import Container, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
+import xxhash
 
 from aidre.engine import durable
-from aidre.engine.backup import FORMAT, HEADER, Saved
-from aidre.engine.errors import Conflict, FormatTooNew, InvalidInput, Missing, StorageFailed, StoreDamaged
+from aidre.engine.backup import END, END_BYTES, FORMAT, HEADER, Saved
+from aidre.engine.errors import (
+    CollectionMissing,
+    Conflict,
+    FormatTooNew,
+    InvalidInput,
+    Missing,
+    StorageFailed,
+    StoreDamaged,
+)
 from aidre.engine.lock import WriterLock
 from aidre.engine.manifest import read_manifest, to_bytes
 from aidre.engine.schema import CHANGES, CURRENT, DELETES, MANIFESTS, SEGMENTS, check_collection_name, manifest_name
@@ -46,19 +55,33 @@ def restore(store: Store, source: Path, *, replace_stored: bool = False, beside:
         raise Missing(f"there is no backup at {source}")
     with _temporary(store.path) as folder:
         unpacked, names = Store(folder), _unpack(source, folder, beside)
-        present = [name for name in names if (store.path / name / CURRENT).exists()]
-        if present and not replace_stored:
-            raise Conflict(
-                f"collection {present[0]!r} is in the store already: nothing was restored; "
-                "--replace puts the one of the backup in its place",
-                collection=present[0],
-            )
+        _check_absent(store, () if replace_stored else names)
         found = [_sound(unpacked, name) for name in names]
-        for name in names:
-            _put_in_place(store.path / name, folder / name)
+        with ExitStack() as held:
+            for name in names:
+                if (store.path / name).exists():
+                    held.enter_context(WriterLock(store.path / name, name))
+            _check_absent(store, () if replace_stored else names)  # a first ingest may have ended meanwhile
+            for name in names:  # all that may need room comes first
+                _follow(store.path / name, folder / name)
+                _settle(folder / name)
+            for name in names:
+                _put_in_place(store.path / name, folder / name)
         if beside is not None and (folder / beside).is_dir() and not (store.path / beside).exists():
+            _settle(folder / beside)
             _move(folder / beside, store.path / beside)
     return found
+
+
+def _check_absent(store: Store, names: Sequence[str]) -> None:
+    there = {*store.collections(), *store.nameless()}
+    for name in names:
+        if name in there:
+            raise Conflict(
+                f"collection {name!r} is in the store already: nothing was restored; "
+                "--replace puts the one of the backup in its place",
+                collection=name,
+            )
 
 
 @contextmanager
@@ -66,7 +89,8 @@ def _temporary(store: Path) -> Iterator[Path]:
     """A folder in the store, on the same file system, that is gone afterwards, as is what a killed run left."""
     durable.make_folder(store)
     for left in store.glob(".restore.*.tmp"):
-        if not Path("/proc", left.name.split(".")[2]).exists():
+        pid = left.name.split(".")[2]
+        if pid == str(os.getpid()) or not Path("/proc", pid).exists():  # in a container all may have the same
             durable.remove_folder(left)
     folder = store / f".restore.{os.getpid()}.tmp"
     with durable.storage_errors(folder):
@@ -84,31 +108,56 @@ def _unpack(source: Path, folder: Path, beside: str | None) -> list[str]:
     """Write the members of a backup under `folder`; the names of its collections."""
     try:
         with tarfile.open(source, mode="r:", bufsize=_BLOCK) as tar:
-            names = _collections(tar, source)
+            names, is_sealed = _collections(tar, source)
+            if is_sealed:
+                _check_seal(source)
             while (member := tar.next()) is not None:
-                _unpack_member(tar, member, folder, {*names, beside})
+                if not (is_sealed and member.name == END):
+                    _unpack_member(tar, member, folder, {*names, beside})
     except (tarfile.TarError, EOFError) as error:
         raise InvalidInput(f"{source} is not a whole backup of aidre: {error}") from error
     return names
 
 
-def _collections(tar: tarfile.TarFile, source: Path) -> list[str]:
+def _check_seal(source: Path) -> None:
+    """Raise InvalidInput unless every byte is as it was written, those between and behind the members too."""
+    with tarfile.open(source, mode="r:", bufsize=_BLOCK) as tar:
+        last = tar.getmembers()[-1]
+    if last.name != END or last.size != END_BYTES:
+        raise InvalidInput(f"{source} is not a whole backup of aidre: its end is missing")
+    digest, end = xxhash.xxh3_128(), last.offset_data + 3 * tarfile.BLOCKSIZE
+    with source.open("rb") as file:
+        for start in range(0, last.offset_data, _BLOCK):
+            digest.update(file.read(min(_BLOCK, last.offset_data - start)))
+        seal, rest = file.read(END_BYTES), file.read(2 * tarfile.RECORDSIZE)
+    is_whole = source.stat().st_size == -(-end // tarfile.RECORDSIZE) * tarfile.RECORDSIZE
+    if seal != digest.hexdigest().encode() or rest.strip(b"\0") or not is_whole:
+        raise InvalidInput(f"{source} is not a whole backup of aidre: it was altered since it was written")
+
+
+def _collections(tar: tarfile.TarFile, source: Path) -> tuple[list[str], bool]:
+    """The names of the collections, and whether the file is sealed."""
     first = tar.next()
-    file = tar.extractfile(first) if first is not None and first.name == HEADER and first.size <= _MOST_HEADER else None
+    is_header = first is not None and first.name == HEADER and first.size <= _MOST_HEADER and _is_plain(first)
+    file = tar.extractfile(first) if first is not None and is_header else None
     try:
         header: dict[str, Any] = orjson.loads(file.read()) if file is not None else {}
         written, names = header["aidre_backup"], [check_collection_name(name) for name in header["collections"]]
     except (orjson.JSONDecodeError, KeyError, TypeError, InvalidInput) as error:
         raise InvalidInput(f"{source} is not a backup of aidre") from error
+    if len(set(names)) < len(names):
+        raise InvalidInput(f"{source} is not a backup of aidre: it names a collection twice")
     if written != FORMAT:
         raise FormatTooNew(f"{source} is a backup in format {written}, this release reads {FORMAT}: upgrade aidre")
-    return names
+    if header.keys() - {"sealed"} != {"aidre_backup", "created_at", "collections"}:
+        raise InvalidInput(f"{source} is not a whole backup of aidre: it was altered since it was written")
+    return names, "sealed" in header
 
 
 def _unpack_member(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, tops: Container[str | None]) -> None:
     """Write one file. A backup may come from anywhere: its names and kinds are not trusted."""
     parts = member.name.split("/")
-    if not member.isreg() or not _is_ours(parts, tops):
+    if not _is_plain(member) or not _is_ours(parts, tops):
         raise InvalidInput(
             f"the backup holds {member.name!r:.200}, which no backup of aidre does: nothing was restored"
         )
@@ -118,10 +167,15 @@ def _unpack_member(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, 
         raise InvalidInput(f"the backup holds {member.name!r:.200} twice: nothing was restored")
     with durable.storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb") as file:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             shutil.copyfileobj(content, file, _BLOCK)
             file.flush()
             os.fsync(file.fileno())
+
+
+def _is_plain(member: tarfile.TarInfo) -> bool:
+    """Whether it is a file, and its size what the backup holds of it: a sparse one may be any number of zeros."""
+    return member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and not member.issparse()
 
 
 def _is_ours(parts: Sequence[str], tops: Container[str | None]) -> bool:
@@ -153,41 +207,44 @@ def _sound(unpacked: Store, name: str) -> Saved:
 
 
 def _put_in_place(final: Path, unpacked: Path) -> None:
-    """Give an unpacked collection its name, in exchange for what has it."""
-    if not final.exists():
-        _move(unpacked, final)
-        return
-    with WriterLock(final, final.name):
-        if (final / CURRENT).exists():
-            _follow(final, unpacked)
-        _settle(unpacked)
+    """Give an unpacked collection its name, in exchange for what has it, which is locked."""
+    if final.exists():
         _exchange(unpacked, final)
+    else:
+        _move(unpacked, final)
 
 
 def _follow(final: Path, unpacked: Path) -> None:
-    """Number the unpacked generation behind the one that it replaces: a server takes what has a new number."""
+    """Number the unpacked generation behind all that it replaces: a server takes what has a new number."""
     name = final.name
-    newest, brought = Store(final.parent).current(name), Store(unpacked.parent).current(name)
-    number = max(newest, brought) + 1
+    stored = [int(path.stem) for path in (final / MANIFESTS).glob("*.json") if path.stem.isdecimal()]
+    with suppress(CollectionMissing, StoreDamaged):  # what CURRENT does not tell, the manifests do
+        stored.append(Store(final.parent).current(name))
+    if not stored:
+        return
+    brought = Store(unpacked.parent).current(name)
+    number = max(*stored, brought) + 1
     manifest = read_manifest(unpacked / MANIFESTS, brought, name)
     durable.replace_file(unpacked / MANIFESTS / manifest_name(number), to_bytes(replace(manifest, generation=number)))
     durable.replace_file(unpacked / CURRENT, f"{number:06d}\n".encode())
 
 
 def _move(folder: Path, final: Path) -> None:
-    _settle(folder)
     with durable.storage_errors(final):
         folder.rename(final)
         durable.sync_folder(final.parent)
 
 
 def _settle(folder: Path) -> None:
-    """Sync every folder, the files were synced as they were written; what is a collection's becomes read-only."""
+    """Sync every folder, the files were synced as they were written; what is a collection's becomes read-only, what
+    lies beside them stays for its owner alone."""
     with durable.storage_errors(folder):
         for path, _, files in os.walk(folder, topdown=False):
             if not folder.name.startswith(".") and path != str(folder):
                 for file in files:
                     Path(path, file).chmod(durable.READ_ONLY)
+            elif folder.name.startswith("."):
+                Path(path).chmod(0o700)
             durable.sync_folder(Path(path))
 
 

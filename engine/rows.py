@@ -7,23 +7,26 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, chain, repeat
-from typing import Any
+from itertools import repeat
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
 from aidre.engine.changes import STATES
+from aidre.engine.json_columns import Column, braced, cut, fixed, inner, joined, listed, members, quoted, written
 from aidre.engine.model import Encoded
 from aidre.engine.records import Chunks, Records
-from aidre.engine.schema import CHUNKS, DOCUMENTS, NO_KEY
+from aidre.engine.schema import CHUNKS, DOCUMENTS, ETAG_BYTES, NO_KEY
+from aidre.engine.vector_blocks import VectorBlocks
 
 _HEX = 64
+_BEFORE_HASH: Final[Any] = pa.scalar(b'"content_hash":"sha256:', pa.large_binary())
+_AFTER_HASH: Final[Any] = pa.scalar(b'"', pa.large_binary())
 
 
 class PendingRows:
@@ -34,7 +37,7 @@ class PendingRows:
         self.chunk_batches: list[pa.RecordBatch] = []
         self._ends: list[int] = []
         self.documents = self.chunks = self.bytes = 0
-        self.vectors: dict[str, list[Encoded]] = {}
+        self.vectors: dict[str, VectorBlocks] = {}
         self.keys: dict[str, list[bytes]] = {}
         self._key_rows: dict[str, dict[bytes, int]] = {}
 
@@ -46,12 +49,9 @@ class PendingRows:
         now: str,
     ) -> None:
         """Append records; row i of every Encoded belongs to chunk i over all records in order."""
-        documents, abouts, sources, payloads = self._documents_of(records, now)
+        documents, shared = _documents_of(records, self.documents, self.chunks, now)
         counts = records.chunks.counts
-        rows: Sequence[int] = range(self.documents, self.documents + len(counts))
-        if len(records.chunks.ids) != len(counts):
-            rows, abouts, sources, payloads = (_repeated(each, counts) for each in (rows, abouts, sources, payloads))
-        chunks = _chunks_of(records.chunks, rows, abouts, sources, payloads)
+        chunks = _chunks_of(records.chunks, shared if set(counts) == {1} else shared.repeated(counts))
         self.document_batches.append(documents)
         self.chunk_batches.append(chunks)
         self.documents += documents.num_rows
@@ -68,7 +68,7 @@ class PendingRows:
                 zip(keys, range(len(known), len(known) + len(keys)), strict=True)
             )
         known.extend(keys or repeat(NO_KEY, len(encoded.codes)))
-        self.vectors.setdefault(space, []).append(encoded)
+        self._blocks(space).add(encoded)
         self.bytes += encoded.codes.nbytes
 
     def find_key(self, space: str, key: bytes) -> tuple[NDArray[Any], np.float32] | None:
@@ -76,75 +76,24 @@ class PendingRows:
         row = self._key_rows.get(space, {}).get(key)
         if row is None or key == NO_KEY:
             return None
-        for encoded in self.vectors[space]:
-            if row < len(encoded.codes):
-                return encoded.codes[row], encoded.norms[row]
-            row -= len(encoded.codes)
-        return None
+        return self.vectors[space][row]
+
+    def space_for(self, space: str, rows: int, dimensions: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Memory for vectors that may be added next."""
+        return self._blocks(space).space_for(rows, dimensions, dtype)
+
+    def _blocks(self, space: str) -> VectorBlocks:
+        return self.vectors.setdefault(space, VectorBlocks())
 
     def joined(self, space: str) -> Encoded:
         """All vectors of a space as one block, which they then are."""
-        # What may be looked up meanwhile stays; else each block is let go of when it is copied, to hold nothing twice.
-        blocks = list(self.vectors[space]) if space in self._key_rows else self.vectors[space]
-        if len(blocks) > 1:
-            end = sum(len(block.codes) for block in blocks)
-            codes = np.empty((end, *blocks[0].codes.shape[1:]), blocks[0].codes.dtype)
-            norms = np.empty(end, np.float32)
-            while blocks:
-                block = blocks.pop()
-                start = end - len(block.codes)
-                codes[start:end], norms[start:end] = block.codes, block.norms
-                end = start
-            self.vectors[space] = blocks = [Encoded(codes, norms)]
-        return blocks[0]
+        return self.vectors[space].joined(keep=space in self._key_rows)  # what may be looked up meanwhile
 
     def release(self) -> None:
         """Let go of what is written and of what nobody looks up any more."""
         self.document_batches, self.chunk_batches = [], []
         for space in self.vectors.keys() - self._key_rows.keys():
-            self.vectors[space], self.keys[space] = [], []
-
-    def _documents_of(
-        self, records: Records, now: str
-    ) -> tuple[pa.RecordBatch, Sequence[bytes], Sequence[bytes], Sequence[bytes]]:
-        """The documents, and what all chunks of each share, without braces: of `metadata`, of `source`; its payload."""
-        updated_at = [moment or now for moment in records.updated_at]
-        metadata = [orjson.dumps(each) if each else None for each in records.metadata]
-        objects = [orjson.dumps(each) if each else None for each in records.schema_objects]
-        # A schema.org object is the semantic payload unless the document brings one of its own.
-        payloads = [
-            each if payload is None else orjson.dumps(payload)
-            for payload, each in zip(records.payloads, objects, strict=True)
-        ]
-        counts = records.chunks.counts
-        firsts = accumulate(counts, initial=self.chunks)
-        columns = (
-            records.ids,
-            records.urls,
-            records.titles,
-            records.types,
-            updated_at,
-            records.canonical,
-            metadata,
-            objects,
-            payloads,
-            records.sources,
-            records.origins,
-            [orjson.dumps(state) if state else None for state in records.states],
-            records.fingerprints,
-            [first for first, _ in zip(firsts, counts, strict=False)],
-            counts,
-        )
-        common = {
-            pair: orjson.dumps({"updated_at": pair[0], "canonical": pair[1]})[1:-1]
-            for pair in set(zip(updated_at, records.canonical, strict=True))
-        }
-        abouts = [
-            common[pair] + b"," + own[1:-1] if own else common[pair]
-            for pair, own in zip(zip(updated_at, records.canonical, strict=True), metadata, strict=True)
-        ]
-        sources = [_named(url, title) for url, title in zip(records.urls, records.titles, strict=True)]
-        return _batch(columns, DOCUMENTS), abouts, sources, [payload or b"" for payload in payloads]
+            self.vectors[space], self.keys[space] = VectorBlocks(), []
 
     def id_columns(self) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
         """Chunk ids and document ids."""
@@ -199,59 +148,81 @@ class Pending:
         return not (self.rows_of or self.deleted or self.changed)
 
 
-def _chunks_of(
-    chunks: Chunks,
-    rows: Sequence[int],
-    abouts: Sequence[bytes],
-    sources: Sequence[bytes],
-    payloads: Sequence[bytes],
-) -> pa.RecordBatch:
-    """`abouts` and `sources` are what `metadata` and `source` of all chunks of a document share, without braces."""
-    texts = [text.encode() for text in chunks.texts]
-    digests = [hashlib.sha256(text).digest() for text in texts]
-    hexed = b"".join(digests).hex().encode()
-    metadata = [
-        b'%b,"content_hash":"sha256:%b"' % (about, hexed[at : at + _HEX])
-        for about, at in zip(abouts, range(0, len(hexed), _HEX), strict=True)
+class _Shared(NamedTuple):
+    """What all chunks of a document have in common: its place, and in JSON members of `metadata` and of `source`."""
+
+    rows: NDArray[np.int64]
+    metadata: Mapping[str, Column]
+    own_metadata: Column
+    source: Mapping[str, Column]
+    payloads: Column
+
+    def repeated(self, counts: Sequence[int]) -> _Shared:
+        """The same for each chunk."""
+        places = np.repeat(np.arange(len(self.rows)), counts)
+        rows = pa.array(places)
+
+        def of(columns: Mapping[str, Column]) -> Mapping[str, Column]:
+            return {name: column.take(rows) for name, column in columns.items()}
+
+        return _Shared(
+            self.rows[places],
+            of(self.metadata),
+            self.own_metadata.take(rows),
+            of(self.source),
+            self.payloads.take(rows),
+        )
+
+
+def _documents_of(records: Records, first_row: int, first_chunk: int, now: str) -> tuple[pa.RecordBatch, _Shared]:
+    counts = np.array(records.chunks.counts, np.int32)
+    updated_at = records.updated_at.fill_null(now)
+    columns = [
+        pa.array(records.ids, pa.large_string()),
+        records.urls,
+        records.titles,
+        records.types,
+        updated_at,
+        records.canonical,
+        records.metadata,
+        records.schema_objects,
+        records.payloads,
+        records.sources,
+        records.origins,
+        records.states,
+        records.fingerprints,
+        pa.array(first_chunk + np.cumsum(counts, dtype=np.int64) - counts),
+        pa.array(counts),
     ]
-    whole = [
-        b"{%b}" % source if section is None else _with_section(source, section)
-        for source, section in zip(sources, chunks.sections, strict=True)
-    ]
-    parts = zip(whole, metadata, texts, payloads, strict=True)
-    etags = list(map(xxhash.xxh3_64_digest, map(b"\0".join, parts)))
-    columns = (
+    shared = _Shared(
+        np.arange(first_row, first_row + len(counts)),
+        {"updated_at": quoted(updated_at), "canonical": written(records.canonical)},
+        inner(records.metadata),
+        {"url": quoted(records.urls), "title": quoted(records.titles)},
+        records.payloads,
+    )
+    return pa.RecordBatch.from_arrays(columns, schema=DOCUMENTS), shared
+
+
+def _chunks_of(chunks: Chunks, shared: _Shared) -> pa.RecordBatch:
+    texts = chunks.texts.cast(pa.large_binary())
+    digests = b"".join([hashlib.sha256(text).digest() for text in texts.to_pylist()])
+    hashes = joined([_BEFORE_HASH, cut(digests.hex().encode(), _HEX), _AFTER_HASH])
+    source = braced(members({**shared.source, "section": quoted(chunks.sections)}))
+    metadata = listed([members(shared.metadata), shared.own_metadata, hashes])
+    whole = joined([source, metadata, texts, shared.payloads], b"\0", null=b"")
+    etags = b"".join(map(xxhash.xxh3_64_digest, whole.to_pylist()))
+    columns = [
         chunks.ids,
-        rows,
-        texts,
+        pa.array(shared.rows),
+        chunks.texts,
         chunks.starts,
         chunks.ends,
         chunks.sections,
         chunks.token_counts,
-        digests,
-        whole,
+        fixed(digests, len(hashlib.sha256().digest())),
+        source,
         metadata,
-        etags,
-    )
-    return _batch(columns, CHUNKS)
-
-
-def _named(url: str | None, title: str | None) -> bytes:
-    return orjson.dumps({name: value for name, value in (("url", url), ("title", title)) if value is not None})[1:-1]
-
-
-def _with_section(source: bytes, section: str) -> bytes:
-    return b'{%b%b"section":%b}' % (source, b"," if source else b"", orjson.dumps(section))
-
-
-def _repeated(values: Sequence[Any], counts: Sequence[int]) -> list[Any]:
-    return list(chain.from_iterable(map(repeat, values, counts)))
-
-
-def _batch(columns: Iterable[Iterable[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(list(_arrays(columns, schema)), schema=schema)
-
-
-def _arrays(columns: Iterable[Iterable[Any]], schema: pa.Schema) -> Iterator[pa.Array]:
-    for column, schema_field in zip(columns, schema, strict=True):
-        yield pa.array(column, schema_field.type)
+        fixed(etags, ETAG_BYTES),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=CHUNKS)

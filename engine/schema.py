@@ -36,6 +36,7 @@ ARROW_VALUES = (1 << 31) - 1
 SEGMENT_ROWS = 1 << 21
 KEY_BYTES = 16
 ETAG_BYTES = 8
+FINGERPRINT_BYTES = 16
 NO_KEY = bytes(KEY_BYTES)
 HALF_FROM_DIMENSIONS = 64
 """Below this a cosine space is stored in float32: in few dimensions float16 cannot tell neighbours apart."""
@@ -58,7 +59,7 @@ DOCUMENTS = pa.schema(
         ("source", pa.large_string()),
         ("origin", pa.large_string()),
         ("state", pa.large_binary()),
-        ("fingerprint", pa.binary(16)),
+        ("fingerprint", pa.binary(FINGERPRINT_BYTES)),
         ("first_chunk", pa.int64()),
         ("chunks", pa.int32()),
     ]
@@ -147,8 +148,12 @@ def space_files(space_id: str) -> tuple[str, ...]:
     return vectors_file(space_id), keys_file(space_id), index_file(space_id)
 
 
+def is_collection_name(name: str) -> bool:
+    return _COLLECTION_NAME.fullmatch(name) is not None
+
+
 def check_collection_name(name: str) -> str:
-    if not _COLLECTION_NAME.fullmatch(name):
+    if not is_collection_name(name):
         raise InvalidInput(
             f"collection name {name!r} is not valid: use 1 to 64 of a-z 0-9 . _ - beginning with a letter or digit",
             collection=name,

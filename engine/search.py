@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.filters import Filter
-from aidre.engine.index import Candidates
 from aidre.engine.kernel import Found, nearest
 from aidre.engine.parts import Parts, Ranked, ordered
+from aidre.engine.passes import Candidates
 from aidre.engine.plan import Plan, plan_for
+from aidre.engine.reach import Reach
 from aidre.engine.schema import SEGMENT_ROWS
 
 _SLACK = 16
@@ -37,11 +38,11 @@ def search(
     query: NDArray[np.float32],
     *,
     wanted: int,
-    depth: int | None = None,
+    reach: Reach | None = None,
     only: Filter | None = None,
 ) -> Ranked:
-    """The best `wanted` rows over all parts; `depth` is the scan's number of candidates, None: search exactly."""
-    return search_all(parts, space_id, query, wanted=wanted, depth=depth, only=only)[0]
+    """The best `wanted` rows over all parts; `reach` is how far the scan goes, None: search exactly."""
+    return search_all(parts, space_id, query, wanted=wanted, reach=reach, only=only)[0]
 
 
 def search_all(
@@ -50,14 +51,13 @@ def search_all(
     queries: NDArray[np.float32],
     *,
     wanted: int,
-    depth: int | None = None,
+    reach: Reach | None = None,
     only: Filter | None = None,
 ) -> list[Ranked]:
     """The same for each of several queries (n, d), which share the pass over the codes."""
-    if depth is not None and only is not None:
-        depth *= _FILTERED
+    depth = None if reach is None else reach.candidates * (1 if only is None else _FILTERED)
     plan = plan_for(parts, space_id, depth, only)
-    scanned = _scan(plan, queries, max(depth or 0, wanted))
+    scanned = _scan(plan, queries, max(depth or 0, wanted), reach)
     return [
         _deepened(parts, space_id, plan, one, query=queries[number : number + 1], wanted=wanted, depth=depth, only=only)
         for number, one in enumerate(scanned)
@@ -95,10 +95,10 @@ def _deepened(
             deeper *= _DEEPER
             if deeper > sum(allowed for _, allowed in plan.passes) // 4:
                 plan = plan_for(parts, space_id, None, only)
-            scanned = _scan(plan, query, max(deeper, wanted))[0]
+            scanned = _scan(plan, query, max(deeper, wanted), None)[0]
 
 
-def _scan(plan: Plan, queries: NDArray[np.float32], depth: int) -> list[Scanned | None]:
+def _scan(plan: Plan, queries: NDArray[np.float32], depth: int, reach: Reach | None) -> list[Scanned | None]:
     """For each query the best `depth` candidates, and how close the last of them seems, -inf where there are no others.
 
     None where a pass found less than it was asked for.
@@ -106,7 +106,7 @@ def _scan(plan: Plan, queries: NDArray[np.float32], depth: int) -> list[Scanned 
     if not plan.passes:
         return [_NOTHING] * len(queries)
     counts = [min(depth, allowed) for _, allowed in plan.passes]
-    found = [one.search_all(queries, count) for (one, _), count in zip(plan.passes, counts, strict=True)]
+    found = [one.search_all(queries, count, reach) for (one, _), count in zip(plan.passes, counts, strict=True)]
     total = sum([allowed for _, allowed in plan.passes])
     return [_together(theirs, counts, depth, total) for theirs in zip(*found, strict=True)]
 
@@ -147,15 +147,6 @@ def _ranked(
     if plan.gathered:
         hits = hits[hits < len(near)]
     return ranked, bool(near[hits].min(initial=np.inf) <= scanned[1])
-
-
-def _cut_too_early(plan: Plan, exact: Sequence[Found], ranked: Ranked, wanted: int) -> bool:
-    """Whether an exact list ended, though its part has more rows, before the last of the hits."""
-    last = ranked.scores[-1] if len(ranked.scores) >= wanted else -np.inf
-    return any(
-        len(rows) < entry.allowed and scores[-1] >= last
-        for entry, (rows, scores) in zip(plan.exact, exact, strict=True)
-    )
 
 
 def _by_part(parts: Parts, scanned: Candidates) -> tuple[list[tuple[int, NDArray[np.int64]]], NDArray[np.float32]]:

@@ -6,6 +6,7 @@ are derived (ids, fields, keys, index) are rebuilt in memory or bypassed when th
 
 from __future__ import annotations
 
+import itertools
 from binascii import hexlify
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,10 +20,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine import ids as ids_file
-from aidre.engine.arrow import ArrowFile, FileProblem, open_file
-from aidre.engine.deriving import field_rows, lexical_texts
-from aidre.engine.errors import StoreDamaged
-from aidre.engine.fields import FieldRow, Fields, build_fields
+from aidre.engine.arrow import ArrowFile, FileProblem, Unreadable, open_file
+from aidre.engine.deriving import field_rows, lexical_texts, stored_fields
+from aidre.engine.errors import StorageFailed, StoreDamaged
+from aidre.engine.fields import FieldRow, Fields
 from aidre.engine.filters import Filter, canonical
 from aidre.engine.index import Scan, open_scan, trained_rows_of
 from aidre.engine.kernel import Column
@@ -61,7 +62,8 @@ class Segment:
         self._masks: OrderedDict[bytes, NDArray[np.bool_]] = OrderedDict()
         self.documents = Table(self._truth(DOCUMENTS_FILE, entry.documents))
         self.chunks = Table(self._truth(CHUNKS_FILE, entry.chunks))
-        self.fragments = Fragments(self.chunks)
+        columns = [self.chunks.plain(name) for name in ("id", "json_source", "json_metadata", "etag")]
+        self.fragments = [tuple(itertools.chain(*views)) for views in zip(*columns, strict=True)]
         self.ids = self._derived(IDS_FILE, ids_file.Ids, self._rebuilt_ids)
         self.fields = self._derived(FIELDS_FILE, Fields, self._rebuilt_fields)
         self.lexicon = self._derived(LEXICON_FILE, Lexicon, self._rebuilt_lexicon)
@@ -87,6 +89,8 @@ class Segment:
                 raise FileProblem(f"holds {file.rows} rows instead of {rows}")
         except (FileProblem, KeyError) as problem:
             where = f"{self._collection}/segments/{self.id}/{name}"
+            if isinstance(problem, Unreadable):
+                raise StorageFailed(f"{where} {problem}", file=where) from problem
             raise StoreDamaged(
                 f"{where} {problem}: restore it from a backup",
                 collection=self._collection,
@@ -128,7 +132,7 @@ class Segment:
         return ids_file.build_ids(self.chunks.chunked("id"), self.documents.chunked("id"))
 
     def _rebuilt_fields(self) -> pa.RecordBatch:
-        return build_fields(self.field_rows(), self._dates)
+        return stored_fields(self.documents.file.batches, self._dates)
 
     def _rebuilt_lexicon(self) -> pa.RecordBatch:
         return build_lexicon(lexical_texts(self.documents.file.batches, self.chunks.file.batches))
@@ -204,30 +208,8 @@ class Segment:
         return self.keys(space_id).find_all(keys, lambda number, row: column[row].as_py() == keys[number])
 
 
-class Fragments:
-    """What answers are spliced from, a chunk row at a time: its id, its source and its metadata as JSON, its etag.
-
-    Every hit of every answer needs all four, and asked for one by one they take three times as long.
-    """
-
-    def __init__(self, chunks: Table) -> None:
-        columns = [chunks.bytes(name).parts for name in ("id", "json_source", "json_metadata")]
-        self._parts = list(zip(*columns, chunks.fixed("etag").parts, strict=True))
-
-    def __getitem__(self, row: int) -> tuple[bytes, bytes, bytes, bytes]:
-        ids, sources, metadata, etags = self._parts[row // BATCH_ROWS]
-        start = row % BATCH_ROWS
-        end = start + 1
-        return (
-            orjson.dumps(ids.data[ids.offsets[start] : ids.offsets[end]].tobytes().decode()),
-            sources.data[sources.offsets[start] : sources.offsets[end]].tobytes(),
-            metadata.data[metadata.offsets[start] : metadata.offsets[end]].tobytes(),
-            hexlify(etags[start * ETAG_BYTES : end * ETAG_BYTES]),
-        )
-
-
 class Passages:
-    """What is read of every chunk whose text may be returned, a row at a time: asked for at once, as in Fragments."""
+    """What is read of every chunk whose text may be returned, a row at a time: asked for at once."""
 
     def __init__(self, segment_id: str, chunks: Table) -> None:
         self._segment_id = segment_id
@@ -255,8 +237,18 @@ class StoredChunk:
 
     @property
     def fragments(self) -> tuple[bytes, bytes, bytes, bytes]:
-        """Its id, its source and its metadata as JSON, and its etag."""
-        return self._segment.fragments[self._row]
+        """Its id, its source and its metadata as JSON, and its etag: in one go, as every hit of an answer needs."""
+        row = self._row
+        ids, id, sources, source, stored, metadata, _, etags = self._segment.fragments[row // BATCH_ROWS]
+        row %= BATCH_ROWS
+        end = row + 1
+        etag = row * ETAG_BYTES
+        return (
+            orjson.dumps(id[ids[row] : ids[end]].decode()),
+            source[sources[row] : sources[end]],
+            metadata[stored[row] : stored[end]],
+            hexlify(etags[etag : etag + ETAG_BYTES]),
+        )
 
     @property
     def passage(self) -> tuple[tuple[str, int], str, str, int | None, bytes]:

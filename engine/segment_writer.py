@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from aidre.engine import durable
 from aidre.engine.arrow import FileEntry, write_file
+from aidre.engine.codebook import blocks_of
 from aidre.engine.deriving import ROW_FILES, Codebook, Task
 from aidre.engine.fields import concat_fields
 from aidre.engine.ids import build_ids, build_keys
-from aidre.engine.index import blocks_of
 from aidre.engine.lexicon import merge_lexicons
 from aidre.engine.manifest import SegmentEntry
 from aidre.engine.model import EmbeddingSpace, Encoded
@@ -170,9 +170,9 @@ def _add_files(
     place = folder / SEGMENTS / segment_id
     scratch = folder / SEGMENTS / f".{secrets.token_hex(8)}.tmp"
     try:
-        with durable.storage_errors(scratch):
+        with durable.storage_errors(place):
             scratch.mkdir()
-        files = write(scratch)
+            files = write(scratch)
         for name in files:
             durable.publish_file(scratch / name, place / name)
         return files
@@ -188,7 +188,8 @@ def _publish(folder: Path, documents: int, chunks: int, write: Callable[[Path], 
     with durable.storage_errors(place):
         place.mkdir()
     try:
-        files = write(place)
+        with durable.storage_errors(segments / segment_id):
+            files = write(place)
         durable.publish_folder(place, segments / segment_id)
     except BaseException:
         durable.remove_folder(place)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,21 +17,23 @@ from aidre.engine.errors import InvalidInput, SpaceMissing
 from aidre.engine.feed import ChangesPage, Place, read_changes
 from aidre.engine.filters import RESERVED, Filter, fields_of, with_dates
 from aidre.engine.fuse import Hybrid, can_fuse
-from aidre.engine.manifest import Calibration, Manifest, SegmentEntry, SpaceState
+from aidre.engine.manifest import Manifest, SegmentEntry, SpaceState
 from aidre.engine.model import Json, Query
 from aidre.engine.parts import Part, Parts, Ranked
+from aidre.engine.reach import Reach, reach_for
 from aidre.engine.schema import SEGMENTS, vectors_file
 from aidre.engine.search import search, search_all
 from aidre.engine.segment import Segment, StoredChunk
 from aidre.engine.vectors import encode_query
 
 _FEW_ROWS = 100_000
+_REMEMBERED = 1_000
+"""Numbers of results up to this one are not reckoned twice."""
 _OPENED_AT_ONCE = 4
 """Segments that are opened at the same time, where they are of many rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """What is found: a chunk and its score, larger is better."""
 
     chunk: StoredChunk
@@ -53,6 +55,7 @@ class Snapshot:
         self.warnings = tuple(warning for part in self.parts for warning in part.segment.warnings)
         self._statistics = lexical.Statistics(self.parts)
         self._known_fields: dict[str, bool] = {}
+        self._reaches: dict[tuple[str, int], Reach | None] = {}
         self._spaces = {state.space.id: state for state in manifest.spaces if state.state == "live"}
 
     def space(self, space_id: str) -> SpaceState:
@@ -89,26 +92,27 @@ class Snapshot:
         The errors of `search`, whichever query they come from.
         """
         first = queries[0]
-        alike = first.mode == "dense" and all(replace(query, vector=first.vector) == first for query in queries)
-        if len(queries) == 1 or not alike:
+        if len(queries) == 1 or first.mode != "dense" or not all(_alike(query, first) for query in queries[1:]):
             return [self.search(query) for query in queries]
         vectors = np.concatenate([self._asked(query.space, query.vector)[1] for query in queries])
         state, wanted = self.space(first.space or ""), first.offset + first.top_k
-        depth, only = depth_for(state.calibration, wanted), self._dated(first.filter)
-        found = search_all(self.parts, state.space.id, vectors, wanted=wanted, depth=depth, only=only)
+        reach, only = self._reach(state, wanted), self._dated(first.filter)
+        found = search_all(self.parts, state.space.id, vectors, wanted=wanted, reach=reach, only=only)
         return [self._hits(ranked, first.offset) for ranked in found]
 
     def _hits(self, ranked: Ranked, offset: int) -> list[Hit]:
-        parts, rows, scores = (each[offset:].tolist() for each in (ranked.parts, ranked.rows, ranked.scores))
+        places, rows = ranked.parts[offset:].tolist(), ranked.rows[offset:].tolist()
+        scores = ranked.scores[offset:].tolist()
+        parts = self.parts
         return [
-            Hit(StoredChunk(self.parts[part].segment, row), score)
-            for part, row, score in zip(parts, rows, scores, strict=True)
+            Hit(StoredChunk(parts[place].segment, row), score)
+            for place, row, score in zip(places, rows, scores, strict=True)
         ]
 
     def _dense(self, query: Query, wanted: int, only: Filter | None) -> Ranked:
         state, vector = self._asked(query.space, query.vector)
-        depth = depth_for(state.calibration, wanted)
-        return search(self.parts, state.space.id, vector, wanted=wanted, depth=depth, only=only)
+        reach = self._reach(state, wanted)
+        return search(self.parts, state.space.id, vector, wanted=wanted, reach=reach, only=only)
 
     def _hybrid(self, query: Query, text: str, wanted: int, only: Filter | None) -> Ranked:
         state, vector = self._asked(query.space, query.vector)
@@ -123,12 +127,20 @@ class Snapshot:
             state.space,
             vector,
             wanted=wanted if second is None else max(wanted, second.depth),
-            depth_for=lambda results: depth_for(state.calibration, results),
+            reach_for=lambda results: self._reach(state, results),
         )
         if second is not None:
             other, closer = self._asked(second.space, second.vector)
             ranked = hybrid.rescored(ranked, other.space, closer, second.depth)
         return Ranked(ranked.parts[:wanted], ranked.rows[:wanted], ranked.scores[:wanted])
+
+    def _reach(self, state: SpaceState, wanted: int) -> Reach | None:
+        if wanted > _REMEMBERED:
+            return reach_for(state.calibration, wanted)
+        key = state.space.id, wanted
+        if key not in self._reaches:
+            self._reaches[key] = reach_for(state.calibration, wanted)
+        return self._reaches[key]
 
     def _asked(
         self, space_id: str | None, vector: NDArray[np.float32] | Sequence[float] | None
@@ -140,6 +152,8 @@ class Snapshot:
 
     def count(self, wanted: Filter | None = None) -> int:
         """Live chunks that pass the filter. InvalidFilter."""
+        if wanted is None:
+            return self.chunks
         only = self._dated(wanted)
         return sum(part.allowed(only).count for part in self.parts)
 
@@ -233,6 +247,16 @@ class Snapshot:
         }
 
 
+def _alike(query: Query, other: Query) -> bool:
+    """Whether two queries differ in their vector alone."""
+    return (query.space, query.top_k, query.offset, query.mode) == (
+        other.space,
+        other.top_k,
+        other.offset,
+        other.mode,
+    ) and query.filter == other.filter
+
+
 def _space_status(state: SpaceState, manifest: Manifest) -> dict[str, Json]:
     calibration = asdict(state.calibration) if state.calibration else None
     name = vectors_file(state.space.id)
@@ -243,27 +267,6 @@ def _space_status(state: SpaceState, manifest: Manifest) -> dict[str, Json]:
         "runtime": state.runtime,
         "calibration": calibration,
     }
-
-
-def depth_for(calibration: Calibration | None, wanted: int) -> int | None:
-    """Candidates to re-rank for `wanted` results, between the calibrated numbers by logarithm.
-
-    None, that is an exact search, where the space is exact or `wanted` lies beyond what was calibrated.
-    """
-    if calibration is None or calibration.kind != "scan" or not calibration.depths:
-        return None
-    below = calibration.depths[0]
-    for depth in calibration.depths:
-        if depth.results == wanted:
-            return depth.candidates
-        if depth.results > wanted:
-            if depth is calibration.depths[0]:
-                return depth.candidates
-            share = math.log(wanted / below.results) / math.log(depth.results / below.results)
-            growth = float(depth.candidates / below.candidates)
-            return math.ceil(below.candidates * math.pow(growth, share))
-        below = depth
-    return None
 
 
 def _open_parts(folder: Path, manifest: Manifest, previous: Snapshot | None) -> Parts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +20,12 @@ from aidre.engine.errors import (
 from aidre.engine.lock import WriterLock
 from aidre.engine.manifest import Manifest, SpaceState, read_manifest, settled
 from aidre.engine.model import EmbeddingSpace, Visibility
-from aidre.engine.schema import CURRENT, MANIFESTS, check_collection_name
+from aidre.engine.schema import CURRENT, MANIFESTS, check_collection_name, is_collection_name
 from aidre.engine.snapshot import Snapshot
 from aidre.engine.writer import Writer
 
 _ATTEMPTS = 5
-_DIGITS = 18
+_NUMBER = re.compile(rb"[0-9]{6,18}\n?")
 _DECLARED = ("dimensions", "distance", "normalized", "model", "revision", "precision")
 _OF_THE_MODEL = ("model", "revision", "precision")
 
@@ -43,11 +44,12 @@ class Store:
     def collections(self) -> list[str]:
         """Names of the collections that have a generation, sorted."""
         self.require()
-        return sorted(
-            path.name
-            for path in self.path.iterdir()
-            if path.is_dir() and not path.name.startswith(".") and (path / CURRENT).exists()
-        )
+        with durable.reading_errors(self.path):
+            return sorted(
+                path.name
+                for path in self.path.iterdir()
+                if path.is_dir() and not path.name.startswith(".") and (path / CURRENT).exists()
+            )
 
     def nameless(self) -> dict[str, int]:
         """Collections that lost CURRENT, with their newest generation; the next writer names it again."""
@@ -61,14 +63,15 @@ class Store:
 
     def current(self, collection: str) -> int:
         """The number of the newest generation. CollectionMissing, StoreDamaged."""
+        path = self._folder(collection) / CURRENT
         try:
-            content = (self._folder(collection) / CURRENT).read_bytes()
+            with durable.reading_errors(path):
+                content = path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             raise _missing(collection) from None
-        text = content.strip()
-        if not text.isdigit() or len(text) > _DIGITS:
+        if not _NUMBER.fullmatch(content):
             raise _damaged(collection, "does not hold a generation number")
-        return int(text)
+        return int(content)
 
     def open(self, collection: str, *, previous: Snapshot | None = None, generation: int | None = None) -> Snapshot:
         """Open a generation, the newest by default, using again what `previous` has open.
@@ -108,33 +111,36 @@ class Store:
         durable.make_folder(folder)
         lock = WriterLock(folder, collection).__enter__()
         try:
-            exists = (folder / CURRENT).exists()
-            manifest = self._manifest(collection, None) if exists else self._named_again(collection)
-            if spaces is None:
-                if manifest is None:
-                    raise _missing(collection)
-                spaces = manifest.collection.spaces
-            states = tuple(SpaceState(settled(space), runtime=(runtimes or {}).get(space.id)) for space in spaces)
-            stale = _stale(collection, manifest, states) if manifest is not None else []
-            if manifest is not None and runtimes:
-                kept = (replace(old, runtime=runtimes.get(old.space.id, old.runtime)) for old in manifest.spaces)
-                manifest = replace(manifest, spaces=tuple(kept))
-            return Writer(
-                folder,
-                manifest,
-                name=collection,
-                spaces=states,
-                description=description,
-                visibility=visibility,
-                dates=dates,
-                stale=stale,
-                lock=lock,
-            )
+            with durable.storage_errors(folder):
+                exists = (folder / CURRENT).exists()
+                manifest = self._manifest(collection, None) if exists else self._named_again(collection)
+                if spaces is None:
+                    if manifest is None:
+                        raise _missing(collection)
+                    spaces = manifest.collection.spaces
+                states = tuple(SpaceState(settled(space), runtime=(runtimes or {}).get(space.id)) for space in spaces)
+                stale = _stale(collection, manifest, states) if manifest is not None else []
+                if manifest is not None and runtimes:
+                    kept = (replace(old, runtime=runtimes.get(old.space.id, old.runtime)) for old in manifest.spaces)
+                    manifest = replace(manifest, spaces=tuple(kept))
+                return Writer(
+                    folder,
+                    manifest,
+                    name=collection,
+                    spaces=states,
+                    description=description,
+                    visibility=visibility,
+                    dates=dates,
+                    stale=stale,
+                    lock=lock,
+                )
         except BaseException:
             lock.__exit__(None, None, None)
             raise
 
     def _folder(self, collection: str) -> Path:
+        if not is_collection_name(collection):  # it would lead somewhere else
+            raise _missing(collection)
         return self.path / collection
 
     def _named_again(self, collection: str) -> Manifest | None:

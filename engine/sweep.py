@@ -1,24 +1,25 @@
 """Removes what no kept generation names: old manifests, segments and files in them, lists of deletes and of changes.
 
-The newest two generations stay, and every one that was the newest within the last ten minutes, so a reader that
-opened a manifest finds its files, and a cursor its generation.
+The newest two generations stay, or as many as the newest manifest says, and every one that was the newest within the
+last ten minutes, so a reader that opened a manifest finds its files, and a cursor its generation.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 import time
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 
 from aidre.engine import changes, durable
-from aidre.engine.errors import AidreError
+from aidre.engine.errors import FormatTooNew, StoreDamaged
 from aidre.engine.manifest import ChangesEntry, Manifest, read_manifest
 from aidre.engine.schema import DELETES, MANIFESTS, SEGMENTS
 
 KEEP_SECONDS = 600
-KEEP_GENERATIONS = 2
 
 
 def remove_unfinished(folder: Path, newest: ChangesEntry) -> None:
@@ -43,23 +44,24 @@ def sweep(
     newest: Manifest,
     *,
     keep_seconds: float = KEEP_SECONDS,
-    keep_generations: int = KEEP_GENERATIONS,
+    keep_generations: int | None = None,
 ) -> None:
     """Remove what neither the kept generations nor the newest one name. Call it under the lock only."""
     limit = time.time() - keep_seconds
-    doomed = set(_superseded(folder / MANIFESTS, limit, newest.generation - keep_generations))
+    last = newest.generation - (newest.keep if keep_generations is None else keep_generations)
+    doomed = set(_superseded(folder / MANIFESTS, limit, last))
     named = _names(folder, newest)
     places = [folder / SEGMENTS, folder / DELETES, *(folder / SEGMENTS / entry.id for entry in newest.segments)]
-    unnamed = [path for place in places for path in _older(place, limit, named)]
+    unnamed = [path for place in places for path in _older(place, limit) if path not in named]
     if unnamed:
         kept = [path for path in (folder / MANIFESTS).glob("*.json") if path not in doomed]
         for path in kept:
-            with suppress(AidreError, FileNotFoundError):
-                named |= _names(folder, read_manifest(folder / MANIFESTS, _generation(path), newest.name))
+            with suppress(StoreDamaged, FormatTooNew, FileNotFoundError):  # not one that cannot be read just now
+                named |= _names(folder, read_manifest(folder / MANIFESTS, _generation(path.name), newest.name))
         unnamed = [path for path in unnamed if path not in named]
     for path in doomed:
         path.unlink(missing_ok=True)
-    for path in unnamed:
+    for path in map(Path, unnamed):
         if path.is_dir():
             durable.remove_folder(path)
         else:
@@ -69,25 +71,32 @@ def sweep(
 
 def _superseded(folder: Path, limit: float, last: int) -> Iterator[Path]:
     """Manifests up to generation `last` whose successor is older than `limit`: until it came they were the newest."""
-    manifests = sorted(folder.glob("*.json"), key=_generation)
-    for path, successor in itertools.pairwise(manifests):
-        if _generation(path) <= last and successor.stat().st_mtime < limit:
-            yield path
+    with os.scandir(folder) as entries:
+        manifests = [(_generation(entry.name), entry) for entry in entries if entry.name.endswith(".json")]
+    manifests.sort(key=itemgetter(0))
+    for (generation, entry), (_, successor) in itertools.pairwise(manifests):
+        if generation <= last and successor.stat().st_mtime < limit:
+            yield Path(entry.path)
 
 
-def _names(folder: Path, manifest: Manifest) -> set[Path]:
-    """The segments of a generation, the files in them, and its lists of deletes."""
-    places = [(folder / SEGMENTS / entry.id, entry.files) for entry in manifest.segments]
-    files = {place / name for place, names in places for name in names}
-    return {*files, *(place for place, _ in places), *(folder / DELETES / name for name in manifest.deletes)}
+def _names(folder: Path, manifest: Manifest) -> set[str]:
+    """The paths of the segments of a generation, of the files in them, and of its lists of deletes."""
+    segments = os.fspath(folder / SEGMENTS)
+    deletes = os.fspath(folder / DELETES)
+    return {
+        *(f"{segments}/{entry.id}" for entry in manifest.segments),
+        *(f"{segments}/{entry.id}/{name}" for entry in manifest.segments for name in entry.files),
+        *(f"{deletes}/{name}" for name in manifest.deletes),
+    }
 
 
-def _older(folder: Path, limit: float, named: Container[Path]) -> Iterator[Path]:
-    if folder.is_dir():
-        for path in folder.iterdir():
-            if path not in named and not path.name.startswith(".") and path.stat().st_mtime < limit:
-                yield path
+def _older(folder: Path, limit: float) -> Iterator[str]:
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.name.startswith(".") and entry.stat(follow_symlinks=False).st_mtime < limit:
+                yield entry.path
 
 
-def _generation(path: Path) -> int:
-    return int(path.stem) if path.stem.isdigit() else -1
+def _generation(name: str) -> int:
+    stem = name.removesuffix(".json")
+    return int(stem) if stem.isdigit() else -1

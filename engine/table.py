@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +41,13 @@ class Bytes:
         """The value, None where it is null."""
         valid, place = self.parts[row // BATCH_ROWS].valid, row % BATCH_ROWS
         return self[row] if valid is None or valid[place >> 3] >> (place & 7) & 1 else None
+
+
+def _offsets_and_content(*buffers: pa.Buffer | None) -> tuple[Any, Any]:
+    """The last is the content. As ctypes has it a slice is bytes in one step; of a memoryview it takes two."""
+    *before, content = buffers
+    offsets = memoryview(before[0]).cast("q") if before and before[0] is not None else None
+    return offsets, b"" if content is None else (ctypes.c_char * content.size).from_address(content.address)
 
 
 def _strings(column: pa.Array) -> Strings:
@@ -110,6 +118,12 @@ class Table:
         if column is None:
             column = self._integers[name] = Integers(self.file, name)
         return column
+
+    def plain(self, name: str) -> list[tuple[Any, Any]]:
+        """Offsets and content of a column, batch by batch. Slices of the content are bytes at once and end where the
+        file ends; they hold no reference to the table."""
+        place = self.file.schema.get_field_index(name)
+        return [_offsets_and_content(*batch.column(place).buffers()[1:]) for batch in self.file.batches]
 
     def value(self, name: str, row: int) -> Any:
         if name in self._whole:

@@ -16,7 +16,8 @@ LARGEST_NORM = 1e18
 """Beyond this the product of two norms, and so a score, can leave float32."""
 
 LARGEST_HALF = 65504.0
-_BLOCK = 1024
+_BLOCK = 256
+"""Rows that are converted at once: they and what is made of them stay in the cache."""
 
 
 def dtype_of(space: EmbeddingSpace) -> np.dtype[Any]:
@@ -28,26 +29,30 @@ def is_unit(space: EmbeddingSpace) -> bool:
     return space.distance == "cosine" or space.normalized
 
 
-def encode(space: EmbeddingSpace, vectors: NDArray[Any]) -> Encoded:
-    """Check vectors of shape (n, dimensions) and bring them into stored form.
+def encode(space: EmbeddingSpace, vectors: NDArray[Any], into: NDArray[Any] | None = None) -> Encoded:
+    """Check vectors of shape (n, dimensions) and bring them into stored form: `into` where that is given.
 
     Raises DimensionMismatch, or InvalidVector with `details["row"]`: not finite, too long (norm above 1e18),
     zero where the space has to normalise, or outside float16 where that is the precision.
     """
     if vectors.ndim != 2 or vectors.shape[1] != space.dimensions:
         raise dimension_mismatch(space, int(vectors.shape[-1]) if vectors.ndim else 0)
-    codes = np.empty(vectors.shape, dtype=dtype_of(space))
+    codes = np.empty(vectors.shape, dtype=dtype_of(space)) if into is None else into
     norms = np.ones(len(vectors), dtype=np.float32)
+    wide, narrow = (np.empty((min(_BLOCK, len(vectors)), space.dimensions), kind) for kind in (np.float64, np.float32))
     for start in range(0, len(vectors), _BLOCK):
-        block = np.array(vectors[start : start + _BLOCK], dtype=np.float64)
+        given = vectors[start : start + _BLOCK]
+        block, single = wide[: len(given)], narrow[: len(given)]
+        block[:] = given
         lengths = np.sqrt(np.einsum("ij,ij->i", block, block))
         _check_block(space, block, lengths, start)
         if is_unit(space):
             np.divide(block, lengths[:, None], out=block)
             if not space.normalized:
                 norms[start : start + _BLOCK] = lengths
-        # By way of float32: numpy narrows that to float16 with vector instructions, float64 one by one.
-        codes[start : start + _BLOCK] = block.astype(np.float32)
+        # By way of float32: numpy narrows float64 to float16 one by one.
+        single[:] = block
+        codes[start : start + _BLOCK] = single
     return Encoded(codes, norms)
 
 
@@ -73,7 +78,7 @@ def encode_query(space: EmbeddingSpace, vector: ArrayLike) -> NDArray[np.float32
     query = np.asarray(vector, dtype=np.float64)
     if query.ndim != 1 or len(query) != space.dimensions:
         raise dimension_mismatch(space, int(query.shape[-1]) if query.ndim else 0)
-    length = math.sqrt(query @ query)
+    length = math.sqrt(query.dot(query))
     if not length <= LARGEST_NORM:
         problem = f"has a norm above {LARGEST_NORM:g}" if np.isfinite(query).all() else "is not finite"
         raise _invalid(space, problem, None)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine.analysis import RUN, TOKEN, normalised, words_of
+from aidre.engine.words import kernels
 
 _POINT: Final = np.dtype("<u4")
 """A character in UTF-32, the form in which all are equally long."""
@@ -56,21 +57,59 @@ def _kinds() -> NDArray[np.uint8]:
     return kinds
 
 
+@lru_cache(maxsize=1)
+def _ascii() -> tuple[bytes, bytes]:
+    """Of ASCII which characters are of tokens, as a table of zeros and ones, and those that are not."""
+    is_token = _kinds()[:0x80] > _NONE
+    others = np.flatnonzero(~is_token).astype(np.uint8)
+    return is_token.tobytes() + bytes(0x80), others.tobytes()
+
+
 def read_tokens(texts: Sequence[str]) -> Tokens:
+    joined = "\n".join((*texts, ""))
+    if joined.isascii():
+        return _read_ascii(joined.encode(), texts)
     texts = [normalised(text) for text in texts]
-    joined = "\n".join((*texts, "")).encode("utf-32-le", "surrogatepass")
-    points = np.frombuffer(joined, _POINT)
+    points = np.frombuffer("\n".join((*texts, "")).encode("utf-32-le", "surrogatepass"), _POINT)
     kinds = _kinds()[points]
     classes = kinds + 1 >> 1  # all words are of one
     bounds = np.flatnonzero(np.diff(classes, prepend=0, append=0))
     inside = classes[bounds[:-1]] > 0
     starts, lengths = bounds[:-1][inside], np.diff(bounds)[inside]
+    tokens = _binary(lengths * _POINT.itemsize, points[kinds > 0])
+    return Tokens(tokens.dictionary_encode(), _counts(starts, texts))
+
+
+def _read_ascii(joined: bytes, texts: Sequence[str]) -> Tokens:
+    """The same a byte a character; all tokens are words, there are no runs without spaces."""
+    table, others = _ascii()
+    inside = np.frombuffer(joined.translate(table), np.bool_)
+    bounds = np.flatnonzero(np.diff(inside, prepend=False))
+    starts = bounds[::2]
+    tokens = _binary(bounds[1::2] - starts, np.frombuffer(joined.translate(None, others), np.uint8)).dictionary_encode()
+    lengths = kernels.binary_length(tokens.dictionary).to_numpy()
+    wide = np.frombuffer(_content(tokens.dictionary), np.uint8).astype(_POINT)
+    return Tokens(
+        pa.DictionaryArray.from_arrays(tokens.indices, _binary(lengths * _POINT.itemsize, wide)), _counts(starts, texts)
+    )
+
+
+def _counts(starts: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.int64]:
+    """How many tokens each text has, from where they start in all of them."""
     ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 1)
-    counts = np.diff(np.searchsorted(starts, ends), prepend=0)
-    offsets = np.concatenate([[0], np.cumsum(lengths * _POINT.itemsize)])
-    buffers: list[Any] = [None, pa.py_buffer(offsets), pa.py_buffer(points[kinds > 0])]
-    tokens: Any = pa.Array.from_buffers(pa.large_binary(), len(starts), buffers)
-    return Tokens(tokens.dictionary_encode(), counts)
+    return np.diff(np.searchsorted(starts, ends), prepend=0)
+
+
+def _binary(sizes: NDArray[np.int64], content: NDArray[Any]) -> Any:
+    """Binary values of these sizes in bytes, which follow each other."""
+    offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    buffers: list[Any] = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
+    return pa.Array.from_buffers(pa.large_binary(), len(sizes), buffers)
+
+
+def _content(values: Any) -> Any:
+    """The bytes of binary values that begin with their first buffer."""
+    return values.buffers()[2] or b""
 
 
 def read_words(read: Sequence[Tokens]) -> Spoken:

@@ -61,7 +61,10 @@ class Workers:
     """A few processes, each with one task at a time; used by one thread, ended by any."""
 
     def __init__(self, count: int) -> None:
-        self._workers = [_Worker() for _ in range(count)]
+        self._workers: list[_Worker] = []
+        with suppress(OSError):  # what no process can be started for is made here
+            for _ in range(count):
+                self._workers.append(_Worker())
         self._waiting: deque[Task] = deque()
         self._files: dict[str, FileEntry] = {}
         self._is_closed = False

@@ -82,9 +82,13 @@ class Writer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            self._commits.close()
+            if kind is None:
+                self._commits.settle()  # what was begun and failed must not go by unheard
         finally:
-            self._lock.__exit__(kind, error, traceback)
+            try:
+                self._commits.close()
+            finally:
+                self._lock.__exit__(kind, error, traceback)
 
     # -- another revision of a model -------------------------------------------------------------------------
 
@@ -178,6 +182,13 @@ class Writer:
             self._source_states[url] = dict(state)
             self._pending.changed = True
 
+    def forget_source(self, source: str) -> None:
+        """As if nothing had ever been read from it."""
+        states = {url: state for url, state in self._source_states.items() if _named_by(url) != source}
+        if self._source_roots.pop(source, None) is not None or len(states) < len(self._source_states):
+            self._source_states = states
+            self._pending.changed = True
+
     def reuse(self, space_id: str, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], Encoded]:
         """Which embedding keys the store has vectors for, and those vectors in stored form (other rows zero)."""
         space = self.spaces[space_id]
@@ -201,9 +212,14 @@ class Writer:
             found[missing[hits]] = True
         return found, Encoded(codes, norms)
 
-    def encode(self, space_id: str, vectors: NDArray[np.float32]) -> Encoded:
-        """Vectors (n, dimensions) in stored form. DimensionMismatch, InvalidVector with `details["row"]`."""
-        return encode(self.spaces[space_id], vectors)
+    def encode(self, space_id: str, vectors: NDArray[np.float32], *, kept: bool = False) -> Encoded:
+        """Vectors (n, dimensions) in stored form. DimensionMismatch, InvalidVector with `details["row"]`.
+
+        `kept` says that the next `upsert` has all of them: then they are made where it would copy them to.
+        """
+        space = self.spaces[space_id]
+        into = self._pending.rows.space_for(space_id, len(vectors), space.dimensions, dtype_of(space)) if kept else None
+        return encode(space, vectors, into)
 
     # -- what is to be stored ------------------------------------------------------------------------------
 
@@ -356,3 +372,8 @@ class Writer:
         numbers = {document_id: number for number, document_id in enumerate(document_ids)}
         self._looked_up = self.snapshot, numbers, places
         return places
+
+
+def _named_by(url: str) -> str:
+    """The name of a source that is an address and was given no other."""
+    return url.partition("://")[2].rstrip("/")

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import orjson
 
-from aidre.engine.durable import replace_file
+from aidre.engine.durable import remove_temporaries, replace_file
 from aidre.engine.errors import StorageFailed
+from aidre.engine.sealed import seal, unseal
 
 logger = logging.getLogger("aidre")
 
@@ -31,8 +32,8 @@ def read_checks(store: Path) -> Checks:
     """Empty where nothing was noted, or nothing that can be read."""
     try:
         with (store / FILE).open("rb") as file:
-            found = orjson.loads(file.read(MOST_BYTES))
-    except (OSError, orjson.JSONDecodeError):
+            found = orjson.loads(unseal(file.read(MOST_BYTES)))
+    except (OSError, ValueError):
         return {}
     if not isinstance(found, dict):
         return {}
@@ -52,10 +53,12 @@ def note_checks(store: Path, collection: str, read: Iterable[str], known: Iterab
     """Some sources of a collection were `read` now; of others only what is `known` to it is remembered."""
     try:
         with _alone(store):
+            remove_temporaries(store / FILE)
             checks = {name: dict(sources) for name, sources in read_checks(store).items()}
             kept = checks.get(collection, {})
             fresh = {source: kept[source] for source in known if source in kept} | dict.fromkeys(read, now)
-            replace_file(store / FILE, orjson.dumps({**checks, collection: fresh}, option=orjson.OPT_SORT_KEYS))
+            noted = orjson.dumps({**checks, collection: fresh}, option=orjson.OPT_SORT_KEYS)
+            replace_file(store / FILE, seal(noted))
     except (OSError, StorageFailed) as error:
         logger.warning("it could not be noted when the sources were read: %s", error)
 

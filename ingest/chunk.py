@@ -6,9 +6,9 @@ Every chunk is a span of the text; together they hold every character that is no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TypeAlias
 
 import orjson
@@ -42,6 +42,10 @@ _PARAGRAPH = re.compile(r"\n[ \t\r\f\v]*\n\s*")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[.!?…][\"'”’»)\]])\s+|[。！？]+[”’」』）]*\s*|\n\s*")
 _WORD = re.compile(r"\w+|[^\w\s]")
+_SPACED = re.compile(r"\w\S*")
+"""Each match is a token at least: none reaches beyond white space."""
+
+_UNCOUNTED = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,19 +123,26 @@ class Chunker:
     def _section(self, text: str, start: int, end: int, room: int) -> Iterator[tuple[Span, int]]:
         target = min(self.target, room)
         atoms = list(self._atoms(text, start, end, target, room))
-        yield from self._verified(text, _packed(atoms, target), room)
+        known = {(atom.start, atom.end): atom.tokens for atom in atoms}
+        yield from self._verified(text, _packed(atoms, target), room, known)
 
     def _atoms(self, text: str, start: int, end: int, target: int, room: int) -> Iterator[_Atom]:
         paragraphs = list(_paragraphs(text, start, end))
-        counts = self._counts(text, paragraphs)
-        for (begin, stop, fenced), tokens in zip(paragraphs, counts, strict=True):
-            if tokens <= (room if fenced else target):
+        most = [room if fenced else target for _, _, fenced in paragraphs]
+        short = [
+            span for span, limit in zip(paragraphs, most, strict=True) if not _surely_has_more(text, *span[:2], limit)
+        ]
+        counts = dict(zip(short, self._counts(text, short), strict=True))
+        for span, limit in zip(paragraphs, most, strict=True):
+            begin, stop, _ = span
+            tokens = counts.get(span, _UNCOUNTED)
+            if tokens <= limit:
                 yield _Atom(begin, stop, tokens, tokens)
             else:
                 pieces = self._cut(text, begin, stop, target)
                 total = sum(count for _, count in pieces)
-                for at, (span, count) in enumerate(pieces):
-                    yield _Atom(*span, count, 0 if at else total)
+                for at, (piece, count) in enumerate(pieces):
+                    yield _Atom(*piece, count, 0 if at else total)
 
     def _cut(self, text: str, start: int, end: int, target: int) -> list[tuple[Span, int]]:
         """A long paragraph as sentences, a long sentence as runs of words, a long word as runs of characters."""
@@ -150,7 +161,7 @@ class Chunker:
 
     def _counts(self, text: str, spans: Sequence[tuple[int, ...]]) -> list[int]:
         """Tokens of each span; of one too long to be worth counting, more than any limit."""
-        counts = [1 << 30] * len(spans)
+        counts = [_UNCOUNTED] * len(spans)
         short = [at for at, span in enumerate(spans) if span[1] - span[0] <= _COUNTED]
         for first in range(0, len(short), _BATCH):
             part = short[first : first + _BATCH]
@@ -158,13 +169,18 @@ class Chunker:
                 counts[at] = count
         return counts
 
-    def _verified(self, text: str, spans: Iterable[Span], room: int) -> Iterator[tuple[Span, int]]:
-        """Spans with their tokens counted as a whole; one that has too many after all is halved."""
+    def _verified(
+        self, text: str, spans: Iterable[Span], room: int, known: Mapping[Span, int]
+    ) -> Iterator[tuple[Span, int]]:
+        """Spans with their tokens counted as a whole, where they are not known; one that has too many is halved."""
         pending = list(spans)
         done: list[tuple[Span, int]] = []
         while pending:
             halves: list[Span] = []
-            for (start, end), count in zip(pending, self._counts(text, pending), strict=True):
+            unknown = [span for span in pending if span not in known]
+            counts = dict(zip(unknown, self._counts(text, unknown), strict=True))
+            for start, end in pending:
+                count = counts[start, end] if (start, end) in counts else known[start, end]
                 if count <= room or end - start <= 1:
                     done.append(((start, end), count))
                 else:
@@ -251,6 +267,13 @@ def _split(text: str, start: int, end: int, boundary: re.Pattern[str], least: in
     span = _trimmed(text, at, end)
     if span:
         yield span
+
+
+def _surely_has_more(text: str, start: int, end: int, tokens: int) -> bool:
+    """Whether a text has more tokens for sure, which is known sooner than how many."""
+    if end - start <= tokens:
+        return False
+    return next(islice(_SPACED.finditer(text, start, end), tokens, None), None) is not None
 
 
 def _trimmed(text: str, start: int, end: int) -> Span | None:

@@ -13,11 +13,11 @@ from aidre.ingest.found import Found
 
 Chunks: TypeAlias = tuple[Chunk, ...]
 
-_SLABS = 2
-_DOCUMENTS = 256
-_CHARACTERS = 1 << 18
+_SLABS = 16
+_DOCUMENTS = 32
+_CHARACTERS = 1 << 15
 _SECONDS = 1.0
-"""What is handed over at once, of which so many wait: a quarter of what is embedded at once, or a second's work."""
+"""What is handed over at once, of which so many wait: an eighth of what is embedded at once, or a second's work."""
 
 
 class Cutter:

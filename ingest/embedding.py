@@ -75,7 +75,7 @@ class VectorStage:
         result = Vectors()
         try:
             for space in self._spaces:
-                result.encoded[space.id] = self._writer.encode(space.id, vectors[space.id])
+                result.encoded[space.id] = self._writer.encode(space.id, vectors[space.id], kept=True)
                 if space.id in self._embedders:
                     result.keys[space.id] = [NO_KEY] * len(vectors[space.id])
         except InvalidVector:

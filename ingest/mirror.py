@@ -33,10 +33,14 @@ class SeenIds:
         return self._find(self._hashes(ids))
 
     def _find(self, hashes: NDArray[np.int64]) -> NDArray[np.bool_]:
-        known = np.zeros(len(hashes), dtype=np.bool_)
+        order = np.argsort(hashes)
+        wanted = hashes[order]  # looked up in order, neighbours are found in the same places of the cache
+        found = np.zeros(len(hashes), dtype=np.bool_)
         for run in self._runs:
-            places = np.minimum(np.searchsorted(run, hashes), len(run) - 1)
-            known |= run[places] == hashes
+            places = np.minimum(np.searchsorted(run, wanted), len(run) - 1)
+            found |= run[places] == wanted
+        known = np.empty_like(found)
+        known[order] = found
         return known
 
     @staticmethod

@@ -53,7 +53,9 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
     """
     if (depth := _depth(content)) > DEEPEST:
         raise InvalidDocument(f"more than {DEEPEST} elements are open inside each other: not a page")
-    markup = _DECLARATION.sub("", decoded(content, _charset(content)), count=1)
+    markup = decoded(content, _charset(content))
+    declaration = _DECLARATION.match(markup)
+    markup = markup[declaration.end() :] if declaration else markup
     tree = LexborHTMLParser(markup)
     objects = list(islice(_objects(tree), MOST_OBJECTS))
     main = main_text(tree, markup, deep=depth > DEEPEST_SIEVED)

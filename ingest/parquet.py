@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -16,9 +15,9 @@ from numpy.typing import NDArray
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import EmbeddingSpace, Json
 from aidre.ingest.ahead import ahead
+from aidre.ingest.cells import Faults, as_rows, json_values
 from aidre.ingest.found import File, Found
 from aidre.ingest.mapping import KEPT, ColumnMapping
-from aidre.ingest.plain import plain
 from aidre.ingest.plain_rows import plain_rows
 from aidre.ingest.rows import documents, is_graph, read, rejected
 from aidre.ingest.vectors import Brought, VectorRules, wrong_length
@@ -27,9 +26,6 @@ BATCH_BYTES = 8 << 20
 BATCH_ROWS = 8192
 _BUFFER = 1 << 20
 
-
-Faults = dict[int, str]
-"""What is wrong with the rows of a batch, by row."""
 
 _Vectors = tuple[str, NDArray[np.int64], NDArray[np.float32]]
 """A space, the rows that bring a vector of it, and these vectors."""
@@ -92,18 +88,18 @@ def _rows(batch: pa.RecordBatch, first: int, file: File, rules: VectorRules) -> 
     mapping = file.mapping
     columns = _columns(batch, mapping)
     names = [name for name, _ in columns]
-    cells = [_cells(column, name, faults) for name, column in columns]
     vectors = _vectors(batch, rules, faults, mapping)
     by_row = mapping if mapping is not None and not mapping.is_plain(batch.schema.names) else None
     if not faults and by_row is None and len(set(names)) == len(names) and _are_whole(vectors, len(batch)):
         matrices = {space: matrix for space, _, matrix in vectors}
-        whole_batch = plain_rows(file, first, dict(zip(names, cells, strict=True)), matrices)
-        if whole_batch is not None and rules.missing(matrices) is None:
+        whole_batch = plain_rows(file, first, dict(columns), matrices) if rules.missing(matrices) is None else None
+        if whole_batch is not None:
             yield whole_batch
             return
+    cells = [json_values(column, name, faults) for name, column in columns]
     brought = _by_row(vectors, len(batch))
     prefix = f"{file.origin}:"
-    for at, whole in enumerate(_as_rows(names, cells, len(batch))):
+    for at, whole in enumerate(as_rows(names, cells, len(batch))):
         where = f"{prefix}{first + at}"
         row = whole
         if by_row is not None and at not in faults and not is_graph(whole):
@@ -131,94 +127,6 @@ def _columns(batch: pa.RecordBatch, mapping: ColumnMapping | None) -> list[tuple
     stay = set(KEPT if mapping.metadata is not None else batch.schema.names) - mapping.taken
     stay.update(mapping.metadata or ())
     return [(members.get(name, name), column) for name, column in pairs if name in members or name in stay]
-
-
-def _as_rows(names: Sequence[str], cells: Sequence[list[Json]], count: int) -> Iterator[dict[str, Json]]:
-    """One object a row; a null cell is a member that the row has not."""
-    if not cells:
-        return ({} for _ in range(count))
-    if any(None in column for column in cells):
-        return (
-            {name: value for name, value in zip(names, values, strict=True) if value is not None}
-            for values in zip(*cells, strict=True)
-        )
-    return (dict(zip(names, values, strict=True)) for values in zip(*cells, strict=True))
-
-
-def _cells(column: pa.Array, name: str, faults: Faults) -> list[Json]:
-    """A column as JSON values; one that cannot be a JSON value is null and its row has a fault."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    kind = column.type
-    if pa.types.is_struct(kind) and kind.num_fields:
-        return _objects(column, name, faults)
-    values = _values(column, name, faults)
-    if _is_text(kind):
-        return _convert(values, name, _parsed, faults) if name in ("metadata", "semantic_payload") else values
-    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        return values
-    return _convert(values, name, plain, faults)
-
-
-def _objects(column: pa.Array, name: str, faults: Faults) -> list[Json]:
-    """A struct column field by field, which is much faster than value by value."""
-    names = [field.name for field in column.type]
-    cells = [_cells(child, each, faults) for each, child in zip(names, column.flatten(), strict=True)]
-    values: list[Json] = list(_as_rows(names, cells, len(column)))
-    if column.null_count:
-        for at in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist():
-            values[at] = None
-    return values
-
-
-def _values(column: pa.Array, name: str, faults: Faults) -> list[Any]:
-    """Python's values; read one by one where the column holds some that Python cannot have."""
-    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":  # finer than Python's dates
-        column = column.cast(pa.timestamp("us", tz=column.type.tz), safe=False)
-    try:
-        if _is_text(column.type) or (pa.types.is_integer(column.type) and not column.null_count):
-            # The same values as from to_pylist, made in a tenth of its time.
-            return list(column.to_numpy(zero_copy_only=False).tolist())
-        return list(column.to_pylist(maps_as_pydicts="lossy"))
-    except (ValueError, OverflowError, pa.ArrowException):
-        return [_value(column, at, name, faults) for at in range(len(column))]
-
-
-def _value(column: pa.Array, at: int, name: str, faults: Faults) -> Any:
-    try:
-        return column[at].as_py(maps_as_pydicts="lossy")
-    except UnicodeDecodeError:
-        faults[at] = f"{name} is not UTF-8"
-    except (ValueError, OverflowError, pa.ArrowException):
-        faults[at] = f"{name} has a value out of range"
-    return None
-
-
-def _convert(values: list[Any], name: str, convert: Callable[[Any, str], Json], faults: Faults) -> list[Json]:
-    converted: list[Json] = []
-    for at, value in enumerate(values):
-        try:
-            converted.append(None if value is None else convert(value, name))
-        except InvalidDocument as error:
-            faults[at] = error.message
-            converted.append(None)
-    return converted
-
-
-def _parsed(value: str, name: str) -> Json:
-    """Metadata and payload may be a string of JSON; a payload may as well be a string that is none."""
-    if name == "semantic_payload" and not value.lstrip().startswith(("{", "[")):
-        return value
-    try:
-        return orjson.loads(value)
-    except orjson.JSONDecodeError as error:
-        if name == "semantic_payload":
-            return value
-        raise InvalidDocument(f"{name} is neither a struct nor JSON: {error}") from None
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _vectors(

@@ -5,83 +5,163 @@ Whatever else a batch holds goes row by row (rows.py), which says what is wrong 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import repeat
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from aidre.engine.errors import InvalidDocument
-from aidre.engine.model import Json
+from aidre.engine.json_columns import Column
+from aidre.ingest.cells import (
+    Faults,
+    Written,
+    decoded,
+    has_fields,
+    is_text,
+    json_values,
+    json_written,
+    objects_written,
+    sound_strings,
+    values_written,
+)
 from aidre.ingest.found import File, PlainRows
 from aidre.ingest.members import LONGEST_ID, RESERVED, instant
 
-_STRINGS = ("title", "url", "type", "section", "updated_at")
+Columns = Mapping[str, "pa.Array"]
+
+_STRINGS = ("text", "title", "url", "type", "section", "updated_at")
 _UNUSUAL = frozenset(["@type", "@id", "@graph", "canonical", "semantic_payload", "vectors"])
+_MEMBERS = frozenset([*_STRINGS, "id", "metadata"])
 _WORDS = frozenset([str, type(None)])
 _OBJECTS = frozenset([dict])
+_EMPTY = b"{}"
 
 
 def plain_rows(
-    file: File, first: int, cells: Mapping[str, list[Json]], vectors: Mapping[str, NDArray[np.float32]]
+    file: File, first: int, columns: Columns, vectors: Mapping[str, NDArray[np.float32]]
 ) -> PlainRows | None:
-    """The rows of a batch from its columns as JSON values, the first numbered `first`; None where any is unusual."""
-    size = len(cells.get("id", ()))
-    ids = _ids(cells.get("id", []))
-    if ids is None or not vectors or not _UNUSUAL.isdisjoint(cells):
-        return None
-    absent: list[Json] = [None] * size
-    strings = [cells.get(name, absent) for name in (*_STRINGS, "text")]
-    metadata = _metadata(cells, size)
-    if metadata is None or not all(_WORDS.issuperset(map(type, column)) for column in strings):
-        return None
-    titles, urls, types, sections, moments, texts = strings
+    """The rows of a batch, the first numbered `first`, from its columns; None where any of them is unusual."""
+    faults: Faults = {}
     try:
-        known = {moment: moment and instant(moment) for moment in set(moments) if moment is not None}
-    except InvalidDocument:
+        rows = _read(file, first, columns, vectors, faults)
+    except (_Unusual, InvalidDocument, orjson.JSONEncodeError):
         return None
-    return PlainRows(
-        file,
-        range(first, first + size),
-        ids,
-        [text or "" for text in texts] if None in texts else texts,
-        titles,
-        urls,
-        types,
-        [known.get(moment) for moment in moments] if known else moments,
-        sections,
-        metadata,
-        vectors,
+    return None if faults else rows
+
+
+class _Unusual(Exception):
+    """Something that only row by row can be told what it is."""
+
+
+def _read(
+    file: File, first: int, columns: Columns, vectors: Mapping[str, NDArray[np.float32]], faults: Faults
+) -> PlainRows:
+    if "id" not in columns or not vectors or not _UNUSUAL.isdisjoint(columns):
+        raise _Unusual
+    ids = _ids(columns["id"])
+    size = len(ids)
+    texts, titles, urls, types, sections, moments = (
+        _strings(columns.get(name), name, size, faults) for name in _STRINGS
     )
+    stored, ordered = _metadata(columns, size, faults)
+    return PlainRows(
+        file, range(first, first + size), ids, texts.fill_null(""), titles, urls, types, _dates(moments), sections,
+        stored, ordered, vectors,
+    )  # fmt: skip
 
 
-def _ids(values: list[Json]) -> list[str] | None:
-    """Ids as they are stored, None where one of them is missing or wrong."""
-    kinds = set(map(type, values))
-    if kinds == {int}:
-        return list(map(str, values))
-    if kinds != {str} or max(map(len, values)) > LONGEST_ID:
-        return None
-    return values if all(map(str.isprintable, values)) and all(map(str.strip, values)) else None
+def _ids(column: pa.Array) -> list[str]:
+    """Ids as they are stored; none of them may be missing or wrong."""
+    column = decoded(column)
+    if column.null_count or not len(column):
+        raise _Unusual
+    if pa.types.is_integer(column.type):
+        return _list(column.cast(pa.large_string()))
+    strings = _texts(column)
+    ids = _list(strings)
+    is_fit = pc.max(pc.utf8_length(strings)).as_py() <= LONGEST_ID
+    if not is_fit or not all(map(str.isprintable, ids)) or not all(map(str.strip, ids)):
+        raise _Unusual
+    return ids
 
 
-def _metadata(cells: Mapping[str, list[Json]], size: int) -> Sequence[Mapping[str, Json]] | None:
-    """The metadata of each row, with the columns that have no other place; None where it is not for sure in order."""
-    own = cells.get("metadata")
-    metadata: list[Any] = [{} for _ in repeat(None, size)] if own is None else own
-    if None in metadata:
-        metadata = [{} if each is None else each for each in metadata]
+def _texts(column: pa.Array) -> Column:
+    strings = sound_strings(column) if is_text(column.type) else None
+    if strings is None:
+        raise _Unusual
+    return strings
+
+
+def _list(strings: Column) -> list[str]:
+    return list(strings.to_numpy(zero_copy_only=False).tolist())
+
+
+def _strings(column: pa.Array | None, name: str, size: int, faults: Faults) -> Column:
+    """A member that is a string or missing in every row."""
+    if column is None or pa.types.is_null(column.type):
+        return pa.nulls(size, pa.large_string())
+    column = decoded(column)
+    if is_text(column.type):
+        return _texts(column)
+    values: list[Any] = json_values(column, name, faults)
+    if not _WORDS.issuperset(map(type, values)):
+        raise _Unusual
+    return pa.array(values, pa.large_string())
+
+
+def _dates(moments: Column) -> Column:
+    """The dates as they are stored; raises InvalidDocument."""
+    if moments.null_count == len(moments):
+        return moments
+    known = moments.dictionary_encode()
+    read = [moment if moment is None else instant(moment) for moment in known.dictionary.to_pylist()]
+    return pa.array(read, pa.large_string()).take(known.indices)
+
+
+def _metadata(columns: Columns, size: int, faults: Faults) -> Written:
+    """The metadata of each row, with the columns that have no other place. What is stored is null where it is empty.
+
+    Raises orjson.JSONEncodeError.
+    """
+    others = {name: column for name, column in columns.items() if name not in _MEMBERS}
+    own = columns.get("metadata")
+    if own is not None and not has_fields(own.type):
+        return _metadata_of_rows(own, others, faults)
+    fields = {} if own is None else {field.name: each for field, each in zip(own.type, own.flatten(), strict=True)}
+    if not others.keys().isdisjoint(fields) or not RESERVED.isdisjoint([*others, *fields]):
+        return _metadata_of_rows(own, others, faults)
+    both = {**others, **fields}
+    if not both:
+        return Written(pa.nulls(size, pa.large_binary()), pa.repeat(pa.scalar(_EMPTY, pa.large_binary()), size))
+    return _without_empty(objects_written({name: json_written(each, name, faults) for name, each in both.items()}))
+
+
+def _without_empty(objects: Written) -> Written:
+    """What is stored of objects: nothing of empty ones."""
+    stored, ordered = objects
+    empty = pc.equal(stored, pa.scalar(_EMPTY, stored.type))
+    if not pc.any(empty).as_py():
+        return objects
+    return Written(pc.if_else(empty, pa.scalar(None, stored.type), stored), ordered)
+
+
+def _metadata_of_rows(own: pa.Array | None, others: Columns, faults: Faults) -> Written:
+    """The same by an object a row."""
+    cells = {name: json_values(column, name, faults) for name, column in others.items()}
+    size = len(next(iter(others.values()))) if own is None else len(own)
+    metadata: list[Any] = [None] * size if own is None else json_values(own, "metadata", faults)
+    metadata = [{} if each is None else each for each in metadata]
     if not _OBJECTS.issuperset(map(type, metadata)):
-        return None
-    others = {name: column for name, column in cells.items() if name not in _MEMBERS}
-    if others:
-        names = tuple(others)
+        raise _Unusual
+    if cells:
         metadata = [
-            {name: value for name, value in zip(names, values, strict=True) if value is not None} | each
-            for *values, each in zip(*others.values(), metadata, strict=True)
+            {name: value for name, value in zip(cells, values, strict=True) if value is not None} | each
+            for *values, each in zip(*cells.values(), metadata, strict=True)
         ]
-    return metadata if all(map(RESERVED.isdisjoint, metadata)) else None
-
-
-_MEMBERS = frozenset([*_STRINGS, "id", "text", "metadata"])
+    if not all(map(RESERVED.isdisjoint, metadata)):
+        raise _Unusual
+    return _without_empty(values_written(metadata))

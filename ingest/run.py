@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import PurePath
-from time import monotonic
 
 from aidre.engine.commits import CommitResult
 from aidre.engine.embed import Embedder
 from aidre.engine.errors import InvalidDocument
-from aidre.engine.merging import LARGE
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Record, Visibility
 from aidre.engine.records import Records, columns_of
 from aidre.engine.writer import Writer
@@ -26,25 +24,10 @@ from aidre.ingest.found import Found, Listed, PlainRows, Rejected, Unchanged
 from aidre.ingest.mapping import ColumnMapping
 from aidre.ingest.members import printable
 from aidre.ingest.mirror import Mirror, SeenIds
+from aidre.ingest.pacing import Pace
 from aidre.ingest.progress import Committed, Counts, Event, Notice, Problem, Progress, Summary
 from aidre.ingest.sources import AnySource, check_roots
 from aidre.ingest.vectors import VectorRules
-
-FIRST_DOCUMENTS = 1 << 15
-"""The first commit is a small one: what it learns of the vectors serves those that follow."""
-
-COMMIT_DOCUMENTS = LARGE
-COMMIT_BYTES = 256 << 20
-COMMIT_SECONDS = 30.0
-
-BATCH_DOCUMENTS = 8192
-BATCH_BYTES = 64 << 20
-EMBEDDED_DOCUMENTS = 1024
-EMBEDDED_CHARACTERS = 1 << 20
-"""Bounds of a batch; the lower ones are for documents that have to be embedded, so that commits come in time."""
-
-BATCH_SECONDS = 30.0
-"""Documents that come slowly, over the net, do not wait longer for others."""
 
 LONGEST_REASON = 500
 _WITHOUT_TEXT = {".pdf": ": of scanned pages it has to be recognised first"}
@@ -99,8 +82,8 @@ class Run:
         self._cutter = Cutter(chunker.chunks, in_advance=bool(embedders) and writer is not None and not writer.snapshot)
         self._stage = VectorStage(writer, spaces, embedders, chunker) if writer and not options.dry_run else None
         self._rules = VectorRules(spaces, embedders.keys())
-        self._models = frozenset(space.id for space in spaces if space.id in embedders)
-        self._vector_bytes = 4 * sum(space.dimensions for space in spaces)
+        models = [space.id for space in spaces if space.id in embedders]
+        self._pace = Pace(options.commit_every, models, 4 * sum(space.dimensions for space in spaces))
         self._settings = settings_digest(spaces, chunker)
         self._roots = {source.name: str(source.root) for source in sources}
         self._seen = SeenIds()
@@ -108,10 +91,8 @@ class Run:
         self._counts = Counts(embedded=embedded)
         self._faulty: set[str] = set()
         self.unread: set[str] = set()  # sources of which nothing at all could be read
-        self._repeated = self._pending = 0
+        self._repeated = 0
         self._begun = (0, 0)
-        self._most = min(FIRST_DOCUMENTS, COMMIT_DOCUMENTS)
-        self._committed_at = monotonic()
         self._refused: str | None = None
         if writer is not None:
             check_roots(writer.source_roots(), self._roots)
@@ -129,7 +110,6 @@ class Run:
     def take(self, found: Iterator[Found]) -> None:
         """Ingest documents in batches, committing as they pile up."""
         batch: list[tuple[str, Document]] = []
-        fill, room, began = 0.0, self._room(), monotonic()
         for each in self._cutter.stream(self._one_by_one(found)):
             if isinstance(each, Rejected):
                 self._reject(each)
@@ -141,13 +121,12 @@ class Run:
                     self._keep_state(each)
                 else:
                     self._take_rows(each)
-                batch, fill, room, began = [], 0.0, self._room(), monotonic()
+                batch = []
             elif self._is_fit(*each):
                 batch.append(each)
-                fill += self._share(each[1])
-                if fill >= 1.0 or len(batch) >= room or monotonic() - began >= BATCH_SECONDS:
+                if self._pace.is_full_with(each[1]):
                     self._take_batch(batch)
-                    batch, fill, room, began = [], 0.0, self._room(), monotonic()
+                    batch = []
         self._take_batch(batch)
 
     def _pass_over(self, unchanged: Unchanged) -> None:
@@ -165,19 +144,6 @@ class Run:
         if is_faulty or self._counts.updated or listed.origin not in self._writer.source_states():
             state = {} if is_faulty else listed.state
             self._writer.set_source_state(listed.origin, {**state, "kind": listed.kind})
-
-    def _room(self) -> int:
-        """How many documents the next batch may have, so that a commit comes exactly when it was asked for."""
-        every = self._options.commit_every
-        return BATCH_DOCUMENTS if every is None else min(BATCH_DOCUMENTS, max(1, every - self._pending))
-
-    def _share(self, document: Document) -> float:
-        """The part of a batch that a document takes."""
-        characters = len(document.text)
-        share = max(1 / BATCH_DOCUMENTS, (characters + self._vector_bytes) / BATCH_BYTES)
-        if self._models and not (document.vectors and document.vectors.keys() >= self._models):
-            share = max(share, 1 / EMBEDDED_DOCUMENTS, characters / EMBEDDED_CHARACTERS)
-        return share
 
     def _is_fit(self, where: str, document: Document) -> bool:
         fault = self._rules.missing(document.vectors)
@@ -219,21 +185,21 @@ class Run:
         """What the same rows one by one would come to, without an object a row."""
         first = 0
         while first < len(rows):
-            end = min(len(rows), first + self._room())
+            end = min(len(rows), first + self._pace.room())
             self._take_table(rows.chosen(range(first, end)))
             first = end
 
     def _take_table(self, rows: PlainRows) -> None:
         made = None if self._stage is None else self._stage.stored(rows.vectors)
-        marks = fingerprints(rows, self._settings)
-        if self._writer is None or made is None or marks is None or len(set(rows.ids)) < len(rows):
+        if self._writer is None or made is None or len(set(rows.ids)) < len(rows):
             self._take_batch([each for each in rows.documents() if self._is_fit(*each)])
             return
+        marks = fingerprints(rows, self._settings)
         self._repeated += int(self._seen.add(rows.ids).sum())
         known = self._writer.fingerprints(rows.ids)
         changed = [at for at, (mark, old) in enumerate(zip(marks, known, strict=True)) if mark != old]
         again = [at for at in changed if known[at] is not None]
-        undated = [at for at in again if rows.updated_at[at] is None and same_text(marks[at], known[at] or b"")]
+        undated = [at for at in again if not rows.updated_at[at].is_valid and same_text(marks[at], known[at] or b"")]
         if undated:
             rows = rows.dated(undated, self._writer.updated_at([rows.ids[at] for at in undated]))
         if changed:
@@ -261,8 +227,9 @@ class Run:
         self._report(Progress(self._counts.documents, self._counts.chunks))
         if self._writer is not None and self._writer.is_settled:
             self._tell(self._writer.settle())
-        if self._is_time_to_commit():
+        if self._writer is not None and self._pace.is_commit_due(self._writer):
             self._commit()
+        self._pace.next_batch()
 
     def _candidates(self, batch: Sequence[tuple[str, Document]]) -> dict[str, _Candidate]:
         """The last document of each id, with its fingerprint."""
@@ -341,7 +308,7 @@ class Run:
     def _upsert(self, records: Records, made: Vectors, sources: Iterable[str]) -> None:
         if self._writer is not None:
             self._writer.upsert(records, made.encoded, made.keys)
-            self._pending += len(records.ids)
+            self._pace.put(len(records.ids))
             for name in sources:
                 self._writer.set_source_root(name, self._roots[name])
 
@@ -376,24 +343,13 @@ class Run:
             self._counts.deleted = writer.delete(ids)
             self._commit(wait=True)
 
-    def _is_time_to_commit(self) -> bool:
-        if self._writer is None or not self._pending:
-            return False
-        if self._options.commit_every is not None:
-            return self._pending >= self._options.commit_every or self._writer.is_full
-        return (
-            self._pending >= self._most
-            or self._writer.pending_bytes >= COMMIT_BYTES
-            or monotonic() - self._committed_at >= COMMIT_SECONDS
-        )
-
     def _commit(self, *, wait: bool = False) -> None:
         """Begin a commit; it is told of when it is durable, after the one before it."""
         if self._writer is not None and not self._options.dry_run:
             self._tell(self._writer.settle())
             self._begun = self._counts.documents, self._counts.chunks
             self._tell(self._writer.commit() if wait else self._writer.begin_commit())
-        self._pending, self._committed_at, self._most = 0, monotonic(), COMMIT_DOCUMENTS
+        self._pace.committed()
 
     def _tell(self, result: CommitResult | None) -> None:
         if result is not None:

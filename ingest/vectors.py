@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from array import array
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -47,8 +49,8 @@ class VectorRules:
         for name, numbers in vectors.items():
             if numbers is not None:
                 vector = _vector(self.space(name), numbers)
-                fault = self.faults(name, vector[None, :])
-                if fault:
+                square = float(np.vdot(vector, vector))  # which, unlike `@`, says nothing of overflow
+                if not 0.0 < square < math.inf and (fault := self.faults(name, vector[None, :])):
                     raise InvalidDocument(fault[0])
                 read[name] = vector
         return read or None
@@ -80,12 +82,10 @@ def _vector(space: EmbeddingSpace, numbers: Json) -> NDArray[np.float32]:
     if len(numbers) != space.dimensions:
         raise InvalidDocument(wrong_length(space, len(numbers)))
     try:
-        vector = np.array(numbers)
-    except (ValueError, OverflowError):
-        vector = np.empty((0, 0))
-    # Among numbers numpy reads true and false as 1 and 0; only where these occur are the types worth a look.
-    flags = bool(((vector == 0) | (vector == 1)).any()) and bool in map(type, numbers)
-    if flags or vector.ndim != 1 or vector.dtype.kind not in "fiu":
+        vector = np.frombuffer(array("f", numbers), np.float32)  # numbers out of range are infinite
+    except (TypeError, OverflowError):
+        raise InvalidDocument(f"vectors.{space.id} must be a list of numbers") from None
+    # true and false are read as 1 and 0; only where these occur are the types worth a look.
+    if ((vector == 0) | (vector == 1)).any() and bool in map(type, numbers):
         raise InvalidDocument(f"vectors.{space.id} must be a list of numbers")
-    with np.errstate(over="ignore"):
-        return vector.astype(np.float32)
+    return vector

@@ -233,24 +233,42 @@ def test_a_part_of_a_backup_is_refused(tmp_path: Path, share: float) -> None:
     assert list(new.path.iterdir()) == []
 
 
-def test_altered_backups_are_refused_or_harmless(tmp_path: Path) -> None:
+def test_an_altered_backup_is_refused_wherever_it_was_altered(tmp_path: Path) -> None:
     store = two_commits(tmp_path / "store")
-    target = saved(store.path)
+    target, receipts = tmp_path / "backup.tar", tmp_path / "receipts"
+    receipts.write_bytes(b"of what nothing else knows the checksum")
+    back_up(store, [NAME], target, [(".log/receipts", receipts)])
     content, rng = target.read_bytes(), np.random.default_rng(1)
-    refused = 0
-    for number in range(25):
+    last = len(content.rstrip(b"\0"))
+    places = [*rng.integers(last, size=40).tolist(), content.index(b"nothing else"), last + 1, len(content) - 1]
+    for place in places:
         altered = bytearray(content)
-        altered[int(rng.integers(len(content.rstrip(b"\0"))))] ^= 1 << int(rng.integers(8))
+        altered[place] ^= 1 << int(rng.integers(8))
         (tmp_path / "altered.tar").write_bytes(altered)
-        new = Store(tmp_path / f"new{number}")
-        try:
-            restore(new, tmp_path / "altered.tar")
-        except AidreError:
-            refused += 1
-            assert list(new.path.iterdir()) == []
-        else:
-            assert everything(new.open(NAME)) == everything(store.open(NAME))
-    assert refused > 8
+        new = Store(tmp_path / "new")
+        with pytest.raises(AidreError):
+            restore(new, tmp_path / "altered.tar", beside=".log")
+        assert list(new.path.iterdir()) == []
+    for other in (content + b"\0" * 512, content[:-512], content[: last - 700]):
+        (tmp_path / "altered.tar").write_bytes(other)
+        with pytest.raises(AidreError):
+            restore(Store(tmp_path / "new"), tmp_path / "altered.tar", beside=".log")
+
+
+def test_a_backup_of_an_earlier_release_has_no_last_member_and_comes_back(tmp_path: Path) -> None:
+    store = two_commits(tmp_path / "store")
+    old = tmp_path / "old.tar"
+    with tarfile.open(saved(store.path)) as tar, tarfile.open(old, "w") as copy:
+        for member in tar.getmembers()[:-1]:
+            content = tar.extractfile(member)
+            assert content is not None
+            if member.name == "backup.json":
+                header = {name: value for name, value in orjson.loads(content.read()).items() if name != "sealed"}
+                content = io.BytesIO(orjson.dumps(header))
+                member.size = len(content.getvalue())
+            copy.addfile(member, content)
+    restore(Store(tmp_path / "new"), old)
+    assert everything(Store(tmp_path / "new").open(NAME)) == everything(store.open(NAME))
 
 
 def of_members(path: Path, *members: tuple[str, bytes | str]) -> Path:

@@ -244,7 +244,7 @@ sys.exit(cli.run(sys.argv[1:]))
 def test_a_load_that_is_stopped_keeps_what_was_acknowledged_and_goes_on_from_there(
     tmp_path: Path, stop: signal.Signals
 ) -> None:
-    data = as_table(tmp_path / "docs" / "r.parquet", rows(1500), row_group_size=500)
+    data = as_table(tmp_path / "docs" / "r.parquet", rows(6000), row_group_size=500)
     config = tmp_path / "aidre.toml"
     config.write_text(
         '[[spaces]]\nid = "brought"\ndimensions = 4\ndistance = "cosine"\n[collections.c]\nspaces = ["brought"]\n'
@@ -257,12 +257,12 @@ def test_a_load_that_is_stopped_keeps_what_was_acknowledged_and_goes_on_from_the
         os.kill(process.pid, stop)
         told += [orjson.loads(line) for line in process.stdout.read().splitlines() if line.endswith(b"}")]
     acknowledged = max(event["documents"] for event in told if event["event"] == "commit")
-    assert 500 <= acknowledged < 1500
+    assert 500 <= acknowledged < 6000
     snapshot = Store(tmp_path / "store").open("c")
     assert snapshot.documents >= acknowledged
     done = subprocess.run(command, capture_output=True, check=True)
     last = orjson.loads(done.stdout.splitlines()[-1])
     assert last["unchanged"] >= acknowledged
-    assert last["unchanged"] + last["updated"] == 1500
-    assert Store(tmp_path / "store").open("c").documents == 1500
+    assert last["unchanged"] + last["updated"] == 6000
+    assert Store(tmp_path / "store").open("c").documents == 6000
     assert [report.problems for report in verify(Store(tmp_path / "store"))] == [()]

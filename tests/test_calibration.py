@@ -10,12 +10,13 @@ from building import NAME, Vectors, ask, best, fill, names, normal, put, space_o
 
 from aidre.engine import calibration, generations
 from aidre.engine.calibration import Target, calibrate, sample_rows
-from aidre.engine.index import Pass
 from aidre.engine.kernel import Column
 from aidre.engine.manifest import Calibration, Depth
 from aidre.engine.model import Distance
 from aidre.engine.parts import Allowed
-from aidre.engine.snapshot import Snapshot, depth_for
+from aidre.engine.passes import Pass
+from aidre.engine.reach import reach_for
+from aidre.engine.snapshot import Snapshot
 from aidre.engine.store import Store
 from aidre.engine.vectors import encode
 
@@ -59,7 +60,7 @@ def test_rows_without_structure_need_more_codes_or_stay_exact() -> None:
 
 def test_a_scan_that_finds_nothing_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = np.empty(0, np.int64), np.empty(0)
-    monkeypatch.setattr(Pass, "search", lambda self, query, count: nothing)
+    monkeypatch.setattr(Pass, "search_all", lambda self, queries, count: [nothing] * len(queries))
     target = target_of("cosine", structured(20_000, 64))
     calibration = calibrate(space_of("cosine", 64), [target], 0.99)
     assert calibration.kind == "exact"
@@ -140,7 +141,8 @@ def test_a_space_is_calibrated_anew_when_it_has_doubled(tmp_path: Path) -> None:
 )
 def test_a_depth_between_calibrated_ones_lies_between_them(wanted: int, depth: int | None) -> None:
     depths = tuple(Depth(*facts, 1.0, 1.0) for facts in ((10, 40), (100, 400), (1000, 9000)))
-    found = depth_for(Calibration("scan", 0.99, 10_000, 200, 12, depths), wanted)
+    reach = reach_for(Calibration("scan", 0.99, 10_000, 200, 12, depths), wanted)
+    found = None if reach is None else reach.candidates
     if wanted == 31:
         assert found is not None
         assert 31 < found < 400
@@ -149,8 +151,8 @@ def test_a_depth_between_calibrated_ones_lies_between_them(wanted: int, depth: i
 
 
 def test_an_exact_space_has_no_depth() -> None:
-    assert depth_for(None, 10) is None
-    assert depth_for(Calibration("exact", 0.99, 10, reason="small"), 10) is None
+    assert reach_for(None, 10) is None
+    assert reach_for(Calibration("exact", 0.99, 10, reason="small"), 10) is None
 
 
 def test_a_large_segment_with_one_live_row_is_searched_exactly(tmp_path: Path) -> None:

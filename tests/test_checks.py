@@ -39,6 +39,18 @@ def test_a_damaged_note_is_begun_anew(tmp_path: Path, content: bytes) -> None:
     assert oldest_checks(tmp_path) == {"docs": 200.0}
 
 
+def test_a_flipped_bit_is_found_wherever_it_stands(tmp_path: Path) -> None:
+    note_checks(tmp_path, "docs", ["a"], [], 100.0)
+    whole = (tmp_path / FILE).read_bytes()
+    for place in range(len(whole)):
+        for bit in range(8):
+            altered = bytearray(whole)
+            altered[place] ^= 1 << bit
+            (tmp_path / FILE).unlink()
+            (tmp_path / FILE).write_bytes(altered)
+            assert read_checks(tmp_path) == {}
+
+
 def test_runs_that_end_at_once_are_all_noted(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda number: note_checks(tmp_path, f"c{number}", ["a"], [], float(number)), range(12)))

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from shell import TEXTS, Shell, one_line
 
+from aidre.engine.store import Store
+
 
 @pytest.fixture
 def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
@@ -95,3 +97,38 @@ def test_a_backup_does_not_replace_a_file(shell: Shell, tmp_path: Path) -> None:
     assert one_line(err)
     assert "exists already" in err
     assert file.read_text() == "precious"
+
+
+def test_how_many_generations_are_kept_is_said_once_and_holds_for_every_command(shell: Shell, tmp_path: Path) -> None:
+    before = newest(shell)
+    listed = shell.json("generations", "--keep", "5")
+    assert [old["generation"] for old in listed[:2]] == [before + 1, before]
+    assert newest(shell) == before + 1
+    shell.json("rollback", "1")
+    shell.json("compact")
+    assert Store(shell.store).open("docs").manifest.keep == 5
+    configuration = tmp_path / "aidre.toml"
+    configuration.write_text("[collections.docs]\ngenerations = 7\n")
+    assert shell.ingest(shell.source, "--config", str(configuration), "--dry-run")[0] == 0
+    assert Store(shell.store).open("docs").manifest.keep == 5
+    assert shell.ingest(shell.source, "--config", str(configuration))[0] == 0
+    assert Store(shell.store).open("docs").manifest.keep == 7
+    after = newest(shell)
+    assert shell.ingest(shell.source, "--config", str(configuration))[0] == 0
+    assert newest(shell) == after, "it is said once"
+    status, _, err = shell.run("generations", "--keep", "1", "--store", shell.store)
+    assert status == 2
+    assert one_line(err)
+    assert "from 2 to 10,000" in err
+
+
+def test_a_new_collection_keeps_what_its_configuration_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shell = Shell(tmp_path, capsys)
+    configuration = tmp_path / "aidre.toml"
+    configuration.write_text("[collections.docs]\ngenerations = 3\n")
+    assert shell.ingest(shell.source, "--config", str(configuration))[0] == 0
+    assert Store(shell.store).open("docs").manifest.keep == 3
+    configuration.write_text("[collections.docs]\ngenerations = 1\n")
+    status, _, err = shell.ingest(shell.source, "--config", str(configuration))
+    assert status == 2
+    assert "collections.docs.generations must be from 2 to 10,000, not 1" in err

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from building import NAME, ROWS, SPACE, ask, everything, names, put
 
-from aidre.engine import commits, deriving, durable, generations, merging
+from aidre.engine import commits, deriving, durable, generations, merging, workers
 from aidre.engine.arrow import FileEntry
 from aidre.engine.deriving import Task, derive
 from aidre.engine.errors import AidreError, StorageFailed
@@ -190,6 +192,46 @@ def test_a_writer_that_is_left_waits_for_its_commit_before_it_frees_the_lock(
         writer.commit()
     assert [report.problems for report in verify(store)] == [()]
     assert not list((tmp_path / NAME / "segments").glob(".*"))
+
+
+def test_what_was_begun_is_durable_or_told_of_when_the_writer_is_left(
+    tmp_path: Path, shared: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    with store.writer(NAME, spaces=[SPACE]) as writer:
+        put(writer, ["a"], ROWS[:1])
+        writer.begin_commit()
+    assert everything(store.open(NAME)) == ["a"]
+
+    def refuse(temporary: Path, final: Path) -> None:
+        raise StorageFailed("cannot write: No space left on device")
+
+    monkeypatch.setattr(durable, "publish_folder", refuse)
+    with pytest.raises(StorageFailed, match="No space left"), Store(tmp_path).writer("b", spaces=[SPACE]) as writer:
+        put(writer, ["b"], ROWS[1:2])
+        writer.begin_commit()
+    with store.writer("b", spaces=[SPACE]):
+        assert store.collections() == [NAME]
+
+
+@pytest.mark.parametrize("started", [0, 1])
+def test_where_no_process_can_be_started_a_commit_does_without(
+    tmp_path: Path, shared: None, monkeypatch: pytest.MonkeyPatch, started: int
+) -> None:
+    real, begun = subprocess.Popen, []
+
+    def limited(*arguments: Any, **options: Any) -> Any:
+        if len(begun) == started:
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        begun.append(real(*arguments, **options))
+        return begun[-1]
+
+    monkeypatch.setattr(workers.subprocess, "Popen", limited)
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        put(writer, names(5), ROWS[:5])
+        writer.begin_commit()
+    assert len(begun) == started
+    assert everything(Store(tmp_path).open(NAME)) == names(5)
 
 
 # -- how a first load ends -------------------------------------------------------------------------------------

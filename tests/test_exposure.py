@@ -49,6 +49,8 @@ def test_beyond_loopback_tls_must_be_declared(host: str, tls: str) -> None:
 def test_beyond_loopback_the_addresses_must_be_known(host: str) -> None:
     with pytest.raises(ConfigurationError, match=r"server\.base_url"):
         check("", host)
+    with pytest.raises(ConfigurationError, match=r"server\.base_url is http://127\.0\.0\.1"):
+        check('[server]\nbase_url = "http://127.0.0.1:8000"\ntls = "proxy"\n', host)  # it has no rate by default
 
 
 @pytest.mark.parametrize("host", BEYOND)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import hmac
 import re
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from aidre.api.guard.refusals import Forbidden, RateLimited, Unauthorized
 from aidre.api.refusals import Refusal
 from aidre.api.settings import Key, parse_settings
 from aidre.api.tables import Rate
+from aidre.engine.errors import ConfigurationError
 
 T = TypeVar("T")
 GOLD, BLIND, VECTORS = "gold-secret", "blind-secret", "vectors-secret"
@@ -163,6 +165,22 @@ def test_a_key_that_may_not_search_is_told_so(door: Door) -> None:
     refusal = door.refused(Forbidden, "/search", f"Bearer {BLIND}")
     assert (refusal.status, refusal.code) == (403, "forbidden")
     assert refusal.headers["WWW-Authenticate"].endswith('error="insufficient_scope", scope="search"')
+    assert door.refused(Forbidden, "/metrics", f"Bearer {BLIND}").status == 403
+    for path in ("/.well-known/ai-discovery", "/healthz", "/readyz"):
+        door.ask(path, f"Bearer {BLIND}")  # what is there to be found is not read
+
+
+def test_metrics_can_be_for_known_callers_alone() -> None:
+    door = Door('[server]\nmetrics = "callers"\n' + KEYS)
+    refusal = door.refused(Unauthorized, "/metrics")
+    assert (refusal.status, "error=" in refusal.headers["WWW-Authenticate"]) == (401, False)
+    assert door.refused(Forbidden, "/metrics", f"Bearer {BLIND}").status == 403
+    door.ask("/metrics", f"Bearer {GOLD}")
+    assert door.caller.name == "key gold"
+    for path in ("/.well-known/ai-discovery", "/healthz", "/search"):
+        door.ask(path)
+    with pytest.raises(ConfigurationError, match="needs a key or"):
+        parse_settings('[server]\nmetrics = "callers"\n')
 
 
 def test_a_caller_has_one_bucket_for_all_that_is_counted(door: Door) -> None:
@@ -287,6 +305,35 @@ def test_how_near_a_guess_comes_is_not_compared_byte_by_byte() -> None:
             assert (keys.holder(f"secret {number}".encode()) is not None) == (number < 100)
     assert len(compared) == 200
     assert all(other == bytes(32) for _, other in compared[100:])
+
+
+def test_every_guess_costs_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted, not timed: what is hashed, and what is compared, however near a guess comes."""
+    keys = Keys([Key("gold", digest(GOLD)), Key("other", digest("another secret"))])
+    work: list[tuple[str, int]] = []
+
+    def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def counting(content: bytes, *more: Any, **members: Any) -> Any:
+            work.append((name, len(content)))
+            return function(content, *more, **members)
+
+        return counting
+
+    for name in ("sha256", "blake2b"):
+        monkeypatch.setattr(f"aidre.api.guard.credentials.hashlib.{name}", counted(name, getattr(hashlib, name)))
+    monkeypatch.setattr("aidre.api.guard.credentials.hmac.compare_digest", counted("compare", hmac.compare_digest))
+    secret = GOLD.encode()
+    guesses = [secret[:at] + bytes([secret[at] ^ 1]) + secret[at + 1 :] for at in range(len(secret))]
+    costs = []
+    for guess in (*guesses, *guesses, b"x" * len(secret), secret):
+        work.clear()
+        found = keys.holder(guess)
+        assert (found is not None) == (guess == secret)
+        costs.append(tuple(work))
+    assert len(set(costs)) == 1, "the first time that a secret comes it costs what a guess costs"
+    work.clear()
+    assert keys.holder(secret) is not None
+    assert work == [("blake2b", len(secret))], "who is known pays less, which no guess can find out"
 
 
 def test_a_rate_is_refused_by_every_bucket_alike(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,12 @@ import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
-from issuing import AUDIENCE, EC, ISSUER, NOW, RSA, Issuer, encoded, public, signed, without
+from issuing import AUDIENCE, EC, ISSUER, NOW, RSA, Issuer, encoded, oauth, public, signed, without
 from joserfc.jwk import OctKey
 
 from aidre.api.guard import tokens as module
@@ -68,6 +68,46 @@ def test_keys_are_fetched_again_for_a_new_one_but_not_for_every_stranger() -> No
         await asyncio.gather(*(tokens.holder(signed()) for _ in range(20)))
         assert issuer.fetched == 2
         assert await tokens.holder(signed(alg="RS256"))
+
+    asyncio.run(ask())
+
+
+def test_few_wait_for_an_issuer_that_takes_its_time() -> None:
+    issuer, released = Issuer(EC), Event()
+    load = issuer.load
+
+    def slowly() -> bytes:
+        if issuer.fetched:
+            released.wait(10)
+        return load()
+
+    async def ask() -> None:
+        tokens = Tokens(oauth(), slowly, lambda: issuer.now)
+        await tokens.open()
+        issuer.now = NOW + 31
+        strange = [signed(kid=f"{number}") for number in range(module.WAITING_AT_MOST + 9)]
+        asked = [asyncio.create_task(tokens.holder(token)) for token in strange]
+        while tokens._waiting < module.WAITING_AT_MOST or sum(one.done() for one in asked) < 9:
+            await asyncio.sleep(0)
+        waiting = [one for one in asked if not one.done()]
+        assert all(isinstance(one.exception(), Unavailable) for one in asked if one.done())
+        assert await tokens.holder(signed())
+        released.set()
+        assert all(isinstance(one, Unauthorized) for one in await asyncio.gather(*waiting, return_exceptions=True))
+        assert issuer.fetched == 2
+
+    asyncio.run(ask())
+
+
+def test_a_clock_that_is_set_back_puts_no_new_key_off() -> None:
+    issuer = Issuer(EC)
+
+    async def ask() -> None:
+        tokens = issuer.tokens()
+        await tokens.open()
+        issuer.document, issuer.now = public(RSA, EC), NOW - 7_000
+        assert await tokens.holder(signed(without("iat", "nbf"), alg="RS256"))
+        assert issuer.fetched == 2
 
     asyncio.run(ask())
 
@@ -131,6 +171,47 @@ def test_a_file_of_keys_that_cannot_be_used_is_named_at_the_start(content: bytes
         path.write_bytes(content)
     with pytest.raises(ConfigurationError, match=r"oauth\.jwks"):
         asyncio.run(Tokens(OAuth(ISSUER, AUDIENCE, jwks=str(path))).open())
+
+
+def test_keys_in_a_file_are_followed_and_their_tokens_stay_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, now = tmp_path / "jwks.json", NOW
+    path.write_bytes(public(RSA, EC))
+    token, other = signed(without(exp=NOW + 90_000)), signed(without(exp=NOW + 90_000), alg="RS256")
+
+    async def ask() -> None:
+        nonlocal now
+        tokens = Tokens(OAuth(ISSUER, AUDIENCE, jwks=str(path)), clock=lambda: now)
+        await tokens.open()
+        now += 3 * module.KEYS_SECONDS
+        assert await tokens.holder(token)
+        await tokens.close()
+        assert await tokens.holder(token)
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "_verified", pytest.fail)
+            assert await tokens.holder(token)
+        path.write_bytes(public(RSA))
+        now += module.KEYS_SECONDS + 1
+        assert await tokens.holder(other)
+        await tokens.close()
+        with pytest.raises(Unauthorized):
+            await tokens.holder(token)
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize("key", [{"kty": []}, {"kty": {}}, {"kty": "RSA"}, {"kty": "EC", "crv": 5}, 7])
+def test_keys_that_are_none_are_passed_over(key: Any) -> None:
+    issuer = Issuer(EC)
+    issuer.document = json.dumps({"keys": [key, *json.loads(issuer.document)["keys"]]}).encode()
+
+    async def ask() -> None:
+        tokens = issuer.tokens()
+        await tokens.open()
+        assert await tokens.holder(signed())
+
+    asyncio.run(ask())
 
 
 @pytest.fixture

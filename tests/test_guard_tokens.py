@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import json
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from issuing import AUDIENCE, CLAIMS, EC, ED, ISSUER, NOW, RSA, SIGNERS, Issuer, encoded, oauth, public, signed, without
+from joserfc import jws
 from joserfc.jwk import ECKey, Key
 
 from aidre.api.access import Caller
@@ -98,6 +100,12 @@ def test_a_token_whose_claims_do_not_fit_is_refused(claims: dict[str, Any]) -> N
     assert "reader" not in caught.value.message
 
 
+def test_a_subject_that_is_no_text_names_nobody() -> None:
+    claims = json.dumps(without(sub="half \ud83d")).encode()
+    with pytest.raises(Unauthorized):
+        asked(jws.serialize_compact({"alg": "ES256", "kid": "e"}, claims, EC).encode())
+
+
 def test_clocks_may_differ_by_the_leeway() -> None:
     assert asked(signed(without(exp=NOW - 29, nbf=NOW + 29, iat=NOW + 29, aud=["x", AUDIENCE])))
 
@@ -131,6 +139,8 @@ PEM = RSA.as_pem(private=False)
         signed(key=ECKey.generate_key("P-256", {"kid": "e"})),
         signed(typ="dpop+jwt"),
         signed(typ="logout+jwt"),
+        forged({"alg": "ES256", "kid": "e", "typ": []}),
+        forged({"alg": "ES256", "kid": "e", "typ": {"jwt": 1}}),
         signed()[:-2],
         signed() + b"A",
         signed().replace(b".", b"..", 1),

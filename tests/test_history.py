@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
+import xxhash
 from building import NAME, SPACE, everything, fill, names, normal, put, record, write
 
+from aidre.engine import sweep
 from aidre.engine.errors import CollectionMissing, GenerationMissing, InvalidInput, StoreDamaged, StoreLocked
 from aidre.engine.feed import Place
-from aidre.engine.history import kept, roll_back
+from aidre.engine.history import keep_generations, kept, roll_back
 from aidre.engine.model import Record
 from aidre.engine.snapshot import Snapshot
 from aidre.engine.store import Store
@@ -165,3 +169,90 @@ def test_many_chunks_are_told_apart_by_id_and_content(tmp_path: Path) -> None:
         }
         place = followed(store.open(NAME), place, state)
         assert state == wanted
+
+
+# -- how many are kept -----------------------------------------------------------------------------------------------
+
+
+def aged(path: Path) -> None:
+    """As if all that is there had been written an hour ago."""
+    for file in (path / NAME).rglob("*"):
+        if not file.is_symlink():
+            os.utime(file, (file.stat().st_atime, file.stat().st_mtime - 3_600))
+
+
+def numbers(store: Store) -> list[int]:
+    return [old.generation for old in kept(store, NAME)]
+
+
+def commit(store: Store, number: int) -> None:
+    with store.writer(NAME, spaces=[SPACE]) as writer:
+        put(writer, [record("a", [f"text {number}"])], normal(1, SPACE.dimensions))
+        writer.commit()
+
+
+def left_in_an_hour(store: Store) -> list[int]:
+    """What a writer would keep that came in an hour, counted from the newest."""
+    aged(store.path)
+    sweep.sweep(store.path / NAME, store.open(NAME).manifest)
+    return [number - store.current(NAME) for number in numbers(store)]
+
+
+def test_as_many_generations_are_kept_as_the_collection_says(tmp_path: Path) -> None:
+    store = three_generations(tmp_path)
+    assert left_in_an_hour(store) == [0, -1]
+    keep_generations(store, NAME, 4)
+    said = store.current(NAME)
+    assert keep_generations(store, NAME, 4) == said, "it is said once"
+    for number in range(4):
+        commit(store, number)
+    assert left_in_an_hour(store) == [0, -1, -2, -3]
+    roll_back(store, NAME, store.current(NAME) - 3)
+    with store.writer(NAME, spaces=None) as writer:
+        writer.compact()
+    assert left_in_an_hour(store) == [0, -1, -2, -3], "a roll-back and a merge keep as many"
+    assert store.open(NAME).manifest.keep == 4
+    assert verify(store)[0].ok
+
+
+def test_generations_of_the_last_ten_minutes_are_kept_however_few_are_asked_for(tmp_path: Path) -> None:
+    store = three_generations(tmp_path)
+    assert keep_generations(store, NAME, 3) == 4
+    assert keep_generations(store, NAME, 2) == 5
+    assert numbers(store) == [5, 4, 3, 2, 1]
+
+
+def test_going_back_does_not_bring_back_how_many_were_kept_then(tmp_path: Path) -> None:
+    store = three_generations(tmp_path)
+    keep_generations(store, NAME, 9)
+    roll_back(store, NAME, 2)
+    assert store.open(NAME).manifest.keep == 9
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1, 10_001])
+def test_a_number_that_no_reader_can_live_with_is_refused(count: int, tmp_path: Path) -> None:
+    store = three_generations(tmp_path)
+    with pytest.raises(InvalidInput, match="from 2 to 10,000 generations can be kept"):
+        keep_generations(store, NAME, count)
+    assert numbers(store) == [3, 2, 1]
+
+
+def test_a_purge_keeps_none_whatever_was_said(tmp_path: Path) -> None:
+    store = three_generations(tmp_path)
+    keep_generations(store, NAME, 9)
+    with store.writer(NAME, spaces=None) as writer:
+        writer.delete(["b"])
+        writer.commit()
+        writer.purge()
+    assert numbers(store) == [store.current(NAME)]
+
+
+def test_a_manifest_of_an_older_release_keeps_two(tmp_path: Path) -> None:
+    store = three_generations(tmp_path)
+    path = tmp_path / NAME / "manifests/000003.json"
+    body = orjson.loads(path.read_bytes())["body"]
+    del body["keep"]
+    content = orjson.dumps(body)
+    path.unlink()
+    path.write_bytes(b'{"checksum":"%s","body":%s}\n' % (xxhash.xxh3_128_hexdigest(content).encode(), content))
+    assert store.open(NAME).manifest.keep == 2

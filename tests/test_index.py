@@ -12,22 +12,12 @@ import pyarrow as pa
 import pytest
 from building import DISTANCES, Vectors, normal, space_of, structured, true_scores
 
-from aidre.engine import index
 from aidre.engine.arrow import FileProblem, open_file, write_file
-from aidre.engine.index import (
-    Pass,
-    Scan,
-    Sweep,
-    blocks_of,
-    codebook_text,
-    encoded_batch,
-    fill,
-    index_batch,
-    open_scan,
-    train,
-)
+from aidre.engine.codebook import blocks_of, code_sizes, fill, train
+from aidre.engine.index import Scan, codebook_text, encoded_batch, index_batch, open_scan
 from aidre.engine.kernel import Bits, Column, evaluate, measure_of, nearest
 from aidre.engine.model import Distance
+from aidre.engine.passes import Pass, Sweep
 from aidre.engine.schema import INDEX, SEGMENT_ROWS
 from aidre.engine.vectors import encode, encode_query
 
@@ -185,14 +175,14 @@ def test_scans_with_one_codebook_are_known_by_it() -> None:
 
 def test_dimensions_that_the_code_size_does_not_divide_are_padded() -> None:
     column = column_of("dot", structured(2000, 50))
-    assert index.code_sizes(50) == [13, 25, 50]
+    assert code_sizes(50) == [13, 25, 50]
     scan = scan_of("dot", column, 13)
     query = encode_query(space_of("dot", 50), structured(1, 50, 1)[0])
     assert len(Pass(Sweep([scan])).search(query, 10)[0]) == 10
 
 
 def test_one_dimension_has_one_code_size() -> None:
-    assert index.code_sizes(1) == [1]
+    assert code_sizes(1) == [1]
 
 
 def test_identical_rows_have_identical_scores_wherever_they_stand() -> None:

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from aidre.api.database import with_checksum
 from aidre.api.intent import ledger as ledger_module
-from aidre.api.intent.ledger import RETURNED_SECONDS, SWEEP_SECONDS, Candidate, Exchange, Ledger, digest_of
+from aidre.api.intent.ledger import RETURNED_SECONDS, SWEEP_SECONDS, Candidate, Exchange, Ledger, digest_of, hidden
 from aidre.api.intent.log import EventLog, line_of, missing_lines, newest_segment, read_events
 from aidre.engine.errors import StorageFailed
 
@@ -181,7 +182,7 @@ def test_the_first_that_fit_are_taken(ledger: Ledger) -> None:
 
 def test_what_is_given_back_was_never_returned(ledger: Ledger) -> None:
     ledger.take(ONE, [a_candidate(1), a_candidate(2)], 10, 100, 0.0)
-    assert set(ledger.returned(ONE.request)) == {"d#chunk_1", "d#chunk_2"}
+    assert set(ledger.returned(ONE.request)) == {hidden("d#chunk_1"), hidden("d#chunk_2")}
     ledger.give_back(ONE)
     assert ledger.returned(ONE.request) == {}
     assert ledger.take(ONE, [a_candidate(3), a_candidate(4)], 10, 100, 0.0) == (0, 1)
@@ -212,6 +213,7 @@ def test_an_event_is_known_by_its_id_and_its_facts(ledger: Ledger) -> None:
 
 def test_an_event_that_an_older_release_began_to_keep_is_new(ledger: Ledger, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "intent.sqlite") as beside:
+        with_checksum(beside)
         beside.execute("INSERT INTO cited VALUES (?, ?, 1, 5.0, 0)", (b"e", b"f"))
     beside.close()
     assert ledger.cite(b"e", b"f", 100.0) == "new"
@@ -244,7 +246,7 @@ def test_workers_know_what_each_other_did_before_and_after_it_is_struck(ledger: 
         with other.transaction():
             assert not other.use(bytes([n]), 1.0, 900.0)
             returned = other.returned(Exchange.of("key", f"r{n}", session).request)
-        assert set(returned) == ({f"d#chunk_{n}"} if took else set())
+        assert set(returned) == ({hidden(f"d#chunk_{n}")} if took else set())
         return took == (0,)
 
     assert takes(ledger, "a")
@@ -302,6 +304,7 @@ def test_a_ledger_of_the_release_before_is_gone_on_with(tmp_path: Path) -> None:
     path = tmp_path / "intent.sqlite"
     Ledger(path).close()
     with sqlite3.connect(path) as older:
+        with_checksum(older)
         older.execute("DROP TABLE notes")
         older.execute("INSERT INTO nonces VALUES (?, 900.0)", (b"n",))
         older.execute(

@@ -16,10 +16,12 @@ from serving import Client
 
 from aidre.api.intent import receipts as receipts_module
 from aidre.api.intent.envelope import AuthenticationFailed
-from aidre.api.intent.ledger import Ledger
+from aidre.api.intent.ledger import Ledger, hidden
 from aidre.api.intent.log import line_of, read_events
+from aidre.api.intent.messages import CitationEvent
 from aidre.api.intent.receipts import NOTED_MOST, NOTED_SECONDS, Nonce, Receipts
 from aidre.api.intent.together import Together
+from aidre.api.refusals import Unprocessable
 from aidre.engine.errors import StorageFailed
 
 
@@ -299,3 +301,16 @@ def test_what_is_handed_over_before_the_end_is_done(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="closed"):
         asyncio.run(send(together.through))
     Together(turn, "never used").close()
+
+
+@pytest.mark.parametrize("named", [str, hidden])
+def test_what_an_older_release_returned_can_still_be_cited(named: Callable[[str], str]) -> None:
+    returned = {named("d#chunk_1"): frozenset({named("https://x.example/d")})}
+
+    def cited(url: str, *chunks: str) -> CitationEvent:
+        return CitationEvent("cite_1", "req_1", url, chunks, "answer", {})
+
+    receipts_module._check(cited("https://x.example/d", "d#chunk_1"), returned)
+    for wrong in (cited("https://x.example/other", "d#chunk_1"), cited("https://x.example/d", "d#chunk_2")):
+        with pytest.raises(Unprocessable):
+            receipts_module._check(wrong, returned)

@@ -68,8 +68,8 @@ def test_whoever_is_turned_away_gets_a_signed_answer_and_is_counted_and_logged(
     assert answers[3].headers["cache-control"].startswith(("private", "no-store"))
     found = metrics_of(client)
     assert found["aidre_requests_total{route=/search,status=200}"] == 3
-    assert found["aidre_requests_total{route=other,status=401}"] == 1
-    assert found["aidre_requests_total{route=other,status=429}"] == 1
+    assert found["aidre_requests_total{route=/search,status=401}"] == 1
+    assert found["aidre_requests_total{route=/search,status=429}"] == 1
     assert found["aidre_refusals_total{code=unauthorized}"] == 1
     assert found["aidre_refusals_total{code=rate_limited}"] == 1
     written = ""

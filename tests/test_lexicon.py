@@ -6,12 +6,13 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aidre.engine import lexicon as module
-from aidre.engine.lexicon import LexicalText, Lexicon, build_lexicon, lexical_text, merge_lexicons
+from aidre.engine.lexicon import LexicalText, Lexicon, build_lexicon, lexical_column, merge_lexicons
 
 _WORDS = ("alpha", "beta", "gamma", "delta", "der", "und", "nicht", "検索", "x")
 _texts = st.lists(
@@ -40,11 +41,18 @@ def test_a_lexicon_counts_terms_by_chunk() -> None:
 
 def test_of_titles_and_sections_no_more_than_their_beginnings_is_indexed() -> None:
     most = module.MOST_AROUND
-    text = lexical_text("first " + "x " * most + "beyond", "path " + "y " * most + "outside", "z " * most + "inside")
-    lexicon = Lexicon(build_lexicon([LexicalText(text, "en")]))
+    texts = ["first " + "x " * most + "beyond", "path " + "y " * most + "outside", "z " * most + "inside"]
+    column = lexical_column(*(pa.array([text], pa.large_string()) for text in texts))
+    lexicon = Lexicon(build_lexicon([LexicalText(column[0].as_py(), "en")]))
     assert [lexicon.postings(word) is not None for word in ("first", "path", "insid", "beyond", "outsid")] == [
         True, True, True, False, False,
     ]  # fmt: skip
+
+
+def test_of_a_chunk_that_lacks_title_section_or_words_the_rest_is_indexed() -> None:
+    given_columns = (["Title", None, "", None], [None, "Path", "", None], ["text", "", "only text", ""])
+    column = lexical_column(*(pa.array(values, pa.large_string()) for values in given_columns))
+    assert column.to_pylist() == ["Title\ntext", "Path", "only text", ""]
 
 
 def test_counts_end_where_two_bytes_do() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -185,6 +186,35 @@ def test_of_a_defect_its_kind_and_place_are_written_and_not_its_message(formatte
     assert re.search(r"tests/test_logs\.py:\d+ record_of", said)
     assert "alice" not in said
     assert "\n" not in said
+
+
+@pytest.mark.parametrize("formatter", [JsonLines(), Lines()])
+def test_what_asyncio_shows_of_a_task_that_failed_is_not_written(formatter: logging.Formatter) -> None:
+    class Keeper(logging.Handler):
+        lines: ClassVar[list[str]] = []
+
+        def emit(self, record: logging.LogRecord) -> None:
+            self.lines.append(formatter.format(record))
+
+    async def fail() -> None:
+        raise ValueError("what a caller asked")
+
+    async def forget() -> None:
+        task = asyncio.create_task(fail(), name="secret")
+        await asyncio.sleep(0)
+        del task
+
+    keeper = Keeper()
+    logging.getLogger("asyncio").addHandler(keeper)
+    try:
+        asyncio.run(forget())
+        gc.collect()
+    finally:
+        logging.getLogger("asyncio").removeHandler(keeper)
+    [line] = keeper.lines
+    assert "Task exception was never retrieved" in line
+    assert "ValueError" in line
+    assert "asked" not in line
 
 
 def test_a_message_for_people_is_one_line_without_control_characters() -> None:

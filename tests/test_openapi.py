@@ -8,9 +8,6 @@ from jsonschema import Draft202012Validator
 from serving import AIDRE, COSINE, TEXT, Client, a_document, fill, serving
 from starlette.routing import Route
 
-from aidre.api import aidre, changes
-from aidre.api.nlweb import routes as nlweb
-
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
@@ -45,13 +42,25 @@ def test_every_schema_is_a_schema(described: dict[str, Any]) -> None:
         Draft202012Validator.check_schema(schema)
 
 
-def test_every_route_is_described_and_nothing_else(described: dict[str, Any]) -> None:
-    served = [*aidre.routes, *changes.routes, *nlweb.routes]
-    routes = {route.path.replace(":path}", "}"): route.methods or set() for route in served}
-    assert all(isinstance(route, Route) for route in served)
-    assert {path: {method.upper() for method in methods} for path, methods in described["paths"].items()} == {
-        path: methods - {"HEAD"} for path, methods in routes.items()
-    }
+def test_every_route_is_described_and_nothing_else(client: Client, described: dict[str, Any]) -> None:
+    routes: dict[str, set[str]] = {}
+    for route in client.app.routes:
+        assert isinstance(route, Route)
+        path = route.path.replace(":path}", "}")
+        for one in (path.replace("{behind}", ""), path.replace("{behind}", "/mcp")):
+            routes[one] = (route.methods or set()) - {"HEAD"}
+    assert {path: {method.upper() for method in methods} for path, methods in described["paths"].items()} == routes
+
+
+def test_every_link_leads_to_an_operation(described: dict[str, Any]) -> None:
+    operations = [one for path in described["paths"].values() for one in path.values()]
+    names = [operation["operationId"] for operation in operations]
+    assert len(names) == len(set(names))
+    links = [
+        link for one in operations for answer in one["responses"].values() for link in answer.get("links", {}).values()
+    ]
+    assert len(links) >= 6
+    assert {link["operationId"] for link in links} <= set(names)
 
 
 def test_the_limits_are_those_in_force(described: dict[str, Any]) -> None:

@@ -80,6 +80,24 @@ def test_every_protocol_counts_what_it_answers_and_what_it_refuses(store: Path) 
     assert total == 9
 
 
+def test_what_is_refused_at_the_door_is_counted_under_the_route_that_was_meant(store: Path) -> None:
+    with serving(store, '[limits]\nrate = "6/hour"\n') as client:
+        for path in ("/chunks/a%2Fb", "/collections/docs", "/collections/docs/changes", "/nowhere/else", "/sites"):
+            assert client.get(path, {"authorization": "Bearer wrong"}).status_code == 401
+        client.search({"query": "alpha", "collection": "docs"})
+        client.search({"query": "alpha", "collection": "docs"})
+        client.app.state.guard.running.count = 256
+        client.get("/openapi.json")
+        client.app.state.guard.running.count = 0
+        found = metrics_of(client)
+    for route in ("/chunks/{id:path}", "/collections/{name}", "/collections/{name}/changes", "other", "/sites"):
+        assert found[f"aidre_requests_total{{route={route},status=401}}"] == 1
+    assert found["aidre_requests_total{route=/search,status=200}"] == 1
+    assert found["aidre_requests_total{route=/search,status=429}"] == 1
+    assert found["aidre_requests_total{route=/openapi.json,status=503}"] == 1
+    assert not [name for name in found if "nowhere" in name or "a/b" in name]
+
+
 def test_the_store_is_told_of_as_far_as_the_caller_may_see_it(store: Path) -> None:
     note_checks(store, "docs", ["a"], [], time.time() - 100)
     note_checks(store, "secret", ["a"], [], time.time() - 100)

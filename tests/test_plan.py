@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from building import NAME, Vectors, ask, best, fill, names, put, shuffled, space_of, structured, true_scores
 
-from aidre.engine import generations, index, kernel
+from aidre.engine import codebook, generations, kernel, passes
+from aidre.engine.codebook import blocks_of, train
 from aidre.engine.filters import parse_filter
-from aidre.engine.index import Pass, Scan, Sweep, blocks_of, index_batch, open_scan, train
+from aidre.engine.index import Scan, index_batch, open_scan
 from aidre.engine.kernel import spare_core
+from aidre.engine.passes import Pass, Sweep
 from aidre.engine.plan import Plan, plan_for
 from aidre.engine.snapshot import Snapshot
 from aidre.engine.store import Store
@@ -91,9 +93,9 @@ def test_a_snapshot_and_the_next_one_number_the_segments_that_they_share_alike(t
 
 @pytest.fixture
 def short_lists(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "LIST_ROWS", 1_000)
-    monkeypatch.setattr(index, "SHARED_ROWS", 4_000)
-    monkeypatch.setattr(index, "_BLOCK", 250)
+    monkeypatch.setattr(codebook, "LIST_ROWS", 1_000)
+    monkeypatch.setattr(passes, "SHARED_ROWS", 4_000)
+    monkeypatch.setattr(codebook, "_BLOCK", 250)
 
 
 @pytest.fixture
@@ -103,7 +105,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def scan_of(rows: Vectors) -> Scan:
     codes = encode(SPACE, rows).codes
-    indexes = index.fill(train(SPACE, codes, 24), blocks_of(codes))
+    indexes = codebook.fill(train(SPACE, codes, 24), blocks_of(codes))
     batch = index_batch(indexes, "abc", len(codes))
     assert batch.num_rows == len(indexes) == -(-len(codes) // 1_000)
     return open_scan(SPACE, batch, len(codes), "abc")
@@ -115,7 +117,7 @@ def test_a_pass_that_two_threads_share_finds_what_one_does(monkeypatch: pytest.M
     one = Pass(Sweep([scan_of(rows)]))
     for query in encode(SPACE, rows[:10]).codes.astype(np.float32)[:, None]:
         with monkeypatch.context() as patched:
-            patched.setattr(index, "spare_core", nobody)
+            patched.setattr(passes, "spare_core", nobody)
             alone = one.search(query, 5_500)
         shared = one.search(query, 5_500)
         assert sorted(shared[0].tolist()) == sorted(alone[0].tolist()) == list(range(5_500))

@@ -16,7 +16,16 @@ from joserfc.jwk import KeySet, OKPKey
 from verifying import RFC9421_KEY
 
 from aidre.api.provenance import keys
-from aidre.api.provenance.keys import LONGEST_SECONDS, MARGIN_SECONDS, Ring, make_key, parse_keys, read_keys, thumbprint
+from aidre.api.provenance.keys import (
+    LONGEST_SECONDS,
+    MARGIN_SECONDS,
+    Ring,
+    make_key,
+    parse_keys,
+    read_keys,
+    signer_of,
+    thumbprint,
+)
 from aidre.engine.errors import ConfigurationError
 
 NOW = 1_790_000_000.0
@@ -246,3 +255,32 @@ def test_a_file_that_everyone_can_read_is_told_of(tmp_path: Path, caplog: pytest
     path.chmod(0o644)
     Ring(path)
     assert f"everyone on this machine can read the private key in {path}" in caplog.text
+
+
+@pytest.mark.parametrize("length", [0, 1, 63, 64, 420, 100_000])
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_who_signs_makes_no_difference(is_installed: bool, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ed25519 leaves nothing to chance (RFC 8032), so both libraries have to agree to the bit."""
+    if is_installed:
+        pytest.importorskip("nacl")
+    else:
+        monkeypatch.setattr("aidre.api.provenance.keys.find_spec", lambda name: None)
+    private, content = Ed25519PrivateKey.generate(), bytes(range(256)) * (length // 256 + 1)
+    signed = signer_of(private)(content[:length])
+    assert signed == private.sign(content[:length])
+    assert len(signed) == 64
+
+
+def test_a_key_that_is_not_the_one_whose_name_stands_above_it_was_altered(tmp_path: Path) -> None:
+    path = tmp_path / "keys.pem"
+    for moment in (NOW, NOW + 100):
+        made = make_key(path, moment)
+    whole = path.read_text()
+    other = make_key(tmp_path / "other.pem", NOW).id
+    for named in (made.id, read_keys(path).published[1].id):
+        path.write_text(whole.replace(named, other))
+        with pytest.raises(ConfigurationError, match="altered"):
+            read_keys(path)
+    bare = "".join(line for line in whole.splitlines(keepends=True) if not line.startswith("provenance key"))
+    path.write_text(bare)  # one that another program made has no name
+    assert read_keys(path).signing.public.id == made.id

@@ -75,6 +75,12 @@ def test_rows_of_vectors_alone_have_ids_of_their_own(tmp_path: Path) -> None:
     assert found[0].id != found[1].id
 
 
+def test_a_vector_whose_square_is_out_of_range_is_read(tmp_path: Path) -> None:
+    document = one(from_json(tmp_path, [{"id": "a", "vectors": {"d": [1e30, -2.5]}}]))
+    assert document.vectors is not None
+    assert document.vectors["d"].tolist() == np.array([1e30, -2.5], np.float32).tolist()
+
+
 @either
 @pytest.mark.parametrize(
     ("given", "stored"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from aidre.api import scheduling
 from aidre.api.refusals import Overloaded
 from aidre.api.scheduling import KINDS, MOST_TOGETHER, Scheduler
+from aidre.api.turns import TURN_SECONDS
 
 
 class Doubling:
@@ -48,10 +51,10 @@ def told(
         asyncio.run(run())
 
 
-async def short(scheduler: Scheduler) -> None:
+async def short(scheduler: Scheduler, seconds: float = 0.000_01) -> None:
     """Have the scheduler learn that what is of kind "k" is short."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scheduling, "_timed", lambda work: (work(), 0.000_01))
+        patch.setattr(scheduling, "_timed", lambda work: (work(), seconds))
         for _ in range(2):
             await scheduler.run_together("k", "learning", 1, Doubling())
 
@@ -181,3 +184,97 @@ def test_who_would_wait_too_long_is_refused_and_the_next_is_not() -> None:
         assert await scheduler.run_together("k", "like", 9, work) == 18
 
     told(story, wait=0.015)
+
+
+class Ticking:
+    """Counts the turns of the event loop."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+        self._tick()
+
+    def _tick(self) -> None:
+        self.turns += 1
+        asyncio.get_running_loop().call_soon(self._tick)
+
+
+def spin() -> int:
+    """Work of a thousandth of a second."""
+    end = time.perf_counter() + 0.001
+    while time.perf_counter() < end:
+        pass
+    return 1
+
+
+Asking = Callable[[Scheduler], Coroutine[Any, Any, int]]
+
+
+async def alone(scheduler: Scheduler) -> int:
+    return await scheduler.run("k", spin)
+
+
+async def together(scheduler: Scheduler) -> int:
+    return await scheduler.run_together("k", "like", 1, lambda items: [spin() for _ in items[:1]] * len(items))
+
+
+@pytest.mark.parametrize("ask", [alone, together])
+def test_many_short_ones_leave_turns_to_others_and_come_in_order(ask: Asking) -> None:
+    async def story(scheduler: Scheduler, work: Doubling) -> None:
+        await short(scheduler, 0.001)
+        ticking, done = Ticking(), list[tuple[int, int]]()
+
+        async def asked(number: int) -> None:
+            assert await ask(scheduler) == 1
+            done.append((ticking.turns, number))
+
+        await asyncio.gather(*map(asked, range(40)))
+        assert [number for _, number in done] == list(range(40))
+        in_one_turn = Counter(turn for turn, _ in done)
+        assert len(in_one_turn) >= 40 // MOST_TOGETHER, "the loop hears of nothing else meanwhile"
+
+    told(story)
+
+
+@pytest.mark.parametrize("ask", [alone, together])
+def test_short_ones_that_would_wait_too_long_are_refused_before_the_others_are_made(ask: Asking) -> None:
+    async def story(scheduler: Scheduler, work: Doubling) -> None:
+        await short(scheduler, 0.001)
+        told: list[str] = []
+
+        async def asked() -> None:
+            try:
+                await ask(scheduler)
+            except Overloaded as refusal:
+                told.append(refusal.headers["Retry-After"])
+            else:
+                told.append("made")
+
+        await asyncio.gather(*(asked() for _ in range(100)))
+        made = told.count("made")
+        assert 10 <= made < 60
+        assert told.count("1") == 100 - made
+        begun = 1 + TURN_SECONDS / 0.001  # in the turn in which all of them came
+        assert told[: 100 - made].count("made") <= begun, "who is refused waits for nobody"
+        told.clear()
+        await asked()
+        assert told == ["made"], "the next one is not refused"
+
+    told(story, wait=0.02)
+
+
+def test_a_short_one_whose_caller_has_gone_takes_nobodys_place() -> None:
+    async def story(scheduler: Scheduler, work: Doubling) -> None:
+        await short(scheduler)
+        waiting = [asyncio.create_task(alone(scheduler)) for _ in range(20)]
+        await asyncio.sleep(0)
+        for task in waiting[10:]:
+            task.cancel()
+        found = await asyncio.gather(*waiting, return_exceptions=True)
+        assert found[:10] == [1] * 10
+        assert all(isinstance(one, asyncio.CancelledError) for one in found[10:])
+        assert await alone(scheduler) == 1
+        await asyncio.sleep(0.01)
+        assert scheduler._turns.waiting_seconds == pytest.approx(0)
+        assert not scheduler._turns.over
+
+    told(story)

@@ -20,7 +20,7 @@ import httpx
 import pytest
 from serving import AIDRE, TEXT, a_document, fill
 
-from aidre.api.serve import _listen, serve, with_base_url
+from aidre.api.serve import SEND_BYTES, _listen, serve, with_base_url
 from aidre.api.settings import Settings, parse_settings
 from aidre.engine.errors import ConfigurationError
 
@@ -253,6 +253,9 @@ def test_the_listening_socket_sends_without_delay() -> None:
     with _listen("127.0.0.1", 0) as listener:
         assert listener.proto == socket.IPPROTO_TCP
         assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        with socket.create_connection(listener.getsockname()), listener.accept()[0] as accepted:
+            held = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+            assert held <= 2 * SEND_BYTES, "one who does not read has this much made for him"
         assert listener.getsockname()[0] == "127.0.0.1"
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -198,7 +199,9 @@ def test_an_unknown_key_names_the_nearest_valid_one(text: str, words: list[str])
 
 
 def test_an_unknown_key_unlike_all_others_lists_the_valid_ones() -> None:
-    with pytest.raises(ConfigurationError, match="body_bytes, chunks_per_day, query_chars, rate, redis, top_k_default"):
+    with pytest.raises(
+        ConfigurationError, match="body_bytes, chunks_per_day, concurrency, deadline, query_chars, rate"
+    ):
         parse_settings("[limits]\nzzz = 1")
 
 
@@ -253,7 +256,24 @@ def test_a_base_url_beyond_loopback_must_be_https(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["https://ai.example.com", "http://127.0.0.1:8000", "http://localhost:80", "http://[::1]:8000"]
+    ("url", "plain"),
+    [
+        ("HTTPS://ai.example.com", "https://ai.example.com"),
+        ("https://AI.example.com/V1", "https://ai.example.com/V1"),
+        ("https://ai.example.com:443/v1", "https://ai.example.com/v1"),
+        ("https://ai.example.com/v1?", "https://ai.example.com/v1"),
+        ("http://[::1]:80", "http://[::1]"),
+    ],
+)
+@pytest.mark.parametrize("name", ["base_url", "origin"])
+def test_what_signatures_are_over_is_written_as_clients_write_it(name: str, url: str, plain: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"server\.{name} .*'{re.escape(plain)}'"):
+        parse_settings(f'[server]\n{name} = "{url}"')
+    assert getattr(parse_settings(f'[server]\n{name} = "{plain}"').server, name) == plain
+
+
+@pytest.mark.parametrize(
+    "url", ["https://ai.example.com", "http://127.0.0.1:8000", "http://localhost:8080", "http://[::1]:8000"]
 )
 def test_https_anywhere_and_http_on_loopback_are_base_urls(url: str) -> None:
     assert parse_settings(f'[server]\nbase_url = "{url}"').server.base_url == url

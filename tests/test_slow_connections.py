@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from aidre.api.connection import Connection, room_for_connections
 WAIT_SECONDS = 10.0
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LARGE = b"x" * 8_000_000
+BROKEN: list[RuntimeError] = []
+"""What the application was told that it must not do."""
 
 
 class Hasty(Connection):
@@ -48,8 +51,11 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         await asyncio.sleep(0.8)
     body = LARGE if scope["path"] == "/large" else b"%d" % size
     length = (b"content-length", b"%d" % len(body))
-    await send({"type": "http.response.start", "status": 200, "headers": [length]})
-    await send({"type": "http.response.body", "body": body})
+    try:
+        await send({"type": "http.response.start", "status": 200, "headers": [length]})
+        await send({"type": "http.response.body", "body": body})
+    except RuntimeError as error:
+        BROKEN.append(error)
 
 
 class Server:
@@ -228,6 +234,20 @@ def test_requests_sent_one_behind_the_other_are_all_answered(server: Server) -> 
         received = b""
         while received.count(b"HTTP/1.1 200 OK") < 3:
             received += client.recv(65_536)
+
+
+def test_a_caller_who_goes_before_several_answers_came_is_no_error() -> None:
+    with running() as server:
+        for _ in range(3):
+            with closing(server.connect()) as client:
+                client.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
+                time.sleep(0.1)
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # ends with a reset
+        deadline = time.monotonic() + WAIT_SECONDS
+        while server.open or server.server.server_state.tasks:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    assert not BROKEN
 
 
 @pytest.mark.parametrize("size", [30_000, 100_000, 1_000_000])

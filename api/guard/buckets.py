@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from aidre.api.guard.shared import SharedFile
 from aidre.api.tables import Rate
@@ -24,8 +24,7 @@ SECOND = 1_000_000_000
 REMEMBERED = 16_384
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(NamedTuple):
     """What is left: `remaining` requests; `reset` seconds until all are back, or, of a refusal, until one is."""
 
     admitted: bool
@@ -47,16 +46,16 @@ class Buckets:
         """Takes one request from the account's bucket, unless it is empty."""
         interval = max(1, rate.seconds * SECOND // rate.count)
         whole = interval * rate.count
-        place = self._places.get(account) or self._place(account)
+        tag, first = self._places.get(account) or self._place(account)
         held = self._file.lock()
         try:
             now = self._clock()
-            slot = self._slot(*place)
+            slot = first if self._tags[first] == tag else self._slot(tag, first)
             # A time beyond the whole bucket is of a clock that was set back, or of a rate that was another one.
             used = min(max(self._times[slot + 1] - now, 0), whole)
             ahead = used + interval
             admitted = ahead <= whole
-            self._tags[slot] = place[0]
+            self._tags[slot] = tag
             self._times[slot + 1] = now + (ahead if admitted else used)
         finally:
             if held:
@@ -76,8 +75,6 @@ class Buckets:
     def _slot(self, tag: int, first: int) -> int:
         """Where the account stands, or where it can be put."""
         tags, times = self._tags, self._times
-        if tags[first] == tag:
-            return first
         slots = range(first, first + WAYS * 2, 2)
         for slot in slots:
             if tags[slot] == tag:

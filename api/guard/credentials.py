@@ -55,15 +55,23 @@ class Keys:
         self._blind = secrets.token_bytes(32)
         self._held = {self._hidden(bytes.fromhex(key.sha256)): _held(key) for key in keys}
         self._nobody = NOBODY, Holder(ANONYMOUS)
+        self._known: dict[bytes, Holder] = {}
 
     def holder(self, secret: bytes) -> Holder | None:
-        """Whose secret it is, if it is one."""
+        """Whose secret it is, if it is one. One that was found before is known by one keyed hash."""
+        mark = self._hidden(secret)
+        known = self._known.get(mark)
+        if known is not None:
+            return known
         digest = hashlib.sha256(secret).digest()
         expected, holder = self._held.get(self._hidden(digest), self._nobody)
-        return holder if hmac.compare_digest(digest, expected) else None
+        if not hmac.compare_digest(digest, expected):
+            return None
+        self._known[mark] = holder
+        return holder
 
-    def _hidden(self, digest: bytes) -> bytes:
-        return hashlib.blake2b(digest, key=self._blind, digest_size=16).digest()
+    def _hidden(self, value: bytes) -> bytes:
+        return hashlib.blake2b(value, key=self._blind, digest_size=32).digest()
 
 
 def _held(key: Key) -> tuple[bytes, Holder]:

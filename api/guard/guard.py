@@ -1,7 +1,8 @@
 """The one place that decides who comes in: it knows each request's caller and counts it before any protocol sees it.
 
 Routes that say whether the server lives know no callers; those, the metrics and the documents under /.well-known/ are
-not counted either. It knows no protocol: what it refuses, the protocol of the path says.
+not counted either. The documents are there to be found, also by a key that may not read; all else, the metrics too, is
+read. It knows no protocol: what it refuses, the protocol of the path says.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from starlette.types import Receive
+
 from aidre.api.access import Caller
 from aidre.api.guard import metadata, quota
 from aidre.api.guard.addresses import Addresses
@@ -22,12 +25,14 @@ from aidre.api.guard.credentials import Holder, Keys, bearer_of
 from aidre.api.guard.quota import RawHeaders
 from aidre.api.guard.refusals import Forbidden, RateLimited, Unauthorized
 from aidre.api.guard.remote import RemoteBuckets
+from aidre.api.guard.running import Place, Running
 from aidre.api.guard.tokens import Tokens
 from aidre.api.settings import Settings, is_loopback
 from aidre.api.tables import Rate
 
 HEALTH = frozenset({"/healthz", "/readyz"})
-UNCOUNTED = HEALTH | {"/metrics"}
+METRICS = "/metrics"
+UNCOUNTED = HEALTH | {METRICS}
 WELL_KNOWN = "/.well-known/"
 BEYOND_LOOPBACK = Rate(600, 60)
 UNLIMITED = Rate(0, 1)
@@ -56,10 +61,16 @@ class Guard:
         self._stranger = Holder(Caller(vectors=not settings.knows_callers))
         self._named = lru_cache(REMEMBERED)(lambda account: replace(self._stranger.caller, account=account))
         self._settings = settings
+        self.running = Running(limits.concurrency, limits.deadline)
 
     async def open(self) -> None:
         if self._tokens is not None:
             await self._tokens.open()
+
+    def enter(self, path: str, receive: Receive) -> Place | None:
+        """A place among the requests that are answered at once; None on the routes that are not counted, which must
+        answer also when all places are taken. Raises Overloaded."""
+        return None if path in UNCOUNTED or path.startswith(WELL_KNOWN) else self.running.enter(receive)
 
     async def admit(self, scope: Any) -> RawHeaders:
         """Makes the caller known in the scope, and gives back the fields that belong to the answer.
@@ -81,9 +92,17 @@ class Guard:
         if self.budget is not None and not caller.account:
             caller = self._named(self.account(scope, caller))
         scope["state"]["caller"] = caller
-        if not counted:
+        if counted:
+            fields = await self._taken(scope, holder)
+        elif path == METRICS:
+            fields = NO_FIELDS
+            if self._settings.server.metrics == "callers" and not caller.name:
+                challenge = {"WWW-Authenticate": self.challenge(path)}
+                raise Unauthorized(
+                    "the metrics are not for everybody here: send Authorization: Bearer SECRET", challenge
+                )
+        else:
             return self._varying
-        fields = await self._taken(scope, holder)
         if not holder.may_search:
             raise Forbidden(
                 "this key may not search: its scopes lack search",
@@ -141,13 +160,11 @@ async def check_guard(settings: Settings) -> None:
 
 
 def private(headers: RawHeaders) -> RawHeaders:
-    """The header of an answer to somebody who is known: nobody else's cache may keep it."""
-    return [
-        (name, b"private, " + value)
-        if name == b"cache-control" and not value.startswith((b"no-store", b"private"))
-        else (name, value)
-        for name, value in headers
-    ]
+    """The header of an answer to somebody who is known, changed in place: nobody else's cache may keep it."""
+    for place, (name, value) in enumerate(headers):
+        if name == b"cache-control" and not value.startswith((b"no-store", b"private")):
+            headers[place] = name, b"private, " + value
+    return headers
 
 
 def _too_many(rate: Rate, taken: Taken) -> RateLimited:

@@ -10,20 +10,21 @@ from aidre.api.tables import Rate
 RawHeaders = list[tuple[bytes, bytes]]
 
 
-@lru_cache(maxsize=256)
-def _fixed(count: int, seconds: int) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
-    policy = b'"default";q=%d;w=%d' % (count, seconds)
-    return (b"ratelimit-policy", policy), (b"ratelimit-limit", b"%d" % count)
-
-
 def fields(rate: Rate, taken: Taken) -> RawHeaders:
-    """What goes out with an answer."""
-    remaining, reset = b"%d" % taken.remaining, b"%d" % taken.reset
+    """What goes out with an answer; not to be changed."""
+    return _fields(rate.count, rate.seconds, taken.remaining, taken.reset)
+
+
+@lru_cache(maxsize=4_096)
+def _fields(count: int, seconds: int, left: int, until: int) -> RawHeaders:
+    """Most callers are far from their limit, and their fields the same again and again."""
+    remaining, reset = b"%d" % left, b"%d" % until
     return [
         (b"ratelimit", b'"default";r=%b;t=%b' % (remaining, reset)),
         (b"ratelimit-remaining", remaining),
         (b"ratelimit-reset", reset),
-        *_fixed(rate.count, rate.seconds),
+        (b"ratelimit-policy", b'"default";q=%d;w=%d' % (count, seconds)),
+        (b"ratelimit-limit", b"%d" % count),
     ]
 
 

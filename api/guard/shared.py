@@ -23,6 +23,7 @@ logger = logging.getLogger("aidre")
 HEADER = struct.Struct("<8sQ32s16x")
 """A word that names the kind and version, the size of what follows, the key."""
 TRIES = 64
+LOCKED = fcntl.LOCK_EX | fcntl.LOCK_NB
 ATTEMPTS = 3
 
 
@@ -48,14 +49,21 @@ class SharedFile:
         """Whether the file is now this process's alone. It never waits long: a count may be lost, a server not."""
         if self._descriptor < 0:
             return False
+        try:
+            fcntl.flock(self._descriptor, LOCKED)
+        except BlockingIOError:
+            return self._waited()
+        except OSError:
+            return False
+        return True
+
+    def _waited(self) -> bool:
+        """Held by a worker that needs a microsecond, or was stopped with it."""
         for _ in range(TRIES):
-            try:
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.sched_yield()
+            with suppress(BlockingIOError):
+                fcntl.flock(self._descriptor, LOCKED)
                 return True
-            except BlockingIOError:  # held by a worker that needs a microsecond, or was stopped with it
-                os.sched_yield()
-            except OSError:
-                return False
         return False
 
     def unlock(self) -> None:

@@ -37,6 +37,7 @@ logger = logging.getLogger("aidre")
 KEYS_SECONDS = 3_600.0
 ASKED_AGAIN_SECONDS = 30.0
 """Between two fetches of the keys, however many tokens name one that is not there."""
+WAITING_AT_MOST = 64
 REMEMBERED = 1_024
 MOST_BYTES = 1 << 20
 MOST_KEYS = 100
@@ -44,7 +45,7 @@ TRIED_AT_MOST = 8
 """Keys, where a token names none or several have one name."""
 KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 FEWEST_RSA_BITS = 2_048
-TYPES = frozenset({None, "jwt", "at+jwt", "application/at+jwt"})
+TYPES = frozenset({"jwt", "at+jwt", "application/at+jwt"})
 SUBJECT_CHARS = 256
 
 Load = Callable[[], bytes]
@@ -61,6 +62,7 @@ class Tokens:
         self._keys: Mapping[str | None, tuple[Key, ...]] = {}
         self._read_at = self._tried_at = float("-inf")
         self._reading: asyncio.Task[None] | None = None
+        self._waiting = 0
         self._known: OrderedDict[bytes, tuple[float, float, Holder]] = OrderedDict()
 
     async def open(self) -> None:
@@ -96,7 +98,7 @@ class Tokens:
             raise _unfit()
         if kid not in self._keys:
             await self._refresh()
-        elif self._clock() - self._read_at > KEYS_SECONDS and self._oauth.jwks is None:
+        elif not 0 <= self._clock() - self._read_at <= KEYS_SECONDS:
             self._begin()  # nobody waits for keys that are at hand
         if not self._keys:
             raise Unavailable("tokens cannot be checked at the moment: try again later")
@@ -107,13 +109,22 @@ class Tokens:
         raise _unfit()
 
     async def _refresh(self) -> None:
-        """Reads the keys again, once for all who wait, unless that was tried just now. Old keys stay where it fails."""
+        """Reads the keys again, once for all who wait, unless that was tried just now. Old keys stay where it fails.
+        Raises Unavailable where too many wait for an issuer that takes its time: others need the places they hold."""
         reading = self._begin()
-        if reading is not None:
+        if reading is None:
+            return
+        if self._waiting >= WAITING_AT_MOST:
+            raise Unavailable("tokens of unknown keys cannot be checked at the moment: try again later")
+        self._waiting += 1
+        try:
             await asyncio.shield(reading)
+        finally:
+            self._waiting -= 1
 
     def _begin(self) -> asyncio.Task[None] | None:
-        if self._reading is None and self._clock() - self._tried_at >= ASKED_AGAIN_SECONDS:
+        # A clock that was set back must not put off the next reading by as much.
+        if self._reading is None and not 0 <= self._clock() - self._tried_at < ASKED_AGAIN_SECONDS:
             self._tried_at = self._clock()
             self._reading = asyncio.create_task(self._read())
         return self._reading
@@ -146,8 +157,8 @@ def _header(token: bytes) -> Mapping[str, Any]:
         header = extract_compact(token).headers()
     except (JoseError, ValueError, TypeError, RecursionError) as error:
         raise _unfit() from error
-    kind = header.get("typ")
-    if (kind.lower() if isinstance(kind, str) else kind) not in TYPES or "crit" in header or "b64" in header:
+    kind = header.get("typ", "jwt")
+    if not isinstance(kind, str) or kind.lower() not in TYPES or "crit" in header or "b64" in header:
         raise _unfit()
     return header
 
@@ -176,7 +187,7 @@ def _believed(claims: Mapping[str, Any], oauth: OAuth, now: float) -> tuple[floa
     audiences = audience if isinstance(audience, list) else [audience]
     starts = max(_instant(claims.get(name, 0.0)) for name in ("nbf", "iat")) - oauth.leeway
     ends = _instant(claims.get("exp")) + oauth.leeway
-    named = isinstance(subject, str) and 0 < len(subject) <= SUBJECT_CHARS
+    named = isinstance(subject, str) and 0 < len(subject) <= SUBJECT_CHARS and _is_unicode(subject)
     if claims.get("iss") != oauth.issuer or oauth.audience not in audiences or not named or not starts <= now < ends:
         raise _unfit()
     grants = {**BY_NAME, **oauth.grants}
@@ -188,6 +199,11 @@ def _believed(claims: Mapping[str, Any], oauth: OAuth, now: float) -> tuple[floa
     name = f"oauth {subject}"
     caller = Caller(name, frozenset(collections), "vectors" in scopes, account=name)
     return starts, ends, Holder(caller, "search" in scopes, oauth.rate)
+
+
+def _is_unicode(text: str) -> bool:
+    """Half of a surrogate pair can stand in JSON, and nowhere that a name goes."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _instant(value: Any) -> float:
@@ -210,7 +226,7 @@ def _read_keys(document: bytes, oauth: OAuth) -> Mapping[str | None, tuple[Key, 
     if not isinstance(listed, list) or len(listed) > MOST_KEYS:
         raise ValueError(f"it must be a JSON Web Key Set of at most {MOST_KEYS} keys")
     found: dict[str | None, tuple[Key, ...]] = {None: ()}
-    kinds = {KINDS[algorithm[:2]] for algorithm in oauth.algorithms}
+    kinds = [KINDS[algorithm[:2]] for algorithm in oauth.algorithms]
     for one in listed:
         key = _public(one) if isinstance(one, dict) and one.get("kty") in kinds else None
         if key is not None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from aidre.api.intake.routes import WELL_KNOWN
+from aidre.api.intake.routes import COMPATIBLE, WELL_KNOWN
 from aidre.api.intake.schemas import BIND_REQUEST, INTAKE_REQUEST
 from aidre.api.wire import JSON
 
 Schema = dict[str, Any]
 
+_HEX = "[0-9a-fA-F]"
 STRING: Schema = {"type": "string"}
 URI: Schema = {"type": "string", "format": "uri"}
 TIME: Schema = {"type": "string", "format": "date-time"}
 SESSION: Schema = {"type": "string", "format": "uuid"}
+SPOKEN: Schema = {"type": "string", "pattern": f"^{re.escape(COMPATIBLE)}[0-9]+$"}
+NEW_SESSION: Schema = {
+    "type": "string",
+    "pattern": f"^{_HEX}{{8}}-{_HEX}{{4}}-4{_HEX}{{3}}-[89abAB]{_HEX}{{3}}-{_HEX}{{12}}$",
+}
+"""Version 4; a bind only repeats what was accepted."""
 OBJECT: Schema = {"type": "object"}
 BOOLEAN: Schema = {"type": "boolean"}
 AT_LEAST_ONE: Schema = {"type": "integer", "minimum": 1}
@@ -76,6 +84,18 @@ OFFER = _object(
 )
 
 
+def _with(schema: Schema, **properties: Schema) -> Schema:
+    """The same with some of its properties narrowed."""
+    return {**schema, "properties": {**schema["properties"], **properties}}
+
+
+def _consenting(scope: str, request: Schema) -> Schema:
+    """A request that is good only with this scope."""
+    agent = request["properties"]["agent"]
+    consent = {**agent["properties"]["consent_scope"], "contains": {"const": scope}}
+    return _with(request, agent=_with(agent, consent_scope=consent))
+
+
 def schemas() -> Schema:
     """The components that the paths refer to."""
     return {
@@ -85,11 +105,13 @@ def schemas() -> Schema:
             intakes={"type": "array", "minItems": 1, "items": DECLARED_INTAKE},
             **{"aip_version": STRING},
         ),
-        "IntakeRequest": INTAKE_REQUEST,
+        "IntakeRequest": _consenting(
+            "intake", _with(INTAKE_REQUEST, session_id=NEW_SESSION, **{"aip_version": SPOKEN})
+        ),
         "IntakeOffer": _answer("offer", offer=OFFER),
         "IntakeDecline": _answer("declined", decline_reason=STRING),
         "IntakeAnswer": {"anyOf": [_ref("IntakeOffer"), _ref("IntakeDecline")]},
-        "BindRequest": BIND_REQUEST,
+        "BindRequest": _consenting("bind", BIND_REQUEST),
         "BindAnswer": _answer("bound", offer_id=STRING, bound_at=TIME),
         "IntakeError": _answer("error", error=_object(["code", "message"], code=STRING, message=STRING)),
     }
@@ -114,6 +136,18 @@ def paths() -> Schema:
         (400, 404, 408, 409, 410, 413, 415, 500, 503),
         "BindRequest",
     )
+    submit["responses"]["200"]["links"] = {
+        "bind": {
+            "operationId": "bindOffer",
+            "description": "Accept the offer; agent and bind_data come from the user",
+            "requestBody": {
+                "offer_id": "$response.body#/offer/id",
+                "session_id": "$response.body#/session_id",
+                "agent": {"id": "$request.body#/agent/id", "consent_scope": ["bind"]},
+                "bind_data": {},
+            },
+        }
+    }
     return {
         WELL_KNOWN: {"get": manifest},
         "/intakes/bind": {"post": bind},

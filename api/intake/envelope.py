@@ -11,7 +11,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from aidre.api.refusals import Refusal
+from aidre.api.refusals import Overdue, Overloaded, Refusal
 from aidre.api.wire import JSON, note_refusal
 from aidre.engine.errors import AidreError
 
@@ -103,7 +103,7 @@ def refuse(request: Request, error: AidreError) -> Response:
 def _said(error: AidreError) -> tuple[int, Code, str, dict[str, str]]:
     if isinstance(error, IntakeRefusal):
         return STATUS[error.refused], error.refused, error.message, error.headers
-    if isinstance(error, Refusal) and error.status != 503:
+    if isinstance(error, Overloaded | Overdue) or (isinstance(error, Refusal) and error.status != 503):
         return error.status, CODES.get(error.status, "INVALID_INPUT"), error.message, error.headers
     # Whatever the engine or the disk refuses is the operator's business: an agent asked by the rules until here.
     logger.error("an intake is unavailable: %s", error)

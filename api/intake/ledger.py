@@ -18,7 +18,8 @@ from aidre.api.database import connect, transaction, with_tables
 from aidre.engine.durable import sync_folder
 from aidre.engine.errors import StorageFailed
 
-VERSION = 1
+VERSION = 2
+"""2 has checksums."""
 REMEMBERED_SECONDS = 3_600.0
 """For how long an offer that expired is still told from one that never was."""
 LEDGER = "intake.sqlite"
@@ -48,6 +49,9 @@ CREATE TABLE IF NOT EXISTS binds (
 CREATE INDEX IF NOT EXISTS offers_expire ON offers (expires);
 CREATE INDEX IF NOT EXISTS binds_due ON binds (due) WHERE due IS NOT NULL;
 CREATE INDEX IF NOT EXISTS binds_forget ON binds (forget) WHERE sealed IS NOT NULL;
+CREATE INDEX IF NOT EXISTS offers_checked ON offers (id, checksum(session, intake, requires, expires, retention));
+CREATE INDEX IF NOT EXISTS binds_checked
+    ON binds (offer, checksum(session, intake, bound, answer, key, digest, sealed, forget, due, attempts));
 """
 
 

@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from aidre.api.database import connect, transaction, with_tables
+from aidre.api.intent.marks import MARKS, add_marks
 from aidre.api.intent.recent import Entry, GivenBack, Piece, Recent, Spent, Taken, packed, unpacked
 from aidre.engine.durable import make_folder, sync_folder
 from aidre.engine.errors import StorageFailed
 
 FILE = "intent.sqlite"
-VERSION = 2
-"""2 has the notes: a release that does not read them would not know what was just spent and taken."""
+WITH_NOTES, VERSION = 2, 3
+"""A release that does not read the notes would not know what was just spent and taken. 3 has checksums."""
 SWEEP_SECONDS = 60.0
 RETURNED_SECONDS = 2_592_000.0
 """For how long citations of an answer are taken, and its session is remembered: 30 days."""
@@ -57,6 +58,10 @@ CREATE TABLE IF NOT EXISTS cited (
     kept INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS cited_by_time ON cited (at);
+CREATE INDEX IF NOT EXISTS nonces_checked ON nonces (digest, checksum(expires));
+CREATE INDEX IF NOT EXISTS returned_checked
+    ON returned (id, checksum(request, answer, session, document, piece, chunk, url, at));
+CREATE INDEX IF NOT EXISTS cited_checked ON cited (event, checksum(facts, segment, at, kept));
 CREATE TABLE IF NOT EXISTS notes (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     segment INTEGER NOT NULL,
@@ -118,6 +123,11 @@ def digest_of(*parts: str) -> bytes:
 
 _known_digest = lru_cache(maxsize=16_384)(digest_of)
 """The same, of what comes again and again: documents and chunks."""
+
+
+def hidden(name: str) -> str:
+    """How a chunk or an address is named here: a document that is purged must not go on in this file."""
+    return _known_digest(name).hex()
 
 
 class Ledger:
@@ -240,7 +250,7 @@ class Ledger:
             if piece not in pieces and len(pieces) >= one.most:
                 continue
             pieces.add(piece)
-            taken.append(Piece(document, piece, one.chunk_id, one.url))
+            taken.append(Piece(document, piece, hidden(one.chunk_id), None if one.url is None else hidden(one.url)))
             places.append(place)
             tokens -= one.tokens
         if taken:
@@ -273,7 +283,8 @@ class Ledger:
         )
 
     def returned(self, request: bytes) -> dict[str, frozenset[str | None]]:
-        """The chunks that were returned under a request, with the address of their document; empty where none were."""
+        """The chunks that were returned under a request, with the address of their document, both `hidden`; empty where
+        none were. Older releases wrote them down as they are."""
         found = self._connection.execute("SELECT chunk, url FROM returned WHERE request = ?", (request,)).fetchall()
         chunks: dict[str, frozenset[str | None]] = {}
         for chunk, url in [*found, *((one.chunk, one.url) for one in self._recent.of_request(request))]:
@@ -329,6 +340,10 @@ class Ledger:
         self._sweep(now)
         self._forget()
 
+    def mark(self, folder: Path, untrusted: int) -> None:
+        """What the log has got since the last mark is on disk; `untrusted` is a segment that may not be."""
+        add_marks(self._connection, folder, untrusted)
+
     def close(self) -> None:
         self._connection.close()
         os.close(self._log)
@@ -342,7 +357,7 @@ def read_noted(path: Path) -> list[bytes]:
     alone = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
     address = f"{path.absolute().as_uri()}?mode=ro{alone}"
     with _failures(path), closing(sqlite3.connect(address, uri=True)) as connection:
-        if connection.execute("PRAGMA user_version").fetchone()[0] < VERSION:
+        if connection.execute("PRAGMA user_version").fetchone()[0] < WITH_NOTES:
             return []
         notes = connection.execute("SELECT lines FROM notes ORDER BY id").fetchall()
     return b"".join(lines for (lines,) in notes).splitlines(keepends=True)
@@ -363,6 +378,6 @@ def _failed(path: Path, error: Exception) -> StorageFailed:
 
 def _connect(path: Path) -> sqlite3.Connection:
     # NORMAL: a commit does not wait for the disk, the one who needs that calls `sync`; a checkpoint does wait.
-    connection = with_tables(connect(path, synchronous="NORMAL"), TABLES, VERSION)
+    connection = with_tables(connect(path, synchronous="NORMAL"), TABLES + MARKS, VERSION)
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     return connection

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import xxhash
 
 from aidre.engine.durable import make_folder, storage_errors, sync_folder
 from aidre.engine.errors import StorageFailed
@@ -22,6 +23,7 @@ LOCK = "LOCK"
 SUFFIX = ".jsonl"
 PRIVATE, FULL = 0o600, 0o400
 SEGMENT_BYTES = 67_108_864
+_PIECE = 1 << 20
 
 
 class EventLog:
@@ -169,6 +171,21 @@ def missing_lines(folder: Path, lines: Iterable[bytes], since: int) -> list[byte
     for line in _lines(folder, since):
         missing.pop(line, None)
     return list(missing)
+
+
+def content_mark(folder: Path, number: int, first: int, last: int | None = None) -> tuple[int, bytes]:
+    """Where a part of a segment ends (with it, where no other end is given), and its checksum. StorageFailed."""
+    digest, at = xxhash.xxh3_128(), first
+    with _reading(folder / _name(number)) as descriptor:
+        last = os.fstat(descriptor).st_size if last is None else last
+        while piece := os.pread(descriptor, min(_PIECE, last - at), at):
+            digest.update(piece)
+            at += len(piece)
+    return at, digest.digest()
+
+
+def has_segment(folder: Path, number: int) -> bool:
+    return (folder / _name(number)).exists()
 
 
 def newest_segment(folder: Path) -> int:

@@ -21,7 +21,7 @@ import orjson
 
 from aidre.api.intent import ledger as tables
 from aidre.api.intent.envelope import AuthenticationFailed
-from aidre.api.intent.ledger import Candidate, Exchange, Ledger, digest_of
+from aidre.api.intent.ledger import Candidate, Exchange, Ledger, digest_of, hidden
 from aidre.api.intent.log import FOLDER, EventLog, line_of, missing_lines
 from aidre.api.intent.messages import CitationEvent
 from aidre.api.intent.signing import WINDOW_SECONDS, rfc3339
@@ -189,6 +189,7 @@ class Receipts:
             self._log.sync()
             with ledger.transaction():
                 ledger.strike([one for one in noted if one.segment != self._log.distrusted], self._clock())
+                ledger.mark(self.folder, self._log.distrusted)
         self._noted, self._struck = 0, self._clock()
 
     def _opened(self) -> Ledger:
@@ -246,10 +247,11 @@ def _check(cited: CitationEvent, returned: Mapping[str, frozenset[str | None]]) 
     if not returned:
         raise UnknownRequest("nothing was returned to this key under this request_id", member="request_id")
     for chunk_id in cited.chunk_ids:
-        if chunk_id not in returned:
+        urls = returned.get(hidden(chunk_id)) or returned.get(chunk_id)
+        if urls is None:
             shown = orjson.dumps(chunk_id[:200]).decode()
             raise Unprocessable(f"chunk {shown} was not returned under this request_id", member="citation.chunk_ids")
-        if cited.source_url not in returned[chunk_id]:
+        if urls.isdisjoint({cited.source_url, hidden(cited.source_url)}):
             raise Unprocessable("source_url is not that of the cited chunks", member="citation.source_url")
 
 

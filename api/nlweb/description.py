@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from aidre.api.nlweb.envelope import VERSION
+from aidre.api.nlweb.request import CONVERSATIONAL
 from aidre.api.nlweb.stream import EVENT_STREAM
 from aidre.api.settings import Limits
 from aidre.api.wire import JSON
@@ -12,6 +13,9 @@ from aidre.api.wire import JSON
 Schema = dict[str, Any]
 
 STRING: Schema = {"type": "string"}
+SPEAKING = r"[^\s\u001c-\u001f\u0085]"
+"""What is not blank: of the white space of Unicode, \\s leaves out a few."""
+
 OBJECT: Schema = {"type": "object"}
 BOOLEAN: Schema = {"type": "boolean"}
 TEXTS: Schema = {"type": "array", "items": STRING}
@@ -67,11 +71,14 @@ QUESTION = _object(
 
 def schemas(limits: Limits) -> Schema:
     """The components that the paths refer to."""
-    text = {"type": "string", "minLength": 1, "maxLength": limits.query_chars, "pattern": r"\S"}
+    text = {"type": "string", "minLength": 1, "maxLength": limits.query_chars, "pattern": SPEAKING}
     query = _object(["text"], text=text, site={"anyOf": [STRING, TEXTS, {"type": "null"}]})
     query["description"] = "further members filter: itemType, price, location, dates, any property of the items"
     texts = {"anyOf": [STRING, TEXTS, {"type": "null"}]}
-    context = _object([], **{"@type": STRING}, prev={}, text={}, memory={})
+    conversational = _object([], **{"@type": {"enum": [CONVERSATIONAL, None]}}, prev=texts, memory=texts)
+    conversational["properties"]["text"] = _or_null(STRING)
+    other = _object(["@type"], **{"@type": {"type": ["string", "array"], "not": {"const": CONVERSATIONAL}}})
+    context: Schema = {"type": "object", "anyOf": [conversational, other]}
     context["description"] = "a ConversationalContext, or one of another @type, which keeps its own members"
     prefer = _object(
         [], streaming=_or_null(BOOLEAN), response_format=texts, mode=texts, **{"accept-language": _or_null(STRING)}
@@ -84,10 +91,11 @@ def schemas(limits: Limits) -> Schema:
         user={"type": ["string", "object", "null"]},
         remember=_or_null(BOOLEAN),
     )
+    asked = _object(["query"], query=query, context=_or_null(context), prefer=_or_null(prefer), meta=_or_null(meta))
+    earlier = _object(["query"], query=text)
+    earlier["description"] = "as NLWeb had it before 0.55: its further members are read as what they became"
     return {
-        "AskRequest": _object(
-            ["query"], query=query, context=_or_null(context), prefer=_or_null(prefer), meta=_or_null(meta)
-        ),
+        "AskRequest": {"anyOf": [asked, earlier]},
         "AwaitRequest": _object(
             ["promise_token", "action"], promise_token=STRING, action={"enum": ["checkin", "cancel"]}, meta={}
         ),
@@ -123,11 +131,29 @@ def schemas(limits: Limits) -> Schema:
     }
 
 
-def paths() -> Schema:
-    """/ask, /await and /sites."""
+AWAITED: Schema = {
+    "operationId": "await",
+    "description": "How far it is",
+    "requestBody": {"promise_token": "$response.body#/promise/token", "action": "checkin"},
+}
+MESSAGE = _object(
+    ["jsonrpc", "method"],
+    jsonrpc={"const": "2.0"},
+    id={"type": ["string", "integer", "null"]},
+    method=STRING,
+    params={"type": ["object", "null"]},
+)
+MESSAGE["description"] = "one message of JSON-RPC 2.0, as the Model Context Protocol has it"
+SAID = _object(["jsonrpc"], jsonrpc={"const": "2.0"}, id={"type": ["string", "integer", "null"]}, result=OBJECT)
+SAID["properties"]["error"] = _object(["code", "message"], code={"type": "integer"}, message=STRING)
+
+
+def paths(limits: Limits) -> Schema:
+    """/ask, /await, /sites and /mcp."""
     ask_body = {"required": True, "content": {JSON: {"schema": _ref("AskRequest")}}}
     await_body = {"required": True, "content": {JSON: {"schema": _ref("AwaitRequest")}}}
-    asked = {"name": "query", "in": "query", "required": False, "schema": STRING}
+    words = {"type": "string", "minLength": 1, "maxLength": limits.query_chars, "pattern": SPEAKING}
+    asked = {"name": "query", "in": "query", "required": False, "schema": words}
     errors = (400, 408, 413, 415, 500, 503)
     return {
         "/ask": {
@@ -135,6 +161,7 @@ def paths() -> Schema:
             "post": _operation("ask", "Ask in natural language (NLWeb)", errors, body=ask_body),
         },
         "/await": {"post": _operation("await", "Check on a promise, or cancel it (NLWeb)", errors, body=await_body)},
+        "/mcp": {"post": _mcp()},
         "/sites": {
             "get": {
                 "operationId": "listSites",
@@ -153,16 +180,37 @@ def _operation(
 ) -> Schema:
     answers: Schema = {JSON: {"schema": _ref("NlwebAnswer")}}
     if name != "await":
-        answers[EVENT_STREAM] = {"schema": STRING}
+        answers[EVENT_STREAM] = {"schema": {"contentMediaType": EVENT_STREAM}}
     responses: Schema = {
         "200": {"description": "The answer, also that there is none", "content": answers},
-        "202": {"description": "A promise", "content": {JSON: {"schema": _ref("Promise")}}},
+        "202": {
+            "description": "A promise",
+            "content": {JSON: {"schema": _ref("Promise")}},
+            "links": {"await": AWAITED},
+        },
     }
     responses |= {str(status): _failure() for status in errors}
     operation: Schema = {"operationId": name, "summary": summary, "responses": responses}
     if body is not None:
         operation["requestBody"] = body
     return operation if asked is None else {**operation, "parameters": [asked]}
+
+
+def _mcp() -> Schema:
+    answered = {"description": "The answer", "content": {JSON: {"schema": SAID}}}
+    failed = {"description": "A failure", "content": {JSON: {"schema": {"anyOf": [SAID, _ref("Failure")]}}}}
+    return {
+        "operationId": "mcp",
+        "summary": "One message of the Model Context Protocol (NLWeb, appendix C)",
+        "requestBody": {"required": True, "content": {JSON: {"schema": MESSAGE}}},
+        "responses": {
+            "200": answered,
+            "202": {"description": "A notification was taken"},
+            **dict.fromkeys(
+                ("400", "401", "403", "404", "406", "408", "413", "415", "421", "429", "500", "503"), failed
+            ),
+        },
+    }
 
 
 def _failure() -> Schema:

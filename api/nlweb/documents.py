@@ -73,6 +73,7 @@ async def find_documents(retrieval: Retrieval, ask: Ask, query: Rewritten, calle
     ranked = sorted(found, key=lambda one: -one.score)
     irrelevant = not ranked and any(cut for _, cut in results)
     given = tuple(ranked[ask.start : wanted])
+    retrieval.check_budget(caller)  # what was asked for at the same time may have spent it
     for one in given:
         retrieval.give(caller, one.shown, (hit.chunk.id for hit in one.hits))
     return Documents(given, filtered.ignored, irrelevant)

@@ -48,7 +48,9 @@ def _site(sites: Sequence[str], rules: Mapping[str, ElicitationSettings]) -> str
 
 
 def _host(site: str) -> str:
-    return re.sub(r"^[a-z][a-z0-9+.-]*://|/.*$", "", site.strip().lower()).removeprefix("www.")
+    scheme, mark, rest = site.strip().lower().partition("://")
+    named = rest if mark and "/" not in scheme else scheme + mark + rest
+    return named.partition("/")[0].removeprefix("www.")
 
 
 def _asked_before(ask: Ask) -> list[str]:

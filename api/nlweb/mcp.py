@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("aidre")
 
+IDS = (str, int, type(None))
 PARSE_ERROR, INVALID_REQUEST = -32_700, -32_600
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 BOTH = b"application/json, text/event-stream"
@@ -125,6 +126,8 @@ def _malformed(body: bytes) -> Response | None:
         return _error(400, PARSE_ERROR, f"the body is not JSON: {error}")
     if type(message) is not dict:
         return _error(400, INVALID_REQUEST, "the body must be one JSON-RPC message: batches are not supported")
+    if type(message.get("id")) not in IDS:  # the SDK takes it for a notification: its caller would wait
+        return _error(400, INVALID_REQUEST, "id must be a string or a whole number")
     return None
 
 

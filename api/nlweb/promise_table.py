@@ -6,13 +6,15 @@ It holds no token, only a digest of each, and no result beyond its time. Everyth
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from aidre.api.database import connect, transaction
+from aidre.api.database import connect, transaction, with_checksum
+from aidre.engine.errors import StorageFailed
 
 State: TypeAlias = Literal["running", "kept", "failed", "cancelled"]
 
@@ -21,6 +23,8 @@ MOST = 1_000
 MOST_BYTES = 268_435_456
 """Of all results that are kept at a time."""
 VERSION = 1
+FORGETTING_TRIES, FORGETTING_SECONDS = 100, 0.05
+"""Readers are in the way for a moment only."""
 
 SCHEMA = (
     """
@@ -41,6 +45,8 @@ CREATE TABLE IF NOT EXISTS promises (
 """,
     # What is asked of all rows is answered by this, without a look at their documents.
     "CREATE INDEX IF NOT EXISTS promises_expire ON promises (expires, size)",
+    "CREATE INDEX IF NOT EXISTS promises_checked ON promises (digest, checksum(owner, state, progress, message, began,"
+    " seen, expires, document, size, code, reason))",
 )
 
 
@@ -141,6 +147,17 @@ class PromiseTable:
             self._forget()
         return following
 
+    def forget_results(self) -> None:
+        """Removes all that is kept, for good; their promises are unknown from then on."""
+        with transaction(self._connection) as connection:
+            connection.execute("DELETE FROM promises WHERE document IS NOT NULL")
+        for _ in range(FORGETTING_TRIES):
+            busy, *_ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if not busy:
+                return
+            time.sleep(FORGETTING_SECONDS)
+        raise sqlite3.OperationalError("the log of the promises is in use")
+
     def close(self) -> None:
         self._connection.close()
 
@@ -152,6 +169,7 @@ class PromiseTable:
 
 def _memory() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", isolation_level=None)
+    with_checksum(connection)
     for statement in SCHEMA:
         connection.execute(statement)
     return connection
@@ -187,3 +205,17 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def forget_results(path: Path) -> None:
+    """Removes what promises have come to, where there is a table; StorageFailed."""
+    if not path.exists():
+        return
+    try:
+        table = PromiseTable(path)
+        try:
+            table.forget_results()
+        finally:
+            table.close()
+    except (OSError, sqlite3.Error) as error:
+        raise StorageFailed(f"cannot remove the results in {path.name}: {error}; try again", file=path.name) from error

@@ -47,7 +47,7 @@ _ABBREVIATION: Final = re.compile(
 )
 _WHOLE: Final = re.compile(r"[\"“‘(\[]?[^\Wa-z_].*[.!?…。！？][\"”’)\]]?", re.DOTALL)
 _ADDRESS: Final = re.compile(
-    r"(?:https?://|www\.|(?<![\w.@])(?:[\w-]+\.)+[a-z]{2,}(?!\w))[^\s\"'<>)\]]*", re.IGNORECASE
+    r"(?:https?://|www\.|(?<![\w.@-])(?:[\w-]+\.)+[a-z]{2,}(?!\w))[^\s\"'<>)\]]*", re.IGNORECASE
 )
 _MARKED: Final = re.compile(r"<[A-Za-z/!]|\]\(|\bjavascript:", re.IGNORECASE)
 """What a page could take for an element, an image or a link, where it shows a summary as it is."""

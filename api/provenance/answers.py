@@ -55,7 +55,7 @@ class AnswerSigner:
     def _renew(self, second: int) -> None:
         """What stays the same for a second."""
         key = self._ring.signing
-        self._key, self._second, self._sign = key, second, key.private.sign
+        self._key, self._second, self._sign = key, second, key.sign
         expires = second + LIFETIME_SECONDS
         about = f';created={second};expires={expires};keyid="{key.public.id}";alg="ed25519";tag="{TAG}"'
         self._parameters = COMPONENTS + about.encode()

@@ -68,11 +68,16 @@ class ChunkSigner:
 
     @property
     def mark(self) -> str:
-        """Changes whenever a client should fetch a chunk again for its signature: with the key, and every half of a
-        lifetime. Whoever has a chunk under the present mark has a signature that has not run out."""
+        """Changes whenever a client should fetch a chunk again for its signature: with the key, and every quarter of a
+        lifetime. Whoever has a chunk under the present mark has a signature that is good for a quarter more."""
         self._follow()
-        period = int(self._clock() / (self.lifetime / 2))
+        period = int(self._clock() / self.fresh)
         return f"{self._ring.signing.public.id[:6]}.{period:x}"
+
+    @property
+    def fresh(self) -> float:
+        """For how many seconds a chunk that was fetched or confirmed may be kept: its signature is good as long."""
+        return self.lifetime / 4
 
     def _follow(self) -> None:
         """Nothing that a former key has signed goes out any more."""
@@ -94,7 +99,7 @@ class ChunkSigner:
             "exp": issued + self.lifetime,
         }
         text = f"{self._header}.{base64url(canonical(payload))}"
-        return f"{text}.{base64url(self._ring.signing.private.sign(text.encode()))}"
+        return f"{text}.{base64url(self._ring.signing.sign(text.encode()))}"
 
 
 def canonical(claims: dict[str, str | int | None]) -> bytes:

@@ -35,15 +35,20 @@ STATEMENT: Schema = {
     "updated_at, iat and exp",
 }
 """metadata.provenance of GET /chunks/{id}."""
-PATHS: Schema = {
-    WELL_KNOWN: {
-        "get": {
-            "operationId": "listProvenanceKeys",
-            "summary": "The public keys of signed provenance, newest first",
-            "responses": {
-                "200": {"description": "A JWK set", "content": {MEDIA_TYPE: {"schema": KEYS}}},
-                "304": {"description": "The caller has it already"},
-            },
+
+
+def paths(refused: Schema) -> Schema:
+    """The public keys; `refused` is said to a caller with a credential that is not known."""
+    return {
+        WELL_KNOWN: {
+            "get": {
+                "operationId": "listProvenanceKeys",
+                "summary": "The public keys of signed provenance, newest first",
+                "responses": {
+                    "200": {"description": "A JWK set", "content": {MEDIA_TYPE: {"schema": KEYS}}},
+                    "304": {"description": "The caller has it already"},
+                    "401": refused,
+                },
+            }
         }
     }
-}

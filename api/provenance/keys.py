@@ -14,10 +14,11 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from stat import S_ISREG
 
@@ -38,8 +39,10 @@ MARGIN_SECONDS = 86_400
 SETTLE_SECONDS = 5.0
 """From when a running server publishes a new key until it signs with it: by then all its workers publish it."""
 MOST_BYTES = 1 << 20
+SIGNATURE_BYTES = 64
 
 BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\n.*?-----END \1-----\n?", re.DOTALL)
+NAMED = re.compile(r"^provenance key (\S+)$", re.MULTILINE)
 RETIRED = re.compile(r"^retired (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)$", re.MULTILINE)
 PRIVATE, PUBLIC = "PRIVATE KEY", "PUBLIC KEY"
 
@@ -61,8 +64,11 @@ class PublicKey:
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
+    """`sign` makes the signature of some bytes."""
+
     private: Ed25519PrivateKey
     public: PublicKey
+    sign: Callable[[bytes], bytes] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +108,20 @@ def parse_keys(content: bytes, path: Path) -> Keys:
     place = blocks = 0
     for block in BLOCK.finditer(text):
         blocks += 1
-        about = RETIRED.search(text, place, block.start())
+        about, named = (pattern.search(text, place, block.start()) for pattern in (RETIRED, NAMED))
         place = block.end()
         if block[1] == PRIVATE:
             private = _private(block[0], path)
-            signing = SigningKey(private, _public(private.public_key(), None))
-            found[signing.public.id] = signing.public
+            key = _public(private.public_key(), None)
+            signing = SigningKey(private, key, signer_of(private))
+            found[key.id] = key
         elif block[1] == PUBLIC:
             key = _public(_loaded_public(block[0], path), _time(about[1]) if about else None)
             found.setdefault(key.id, key)
         else:
             raise _unfit(path, f"it holds a block of another kind, {block[1]}: Ed25519 keys as PKCS #8 belong there")
+        if named is not None and named[1] != key.id:
+            raise _unfit(path, "a key in it was altered: it is not the one whose name stands above it")
     if blocks != text.count("-----BEGIN"):
         raise _unfit(path, "a block in it is not whole")
     if signing is None:
@@ -129,6 +138,16 @@ def _private(pem: str, path: Path) -> Ed25519PrivateKey:
     if not isinstance(key, Ed25519PrivateKey):
         raise _unfit(path, "a private key in it is not an Ed25519 key")
     return key
+
+
+def signer_of(private: Ed25519PrivateKey) -> Callable[[bytes], bytes]:
+    """What signs, by libsodium where that is installed: the same signatures in three fifths of OpenSSL's time."""
+    if find_spec("nacl") is None:
+        return private.sign
+    from nacl.bindings import crypto_sign
+
+    secret = private.private_bytes_raw() + private.public_key().public_bytes_raw()
+    return lambda content: crypto_sign(content, secret)[:SIGNATURE_BYTES]
 
 
 def _loaded_public(pem: str, path: Path) -> Ed25519PublicKey:

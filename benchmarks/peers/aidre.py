@@ -14,6 +14,7 @@ from aidre.engine.filters import parse_filter
 from aidre.engine.kernel import Column
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Query, Record
 from aidre.engine.parts import Allowed
+from aidre.engine.reach import Reach
 from aidre.engine.search import search
 from aidre.engine.segment import StoredChunk
 from aidre.engine.snapshot import Snapshot
@@ -50,7 +51,7 @@ class Aidre:
 
         def ask_deep(query: Vectors) -> Any:
             vector = encode_query(state.space, query)
-            return search(snapshot.parts, SPACE, vector, wanted=k, depth=setting, only=condition)
+            return search(snapshot.parts, SPACE, vector, wanted=k, reach=Reach(setting), only=condition)
 
         return ask if setting == PRODUCT else ask_deep
 

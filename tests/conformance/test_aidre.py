@@ -243,6 +243,11 @@ def test_19_4_cosine_queries_are_normalised_and_zero_is_refused(client: Client) 
     assert ids(client.search({"embedding_space": DOT.id, "query_vector": [0, 0, 0, 0]}))
 
 
+@pytest.mark.parametrize("item", [3.4e38, -3.4e38, 1e19])
+def test_11_5_a_vector_too_long_for_its_space_is_422_and_no_warning(client: Client, item: float) -> None:
+    refused(client.search({"query_vector": [item] * 4, "embedding_space": COSINE.id}), 422, "invalid_request")
+
+
 @pytest.mark.parametrize("item", ["1.0", None, True, [1.0], {}, 1e39, -1e300])
 def test_11_5_what_is_no_number_in_a_vector_is_400(client: Client, item: Any) -> None:
     body = {"query_vector": [1.0, item, 0.0, 0.0], "embedding_space": COSINE.id}

@@ -275,3 +275,16 @@ def test_a_key_that_is_not_there_is_said_before_anything_is_served(store: Path, 
         serving(store, configured(tmp_path / "none.pem")),
     ):
         pass
+
+
+def test_a_signed_chunk_is_not_confirmed_by_its_date_alone(client: Client) -> None:
+    later = {"if-modified-since": "Fri, 01 Jan 2100 00:00:00 GMT"}
+    assert client.get(CHUNK, later).status_code == 200
+
+
+@pytest.mark.parametrize(("lifetime", "kept"), [("3s", 0), ("90s", 22), ("1h", 60)])
+def test_a_cache_does_not_keep_a_chunk_longer_than_its_signature_is_good(
+    store: Path, key: Path, lifetime: str, kept: int
+) -> None:
+    with serving(store, configured(key, f'lifetime = "{lifetime}"')) as client:
+        assert client.get(CHUNK).headers["cache-control"] == f"max-age={kept}, must-revalidate"

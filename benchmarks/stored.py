@@ -1,0 +1,32 @@
+"""The server with every search answered by what the first one found: what it costs then is all but the search.
+
+    python -m benchmarks.stored STORE CONFIG PORT
+
+The application, its caches and its answers are those of `aidre serve`; no scan sweeps the processor's caches meanwhile.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from aidre.api.serve import serve
+from aidre.engine.model import Query
+from aidre.engine.snapshot import Hit, Snapshot
+
+
+def main(store: str, config: str, port: str) -> None:
+    search_all, found = Snapshot.search_all, []
+
+    def stored(snapshot: Snapshot, queries: Sequence[Query]) -> list[list[Hit]]:
+        if not found:
+            found.extend(search_all(snapshot, queries[:1]))
+        return found * len(queries)
+
+    Snapshot.search_all = stored  # type: ignore[method-assign]
+    serve(Path(store), Path(config), "127.0.0.1", int(port))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

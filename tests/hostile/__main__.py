@@ -1,0 +1,99 @@
+"""The long forms: `python -m tests.hostile [NAME ...] [--seed N] [--scale F]`; every proof where none is named.
+
+Prints the figures of each proof, at the end once more those of all; the status is 1 where one did not hold. A proof
+fails alone: the others run. The same seed gives the same rounds, in whatever company a proof runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import random
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from hostile.report import Proof, Report
+
+EVERY = 6_000
+"""More than there are points in a cycle: each of them."""
+
+PROOFS = {
+    # name: (module, function, rounds in full)
+    "kills": ("hostile.kills", "run", 650),
+    "bulk-kills": ("hostile.bulk", "run", 100),
+    "receipt-kills": ("hostile.receipts", "run", 250),
+    "cuts": ("hostile.cuts", "run", 100),
+    "crashes": ("hostile.points", "crashes", EVERY),
+    "faults": ("hostile.points", "faults", EVERY),
+    "traced-crashes": ("hostile.points", "traced_crashes", EVERY),
+    "traced-faults": ("hostile.points", "traced_faults", EVERY),
+    "full": ("hostile.full", "run", 40),
+    "flips": ("hostile.damage", "flips", 1_000),
+    "truncations": ("hostile.damage", "truncations", 1_000),
+    "fuzzing": ("hostile.fuzzing", "run", 600),
+    "patterns": ("hostile.patterns", "run", 1_000),
+    "schema": ("hostile.schema", "run", 20_000),
+    "slow": ("hostile.slow", "run", 60),
+    "saturation": ("hostile.saturation", "run", 15),
+    "soak": ("hostile.soak", "run", 1_800),
+}
+"""Names in the order in which they run. A round of what lasts a time is a second."""
+
+
+def proof(name: str) -> Proof:
+    module, function, _ = PROOFS[name]
+    found: Proof = getattr(importlib.import_module(module), function)
+    return found
+
+
+def rounds_of(name: str, scale: float) -> int:
+    return max(1, round(PROOFS[name][2] * scale))
+
+
+def holds(name: str, report: Report, scale: float, seed: int) -> bool:
+    """Run one proof; what it raises is printed."""
+    rounds = rounds_of(name, scale)
+    report.say(f"{name}: {rounds:,} rounds, seed {seed}")
+    try:
+        proof(name)(report, rounds, random.Random(f"{seed} {name}"))
+    except Exception:
+        report.say(f"{name}: DOES NOT HOLD (seed {seed})\n{traceback.format_exc()}")
+        return False
+    return True
+
+
+def run(names: Sequence[str], seed: int, scale: float, folder: Path) -> int:
+    figures, failed = [], []
+    for name in names:
+        with tempfile.TemporaryDirectory(prefix=f"hostile-{name}-", dir=folder) as place:
+            report = Report(Path(place))
+            if not holds(name, report, scale, seed):
+                failed.append(name)
+            figures += report.figures
+    print(f"\nseed {seed}, scale {scale:g}")  # noqa: T201 - a program's output
+    for name, text in figures:
+        print(f"{name}: {text}")  # noqa: T201 - a program's output
+    print(f"did not hold: {', '.join(failed)}" if failed else "all hold")  # noqa: T201 - a program's output
+    return 1 if failed else 0
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.hostile", description="Proofs under attack, in full.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of: {', '.join(PROOFS)}")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the full counts, 0.01 for a trial")
+    parser.add_argument("--folder", type=Path, help="where files go meanwhile; a folder for temporary files otherwise")
+    asked = parser.parse_args(arguments)
+    unknown = [name for name in asked.names if name not in PROOFS]
+    if unknown:
+        parser.error(f"no proof is named {unknown[0]!r}: there are {', '.join(PROOFS)}")
+    return run(asked.names or list(PROOFS), asked.seed, asked.scale, asked.folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,156 @@
+"""Requests that come while all places are taken, over real connections: told so at once, and each as if asked alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from prometheus_client.parser import text_string_to_metric_families
+from serving import AIDRE, TEXT, a_document, fill
+
+from aidre.api import door
+from aidre.api.app import create_app
+from aidre.api.connection import Connection
+from aidre.api.provenance.keys import make_key
+from aidre.api.settings import parse_settings
+from aidre.engine.store import Store
+
+SEARCH = {"query": "alpha"}
+
+
+class Served:
+    """An application behind real connections, which says how many requests have reached it."""
+
+    def __init__(self, store: Path, configuration: str) -> None:
+        self.app = create_app(Store(store), parse_settings(configuration))
+        self.running = self.app.state.guard.running
+        self.asked = 0
+        self.server = uvicorn.Server(
+            uvicorn.Config(self._counted, interface="asgi3", http=Connection, log_level="critical", ws="none", port=0)
+        )
+        self.thread = threading.Thread(target=self.server.run)
+
+    async def _counted(self, scope: Any, receive: Any, send: Any) -> None:
+        self.asked += scope["type"] == "http"
+        await self.app(scope, receive, send)
+
+    @contextmanager
+    def full(self) -> Iterator[None]:
+        """While all places are taken."""
+        self.running.count += self.running.most
+        yield
+        self.running.count -= self.running.most
+
+
+@contextmanager
+def served(store: Path, configuration: str = "") -> Iterator[tuple[Served, httpx.Client]]:
+    one = Served(store, configuration)
+    one.thread.start()
+    try:
+        while not one.server.started:
+            assert one.thread.is_alive()
+        port = one.server.servers[0].sockets[0].getsockname()[1]
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
+            yield one, client
+    finally:
+        one.server.should_exit = True
+        one.thread.join()
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(door, "SECONDS", 3600.0)
+    path = tmp_path / "store"
+    fill(path, "docs", [a_document("a", "alpha")], (TEXT,))
+    return path
+
+
+def test_only_the_first_of_a_kind_is_asked_of_the_application(store: Path) -> None:
+    with served(store) as (one, client):
+        with one.full():
+            answers = [client.post("/search", json=SEARCH) for _ in range(5)]
+        assert one.asked == 1
+        assert client.post("/search", json=SEARCH).status_code == 200
+        assert {answer.status_code for answer in answers} == {503}
+        assert {answer.headers["retry-after"] for answer in answers} == {"1"}
+        ids = {answer.json()["request_id"] for answer in answers}
+        assert len(ids) == 5
+        assert ids == {answer.headers["x-request-id"] for answer in answers}
+        bodies = [{**answer.json(), "request_id": ""} for answer in answers]
+        assert bodies == [bodies[0]] * 5
+        found = client.get("/metrics").text
+    [requests] = [one for one in text_string_to_metric_families(found) if one.name == "aidre_requests"]
+    counted = {(one.labels["route"], one.labels["status"]): one.value for one in requests.samples}
+    assert counted["/search", "503"] == 5
+
+
+def test_each_protocol_and_each_representation_has_its_own_words(store: Path) -> None:
+    with served(store) as (one, client), one.full():
+        for _ in range(2):
+            plain = client.post("/search", json=SEARCH, headers={"accept": "application/json"})
+            preferred = client.post("/search", json=SEARCH, headers={"accept": AIDRE})
+            asked = client.post("/ask", json={"query": "alpha"})
+            assert plain.headers["content-type"] == "application/json"
+            assert preferred.headers["content-type"] == AIDRE
+            assert asked.json()["_meta"]["response_type"] == "failure"
+            assert client.head("/collections").content == b""
+            assert client.get("/collections").json()["error"] == "service_unavailable"
+        assert one.asked == 5
+
+
+def test_what_must_answer_always_does(store: Path) -> None:
+    with served(store) as (one, client), one.full():
+        for path in ("/healthz", "/metrics", "/.well-known/ai-discovery", "/healthz"):
+            assert client.get(path).status_code == 200
+
+
+def test_what_is_refused_beside_what_must_answer_does_not_stand_in_its_way(store: Path) -> None:
+    asks = {"origin": "https://example.com", "access-control-request-method": "POST"}
+    with served(store) as (one, client), one.full():
+        for path in ("/healthz", "/readyz", "/metrics"):
+            assert client.get(f"{path}/x").status_code == 503
+            assert client.get(path).status_code == 200
+        assert client.get("/.well-known").status_code == 503
+        assert client.get("/.well-known/ai-discovery").status_code == 200
+        assert client.options("/search", headers={"origin": "https://example.com"}).status_code == 503
+        assert client.options("/search", headers=asks).status_code == 204
+
+
+def test_a_body_that_nobody_wanted_is_no_request(store: Path) -> None:
+    with served(store) as (one, client):
+        with one.full():
+            for _ in range(3):
+                large = client.post("/search", content=b"GET / HTTP/1.1\r\n\r\n" * 20_000)
+                assert large.status_code == 503
+        assert client.post("/search", json=SEARCH).status_code == 200
+        assert one.asked == 2
+
+
+def test_what_was_signed_is_said_once(store: Path) -> None:
+    make_key(store.parent / "keys.pem", 0.0)
+    with served(store, f'[provenance]\nkey = "{store.parent}/keys.pem"') as (one, client), one.full():
+        signatures = {client.post("/search", json=SEARCH).headers["signature"] for _ in range(3)}
+        assert len(signatures) == one.asked == 3
+
+
+def test_what_was_said_is_forgotten(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "SECONDS", 0.0)
+    with served(store) as (one, client), one.full():
+        for _ in range(3):
+            assert client.post("/search", json=SEARCH).status_code == 503
+        assert one.asked == 3
+
+
+def test_a_refusal_for_another_reason_is_nobody_elses(store: Path) -> None:
+    with served(store, "[collections.docs]\nvisibility = 'private'") as (one, client):
+        for _ in range(3):
+            assert client.post("/search", json={"query": "alpha", "collection": "docs"}).status_code == 404
+        with one.full():
+            assert client.post("/search", json=SEARCH).status_code == 503
+        assert one.asked == 4

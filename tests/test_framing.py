@@ -1,0 +1,185 @@
+"""Where one request ends and the next begins, and what belongs to its header: nothing that a proxy sees otherwise."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from typing import Any
+
+import pytest
+import uvicorn
+
+from aidre.api.connection import Connection
+
+WAIT_SECONDS = 10.0
+POST = b"POST /first HTTP/1.1\r\nHost: x\r\n"
+NEXT = b"GET /next HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+class Narrow(Connection):
+    header_bytes = 20_000
+    sweep_seconds = 0.05
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    """Says what it was asked: method, path, the names of the header fields, the body."""
+    body, more = b"", scope["path"] != "/early"
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+        body, more = body + message["body"], message["more_body"]
+    if scope["path"] == "/stream":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for part in (b"one ", b"two", b""):
+            await send({"type": "http.response.body", "body": part, "more_body": part != b""})
+        return
+    names = [name.decode() for name, _ in scope["headers"]]
+    said = json.dumps([scope["method"], scope["path"], names, body.decode()]).encode() + b"\n"
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(said))]})
+    await send({"type": "http.response.body", "body": said})
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[tuple[str, int]]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(application, http=Narrow, lifespan="off", log_level="critical", ws="none"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    yield listener.getsockname()
+    server.should_exit = True
+    thread.join(WAIT_SECONDS)
+    assert not thread.is_alive()
+
+
+def answered(address: tuple[str, int], request: bytes) -> bytes:
+    """All that comes until the server ends the connection."""
+    received = b""
+    with closing(socket.create_connection(address, timeout=WAIT_SECONDS)) as client:
+        client.sendall(request)
+        while part := client.recv(65_536):
+            received += part
+    return received
+
+
+def told(address: tuple[str, int], *pieces: bytes) -> tuple[bytes, list[Any]]:
+    """Sends the pieces, each after what the server makes of the one before it; the first line that came, and what the
+    application said to each request."""
+    received = b""
+    with closing(socket.create_connection(address, timeout=WAIT_SECONDS)) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            for piece in pieces[:-1]:
+                client.sendall(piece)
+                client.settimeout(0.1)
+                with suppress(TimeoutError):
+                    received += client.recv(65_536)
+                client.settimeout(WAIT_SECONDS)
+            client.sendall(pieces[-1])
+            while part := client.recv(65_536):
+                received += part
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+    return received.partition(b"\r\n")[0], [json.loads(line) for line in received.splitlines() if line[:1] == b"["]
+
+
+def split(content: bytes, at: Sequence[int]) -> list[bytes]:
+    """Cut at these places."""
+    return [content[begin:end] for begin, end in zip((0, *at), (*at, len(content)), strict=True)]
+
+
+def test_a_trailer_is_no_header_field(address: tuple[str, int]) -> None:
+    trailer = b"X-Forwarded-For: 203.0.113.9\r\nAuthorization: Bearer stolen\r\n"
+    request = CHUNKED + b"3\r\nabc\r\n0\r\n" + trailer + b"\r\n" + NEXT
+    for pieces in ([request], split(request, [len(CHUNKED), len(CHUNKED) + 8, len(CHUNKED) + 20])):
+        _, said = told(address, *pieces)
+        assert said == [
+            ["POST", "/first", ["host", "transfer-encoding"], "abc"],
+            ["GET", "/next", ["host", "connection"], ""],
+        ]
+
+
+@pytest.mark.parametrize("what", ["trailer", "extension"])
+def test_what_surrounds_the_parts_of_a_body_is_limited(address: tuple[str, int], what: str) -> None:
+    endless = b"0\r\n" + b"X-Filler: y\r\n" * 200_000 if what == "trailer" else b"3;" + b"y" * 2_000_000
+    _, said = told(address, CHUNKED, endless, b"\r\n\r\n" + NEXT)
+    assert said == []
+
+
+OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+UPGRADE = POST + OFFER + b"Content-Length: 31\r\n\r\n"
+INSIDE = b"GET /smuggled HTTP/1.1\r\nHost:\r\n\r\n"[:31]
+
+
+@pytest.mark.parametrize("at", [[], [len(UPGRADE)], [30, len(UPGRADE), len(UPGRADE) + 7], [len(UPGRADE) - 1]])
+def test_the_body_of_a_request_that_offers_another_protocol_is_its_body(
+    address: tuple[str, int], at: list[int]
+) -> None:
+    _, said = told(address, *split(UPGRADE + INSIDE + NEXT, at))
+    names = ["host", "connection", "http2-settings", "content-length"]
+    assert said == [["POST", "/first", names, INSIDE.decode()], ["GET", "/next", ["host", "connection"], ""]]
+
+
+def test_many_offers_of_another_protocol_are_as_many_requests(address: tuple[str, int]) -> None:
+    offer = b"GET /offer HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+    _, said = told(address, offer * 300 + NEXT)
+    assert [path for _, path, _, _ in said] == ["/offer"] * 300 + ["/next"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
+        b"Content-Length: 3\r\nContent-Length: 3\r\n",
+        b"Content-Length: 3, 3\r\n",
+        b"Content-Length: +3\r\n",
+        b"Content-Length: 99999999999999999999\r\n",
+        b"Transfer-Encoding: xchunked\r\nContent-Length: 3\r\n",
+        b"Transfer-Encoding: chunked, identity\r\n",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+        b"Transfer-Encoding : chunked\r\nContent-Length: 3\r\n",
+        b"X: a\r\n Content-Length: 3\r\n",
+        b"X: a\rContent-Length: 3\r\n",
+        b"X: a\nContent-Length: 3\r\n",
+    ],
+)
+def test_a_body_whose_length_is_in_doubt_is_refused(address: tuple[str, int], fields: bytes) -> None:
+    first, said = told(address, POST + fields + b"\r\n0\r\n\r\n" + NEXT)
+    assert (first, said) == (b"HTTP/1.1 400 Bad Request", [])
+
+
+@pytest.mark.parametrize("size", [b"0x3", b"3 ", b"-3", b"FFFFFFFFFFFFFFFF3", b"3\n"])
+def test_a_part_whose_size_is_in_doubt_ends_the_connection(address: tuple[str, int], size: bytes) -> None:
+    assert told(address, CHUNKED + size + b"\r\nabc\r\n0\r\n\r\n" + NEXT)[1] == []
+
+
+def test_a_body_that_was_not_read_is_not_the_next_request(address: tuple[str, int]) -> None:
+    early = b"POST /early HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(INSIDE)
+    for pieces in ([early + INSIDE + NEXT], [early, INSIDE, NEXT]):
+        assert [path for _, path, _, _ in told(address, *pieces)[1]] == ["/early", "/next"]
+
+
+def test_an_answer_of_unknown_length_comes_in_parts_or_until_the_end_of_the_connection(
+    address: tuple[str, int],
+) -> None:
+    parts = answered(address, b"GET /stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert b"transfer-encoding: chunked" in parts
+    assert parts.endswith(b"4\r\none \r\n3\r\ntwo\r\n0\r\n\r\n")
+    whole = answered(address, b"GET /stream HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+    assert b"transfer-encoding" not in whole
+    assert b"connection: close\r\n" in whole
+    assert whole.endswith(b"\r\n\r\none two")
+
+
+def test_after_an_answer_that_did_not_wait_for_the_body_nothing_is_read_any_more(address: tuple[str, int]) -> None:
+    expecting = b" HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 200\r\n\r\n"
+    refused = answered(address, b"POST /early" + expecting)
+    assert refused.startswith(b"HTTP/1.1 200 ")
+    assert b"connection: close\r\n" in refused
+    invited, said = told(address, b"POST /first" + expecting, b"x" * 200 + NEXT)
+    assert invited == b"HTTP/1.1 100 Continue"
+    assert [path for _, path, _, _ in said] == ["/first", "/next"]

@@ -1,0 +1,355 @@
+"""How many requests are answered at once, and how long each may take: places, the deadline, who is never refused."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from aidre.api.frame import Frame
+from aidre.api.guard.guard import Guard
+from aidre.api.refusals import Overloaded
+from aidre.api.settings import parse_settings
+from aidre.engine.errors import AidreError
+
+PLACES = 2
+FREE = ("/healthz", "/readyz", "/metrics", "/.well-known/ai-discovery")
+
+
+class Door:
+    """An application behind its frame, and requests that are under way in it."""
+
+    def __init__(self, app: ASGIApp, deadline: float = 30.0) -> None:
+        base = '[server]\nbase_url = "http://127.0.0.1:8000"\n'
+        self.guard = Guard(parse_settings(f"{base}[limits]\nconcurrency = {PLACES}\n"))
+        self.guard.running.seconds = deadline
+        self._frame = Frame(app, self.guard, refused, refused, [])
+
+    @property
+    def taken(self) -> int:
+        return self.guard.running.count
+
+    async def ask(self, path: str = "/search", receive: Receive | None = None, send: Send | None = None) -> int:
+        """The status of the answer; 0 where none came."""
+        status = 0
+
+        async def told(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            if send is not None:
+                await send(message)
+
+        scope: Scope = {"type": "http", "method": "POST", "path": path, "headers": [], "client": ("192.0.2.1", 1)}
+        await self._frame(scope, receive or whole, told)
+        return status
+
+
+def refused(request: Request, error: AidreError) -> Response:
+    status = getattr(error, "status", 500)
+    return Response(str(error), status, getattr(error, "headers", {}))
+
+
+async def whole() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def turns(count: int = 5) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def hear_all(receive: Receive) -> None:
+    while (await receive()).get("more_body", False):
+        pass
+
+
+Work = Callable[[Scope, Receive], Awaitable[None]]
+
+
+def working(work: Work) -> ASGIApp:
+    """Answers 200 when its work is done."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await work(scope, receive)
+        await Response("done")(scope, receive, send)
+
+    return app
+
+
+def test_one_more_than_there_are_places_is_told_to_come_back() -> None:
+    async def main() -> None:
+        go = asyncio.Event()
+
+        async def work(scope: Scope, receive: Receive) -> None:
+            await hear_all(receive)
+            await go.wait()
+
+        door = Door(working(work))
+        under_way = [asyncio.create_task(door.ask()) for _ in range(PLACES)]
+        await turns()
+        assert door.taken == PLACES
+        told: list[Message] = []
+
+        async def hear(message: Message) -> None:
+            told.append(message)
+
+        assert await door.ask(send=hear) == 503
+        assert (b"retry-after", b"1") in told[0]["headers"]
+        go.set()
+        assert await asyncio.gather(*under_way) == [200] * PLACES
+        assert door.taken == 0
+        assert await door.ask() == 200
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("path", FREE)
+def test_what_says_how_the_server_is_answers_when_all_places_are_taken(path: str) -> None:
+    async def main() -> None:
+        go = asyncio.Event()
+
+        async def work(scope: Scope, receive: Receive) -> None:
+            if scope["path"] == "/search":
+                await go.wait()
+
+        door = Door(working(work))
+        under_way = [asyncio.create_task(door.ask()) for _ in range(PLACES)]
+        await turns()
+        assert (await door.ask(), await door.ask(path)) == (503, 200)
+        go.set()
+        await asyncio.gather(*under_way)
+
+    asyncio.run(main())
+
+
+def test_a_body_that_is_still_to_come_holds_no_place() -> None:
+    async def main() -> None:
+        coming = asyncio.Event()
+
+        async def slowly() -> Message:
+            await coming.wait()
+            return await whole()
+
+        door = Door(working(lambda scope, receive: hear_all(receive)))
+        slow = [asyncio.create_task(door.ask(receive=slowly)) for _ in range(10)]
+        await turns()
+        assert door.taken == 0
+        assert await door.ask() == 200
+        coming.set()
+        assert set(await asyncio.gather(*slow)) == {200}
+        assert door.taken == 0
+
+    asyncio.run(main())
+
+
+def test_bodies_that_come_when_the_places_are_taken_are_refused() -> None:
+    async def main() -> None:
+        coming, go = asyncio.Event(), asyncio.Event()
+
+        async def slowly() -> Message:
+            await coming.wait()
+            return await whole()
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            response = Response("done")
+            try:
+                await hear_all(receive)
+                await go.wait()
+            except Overloaded as error:  # as an endpoint says it in the envelope of its protocol
+                response = refused(Request(scope), error)
+            await response(scope, receive, send)
+
+        door = Door(app)
+        slow = [asyncio.create_task(door.ask(receive=slowly)) for _ in range(5)]
+        await turns()
+        coming.set()
+        await turns()
+        go.set()
+        assert sorted(await asyncio.gather(*slow)) == [200] * PLACES + [503] * (5 - PLACES)
+        assert door.taken == 0
+
+    asyncio.run(main())
+
+
+def test_to_wait_for_a_client_to_leave_is_to_work() -> None:
+    async def main() -> None:
+        go = asyncio.Event()
+        coming: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}]
+
+        async def receive() -> Message:
+            if coming:
+                return coming.pop()
+            await go.wait()
+            return {"type": "http.disconnect"}
+
+        async def work(scope: Scope, receive: Receive) -> None:
+            await hear_all(receive)
+            await receive()
+
+        door = Door(working(work))
+        asking = asyncio.create_task(door.ask(receive=receive))
+        await turns()
+        assert door.taken == 1
+        go.set()
+        assert await asking == 200
+
+    asyncio.run(main())
+
+
+def test_a_reader_that_takes_a_stream_slowly_holds_no_place() -> None:
+    async def main() -> None:
+        go, works = asyncio.Event(), asyncio.Event()
+
+        async def stream(scope: Scope, receive: Receive, send: Send) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"a", "more_body": True})
+            await works.wait()
+            await send({"type": "http.response.body", "body": b"b"})
+
+        async def slowly(message: Message) -> None:
+            if message.get("body") == b"a":
+                await go.wait()
+
+        door = Door(stream)
+        asking = asyncio.create_task(door.ask(send=slowly))
+        await turns()
+        assert door.taken == 0
+        go.set()
+        await turns()
+        assert door.taken == 1  # its protocol works on what comes next
+        works.set()
+        assert await asking == 200
+        assert door.taken == 0
+
+    asyncio.run(main())
+
+
+def test_what_does_not_begin_in_time_is_given_up() -> None:
+    async def main() -> None:
+        given_up = False
+
+        async def work(scope: Scope, receive: Receive) -> None:
+            nonlocal given_up
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                given_up = True
+                raise
+
+        door = Door(working(work), deadline=0.05)
+        assert await asyncio.wait_for(door.ask(), 20) == 503
+        assert given_up
+        assert door.taken == 0
+
+    asyncio.run(main())
+
+
+def test_the_deadline_begins_when_the_body_has_come() -> None:
+    async def main() -> None:
+        async def slowly() -> Message:
+            await asyncio.sleep(0.3)
+            return await whole()
+
+        door = Door(working(lambda scope, receive: hear_all(receive)), deadline=0.05)
+        assert await door.ask(receive=slowly) == 200
+
+    asyncio.run(main())
+
+
+def test_a_stream_that_has_begun_has_no_deadline() -> None:
+    async def main() -> None:
+        async def stream(scope: Scope, receive: Receive, send: Send) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await asyncio.sleep(0.3)
+            await send({"type": "http.response.body", "body": b"end"})
+
+        assert await Door(stream, deadline=0.05).ask() == 200
+
+    asyncio.run(main())
+
+
+def test_who_cancels_for_another_reason_is_obeyed() -> None:
+    async def main() -> None:
+        async def work(scope: Scope, receive: Receive) -> None:
+            await asyncio.Event().wait()
+
+        door = Door(working(work))
+        asking = asyncio.create_task(door.ask())
+        await turns()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert door.taken == 0
+
+    asyncio.run(main())
+
+
+def test_nothing_looks_at_the_clock_while_nothing_runs() -> None:
+    async def main() -> None:
+        door = Door(working(lambda scope, receive: hear_all(receive)), deadline=0.02)
+        await door.ask()
+        await asyncio.sleep(0.1)
+        assert not door.guard.running._looking
+        await door.ask()
+        assert door.guard.running._looking
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_however_requests_end_no_place_is_lost(seed: int) -> None:
+    """Slow bodies, slow readers, streams, failures, cancellations and deadlines, all at once."""
+    chance = random.Random(seed)
+
+    def pause() -> float:
+        return chance.choice([0.0, 0.0, 0.001, 0.01, 0.08])
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        with suppress(Overloaded):
+            await hear_all(receive)
+        await asyncio.sleep(pause())
+        if chance.random() < 0.1:
+            raise ValueError
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(chance.randrange(3)):
+            await send({"type": "http.response.body", "body": b"a", "more_body": True})
+            await asyncio.sleep(pause())
+        await send({"type": "http.response.body", "body": b"b"})
+
+    async def one(door: Door) -> None:
+        parts = [chance.random() < 0.5 for _ in range(chance.randrange(4))]
+
+        async def slowly() -> Message:
+            await asyncio.sleep(pause())
+            return {"type": "http.request", "body": b"", "more_body": bool(parts and parts.pop())}
+
+        async def taking(message: Message) -> None:
+            await asyncio.sleep(pause())
+
+        await door.ask(receive=slowly, send=taking)
+
+    async def main() -> None:
+        door = Door(app, deadline=0.05)
+        door.guard.running.most = 20
+        tasks = []
+        for _ in range(200):
+            tasks.append(asyncio.create_task(one(door)))
+            if chance.random() < 0.2:
+                asyncio.get_running_loop().call_later(pause(), chance.choice(tasks).cancel)
+            await asyncio.sleep(0 if chance.random() < 0.7 else pause())
+            assert door.taken >= 0
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert (door.taken, door.guard.running._places) == (0, set())
+
+    logging.getLogger("aidre").setLevel(logging.CRITICAL)
+    try:
+        asyncio.run(main())
+    finally:
+        logging.getLogger("aidre").setLevel(logging.NOTSET)

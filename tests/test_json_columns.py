@@ -1,0 +1,100 @@
+"""JSON that is made column by column: the bytes that the same values have one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aidre.engine.json_columns import braced, cut, fixed, inner, joined, listed, members, quoted, written
+from aidre.ingest.cells import json_values, json_written
+
+_PLAIN = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+_TEXT = _PLAIN | st.sampled_from(['"', "\\", "\n\x1f", "é\u2028"])
+_texts = st.lists(st.none() | _TEXT, max_size=8)
+
+
+def strings(values: list[str | None]) -> Any:
+    return pa.array(values, pa.large_string())
+
+
+def binary(values: list[bytes | None]) -> Any:
+    return pa.array(values, pa.large_binary())
+
+
+@given(_texts, st.integers(0, 8))
+def test_strings_are_quoted_as_one_by_one_wherever_their_column_begins(values: list[str | None], first: int) -> None:
+    wanted = [None if value is None else orjson.dumps(value) for value in values[first:]]
+    assert quoted(strings(values)[first:]).to_pylist() == wanted
+
+
+@given(st.lists(st.tuples(*[st.none() | st.binary(max_size=3)] * 3), max_size=8))
+def test_what_is_there_is_listed_and_rows_of_nothing_stay(rows: list[tuple[bytes | None, ...]]) -> None:
+    columns = [binary([row[place] for row in rows]) for place in range(3)]
+    assert listed(columns).to_pylist() == [b",".join(each for each in row if each is not None) for row in rows]
+
+
+def test_an_object_has_the_members_that_are_there() -> None:
+    columns = {'a"': quoted(strings(["x", None, None])), "n": written(pa.array([1, -2, None]))}
+    objects = braced(members(columns))
+    assert objects.to_pylist() == [b'{"a\\"":"x","n":1}', b'{"n":-2}', b"{}"]
+    assert inner(objects).to_pylist() == [b'"a\\"":"x","n":1', b'"n":-2', b""]
+
+
+def test_joined_is_null_where_a_part_is_unless_something_stands_for_it() -> None:
+    columns = [binary([b"a", None]), binary([b"b", b"c"])]
+    assert joined(columns, b"-").to_pylist() == [b"a-b", None]
+    assert joined(columns, b"-", null=b"?").to_pylist() == [b"a-b", b"?-c"]
+
+
+def test_bytes_are_cut_into_values_of_one_width() -> None:
+    assert cut(b"aabb", 2).to_pylist() == fixed(b"aabb", 2).to_pylist() == [b"aa", b"bb"]
+    assert cut(b"", 2).to_pylist() == fixed(b"", 2).to_pylist() == []
+
+
+_inside = st.fixed_dictionaries({"z": st.none() | _TEXT, "a": st.none() | st.lists(st.booleans(), max_size=2)})
+_rows = st.lists(
+    st.fixed_dictionaries(
+        {
+            "text": st.none() | _TEXT,
+            "whole": st.none() | st.integers(-(2**63), 2**63 - 1),
+            "flag": st.none() | st.booleans(),
+            "number": st.none() | st.floats(),
+            "inside": st.none() | _inside,
+            "metadata": st.none() | st.sampled_from(['{"b": 1, "a": [2]}', "{}"]),
+        }
+    ),
+    min_size=1,
+    max_size=6,
+)
+_KIND = pa.struct(
+    [
+        ("text", pa.string()),
+        ("whole", pa.int64()),
+        ("flag", pa.bool_()),
+        ("number", pa.float64()),
+        ("inside", pa.struct([("z", pa.dictionary(pa.int8(), pa.string())), ("a", pa.list_(pa.bool_()))])),
+        ("metadata", pa.string()),
+    ]
+)
+
+
+@given(_rows)
+def test_a_column_is_written_as_its_values_are(rows: list[dict[str, Any]]) -> None:
+    column = pa.array(rows, _KIND)
+    values = json_values(column, "x", {})
+    stored, ordered = json_written(column, "x", {})
+    assert stored.to_pylist() == [orjson.dumps(value) for value in values]
+    assert ordered.to_pylist() == [orjson.dumps(value, option=orjson.OPT_SORT_KEYS) for value in values]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_text_that_is_not_utf_8_is_a_fault_of_its_row(kind: pa.DataType) -> None:
+    column = pa.array([b"fine", b"\xff"], pa.binary()).view(pa.string()).cast(kind, safe=False)
+    faults: dict[int, str] = {}
+    stored, _ = json_written(column, "name", faults)
+    assert stored.to_pylist() == [b'"fine"', None] and faults == {1: "name is not UTF-8"}
