@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import orjson
@@ -18,7 +16,6 @@ from building import NAME, Vectors, ask, names, normal, put, record, space_of, s
 from aidre.engine.errors import CollectionMissing, FormatTooNew, GenerationMissing, StoreDamaged
 from aidre.engine.filters import parse_filter
 from aidre.engine.model import Query
-from aidre.engine.sealed import seal
 from aidre.engine.snapshot import Snapshot
 from aidre.engine.store import Store
 from aidre.engine.verify import CollectionReport, verify
@@ -345,76 +342,6 @@ def test_a_current_file_that_was_altered_never_opens_what_it_does_not_name(store
     path.unlink()
     with pytest.raises(CollectionMissing):
         Store(store).open(NAME)
-
-
-def resealed(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Another manifest with a right checksum, as whoever makes a backup file can write one."""
-    body = orjson.loads(path.read_bytes())["body"]
-    change(body)
-    path.write_bytes(seal(orjson.dumps(body)))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda body: body.update(format="1"),
-        lambda body: body.update(segments={}, deletes=[]),
-        lambda body: body.update(dates=[7]),
-        lambda body: body.update(source_states={"a": "b"}),
-        lambda body: body["segments"][0].update(documents="1700"),
-        lambda body: body["segments"][0].update(id="../other"),
-        lambda body: body["segments"][0].update(deletes="../../x"),
-        lambda body: body["segments"][0]["files"].update({"../../../x": body["segments"][0]["files"]["ids.arrow"]}),
-        lambda body: body["spaces"][0].update(dimensions=0),
-        lambda body: body["spaces"][0].update(distance="manhattan"),
-        lambda body: body["collection"].update(name=None),
-    ],
-)
-def test_a_manifest_with_members_of_another_kind_is_refused(
-    change: Callable[[dict[str, Any]], object], store: Path
-) -> None:
-    resealed(store / NAME / "manifests" / "000003.json", change)
-    with pytest.raises(StoreDamaged, match=r"manifests/000003\.json"):
-        Store(store).open(NAME)
-    assert not report_of(store).ok
-
-
-def test_a_current_file_that_names_an_earlier_generation_is_found_by_verify(store: Path) -> None:
-    path = store / NAME / "CURRENT"
-    path.write_bytes(b"000002\n")
-    report = report_of(store)
-    assert [(problem.file, problem.derived) for problem in report.problems] == [(f"{NAME}/CURRENT", False)]
-    assert "000003" in report.problems[0].what
-    # What a commit leaves that was cut off before CURRENT named it is younger than CURRENT.
-    before = (store / NAME / "manifests" / "000003.json").stat().st_mtime_ns - 1
-    os.utime(path, ns=(before, before))
-    assert report_of(store).problems == ()
-
-
-def test_what_only_older_generations_name_is_verified_too(store: Path) -> None:
-    manifests, lists = store / NAME / "manifests", store / NAME / "changes"
-    alter(lists / "000002.arrow", flipped(300))
-    report = report_of(store)
-    assert [problem.file for problem in report.problems] == [f"{NAME}/changes/000002.arrow"]
-    alter(manifests / "000001.json", flipped(300))
-    old = files(store, ["chunks.arrow"])[0]
-    with Store(store).writer(NAME, spaces=SPACES) as writer:
-        writer.compact()
-    assert old.parent.name not in {entry.id for entry in Store(store).open(NAME).manifest.segments}
-    body = sorted(set(range(old.stat().st_size)) - set(frame_of_generation(store, old, 3)))
-    alter(old, flipped(body[len(body) // 2]))
-    report = report_of(store)
-    assert report.ok
-    assert {problem.file for problem in report.older} == {
-        f"{NAME}/manifests/000001.json",
-        f"{NAME}/segments/{old.parent.name}/{old.name}",
-    }
-
-
-def frame_of_generation(store: Path, path: Path, generation: int) -> list[int]:
-    manifest = Store(store).open(NAME, generation=generation).manifest
-    (entry,) = (entry for entry in manifest.segments if entry.id == path.parent.name)
-    return [offset + place for offset, length in entry.files[path.name].frame for place in range(length)]
 
 
 @pytest.mark.parametrize("damage", [cut(0), cut(-1), flipped(100), flipped(-20), None])

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from building import NAME, ROWS, SPACE, delete, everything, names, put, write
@@ -53,7 +52,7 @@ def test_a_file_of_a_generation_that_cannot_be_read_is_no_damage(
 
 
 @pytest.mark.parametrize("file", ["documents.arrow", "chunks.arrow", "vectors.arrow", "deletes/000002.arrow"])
-@pytest.mark.parametrize(("module", "function"), [(np, "memmap"), (pa, "memory_map")])
+@pytest.mark.parametrize(("module", "function"), [(Path, "open"), (pa, "memory_map")])
 def test_truth_that_cannot_be_read_needs_no_backup(
     file: str, module: Any, function: str, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,13 +60,13 @@ def test_truth_that_cannot_be_read_needs_no_backup(
     with pytest.raises(StorageFailed, match=r"cannot be read: .*Input/output error") as caught:
         Store(store).open(NAME)
     assert "backup" not in str(caught.value)
-    if function == "memmap":
+    if function == "open":
         assert [problem.derived for report in verify(Store(store)) for problem in report.problems] == [False]
 
 
 @pytest.mark.parametrize("file", ["ids.arrow", "fields.arrow", "lexicon.arrow"])
 def test_what_is_derived_and_cannot_be_read_is_rebuilt(file: str, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(np, "memmap", broken(np.memmap, file))
+    monkeypatch.setattr(Path, "open", broken(Path.open, file))
     snapshot = Store(store).open(NAME)
     assert [file in warning for warning in snapshot.warnings] == [True]
     assert everything(snapshot) == names(15, 5)

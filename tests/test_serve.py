@@ -20,9 +20,11 @@ import httpx
 import pytest
 from serving import AIDRE, TEXT, a_document, fill
 
-from aidre.api.serve import SEND_BYTES, _listen, serve, with_base_url
+from aidre.api.app import create_app
+from aidre.api.serve import SEND_BYTES, _config, _listen, serve, with_base_url
 from aidre.api.settings import Settings, parse_settings
 from aidre.engine.errors import ConfigurationError
+from aidre.engine.store import Store
 
 PROGRAM = "import sys\nfrom pathlib import Path\nfrom aidre.api.serve import serve\n"
 START_SECONDS = 30
@@ -247,6 +249,10 @@ def test_beyond_loopback_a_base_url_is_needed(tmp_path: Path) -> None:
     configuration.write_text('[server]\nbase_url = "http://ai.example.com"')
     with pytest.raises(ConfigurationError, match=r"server\.base_url must begin with https"):
         serve(tmp_path, configuration, "127.0.0.1", 0, 1)
+
+
+def test_a_worker_that_is_slow_on_a_busy_machine_is_not_taken_for_hung() -> None:
+    assert _config(lambda: create_app(Store(Path()), Settings()), 2).timeout_worker_healthcheck >= 60
 
 
 def test_the_listening_socket_sends_without_delay() -> None:

@@ -271,9 +271,14 @@ def test_18_1_top_k_has_a_default_and_a_maximum(client: Client) -> None:
     assert len(ids(client.search({"query": "alpha", "top_k": 1}))) == 1
 
 
-@pytest.mark.parametrize("top_k", [0, -1, -(10**25), 5.0, 5.5, "5", True, [5]])
+@pytest.mark.parametrize("top_k", [0, -1, -(10**25), -5.0, 0.0, 5.5, "5", True, [5]])
 def test_18_1_top_k_is_a_positive_whole_number(client: Client, top_k: Any) -> None:
     refused(client.search({"query": "alpha", "top_k": top_k}), 400, "invalid_request")
+
+
+def test_18_1_a_whole_number_may_be_written_with_a_point(client: Client) -> None:
+    response = client.post(b'{"query": "alpha", "top_k": 5.0}')
+    assert (len(ids(response)), response.json()["meta"]["top_k"]) == (5, 5)
 
 
 def test_16_1_the_response_has_its_envelope(client: Client) -> None:

@@ -30,6 +30,11 @@ def test_anything_but_post_ends_at_once_with_405(client: Client, method: str) ->
     assert "POST" in response.headers["allow"]
 
 
+@pytest.mark.parametrize("id", [{}, [], [1], True, 1.5])
+def test_an_id_that_could_not_be_answered_is_refused(client: Client, id: Any) -> None:
+    refused(post(client, {**message("ping"), "id": id}), -32600, 400)
+
+
 def test_a_browser_may_ask_from_anywhere(client: Client) -> None:
     asking = {"origin": "https://chat.example", "access-control-request-method": "POST"}
     wanted = {**asking, "access-control-request-headers": "content-type, mcp-protocol-version"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import random
+import signal
 import sys
 import tempfile
 import traceback
@@ -96,4 +97,5 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # disks are unmounted, children ended
     sys.exit(main(sys.argv[1:]))

@@ -27,7 +27,7 @@ from hostile.steps import Shape, State, text_of, vectors_of
 SHAPE = Shape(6_000, 16, 0)
 COMMIT = 1_200
 """Documents of a commit: enough that the load goes on meanwhile."""
-LINGERING = 20.0
+LINGERING = 300.0
 """Seconds within which the processes of a dead writer have to be gone."""
 
 

@@ -41,6 +41,8 @@ BEYOND_A_SCHEMA = re.compile(
     "|".join(
         [
             "name the collection to search",
+            "no such embedding space|embedding space takes no text|embedding space requires|has a norm",
+            "a vector has no words|cannot be searched hybrid|has no embedding model",
             "promise_token must be the token of a promise",
             "since is not a token of this feed",
             "SCHEMA_MISMATCH",

@@ -62,10 +62,12 @@ def run(report: Report, rounds: int, chance: random.Random) -> None:
     noted = json.loads(told)
     longest = {kind: max(seconds, default=0.0) for kind, seconds in noted["borne"].items()}
     alone, crowded = max(p99(first), p99(after)), p99(among)
+    middle = [float(np.median(latencies)) * 1e3 for latencies in (first, among, after)]
     report.figure(
         "slow",
         f"{count} slow connections for {rounds} s, {most} descriptors; p99 of others {crowded:.1f} ms, without them "
-        f"{p99(first):.1f} before and {p99(after):.1f} after (x {crowded / alone:.2f}), processor {worked:.1f} s; "
+        f"{p99(first):.1f} before and {p99(after):.1f} after (x {crowded / alone:.2f}; "
+        f"p50 {middle[1]:.1f}, {middle[0]:.1f} and {middle[2]:.1f}), processor {worked:.1f} s; "
         f"the longest borne: "
         f"{', '.join(f'{kind} {seconds:.1f} s' for kind, seconds in longest.items())}; said {noted['said']}; "
         f"descriptors {descriptors} before, {left} after",

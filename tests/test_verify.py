@@ -1,0 +1,90 @@
+"""What is verified beside the newest generation's files: manifests by their kinds, CURRENT, older generations."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import test_damage
+from building import NAME
+from test_damage import SPACES, alter, files, flipped, report_of
+
+from aidre.engine.errors import StoreDamaged
+from aidre.engine.sealed import seal
+from aidre.engine.store import Store
+
+sound, store = test_damage.sound, test_damage.store
+
+
+def resealed(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Another manifest with a right checksum, as whoever makes a backup file can write one."""
+    body = orjson.loads(path.read_bytes())["body"]
+    change(body)
+    path.write_bytes(seal(orjson.dumps(body)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda body: body.update(format="1"),
+        lambda body: body.update(segments={}, deletes=[]),
+        lambda body: body.update(dates=[7]),
+        lambda body: body.update(source_states={"a": "b"}),
+        lambda body: body["segments"][0].update(documents="1700"),
+        lambda body: body["segments"][0].update(id="../other"),
+        lambda body: body["segments"][0].update(deletes="../../x"),
+        lambda body: body["segments"][0]["files"].update({"../../../x": body["segments"][0]["files"]["ids.arrow"]}),
+        lambda body: body["spaces"][0].update(dimensions=0),
+        lambda body: body["spaces"][0].update(distance="manhattan"),
+        lambda body: body["collection"].update(name=None),
+    ],
+)
+def test_a_manifest_with_members_of_another_kind_is_refused(
+    change: Callable[[dict[str, Any]], object], store: Path
+) -> None:
+    resealed(store / NAME / "manifests" / "000003.json", change)
+    with pytest.raises(StoreDamaged, match=r"manifests/000003\.json"):
+        Store(store).open(NAME)
+    assert not report_of(store).ok
+
+
+def test_a_current_file_that_names_an_earlier_generation_is_found_by_verify(store: Path) -> None:
+    path = store / NAME / "CURRENT"
+    path.write_bytes(b"000002\n")
+    report = report_of(store)
+    assert [(problem.file, problem.derived) for problem in report.problems] == [(f"{NAME}/CURRENT", False)]
+    assert "000003" in report.problems[0].what
+    # What a commit leaves that was cut off before CURRENT named it is younger than CURRENT.
+    before = (store / NAME / "manifests" / "000003.json").stat().st_mtime_ns - 1
+    os.utime(path, ns=(before, before))
+    assert report_of(store).problems == ()
+
+
+def test_what_only_older_generations_name_is_verified_too(store: Path) -> None:
+    manifests, lists = store / NAME / "manifests", store / NAME / "changes"
+    alter(lists / "000002.arrow", flipped(300))
+    report = report_of(store)
+    assert [problem.file for problem in report.problems] == [f"{NAME}/changes/000002.arrow"]
+    alter(manifests / "000001.json", flipped(300))
+    old = files(store, ["chunks.arrow"])[0]
+    with Store(store).writer(NAME, spaces=SPACES) as writer:
+        writer.compact()
+    assert old.parent.name not in {entry.id for entry in Store(store).open(NAME).manifest.segments}
+    body = sorted(set(range(old.stat().st_size)) - set(frame_of_generation(store, old, 3)))
+    alter(old, flipped(body[len(body) // 2]))
+    report = report_of(store)
+    assert report.ok
+    assert {problem.file for problem in report.older} == {
+        f"{NAME}/manifests/000001.json",
+        f"{NAME}/segments/{old.parent.name}/{old.name}",
+    }
+
+
+def frame_of_generation(store: Path, path: Path, generation: int) -> list[int]:
+    manifest = Store(store).open(NAME, generation=generation).manifest
+    (entry,) = (entry for entry in manifest.segments if entry.id == path.parent.name)
+    return [offset + place for offset, length in entry.files[path.name].frame for place in range(length)]
