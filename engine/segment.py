@@ -88,16 +88,20 @@ class Segment:
             if file.rows != rows:
                 raise FileProblem(f"holds {file.rows} rows instead of {rows}")
         except (FileProblem, KeyError) as problem:
-            where = f"{self._collection}/segments/{self.id}/{name}"
             if isinstance(problem, Unreadable):
+                where = f"{self._collection}/segments/{self.id}/{name}"
                 raise StorageFailed(f"{where} {problem}", file=where) from problem
-            raise StoreDamaged(
-                f"{where} {problem}: restore it from a backup",
-                collection=self._collection,
-                file=where,
-                problem=str(problem),
-            ) from problem
+            raise self._damaged(name, problem) from problem
         return file
+
+    def _damaged(self, name: str, problem: Exception) -> StoreDamaged:
+        where = f"{self._collection}/segments/{self.id}/{name}"
+        return StoreDamaged(
+            f"{where} {problem}: restore it from a backup",
+            collection=self._collection,
+            file=where,
+            problem=str(problem),
+        )
 
     def _derived(self, name: str, make: Callable[[pa.RecordBatch], T], rebuild: Callable[[], pa.RecordBatch]) -> T:
         try:
@@ -173,7 +177,10 @@ class Segment:
         """Chunks of each document in order, None where each has exactly one."""
         if self.entry.documents == self.entry.chunks:
             return None
-        return np.asarray(self.documents.numbers("chunks"))
+        counts = np.asarray(self.documents.numbers("chunks"))
+        if counts.min() < 0 or counts.sum(dtype=np.int64) != self.entry.chunks:
+            raise self._damaged(DOCUMENTS_FILE, FileProblem("counts other chunks than there are"))
+        return counts
 
     def to_chunks(self, document_mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """The mask over chunk rows that a mask over document rows means."""
@@ -182,7 +189,8 @@ class Segment:
 
     def chunk_rows(self, document_row: int) -> range:
         first = int(self.documents.value("first_chunk", document_row))
-        return range(first, first + int(self.documents.value("chunks", document_row)))
+        # What is stored of a document is verified on request alone: its chunks end where those of the segment do.
+        return range(max(0, first), min(first + int(self.documents.value("chunks", document_row)), self.entry.chunks))
 
     def norms(self, space_id: str) -> NDArray[np.float32]:
         return np.asarray(self._vectors[space_id].column(1).to_numpy(zero_copy_only=True))

@@ -7,13 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 import test_damage
-from building import NAME
+from building import NAME, ROWS, SPACE, put, record
 from test_damage import SPACES, alter, files, flipped, report_of
 
 from aidre.engine.errors import StoreDamaged
+from aidre.engine.filters import parse_filter
 from aidre.engine.sealed import seal
 from aidre.engine.store import Store
 
@@ -88,3 +90,19 @@ def frame_of_generation(store: Path, path: Path, generation: int) -> list[int]:
     manifest = Store(store).open(NAME, generation=generation).manifest
     (entry,) = (entry for entry in manifest.segments if entry.id == path.parent.name)
     return [offset + place for offset, length in entry.files[path.name].frame for place in range(length)]
+
+
+def test_a_document_that_claims_endless_chunks_takes_no_memory(tmp_path: Path) -> None:
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        records = [record("a", ["one", "two"]), record("b", ["three"])]
+        put(writer, records, ROWS[:3])
+        writer.commit()
+    (path,) = files(tmp_path, ["documents.arrow"])
+    counts = np.array([2, 1], np.int32).tobytes()
+    assert path.read_bytes().count(counts) == 1
+    alter(path, lambda content: content.replace(counts, np.array([2 | 1 << 30, 1], np.int32).tobytes()))
+    snapshot = Store(tmp_path).open(NAME)
+    assert [chunk.id for chunk in snapshot.document("a")] == ["a#chunk_1", "a#chunk_2", "b#chunk_1"]
+    with pytest.raises(StoreDamaged, match=r"documents\.arrow counts other chunks"):
+        snapshot.count(parse_filter({"document_id": "a"}))
+    assert not report_of(tmp_path).ok
