@@ -57,6 +57,13 @@ BEYOND_A_SCHEMA = re.compile(
 Everything else that is refused must be wrong by the schema."""
 
 
+EXCUSES = {
+    "RejectedPositiveData": BEYOND_A_SCHEMA,
+    # NLWeb and Agentic Intent refuse some of what is wrong with 200 and a failure.
+    "AcceptedNegativeData": re.compile('"response_type":"failure"|"status":"error"'),
+}
+
+
 @dataclass(slots=True)
 class Tally:
     """What all passes found."""
@@ -194,7 +201,8 @@ def one_pass(tally: Tally, schema: BaseSchema, examples: int, *, credential: str
 
     @schema.hook("filter_failure")
     def filter_failure(context: Any, failure: Failure, case: Case[Any], response: Response) -> bool:
-        excused = type(failure).__name__ == "RejectedPositiveData" and BEYOND_A_SCHEMA.search(response.text)
+        pattern = EXCUSES.get(type(failure).__name__)
+        excused = None if pattern is None else pattern.search(response.text)
         tally.excused += excused is not None
         return not excused
 

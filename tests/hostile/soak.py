@@ -46,8 +46,8 @@ CYCLE_SECONDS = 8.0
 VOCABULARY = 4_000
 """Words of a language come again; the engine remembers what it made of tens of thousands."""
 
-WARM_SHARE = 1 / 3
-"""Of a run: until then the superseded generations become as many as they may."""
+WARM_SHARE = 1 / 2
+"""Of a run: until then the superseded generations, and what is remembered of words, become as many as they may."""
 
 LONG_SECONDS = 900
 """From here on a slope means something, and generations are waited for as long as they are kept."""
