@@ -19,7 +19,7 @@ from aidre.engine.json_columns import Column, cut, fixed, joined, quoted, writte
 from aidre.engine.model import Document, EmbeddingSpace
 from aidre.engine.schema import FINGERPRINT_BYTES, precision_of
 from aidre.ingest.chunk import Chunker
-from aidre.ingest.found import PlainRows
+from aidre.ingest.plain_rows import PlainRows
 
 _TEXT_BYTES = 4
 

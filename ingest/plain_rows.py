@@ -5,8 +5,9 @@ Whatever else a batch holds goes row by row (rows.py), which says what is wrong 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 import orjson
@@ -15,7 +16,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from aidre.engine.errors import InvalidDocument
-from aidre.engine.json_columns import Column
+from aidre.engine.json_columns import Column, fixed, joined
+from aidre.engine.model import Document
+from aidre.engine.records import Chunks, Records
+from aidre.engine.schema import FINGERPRINT_BYTES
 from aidre.ingest.cells import (
     Faults,
     Written,
@@ -28,7 +32,7 @@ from aidre.ingest.cells import (
     sound_strings,
     values_written,
 )
-from aidre.ingest.found import File, PlainRows
+from aidre.ingest.found import File
 from aidre.ingest.members import LONGEST_ID, RESERVED, instant
 
 Columns = Mapping[str, "pa.Array"]
@@ -39,6 +43,104 @@ _MEMBERS = frozenset([*_STRINGS, "id", "metadata"])
 _WORDS = frozenset([str, type(None)])
 _OBJECTS = frozenset([dict])
 _EMPTY = b"{}"
+_FIRST: Final[Any] = pa.scalar(b"#chunk_1", pa.large_binary())
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRows:
+    """Documents of one chunk each, all of one file, each with a vector in every space of `vectors`.
+
+    `places` are the numbers of the rows in their file; row n of each matrix belongs to document n. Columns are large
+    strings; `metadata` is JSON, null where it is empty, and `ordered` the same with the names of objects in order.
+    """
+
+    file: File
+    places: Sequence[int]
+    ids: Sequence[str]
+    texts: Column
+    titles: Column
+    urls: Column
+    types: Column
+    updated_at: Column
+    sections: Column
+    metadata: Column
+    ordered: Column
+    vectors: Mapping[str, NDArray[np.float32]]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def chosen(self, rows: Sequence[int]) -> PlainRows:
+        """Some of the rows, in the given order."""
+        if len(rows) == len(self):
+            return self
+        taken = pa.array(rows, pa.int64())
+        columns = ("texts", "titles", "urls", "types", "updated_at", "sections", "metadata", "ordered")
+        return replace(
+            self,
+            places=[self.places[row] for row in rows],
+            ids=[self.ids[row] for row in rows],
+            vectors={space: matrix[taken.to_numpy()] for space, matrix in self.vectors.items()},
+            **{name: getattr(self, name).take(taken) for name in columns},
+        )
+
+    def dated(self, rows: Sequence[int], dates: Sequence[str | None]) -> PlainRows:
+        """The same with other dates for some rows."""
+        updated_at = self.updated_at.to_pylist()
+        for row, date in zip(rows, dates, strict=True):
+            updated_at[row] = date
+        return replace(self, updated_at=pa.array(updated_at, pa.large_string()))
+
+    def documents(self) -> Iterator[tuple[str, Document]]:
+        """The same as objects, each with its place for messages."""
+        file = self.file
+        cells = (self.texts, self.titles, self.urls, self.updated_at, self.types, self.sections, self.metadata)
+        columns = zip(self.places, self.ids, *(column.to_pylist() for column in cells), strict=True)
+        for row, (place, identity, text, title, url, updated_at, type_, section, metadata) in enumerate(columns):
+            document = Document(
+                identity,
+                text,
+                title,
+                url,
+                updated_at,
+                type_,
+                section,
+                metadata={} if metadata is None else orjson.loads(metadata),
+                vectors={space: matrix[row] for space, matrix in self.vectors.items()},
+                source=file.source,
+                origin=file.origin,
+            )
+            yield f"{file.origin}:{place}", document
+
+    def records(self, fingerprints: Sequence[bytes]) -> Records:
+        """What the writer stores of them."""
+        size = len(self)
+        objects, numbers = pa.nulls(size, pa.large_binary()), np.zeros(size, np.int64)
+        ids = pa.array(self.ids, pa.large_string())
+        return Records(
+            self.ids,
+            self.urls,
+            self.titles,
+            self.types,
+            self.updated_at,
+            pa.repeat(True, size),
+            self.metadata,
+            objects,
+            objects,
+            pa.repeat(pa.scalar(self.file.source, pa.large_string()), size),
+            pa.repeat(pa.scalar(self.file.origin, pa.large_string()), size),
+            objects,
+            fixed(b"".join(fingerprints), FINGERPRINT_BYTES),
+            Chunks(
+                [1] * size,
+                joined([ids.cast(pa.large_binary()), _FIRST]).cast(pa.large_string()),
+                self.texts,
+                pa.array(numbers),
+                pc.utf8_length(self.texts),
+                self.sections,
+                pa.nulls(size, pa.int32()),
+            ),
+        )
 
 
 def plain_rows(

@@ -20,11 +20,12 @@ from aidre.ingest.cutting import Cutter
 from aidre.ingest.embedding import Vectors, VectorStage
 from aidre.ingest.fetch import PUBLIC_ONLY, FetchRules
 from aidre.ingest.fingerprint import fingerprint, fingerprints, same_text, settings_digest
-from aidre.ingest.found import Found, Listed, PlainRows, Rejected, Unchanged
+from aidre.ingest.found import Found, Listed, Rejected, Unchanged
 from aidre.ingest.mapping import ColumnMapping
 from aidre.ingest.members import printable
 from aidre.ingest.mirror import Mirror, SeenIds
 from aidre.ingest.pacing import Pace
+from aidre.ingest.plain_rows import PlainRows
 from aidre.ingest.progress import Committed, Counts, Event, Notice, Problem, Progress, Summary
 from aidre.ingest.sources import AnySource, check_roots
 from aidre.ingest.vectors import VectorRules

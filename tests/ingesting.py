@@ -17,9 +17,10 @@ from aidre.engine.embed import Embedder
 from aidre.engine.hashing import HashingEmbedder
 from aidre.engine.model import Document, EmbeddingSpace
 from aidre.engine.store import Store
-from aidre.ingest.found import File, Found, PlainRows, Rejected
+from aidre.ingest.found import File, Found, Rejected
 from aidre.ingest.parquet import parquet
 from aidre.ingest.pipeline import ingest
+from aidre.ingest.plain_rows import PlainRows
 from aidre.ingest.progress import Committed, Event, Notice, Problem, Summary
 from aidre.ingest.rows import json_lines
 from aidre.ingest.run import IngestOptions

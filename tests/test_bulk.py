@@ -21,8 +21,9 @@ from aidre.engine import commits
 from aidre.engine.snapshot import Snapshot
 from aidre.engine.store import Store
 from aidre.engine.verify import verify
-from aidre.ingest.found import File, PlainRows
+from aidre.ingest.found import File
 from aidre.ingest.parquet import parquet
+from aidre.ingest.plain_rows import PlainRows
 from aidre.ingest.vectors import VectorRules
 
 

@@ -314,3 +314,11 @@ def test_a_date_in_another_notation_is_not_taken() -> None:
 def test_an_answer_of_another_shape_is_refused(answer: Any) -> None:
     with pytest.raises(InvalidDocument, match="no sense"):
         extracted(answer)
+
+
+@pytest.mark.parametrize("parser", ["page", "pdf", "docx"])
+def test_a_parser_in_the_child_brings_neither_arrow_nor_faiss(parser: str) -> None:
+    """They take more room than the child has."""
+    program = f"import sys, aidre.ingest.{parser}; print({{'pyarrow', 'faiss'}} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
