@@ -1,6 +1,6 @@
 """The least that any server of this kind costs: an answer of fixed length under uvicorn, bare or through Starlette.
 
-    python -m benchmarks.echo bare|starlette BYTES PORT
+python -m benchmarks.echo bare|starlette BYTES PORT
 """
 
 from __future__ import annotations

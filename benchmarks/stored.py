@@ -17,14 +17,15 @@ from aidre.engine.snapshot import Hit, Snapshot
 
 
 def main(store: str, config: str, port: str) -> None:
-    search_all, found = Snapshot.search_all, []
+    found: list[list[Hit]] = []
+    search_all = Snapshot.search_all
 
     def stored(snapshot: Snapshot, queries: Sequence[Query]) -> list[list[Hit]]:
         if not found:
             found.extend(search_all(snapshot, queries[:1]))
         return found * len(queries)
 
-    Snapshot.search_all = stored  # type: ignore[method-assign]
+    Snapshot.search_all = stored  # type: ignore[method-assign, assignment]
     serve(Path(store), Path(config), "127.0.0.1", int(port))
 
 

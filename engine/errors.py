@@ -1,25 +1,25 @@
 """The one exception tree. Each class has a stable `code`; each instance carries the facts in `details`.
 
-    AidreError
-    ├── InvalidInput            the caller's fault
-    │   ├── InvalidVector       not finite, zero in a cosine space, out of range
-    │   ├── DimensionMismatch   a vector of the wrong length
-    │   ├── InvalidFilter       a filter outside the grammar
-    │   └── InvalidDocument     a document or row that cannot be stored
-    ├── Missing                 what was named does not exist
-    │   ├── CollectionMissing
-    │   ├── GenerationMissing   swept, or never there
-    │   ├── HistoryMissing      the lists of changes no longer reach back so far
-    │   └── SpaceMissing
-    ├── Conflict                right in itself, but not now or not here
-    │   ├── StoreLocked         another writer holds the collection
-    │   └── SpaceConflict       a configuration contradicts a space of the manifest
-    ├── StoreDamaged            a file that holds truth is truncated or altered
-    ├── FormatTooNew            written by a newer release
-    ├── StorageFailed           the disk refused: full, read-only, input/output error
-    ├── ModelUnavailable        an embedding model that cannot be loaded
-    ├── FetchFailed             an address that is refused, does not answer, or answers something unusable
-    └── ConfigurationError      the operator's configuration is wrong
+AidreError
+├── InvalidInput            the caller's fault
+│   ├── InvalidVector       not finite, zero in a cosine space, out of range
+│   ├── DimensionMismatch   a vector of the wrong length
+│   ├── InvalidFilter       a filter outside the grammar
+│   └── InvalidDocument     a document or row that cannot be stored
+├── Missing                 what was named does not exist
+│   ├── CollectionMissing
+│   ├── GenerationMissing   swept, or never there
+│   ├── HistoryMissing      the lists of changes no longer reach back so far
+│   └── SpaceMissing
+├── Conflict                right in itself, but not now or not here
+│   ├── StoreLocked         another writer holds the collection
+│   └── SpaceConflict       a configuration contradicts a space of the manifest
+├── StoreDamaged            a file that holds truth is truncated or altered
+├── FormatTooNew            written by a newer release
+├── StorageFailed           the disk refused: full, read-only, input/output error
+├── ModelUnavailable        an embedding model that cannot be loaded
+├── FetchFailed             an address that is refused, does not answer, or answers something unusable
+└── ConfigurationError      the operator's configuration is wrong
 """
 
 from __future__ import annotations

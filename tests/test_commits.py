@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from building import NAME, ROWS, SPACE, ask, everything, names, put
 
-from aidre.engine import commits, deriving, durable, generations, merging, workers
+from aidre.engine import commits, deriving, durable, generations, merging
 from aidre.engine.arrow import FileEntry
 from aidre.engine.deriving import Task, derive
 from aidre.engine.errors import AidreError, StorageFailed
@@ -218,7 +218,8 @@ def test_what_was_begun_is_durable_or_told_of_when_the_writer_is_left(
 def test_where_no_process_can_be_started_a_commit_does_without(
     tmp_path: Path, shared: None, monkeypatch: pytest.MonkeyPatch, started: int
 ) -> None:
-    real, begun = subprocess.Popen, []
+    begun: list[subprocess.Popen[bytes]] = []
+    real: Any = subprocess.Popen
 
     def limited(*arguments: Any, **options: Any) -> Any:
         if len(begun) == started:
@@ -226,7 +227,7 @@ def test_where_no_process_can_be_started_a_commit_does_without(
         begun.append(real(*arguments, **options))
         return begun[-1]
 
-    monkeypatch.setattr(workers.subprocess, "Popen", limited)
+    monkeypatch.setattr(subprocess, "Popen", limited)
     with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
         put(writer, names(5), ROWS[:5])
         writer.begin_commit()

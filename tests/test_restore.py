@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import io
 import os
+import shutil
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from aidre.engine.backup import back_up
 from aidre.engine.errors import Conflict, InvalidInput, StorageFailed, StoreLocked
 from aidre.engine.restore import restore
 from aidre.engine.store import Store
+from aidre.engine.verify import verify_collection
 
 OTHER = "other"
 
@@ -76,7 +78,7 @@ def test_a_file_of_more_zeros_than_the_backup_holds_is_refused_unwritten(
     sparse.size = len(content)
     evil = made(tmp_path / "evil.tar", [NAME], (sparse, content))
     assert evil.stat().st_size < 20_000
-    monkeypatch.setattr(restoring.shutil, "copyfileobj", pytest.fail)
+    monkeypatch.setattr(shutil, "copyfileobj", pytest.fail)
     with pytest.raises(InvalidInput, match="nothing was restored"):
         restore(Store(tmp_path / "new"), evil)
 
@@ -122,7 +124,7 @@ def test_no_collection_is_replaced_where_there_is_no_room_for_one_of_them(
 def test_a_collection_that_came_while_the_backup_was_checked_is_not_replaced(
     tmp_path: Path, backup: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    new, check = Store(tmp_path / "new"), restoring.verify_collection
+    new, check = Store(tmp_path / "new"), verify_collection
 
     def checked(unpacked: Store, name: str) -> object:
         write(new.path, ["late"])
@@ -212,7 +214,8 @@ def test_a_list_of_changes_that_grew_too_old_meanwhile_is_left_out(
 def test_a_writer_that_opened_the_lock_of_a_replaced_folder_locks_the_new_one(
     store: Store, backup: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lock, waited = fcntl.flock, []
+    waited: list[int] = []
+    lock = fcntl.flock
 
     def late(descriptor: int, how: int) -> None:
         if not waited:
