@@ -46,7 +46,7 @@ def test_a_browser_may_ask_from_anywhere(client: Client) -> None:
 
 
 def test_hosts_of_loopback_and_of_the_base_url_are_served_and_no_other(tmp_path: Path) -> None:
-    with serving(tmp_path, '[server]\nbase_url = "https://AI.example.com/path"') as client:
+    with serving(tmp_path, '[server]\nbase_url = "https://ai.example.com/path"') as client:
         for host in ("ai.example.com", "AI.Example.Com:443", "127.0.0.1:8000", "localhost", "LOCALHOST:1", "[::1]:80"):
             assert result(post(client, message("ping"), host=host)) == {}
         for host in (
