@@ -202,4 +202,8 @@ class Generations:
             self.merge(doomed, forget=True)
         with durable.storage_errors(self.folder):
             sweep.sweep(self.folder, self.manifest, keep_seconds=0, keep_generations=1)
-        durable.remove_folder(self.folder / FILLING)
+            durable.remove_folder(self.folder / FILLING)
+            # Else a power cut brings back what is said to be gone.
+            for path in (self.folder, *self.folder.glob("*/"), *self.folder.glob(f"{SEGMENTS}/*/")):
+                if path.is_dir():
+                    durable.sync_folder(path)

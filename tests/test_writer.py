@@ -354,3 +354,23 @@ def test_each_commit_lists_what_it_did_and_a_merge_lists_nothing(tmp_path: Path)
     }
     assert not (tmp_path / NAME / "changes" / "000003.arrow").exists()
     assert changes(tmp_path, 4) == {("delete", "c#chunk_1")}
+
+
+def test_what_a_purge_removed_is_gone_from_the_disk_before_it_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, ["a", "b", "c"])
+    sync, synced = durable.sync_folder, dict[Path, set[str]]()
+
+    def recorded(path: Path) -> None:
+        sync(path)
+        synced[path] = {each.name for each in path.iterdir()}
+
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        writer.delete(["b"])
+        writer.commit()
+        monkeypatch.setattr(durable, "sync_folder", recorded)
+        writer.purge()
+        folder = tmp_path / NAME
+        for path in (folder, *(folder / name for name in ("manifests", "segments", "changes", "deletes"))):
+            assert not path.exists() or synced[path] == {each.name for each in path.iterdir()}
