@@ -231,11 +231,12 @@ def test_a_place_has_no_path_of_the_machine() -> None:
 
 @pytest.fixture
 def loggers() -> Iterator[None]:
-    found = [logging.getLogger(name) for name in ("aidre", "uvicorn", "asyncio")]
-    former = [(logger.handlers, logger.propagate) for logger in found]
+    found = [logging.getLogger(name) for name in ("aidre", "uvicorn", "uvicorn.error", "asyncio")]
+    former = [(logger.handlers, logger.propagate, logger.level) for logger in found]
+    found[2].setLevel(logging.NOTSET)  # tests that run uvicorn in this process silence it
     yield
-    for logger, (handlers, propagate) in zip(found, former, strict=True):
-        logger.handlers, logger.propagate = handlers, propagate
+    for logger, (handlers, propagate, level) in zip(found, former, strict=True):
+        logger.handlers, logger.propagate, logger.level = handlers, propagate, level
 
 
 @pytest.mark.parametrize(("structured", "expected"), [(True, '"message":"it is so"'), (False, "it is so\n")])

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import hmac
 import json
+import weakref
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -195,6 +196,7 @@ def tokens(folder: Path) -> Parser:
         if credential not in genuine:
             hold(credential, None)
 
+    weakref.finalize(parse, runner.close)  # with the parser goes its loop
     genuine = [issuing.signed(alg=alg) for alg in ("ES256", "Ed25519")]
     none = ".".join((issuing.encoded({"alg": "none"}), issuing.encoded(issuing.CLAIMS), "")).encode()
     odd = issuing.encoded({"alg": "ES256", "kid": ["e"], "crit": ["b64"], "b64": False}).encode() + b".e30.AA"
