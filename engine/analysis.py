@@ -66,7 +66,11 @@ def words(text: str) -> list[str]:
 
 def query_words(text: str) -> list[str]:
     """The same of a query, but of a run without spaces its pairs alone, or its one character."""
-    return [word for token in _tokens(text) for word in (_pairs(token) or words_of(token))]
+    return [word for token in _tokens(text) for word in _asked_words(token)]
+
+
+def _asked_words(token: str) -> Sequence[str]:
+    return _pairs(token) or words_of(token)
 
 
 def _tokens(text: str) -> list[str]:
@@ -180,8 +184,7 @@ def query_terms(text: str, languages: Sequence[str]) -> dict[tuple[str, ...], in
 def _variants(token: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     """The terms in these languages of each word that a query has of one of its tokens."""
     spoken = languages[:1] if RUN.match(token) else languages  # without spaces a word is the same term in each
-    words = _pairs(token) or words_of(token)
-    terms_of = (filter(None, (term(word, language) for language in spoken)) for word in words)
+    terms_of = (filter(None, (term(word, language) for language in spoken)) for word in _asked_words(token))
     return tuple(variants for variants in map(tuple, map(dict.fromkeys, terms_of)) if variants)
 
 

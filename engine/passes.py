@@ -31,6 +31,8 @@ _SPARSE = 0.7
 """Near the query a filter may let through this much less than elsewhere; where it lets through less, all is gone over.
 Then what it lets through lies far from the query, and the nearest lists say nothing about it."""
 
+_NUMBERS = 64
+"""For so many numbers of lists a pass keeps what FAISS is told."""
 
 _WORTH = 0.7
 """Lists with more than this share of the rows, copies among them, are not worth being chosen."""
@@ -214,6 +216,8 @@ class Pass:
             parameters = faiss.IVFSearchParameters(nprobe=lists)
             if self._bits is not None:
                 parameters.sel = self._bits.selector
+            if len(self._parameters) >= _NUMBERS:  # queries that two threads share are cut at any list
+                self._parameters.clear()
             found = self._parameters[lists] = parameters, np.zeros(lists, np.float32)
         return found if repeated == lists else (found[0], np.zeros(repeated, np.float32))
 
