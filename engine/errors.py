@@ -130,3 +130,9 @@ class FetchFailed(AidreError):
 
 class ConfigurationError(AidreError):
     code = "configuration_error"
+
+
+def in_one_line(name: str) -> str:
+    """A name that someone sent, as it can stand in a message of one line."""
+    short = name if len(name) <= 64 else name[:64] + "…"
+    return short if short.isprintable() else ascii(short)[1:-1]

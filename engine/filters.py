@@ -20,7 +20,7 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Final, Literal, TypeAlias
 
-from aidre.engine.errors import InvalidFilter
+from aidre.engine.errors import InvalidFilter, in_one_line
 from aidre.engine.model import Json
 
 Operator: TypeAlias = Literal["eq", "ne", "in", "gt", "gte", "lt", "lte", "exists"]
@@ -157,7 +157,7 @@ def with_dates(filter: Filter, dates: Collection[str]) -> Filter:
 def _redate(filter: Filter, names: frozenset[str]) -> Filter:
     match filter:
         case Compare(name, op, value) if name in names and op != "exists":
-            place = f"filter.{_shown(name)}.{op}"
+            place = f"filter.{in_one_line(name)}.{op}"
             if isinstance(value, tuple):
                 return replace(filter, value=_ordered(_instant(one, place) for one in value))
             return replace(filter, value=_instant(value, place))
@@ -217,12 +217,6 @@ def _digest(words: list[str]) -> bytes:
     return blake2b(json.dumps(words).encode("ascii"), digest_size=32).digest()
 
 
-def _shown(key: str) -> str:
-    """A key as it can stand in a message of one line."""
-    short = key if len(key) <= 64 else key[:64] + "…"
-    return short if short.isprintable() else ascii(short)[1:-1]
-
-
 def plain_number(value: int | float) -> int | float:
     """One number for what compares equal: whole numbers of 64 bits are int, all others float."""
     if -(2**63) <= value < 2**63 and (isinstance(value, int) or value.is_integer()):
@@ -279,7 +273,7 @@ class _Reader:
             raise InvalidFilter(f'{place} must be an object; write it like {{"field": value}}')
         if depth > MAX_DEPTH:
             raise InvalidFilter(f"{place} is nested too deep; use at most {MAX_DEPTH} levels")
-        parts = tuple(self._member(key, part, f"{place}.{_shown(key)}", depth) for key, part in value.items())
+        parts = tuple(self._member(key, part, f"{place}.{in_one_line(key)}", depth) for key, part in value.items())
         return parts[0] if len(parts) == 1 else self._counted(And(parts))
 
     def _counted(self, node: Filter) -> Filter:
@@ -306,7 +300,7 @@ class _Reader:
             return self._compare(name, "eq", value, place)
         if not value:
             raise InvalidFilter(f"{place} is empty; use one of {', '.join(_OPERATORS)}")
-        parts = tuple(self._compare(name, op, one, f"{place}.{_shown(op)}") for op, one in value.items())
+        parts = tuple(self._compare(name, op, one, f"{place}.{in_one_line(op)}") for op, one in value.items())
         return parts[0] if len(parts) == 1 else self._counted(And(parts))
 
     def _compare(self, name: str, op: str, value: Json, place: str) -> Filter:

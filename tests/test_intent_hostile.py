@@ -9,7 +9,7 @@ import hmac
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -19,8 +19,12 @@ from intent_platform import FIELDS, Platform
 from intent_schemas import RETRIEVE_RESPONSE, valid
 from serving import Client
 
+from aidre.api.intent.messages import EVENT_MEMBERS, read_event, read_retrieve
+from aidre.api.refusals import Unprocessable
+
 store, client = intents.store, intents.client
 
+PARTS = ("intent", "context", "runtime")
 MUTATIONS = 5_000
 AT_ONCE = 50
 VALUES: list[Any] = [
@@ -156,3 +160,15 @@ def test_an_unknown_key_costs_the_work_of_a_known_one(client: Client, monkeypatc
     assert len(done[0]) == 2
     assert done[0] == done[1]
     assert len(said) == 1
+
+
+@pytest.mark.parametrize("name", ["a\rb", "a\nb", "\u2028", "\x1b[2J"])
+def test_a_member_that_is_not_known_is_named_in_one_line(name: str) -> None:
+    messages: dict[Callable[..., Any], tuple[str, ...]] = {
+        read_event: tuple(EVENT_MEMBERS)[:7],
+        read_retrieve: ("request_id", "timestamp", "platform", *PARTS),
+    }
+    for read, members in messages.items():
+        with pytest.raises(Unprocessable, match="is no member") as raised:
+            read({name: 1, **dict.fromkeys(members), "aip_version": "0.1"}, "0.1", None)
+        assert str(raised.value).isprintable()

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from aidre.api.intent.settings import DOMAIN, HOSTNAME
 from aidre.api.intent.signing import instant_of
 from aidre.api.refusals import Unprocessable
+from aidre.engine.errors import in_one_line
 
 Check: TypeAlias = Callable[[Any, str], None]
 
@@ -131,7 +132,8 @@ def _members(*required: str, **checks: Check) -> Check:
                 raise _missing(inside + name)
         for name, member in value.items():
             if name not in checks:
-                raise Unprocessable(f"{inside}{name[:64]} is no member of this message: leave it out", member=name[:64])
+                shown = in_one_line(name)
+                raise Unprocessable(f"{inside}{shown} is no member of this message: leave it out", member=shown)
             checks[name](member, inside + name)
 
     return check
