@@ -194,11 +194,13 @@ def ordered(
         owner, row, score = owners[0], rows[0], scores[0]
     else:
         owner, row, score = np.concatenate(owners), np.concatenate(rows), np.concatenate(scores)
-    order = best(parts, owner, row, score, wanted)
+    if (score[1:] < score[:-1]).all():  # as the kernel gives them, and no two alike
+        return Ranked(owner[:wanted], row[:wanted], score[:wanted])
+    order = _best(parts, owner, row, score, wanted)
     return Ranked(owner[order], row[order], score[order])
 
 
-def best(
+def _best(
     parts: Sequence[Part],
     owner: NDArray[np.int64],
     row: NDArray[np.int64],
@@ -206,8 +208,6 @@ def best(
     wanted: int,
 ) -> NDArray[np.int64]:
     """The best `wanted` places by (-score, chunk id). Ids are read only where scores tie."""
-    if (scores[1:] < scores[:-1]).all():  # as the kernel gives them, and no two alike
-        return np.arange(min(wanted, len(scores)))
     order = np.argsort(-scores, kind="stable")
     if len(order) > wanted:
         order = order[: int(np.searchsorted(-scores[order], -scores[order[wanted - 1]], side="right"))]

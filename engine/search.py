@@ -84,7 +84,7 @@ def _deepened(
         exact = [entry.column.search(query, min(wanted + slack, entry.allowed), entry.bits) for entry in plan.exact]
         ranked, more_scan = _ranked(parts, plan, scanned, exact, query=query, wanted=wanted)
         last = ranked.scores[-1] if len(ranked.scores) >= wanted else -np.inf
-        more_exact = any(
+        more_exact = bool(exact) and any(
             len(rows) < entry.allowed and scores[-1] >= last
             for entry, (rows, scores) in zip(plan.exact, exact, strict=True)
         )
@@ -136,11 +136,10 @@ def _ranked(
     chosen, near = _by_part(parts, scanned[0])
     chosen += plan.gathered
     places, scores = nearest([(plan.columns[place], rows) for place, rows in chosen], query, wanted)
-    owners, rows = _joined(chosen)
-    found = [(owners[places], rows[places], scores)]
-    for entry, (more, theirs) in zip(plan.exact, exact, strict=True):
-        found.append((np.full(len(more), entry.place), more, theirs))
-    ranked = ordered(parts, [one[0] for one in found], [one[1] for one in found], [one[2] for one in found], wanted)
+    owners, rows = _at(chosen, places)
+    others = [np.full(len(more), entry.place) for entry, (more, _) in zip(plan.exact, exact, strict=True)]
+    found = [owners, *others], [rows, *(more for more, _ in exact)], [scores, *(theirs for _, theirs in exact)]
+    ranked = ordered(parts, *found, wanted)
     if scanned[1] == -np.inf or not len(ranked.scores):
         return ranked, False
     hits = places[: np.count_nonzero(scores >= ranked.scores[-1])]
@@ -168,12 +167,14 @@ def _by_part(parts: Parts, scanned: Candidates) -> tuple[list[tuple[int, NDArray
     return chosen, near[order]
 
 
-def _joined(chosen: Sequence[tuple[int, NDArray[np.int64]]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The part and the row of each."""
+def _at(
+    chosen: Sequence[tuple[int, NDArray[np.int64]]], places: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The part and the row of some of the chosen, by their places counted through."""
     if len(chosen) == 1:
         place, rows = chosen[0]
-        return np.full(len(rows), place), rows
+        return np.full(len(places), place), rows[places]
     owners = np.repeat(
         np.array([place for place, _ in chosen], np.int64), np.array([len(rows) for _, rows in chosen], np.int64)
     )
-    return owners, np.concatenate([rows for _, rows in chosen] or [np.empty(0, np.int64)])
+    return owners[places], np.concatenate([rows for _, rows in chosen] or [np.empty(0, np.int64)])[places]

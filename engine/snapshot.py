@@ -101,13 +101,9 @@ class Snapshot:
         return [self._hits(ranked, first.offset) for ranked in found]
 
     def _hits(self, ranked: Ranked, offset: int) -> list[Hit]:
-        places, rows = ranked.parts[offset:].tolist(), ranked.rows[offset:].tolist()
-        scores = ranked.scores[offset:].tolist()
-        parts = self.parts
-        return [
-            Hit(StoredChunk(parts[place].segment, row), score)
-            for place, row, score in zip(places, rows, scores, strict=True)
-        ]
+        segments = [self.parts[place].segment for place in ranked.parts[offset:].tolist()]
+        chunks = map(StoredChunk, segments, ranked.rows[offset:].tolist())
+        return list(map(Hit, chunks, ranked.scores[offset:].tolist()))
 
     def _dense(self, query: Query, wanted: int, only: Filter | None) -> Ranked:
         state, vector = self._asked(query.space, query.vector)
