@@ -26,8 +26,8 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from aidre.api.intent.signing import Signed, canonical, rfc3339, signature
 from benchmarks.bench_ingest import ingest, server, until_answered
+from benchmarks.questions import signed_retrieve
 from benchmarks.report import record
 from benchmarks.stdlib_corpus import Function, functions
 
@@ -132,19 +132,8 @@ def search(connection: http.client.HTTPConnection, question: str) -> float:
 
 def retrieve(connection: http.client.HTTPConnection, question: str) -> float:
     """With the time that the platform takes to sign left out."""
-    now = rfc3339(time.time())
-    asked = {
-        "aip_version": "0.1",
-        "request_id": secrets.token_hex(8),
-        "timestamp": now,
-        "platform": {"id": KEY},
-        "intent": {"domain": DOMAIN},
-        "context": {"language": "en-US"},
-        "runtime": {"session_id": secrets.token_hex(8), "turn_index": 0, "query_text": question},
-    }
-    body, nonce = json.dumps(asked).encode(), secrets.token_urlsafe(16)
-    signed = Signed("0.1", KEY, now, nonce, signature(SECRET, canonical("POST", "/aip/retrieve", body, now, nonce)))
-    taken, answer = _posted(connection, "/aip/retrieve", body, {**JSON, **signed.headers()})
+    body, fields = signed_retrieve(question, DOMAIN, KEY, SECRET)
+    taken, answer = _posted(connection, "/aip/retrieve", body, {**JSON, **fields})
     if answer["status"] != "ok":
         raise SystemExit(f"/aip/retrieve answered {answer}")
     return taken

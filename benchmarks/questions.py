@@ -98,20 +98,26 @@ def submissions(texts: Sequence[str]) -> list[Request]:
     return [_post("/intakes/bench", {**common, "intake_data": {"need": text}}) for text in texts]
 
 
-def _retrieve(text: str) -> bytes:
+def signed_retrieve(text: str, domain: str, key: str, secret: str) -> tuple[bytes, dict[str, str]]:
+    """A message of Agentic Intent in a session of its own, and the fields that sign it."""
     now, nonce = rfc3339(time.time()), secrets.token_urlsafe(16)
     asked = {
         "aip_version": "0.1",
         "request_id": secrets.token_hex(8),
         "timestamp": now,
-        "platform": {"id": KEY},
-        "intent": {"domain": DOMAIN},
+        "platform": {"id": key},
+        "intent": {"domain": domain},
         "context": {"language": "en-US"},
         "runtime": {"session_id": secrets.token_hex(8), "turn_index": 0, "query_text": text},
     }
     body = json.dumps(asked).encode()
-    signed = Signed("0.1", KEY, now, nonce, signature(SECRET, canonical("POST", "/aip/retrieve", body, now, nonce)))
-    return request("POST", "/aip/retrieve", body, **signed.headers())
+    signed = Signed("0.1", key, now, nonce, signature(secret, canonical("POST", "/aip/retrieve", body, now, nonce)))
+    return body, signed.headers()
+
+
+def _retrieve(text: str) -> bytes:
+    body, fields = signed_retrieve(text, DOMAIN, KEY, SECRET)
+    return request("POST", "/aip/retrieve", body, **fields)
 
 
 def _new(texts: Sequence[str], make: Callable[[str], bytes]) -> list[Request]:

@@ -66,5 +66,17 @@ class Shell:
         return status, [json.loads(line) for line in out.splitlines()], err
 
 
+@pytest.fixture
+def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(tmp_path, capsys)
+
+
+@pytest.fixture
+def filled(shell: Shell) -> Shell:
+    status, _, err = shell.ingest()
+    assert status == 0, err
+    return shell
+
+
 def one_line(text: str) -> bool:
     return text.startswith("aidre: ") and text.count("\n") == 1 and text.endswith("\n")

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+import shell as shells
 from shell import TEXTS, Shell, one_line
 
 from aidre.engine.store import Store
 
-
-@pytest.fixture
-def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(tmp_path, capsys)
-
-
-@pytest.fixture
-def filled(shell: Shell) -> Shell:
-    status, _, err = shell.ingest()
-    assert status == 0, err
-    return shell
+shell, filled = shells.shell, shells.filled
 
 
 # -- ingest ------------------------------------------------------------------------------------------------

@@ -137,6 +137,14 @@ def query(text: str = "cinnamon", **members: Any) -> dict[str, Any]:
     return {"query": {"text": text, **members}}
 
 
+ASYNC = {**query(), "prefer": {"respond-async": True}}
+CHATGPT = {"response_format": "chatgpt_app"}
+
+
+def preferring(**prefer: Any) -> dict[str, Any]:
+    return {**query(), "prefer": prefer}
+
+
 def told(response: httpx.Response, kind: str, status: int = 200) -> dict[str, Any]:
     """The body of a response of that type, after its envelope has been checked (E1, E2, E3, E6)."""
     assert response.status_code == status, response.text

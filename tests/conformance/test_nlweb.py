@@ -9,25 +9,19 @@ from serving import Client
 
 from conformance import recipes
 from conformance.recipes import (
+    ASYNC,
+    CHATGPT,
     ask,
     events,
     failed,
     names,
+    preferring,
     query,
     results,
     told,
 )
 
 filled, client = recipes.filled, recipes.client
-
-CHATGPT = {"response_format": "chatgpt_app"}
-
-
-ASYNC = {**query(), "prefer": {"respond-async": True}}
-
-
-def preferring(**prefer: Any) -> dict[str, Any]:
-    return {**query(), "prefer": prefer}
 
 
 def test_r1_a_query_text_alone_is_answered(client: Client) -> None:

@@ -10,6 +10,8 @@ from serving import Client, a_document, fill, serving
 
 from conformance import recipes
 from conformance.recipes import (
+    ASYNC,
+    CHATGPT,
     CONFIGURATION,
     PASTA,
     an_object,
@@ -17,21 +19,13 @@ from conformance.recipes import (
     failed,
     fill_chunks,
     names,
+    preferring,
     query,
     results,
     told,
 )
 
 filled, client = recipes.filled, recipes.client
-
-CHATGPT = {"response_format": "chatgpt_app"}
-
-
-ASYNC = {**query(), "prefer": {"respond-async": True}}
-
-
-def preferring(**prefer: Any) -> dict[str, Any]:
-    return {**query(), "prefer": prefer}
 
 
 def test_e5_meta_tells_how_long_it_took(client: Client) -> None:
