@@ -198,7 +198,7 @@ def _publish(folder: Path, documents: int, chunks: int, write: Callable[[Path], 
 
 
 def _merge_lexicons(place: Path, files: dict[str, FileEntry], parts: Sequence[Survivors]) -> None:
-    scratch = place / ".lexicon"
+    scratch = place / ".lexicon.tmp"  # a name that the next writer removes, should it be left behind
     with durable.storage_errors(scratch):
         scratch.mkdir()
     lexicon = merge_lexicons([(part.segment.lexicon, part.chunks) for part in parts], scratch)

@@ -217,6 +217,20 @@ def test_what_an_interrupted_writer_left_is_removed_by_the_next(tmp_path: Path) 
     assert everything(Store(tmp_path).open(NAME)) == ["a", "b"]
 
 
+def test_what_a_merge_could_not_remove_is_removed_by_the_next_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, ["a"])
+    write(tmp_path, ["b"])
+    with monkeypatch.context() as refusing, Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        refusing.setattr(durable, "remove_folder", lambda path: None)
+        writer.compact()
+    segments = tmp_path / NAME / "segments"
+    assert [path for path in segments.glob("*/.*") if any(path.iterdir())]
+    write(tmp_path, ["c"])
+    assert not list(segments.glob("*/.*"))
+
+
 def test_a_commit_does_not_write_into_files_that_an_interrupted_one_left(tmp_path: Path) -> None:
     """They are read-only: writing in place would fail for everyone but root."""
     write(tmp_path, ["a", "b"])
