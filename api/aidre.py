@@ -25,6 +25,7 @@ from starlette.routing import Route
 
 from aidre.api import discovery
 from aidre.api.access import caller_of
+from aidre.api.bodies import payload_of
 from aidre.api.envelope import PLAIN, PREFERRED, Page, Variant, cacheable, negotiate, refuse
 from aidre.api.provenance.service import Provenance, provenance_of
 from aidre.api.refusals import BadRequest, NotFound, UnsupportedReturnField
@@ -219,7 +220,7 @@ def render(
             id = b""
         if not returns.metadata:
             metadata = etag = b""
-        apart = _apart(chunk, returns) if more else b""
+        apart = _apart(chunk, returns, answer.shown) if more else b""
         pieces += (opening, id, scored, score, SOURCE, source, described, metadata, sealed, etag, closing, apart, AFTER)
     if answer.hits:
         pieces[-1] = b"}"
@@ -238,13 +239,14 @@ def _splices(ids: bool, metadata: bool, seal: Seal) -> tuple[bytes, bytes, bytes
     return opening, scored, described, sealed, closing
 
 
-def _apart(chunk: StoredChunk, returns: Returns) -> bytes:
+def _apart(chunk: StoredChunk, returns: Returns, shown: Shown) -> bytes:
     """What is stored apart from the rest of a result."""
     found = b""
     if returns.text:
         found += b',"text":' + orjson.dumps(chunk.text)
-    if returns.semantic_payload and chunk.json_payload is not None:
-        found += b',"semantic_payload":' + chunk.json_payload
+    payload = payload_of(chunk, shown.settings.return_text) if returns.semantic_payload else None
+    if payload is not None:
+        found += b',"semantic_payload":' + payload
     if returns.vectors:
         found += b',"vectors":' + orjson.dumps(chunk.vectors(), option=orjson.OPT_SERIALIZE_NUMPY)
     return found
@@ -259,7 +261,7 @@ def _seal(shown: Shown, variant: Variant, provenance: Provenance | None) -> Seal
 @lru_cache(maxsize=KINDS)
 def _sealed(visibility: Visibility, return_text: bool, variant: str, signed: str | None) -> Seal:
     private = "p" if visibility == "private" else ""
-    textless = "" if return_text else "n"
+    textless = "" if return_text else "b"
     mark = f"-{variant}{private}{textless}"
     if signed is None:
         return Seal(mark.encode(), visibility.encode())
@@ -279,8 +281,9 @@ def render_chunk(shown: Shown, chunk: StoredChunk, seal: Seal, signature: str | 
         body = body[:-1] + b',"provenance":"%b"}' % signature.encode()
     if shown.settings.return_text:
         body += b',"text":' + orjson.dumps(chunk.text)
-    if chunk.json_payload is not None:
-        body += b',"semantic_payload":' + chunk.json_payload
+    payload = payload_of(chunk, shown.settings.return_text)
+    if payload is not None:
+        body += b',"semantic_payload":' + payload
     return body + b"}"
 
 

@@ -45,6 +45,7 @@ from aidre.api.nlweb.answering import Service
 from aidre.api.nlweb.items import Items
 from aidre.api.nlweb.language_model import ChatModel
 from aidre.api.nlweb.promises import Promises
+from aidre.api.page import routes as page
 from aidre.api.provenance import routes as provenance_routes
 from aidre.api.provenance.answers import SignedAnswers
 from aidre.api.provenance.service import Provenance, provenance_for
@@ -171,7 +172,7 @@ def _framed(
 
 def _routes(settings: Settings) -> list[Route]:
     routes = [*aidre.routes, *changes.routes, *nlweb.routes, *mcp.routes, *openapi.routes, *health.routes]
-    routes += [*exposition.routes, *metadata.routes]
+    routes += [*exposition.routes, *metadata.routes, *page.routes]
     if settings.intakes:
         routes += intake.routes
     if settings.intent.declared:

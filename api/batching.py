@@ -6,6 +6,7 @@ While a batch runs, the texts that arrive become the next one: no timer, so a lo
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import math
 import time
@@ -13,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from copy import copy
 from functools import partial
 from typing import Protocol, TypeAlias
 
@@ -28,6 +30,11 @@ logger = logging.getLogger("aidre")
 
 BATCH = 32
 REMEMBERED = 4_096
+REMEMBERED_BYTES = 8_000_000
+ENTRY_BYTES = 400
+"""How many vectors are remembered, and in how many bytes: what it takes to find one again counts, too."""
+SHORT = 64
+"""Characters of a text that is remembered as it stands; a longer one by its digest."""
 RELOAD_SECONDS = 30.0
 
 Vector = NDArray[np.float32]
@@ -54,7 +61,9 @@ class SpaceQueries:
         self._failure: AidreError | None = None
         self._failed_at = 0.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="embed")
-        self._recent: OrderedDict[str, Vector] = OrderedDict()
+        self._recent: OrderedDict[str | bytes, Vector] = OrderedDict()
+        size = space.dimensions * np.dtype(np.float32).itemsize + ENTRY_BYTES
+        self._most = min(REMEMBERED, REMEMBERED_BYTES // size)
         self._backlog = Backlog(wait)
         self._each = Estimate(UNSEEN_SECONDS)
         self._queue: list[str] = []
@@ -65,9 +74,10 @@ class SpaceQueries:
         """The vector of a text, by its words: how they are spaced says nothing. ModelUnavailable, or Overloaded where
         too many texts are waiting."""
         text = " ".join(text.split())
-        remembered = self._recent.get(text)
+        name = _name(text)
+        remembered = self._recent.get(name)
         if remembered is not None:
-            self._recent.move_to_end(text)
+            self._recent.move_to_end(name)
             return remembered
         answer = self._answers.get(text)
         if answer is None:
@@ -77,7 +87,11 @@ class SpaceQueries:
             self._queue.append(text)
             if self._draining is None:
                 self._draining = asyncio.create_task(self._drain())
-        return await asyncio.shield(answer)  # a caller that goes away must not take the answer from the others
+        await asyncio.wait((answer,))  # a caller that goes away must not take the answer from the others
+        failure = answer.exception()
+        if failure is not None:
+            raise copy(failure) from failure  # one error raised for all would collect the frames of all
+        return answer.result()
 
     def _answered(self, expected: float, answer: asyncio.Future[Vector]) -> None:
         self._backlog.leave(expected)
@@ -108,8 +122,8 @@ class SpaceQueries:
         self._draining = None
 
     def _remember(self, text: str, vector: Vector) -> None:
-        self._recent[text] = vector
-        if len(self._recent) > REMEMBERED:
+        self._recent[_name(text)] = vector.copy()  # on its own it does not hold its whole batch
+        if len(self._recent) > self._most:
             self._recent.popitem(last=False)
 
     def _embed(self, texts: list[str]) -> tuple[Vector, float]:
@@ -121,7 +135,7 @@ class SpaceQueries:
     def _ready(self) -> QueryEmbedder:
         if self._embedder is None:
             if self._failure is not None and time.monotonic() - self._failed_at < RELOAD_SECONDS:
-                raise self._failure
+                raise copy(self._failure)
             try:
                 self._embedder = self._load(self._space)
             except AidreError as error:
@@ -140,6 +154,13 @@ class SpaceQueries:
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _name(text: str) -> str | bytes:
+    """What tells one text from all others, and takes little room."""
+    if len(text) <= SHORT:
+        return text
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 class TextQueries:

@@ -187,14 +187,21 @@ def search(
         Literal["hybrid", "dense", "lexical"] | None,
         typer.Option("--mode", metavar="M", help="hybrid, dense (meaning) or lexical (words); default: the best."),
     ] = None,
+    config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Search by text, without a server. With --json one hit a line."""
-    from aidre.api.asking import records
+    """Search by text, without a server. With --json one hit a line.
 
-    opened = existing(store)
+    With --config as a server with it would: its default collection, its fusion, its runtime of models.
+    """
+    from aidre.api.asking import records
+    from aidre.api.settings import load_settings
+
+    opened, settings = existing(store), load_settings(config)
+    if collection is None and settings.server.default_collection in opened.collections():
+        collection = settings.server.default_collection
     snapshot = opened.open(chosen(opened, collection))
-    for record in records(snapshot, query, k, filter=filter, mode=mode, note=console.say):
+    for record in records(snapshot, query, k, filter=filter, mode=mode, settings=settings, note=console.say):
         if as_json:
             console.emit(record)
         else:

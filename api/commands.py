@@ -12,7 +12,7 @@ import typer
 
 from aidre.api import console
 from aidre.api.chosen import chosen, existing, named
-from aidre.api.options import AnyCollection, ConfigOption, EveryCollection, JsonOption, StoreOption, tell
+from aidre.api.options import AnyCollection, ConfigOption, EveryCollection, JsonOption, StoreOption, tell, terminable
 from aidre.engine.errors import ConfigurationError
 
 app = typer.Typer()
@@ -184,7 +184,7 @@ def backup(
     from aidre.engine.backup import back_up
 
     opened = existing(store)
-    with log_files(store) as beside:
+    with terminable(), log_files(store) as beside:
         for saved in back_up(opened, named(opened, collection), file, beside):
             facts = asdict(saved)
             tell(as_json, f"{console.held_line(facts)}, saved in {file}", **facts)
@@ -206,7 +206,9 @@ def restore(
     from aidre.engine.restore import restore as bring_back
     from aidre.engine.store import Store
 
-    for restored in bring_back(Store(store), file, replace_stored=replace, beside=LOG):
+    with terminable():
+        found = bring_back(Store(store), file, replace_stored=replace, beside=LOG)
+    for restored in found:
         facts = asdict(restored)
         tell(as_json, f"{console.held_line(facts)}, restored from {file}", **facts)
     return 0

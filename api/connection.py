@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import resource
 from http import HTTPStatus
 from typing import Any, ClassVar
@@ -20,6 +21,7 @@ from uvicorn.server import ServerState
 
 from aidre.api.door import Door, kind_of
 from aidre.api.exchange import Exchange
+from aidre.api.refusals import REFUSED, BadRequest
 
 logger = logging.getLogger("aidre")
 
@@ -29,6 +31,9 @@ LARGE_BODY = 65_536
 LARGE_READ = 8_192
 """Received bytes of one request from which its header is measured."""
 PROGRESS_BYTES = 16_384
+HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|(?:[0-9A-Za-z._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?[ \t]*")
+"""What a Host field may say (RFC 9110, 7.2; RFC 3986, 3.2.2)."""
+NAME_HOST = "a request must say for which host it is: send one Host field, with a valid value"
 FILES_KEPT = 256
 """File descriptors for all that is no connection."""
 FILES_WANTED = 65_536
@@ -39,13 +44,15 @@ HEADER, BODY, ANSWER, IDLE = range(4)
 
 class Connection(HttpToolsProtocol):
     """One connection. `header_seconds` is for the whole header, from the connection's begin or the header's first byte;
-    `body_seconds` for the whole body after it; `writing_seconds` for the reader to take another part of the answer.
+    `body_seconds` for the whole body after it; `writing_seconds` for the reader to take another part of the answer;
+    `leaving_seconds` for the answer to begin, and as long again for the next, once the other side has ended its own.
     """
 
     header_seconds: ClassVar[float] = 9.0
     body_seconds: ClassVar[float] = 29.0
     writing_seconds: ClassVar[float] = 30.0
     idle_seconds: ClassVar[float] = 75.0
+    leaving_seconds: ClassVar[float] = 10.0
     header_bytes: ClassVar[int] = 65_536
     most: ClassVar[int] = 16_384
     """Connections of one worker; `room_for_connections` says how many files it may open."""
@@ -59,6 +66,9 @@ class Connection(HttpToolsProtocol):
         self._since = self.loop.time()
         self._received = 0
         self._unread: tuple[float, int] | None = None
+        self._leaves_at: float | None = None
+        self._hosts = 0
+        self._host = self._known_host = b""
         self._door: Door | None = self.app_state.get("door")
         self._running = None if self._door is None else self._door.running
 
@@ -88,6 +98,16 @@ class Connection(HttpToolsProtocol):
         if self._waits_for <= BODY and self._received > self.header_bytes and not self.transport.is_closing():
             self._end(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Whether to stay. Who has said all they had to say may wait for the answer, or have gone: that shows when it
+        is written, so nobody is waited for longer than it may take."""
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or cycle.more_body:
+            return False
+        cycle.keep_alive = False
+        self._leaves_at = self.loop.time() + self.leaving_seconds
+        return True
+
     def _without_upgrade(self) -> bytes:
         """The header of a request that offers another protocol, without the offer. The parser would take a body that
         follows it for that protocol, and then for the next request."""
@@ -101,13 +121,17 @@ class Connection(HttpToolsProtocol):
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
+        self._hosts = 0
         self._waits_for = HEADER
         self._since = self.loop.time()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._waits_for == HEADER:  # else it is a trailer, which must not pass for what a proxy has looked at
             name = name.lower()
-            if name == b"expect" and value.lower() == b"100-continue":
+            if name == b"host":
+                self._hosts += 1
+                self._host = value
+            elif name == b"expect" and value.lower() == b"100-continue":
                 self.expect_100_continue = True
             self.headers.append((name, value))
 
@@ -127,10 +151,13 @@ class Connection(HttpToolsProtocol):
         version = self.parser.get_http_version()
         before = self.cycle
         running = self._running
-        said = self._refusal() if running is not None and running.count >= running.most else None
-        self.cycle = Exchange(
-            self, self._scope(version), keep_alive=version != "1.0" and self.parser.should_keep_alive()
-        )
+        scope = self._scope(version)
+        said = None
+        if not self._names_host(version):
+            scope["state"][REFUSED] = BadRequest(NAME_HOST, {"Connection": "close"})
+        elif running is not None and running.count >= running.most:
+            said = self._refusal()
+        self.cycle = Exchange(self, scope, keep_alive=version != "1.0" and self.parser.should_keep_alive())
         if before is None or before.response_complete:
             if said is None:
                 self._start_asgi_task(self.cycle, self.app)
@@ -139,6 +166,16 @@ class Connection(HttpToolsProtocol):
         else:
             self.flow.pause_reading()
             self.pipeline.appendleft((self.cycle, self.app))
+
+    def _names_host(self, version: str) -> bool:
+        """Whether a request says to which host it goes, as it must (RFC 9112, 3.2)."""
+        if self._hosts != 1:
+            return not self._hosts and version == "1.0"
+        if self._host != self._known_host:
+            if HOST.fullmatch(self._host) is None:
+                return False
+            self._known_host = self._host
+        return True
 
     def _refusal(self) -> bytes | None:
         """What was said lately to a request like this, when there was no place either."""
@@ -232,6 +269,9 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
         elif self.transport.is_closing():
             return
+        elif self._leaves_at is not None and now > self._leaves_at:
+            if not self.cycle.response_started or now > self._leaves_at + self.leaving_seconds:
+                self.transport.abort()
         elif self._waits_for == HEADER and now - self._since > self.header_seconds:
             if self._received:
                 self._end(HTTPStatus.REQUEST_TIMEOUT)

@@ -81,7 +81,7 @@ def document(
         "embedding_spaces": _spaces(shown),
         "auth": {"type": "bearer", "required": False} if retrieval.settings.knows_callers else {"type": "none"},
         "modes": list(modes),
-        "defaults": _defaults(retrieval, modes),
+        "defaults": _defaults(retrieval, modes, shown),
         "limits": _limits(retrieval),
         "filter": FILTER,
         "behaviour": BEHAVIOUR,
@@ -122,8 +122,10 @@ def _space(space: EmbeddingSpace) -> dict[str, Any]:
     }
 
 
-def _defaults(retrieval: Retrieval, modes: Sequence[str]) -> dict[str, Any]:
+def _defaults(retrieval: Retrieval, modes: Sequence[str], shown: list[Shown]) -> dict[str, Any]:
+    named = retrieval.settings.server.default_collection
     return {
+        **({"collection": named} if any(one.name == named for one in shown) else {}),
         "top_k": retrieval.settings.limits.top_k_default,
         "mode": modes[0],
         "changes": CHANGES_DEFAULT,

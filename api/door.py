@@ -20,7 +20,8 @@ TURNED_AWAY = "turned_away"
 
 SECONDS = 1.0
 KINDS = 64
-"""As many are remembered; others are answered by the application."""
+KIND_BYTES = 4_096
+"""As many are remembered, of no more bytes; others are answered by the application."""
 
 ALWAYS_ASKED = frozenset(path.split("/")[1].encode() for path in (*UNCOUNTED, WELL_KNOWN))
 """First parts of paths that are answered also when all places are taken, and of others that are not: /healthz/x."""
@@ -69,7 +70,8 @@ class Door:
             self._said.clear()
             self._until = now + SECONDS
         state = scope["state"]
-        if len(self._said) < KINDS and b"ignature-input: " not in content:
+        is_small = sum(map(len, kind)) <= KIND_BYTES
+        if len(self._said) < KINDS and is_small and b"ignature-input: " not in content:
             self._said[kind] = Said(content, state["request_id"].encode(), scope["path"], state.get("code"))
 
 

@@ -21,7 +21,7 @@ from aidre.api.retrieve import Retrieval
 from aidre.api.scrubbing import Findings
 from aidre.api.settings import Protocol
 from aidre.engine.filters import parse_instant
-from aidre.engine.schema import index_file, keys_file, vectors_file
+from aidre.engine.schema import index_among, keys_file, vectors_file
 from aidre.engine.snapshot import Snapshot
 from aidre.ingest.checks import oldest_checks
 
@@ -44,13 +44,18 @@ def exposed(metrics: Metrics, retrieval: Retrieval, caller: Caller, found: Findi
     """Everything, with the collections that this caller may see; of others no name and no figure."""
     workers = metrics.workers()
     opened = retrieval.live.collections
-    names = {name for protocol in PROTOCOLS for name in retrieval.names(caller, protocol)}
+    names = {name for protocol in _listing(caller) for name in retrieval.names(caller, protocol)}
     seen = [opened[name].snapshot for name in sorted(names & opened.keys())]
     snapshots = [snapshot for snapshot in seen if snapshot is not None]
     damaged = sum(collection.problem is not None for collection in opened.values())
     checks = oldest_checks(retrieval.live.store.path)
     collections = of_collections(snapshots, checks, damaged=damaged)
     return text([*counted(metrics, workers), *of_processes(workers), *collections, *of_scrub(found)])
+
+
+def _listing(caller: Caller) -> tuple[Protocol, ...]:
+    """The protocols by whose collections a caller is told of them: strangers by those that list collections."""
+    return PROTOCOLS if caller.name else ("aidre", "nlweb")
 
 
 def counted(metrics: Metrics, workers: Iterable[Worker]) -> Iterator[str]:
@@ -149,12 +154,12 @@ def _of_spaces(shown: Iterable[tuple[dict[str, str], Snapshot]]) -> Iterator[str
         entries = snapshot.manifest.segments
         for state in snapshot.manifest.spaces:
             named = {**labels, "space": state.space.id}
-            for file, name in (
-                ("vectors", vectors_file(state.space.id)),
-                ("index", index_file(state.space.id)),
-                ("keys", keys_file(state.space.id)),
+            for file, names in (
+                ("vectors", {vectors_file(state.space.id)}),
+                ("index", {index_among(entry.files, state.space.id) for entry in entries}),
+                ("keys", {keys_file(state.space.id)}),
             ):
-                size = sum(entry.files[name].size for entry in entries if name in entry.files)
+                size = sum(held.size for entry in entries for name, held in entry.files.items() if name in names)
                 sizes.append(({**named, "file": file}, size))
             found = state.calibration
             kind = found.kind if found is not None and state.state == "live" else "exact"

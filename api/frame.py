@@ -16,7 +16,7 @@ from aidre.api.access import caller_in
 from aidre.api.door import TURNED_AWAY
 from aidre.api.guard.guard import Guard, private
 from aidre.api.guard.running import Place
-from aidre.api.refusals import Overloaded, Refusal, ServerFault
+from aidre.api.refusals import REFUSED, Overloaded, Refusal, ServerFault
 from aidre.api.wire import Refuse
 from aidre.engine.errors import AidreError
 
@@ -83,7 +83,7 @@ class Frame:
                 answering = _preflight(scope)
             else:
                 try:
-                    place = self._guard.enter(scope["path"], receive)
+                    place = self._enter(scope, receive)
                     admitted = await self._guard.admit(scope)
                 except Refusal as refusal:
                     answering = self._turn_away(Request(scope), refusal)
@@ -104,6 +104,12 @@ class Frame:
             if place is not None:
                 self._guard.running.leave(place)
 
+    def _enter(self, scope: Scope, receive: Receive) -> Place | None:
+        """Its place, see Guard; raises Overloaded, or what its connection has found wrong with the request."""
+        if REFUSED in scope["state"]:
+            raise scope["state"][REFUSED]
+        return self._guard.enter(scope["path"], scope["method"], receive)
+
     def _shared(self, scope: Scope) -> RawHeaders:
         """The CORS fields of an answer."""
         if "*" in self._origins:
@@ -118,7 +124,7 @@ class Frame:
 
     def _asks_before(self, scope: Scope) -> bool:
         """Whether this is a browser's preflight."""
-        if scope["method"] != "OPTIONS" or not self._origins:
+        if scope["method"] != "OPTIONS" or not self._origins or REFUSED in scope["state"]:
             return False
         headers = Headers(scope=scope)
         return "origin" in headers and "access-control-request-method" in headers

@@ -1,4 +1,4 @@
-"""Whether the process lives and whether the store can be served; and a signpost at the root."""
+"""Whether the process lives, and whether the store can be served."""
 
 from __future__ import annotations
 
@@ -39,14 +39,7 @@ def readiness(retrieval: Retrieval, damaged_since: Collection[str] = ()) -> tupl
     return 200, {"status": "degraded" if damaged else "ready", "damaged": damaged}
 
 
-async def root(request: Request) -> Response:
-    base = request.app.state.retrieval.settings.server.base_url
-    body = {"service": "AIDRE", "discovery": f"{base}/.well-known/ai-discovery", "openapi": f"{base}/openapi.json"}
-    return Response(orjson.dumps(body), 200, {"Cache-Control": "max-age=300"}, JSON)
-
-
 routes = [
     Route("/healthz", alive, methods=["GET"]),
     Route("/readyz", ready, methods=["GET"]),
-    Route("/", root, methods=["GET"]),
 ]

@@ -1,8 +1,12 @@
-"""What several commands share: the options that they all spell alike, and telling what was done."""
+"""What several commands share: the options that they all spell alike, telling what was done, and a clean end."""
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,3 +36,24 @@ def tell(as_json: bool, text: str, **facts: Json) -> None:
         console.emit(facts)
     else:
         console.show(text)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """SIGTERM and SIGHUP end what runs within as an error does: nothing temporary is left. The exit status is that of a
+    shell, 143 or 129."""
+    former = {
+        number: signal.signal(number, _end)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is signal.SIG_DFL  # `nohup` ignores the one
+    }
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)  # once is enough, what is put away now shall be
+    raise SystemExit(128 + number)

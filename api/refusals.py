@@ -9,6 +9,9 @@ from typing import Any, ClassVar
 
 from aidre.engine.errors import AidreError
 
+REFUSED = "refused"
+"""In the state of a request: the Refusal that its connection has for it, before anybody else has seen it."""
+
 
 class Refusal(AidreError):
     """`headers` go out with the answer; `details` into its body."""

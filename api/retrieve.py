@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from aidre.api.access import Caller, may_see, visibility_in_force
 from aidre.api.batching import TextQueries
+from aidre.api.bodies import ask_no_bodies
 from aidre.api.cursor import Cursors, Place, lineage_digest
 from aidre.api.guard.budget import ChunkBudget
 from aidre.api.live import Live, Opened
@@ -32,7 +33,7 @@ from aidre.api.settings import CollectionSettings, FusionSettings, Protocol, Set
 from aidre.engine.errors import CollectionMissing, GenerationMissing, ModelUnavailable, SpaceMissing
 from aidre.engine.filters import Filter, canonical, parse_filter
 from aidre.engine.fuse import can_fuse
-from aidre.engine.model import EmbeddingSpace, Fusion, Mode, Query, Rescore, Visibility
+from aidre.engine.model import EmbeddingSpace, Fusion, Json, Mode, Query, Rescore, Visibility
 from aidre.engine.segment import StoredChunk
 from aidre.engine.snapshot import Hit, Snapshot
 
@@ -178,6 +179,8 @@ class Retrieval:
                     raise
                 mode, space = "lexical", None  # words are better than no answer; the answer says its mode
         filter = None if question.filter is None else await self._filter(question.filter)
+        if filter is not None and not shown.settings.return_text:
+            ask_no_bodies(filter)
         filtered = None if filter is None else canonical(filter)
         binding = _binding(caller, shown.name, (mode, None if space is None else space.id), question, filtered)
         place, snapshot = None, shown.snapshot
@@ -263,6 +266,10 @@ class Retrieval:
             return self._scheduler.run(kind, partial(first_page, then, query, self.results_most))
         later = partial(later_page, then, shown.snapshot, query, place.first, self.results_most)
         return self._scheduler.run(None, later)
+
+    async def count(self, snapshot: Snapshot, filter: Json) -> int:
+        """The chunks that pass a filter in its JSON form."""
+        return await self._scheduler.run(None, lambda: snapshot.count(parse_filter(filter)))
 
     def chunk(self, id: str, collection: str | None, caller: Caller, protocol: Protocol) -> tuple[Shown, StoredChunk]:
         """A chunk by its id, looked for in all collections that the caller may see, or in one."""

@@ -1,9 +1,10 @@
 """Decides where a search runs: in the event loop while it is short, in a thread while it is long, or not at all.
 
 What a kind of search takes is measured, not modelled, so it holds for a thousand rows and for millions. A kind that was
-not seen yet counts as long. While those that wait, the long ones or the short ones, would take longer than they may,
-more of them are refused at once: a caller that is told to come back is better off than one whose answer comes after it
-has gone.
+not seen yet counts as long. In a thread beside a busy event loop everything seems long: what took little of the
+processor there is tried in the event loop from time to time. While those that wait, the long ones or the short ones,
+would take longer than they may, more of them are refused at once: a caller that is told to come back is better off than
+one whose answer comes after it has gone.
 
 Searches that can be made together are: those that come in one turn of the event loop, and the long ones that come
 while as many as there are threads are under way. Nobody waits for company.
@@ -34,6 +35,9 @@ KINDS = 64
 
 NEWEST = 1 / 8
 """The weight of the newest time in a mean."""
+
+DOUBTED = 16
+"""After so many searches in a row that were long by the clock and short by the processor, one is tried in the loop."""
 
 FARTHEST = 4
 """It counts for no more than so many times the mean: where another process held the processor, it tells little."""
@@ -80,6 +84,33 @@ class Estimate:
         self.seconds += (min(seconds, FARTHEST * self.seconds) - self.seconds) * NEWEST
 
 
+class _Kind(Estimate):
+    """What searches of one kind take, each as far as it can be told where it ran."""
+
+    __slots__ = ("_doubts",)
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self._doubts = 0
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the next one is for the event loop: they are short, or it is time to see whether they are."""
+        return self.seconds <= INLINE_SECONDS or self._doubts >= DOUBTED
+
+    def ran_in_the_loop(self, seconds: float) -> None:
+        if self._doubts and seconds <= INLINE_SECONDS:
+            self.seconds = min(self.seconds, seconds)
+        else:
+            self.learn(seconds)
+        self._doubts = 0
+
+    def ran_in_a_thread(self, seconds: float, worked: float) -> None:
+        """`worked` are the seconds of the processor."""
+        self.learn(seconds)
+        self._doubts = self._doubts + 1 if worked <= INLINE_SECONDS else 0
+
+
 _Batch = list[tuple[Any, "asyncio.Future[Any]"]]
 
 
@@ -110,22 +141,23 @@ class Scheduler:
         self._threads = ThreadPoolExecutor(cores, thread_name_prefix="search")
         self._backlog = Backlog(wait, cores)
         self._turns = Turns(wait)
-        self._kinds: OrderedDict[Hashable, Estimate] = OrderedDict()
+        self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
         self._cores = cores
         self._groups: dict[Hashable, _Group] = {}
 
     async def run(self, kind: Hashable | None, work: Callable[[], T]) -> T:
         """The result of `work`; without a `kind` it is long in any case. Raises Overloaded."""
         known = self._kinds.get(kind) if kind is not None else None
-        if known is not None and known.seconds <= INLINE_SECONDS:
+        if known is not None and known.is_short:
             if self._turns.over:
                 await self._turns.wait(known.seconds)
             result, taken = _timed(work)
             self._turns.spend(taken)
-        else:
-            result, taken = await self._in_a_thread(work, known.seconds if known else UNSEEN_SECONDS)
-        if kind is not None:
             self._learn(kind, taken)
+        else:
+            result, taken, worked = await self._in_a_thread(work, known.seconds if known else UNSEEN_SECONDS)
+            if kind is not None:
+                self._learn(kind, taken, worked)
         return result
 
     async def run_together(
@@ -155,7 +187,7 @@ class Scheduler:
     def _begin(self, like: Hashable, group: _Group) -> None:
         """Answer those of a group that wait, unless as many batches as there are cores are under way."""
         known = self._kinds.get(group.kind)
-        if group.waiting and known is not None and known.seconds <= INLINE_SECONDS:
+        if group.waiting and known is not None and known.is_short:
             if self._turns.over:
                 seconds = known.seconds * min(len(group.waiting), MOST_TOGETHER)
                 self._turns.defer(seconds, partial(self._begin_now, like, group))
@@ -165,7 +197,7 @@ class Scheduler:
         while group.waiting and group.under_way < self._cores:
             batch = group.next(self._turns)
             group.under_way += 1
-            running = asyncio.get_running_loop().run_in_executor(self._threads, _found, batch, group.work)
+            running = asyncio.get_running_loop().run_in_executor(self._threads, _measured, _finding(batch, group.work))
             running.add_done_callback(partial(self._ended, like, group, batch))
         if not group.waiting and not group.under_way:
             self._groups.pop(like, None)
@@ -174,7 +206,7 @@ class Scheduler:
         """Answer some of a group in this turn of the event loop."""
         if group.waiting:
             batch = group.next(self._turns)
-            found, taken = _found(batch, group.work)
+            found, taken = _timed(_finding(batch, group.work))
             _tell(batch, found)
             self._turns.spend(taken)
             self._learn(group.kind, taken / len(batch))
@@ -184,32 +216,36 @@ class Scheduler:
             self._groups.pop(like, None)
 
     def _ended(
-        self, like: Hashable, group: _Group, batch: _Batch, running: asyncio.Future[tuple[list[Any], float]]
+        self, like: Hashable, group: _Group, batch: _Batch, running: asyncio.Future[tuple[list[Any], float, float]]
     ) -> None:
         group.under_way -= 1
         if running.cancelled():  # the server ends
             for _, result in batch:
                 result.cancel()
             return
-        found, taken = running.result()
+        found, taken, worked = running.result()
         _tell(batch, found)
-        self._learn(group.kind, taken / len(batch))
+        self._learn(group.kind, taken / len(batch), worked / len(batch))
         self._begin(like, group)
 
-    def _learn(self, kind: Hashable, seconds: float) -> None:
+    def _learn(self, kind: Hashable, seconds: float, worked: float | None = None) -> None:
+        """`worked` is of the thread where it ran in one."""
         known = self._kinds.get(kind)
         if known is not None:
-            known.learn(seconds)
+            if worked is None:
+                known.ran_in_the_loop(seconds)
+            else:
+                known.ran_in_a_thread(seconds, worked)
             self._kinds.move_to_end(kind)
             return
-        self._kinds[kind] = Estimate(seconds)
+        self._kinds[kind] = _Kind(seconds)
         if len(self._kinds) > KINDS:
             self._kinds.popitem(last=False)
 
-    async def _in_a_thread(self, work: Callable[[], T], expected: float) -> tuple[T, float]:
+    async def _in_a_thread(self, work: Callable[[], T], expected: float) -> tuple[T, float, float]:
         self._backlog.enter(expected)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, _timed, work)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, _measured, work)
         finally:
             self._backlog.leave(expected)
 
@@ -217,9 +253,9 @@ class Scheduler:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _found(batch: _Batch, work: Callable[[Sequence[Any]], Sequence[Any]]) -> tuple[list[Any], float]:
-    """The result of each item, or the error that it causes, and the seconds that all took."""
-    return _timed(partial(_each, [item for item, _ in batch], work))
+def _finding(batch: _Batch, work: Callable[[Sequence[Any]], Sequence[Any]]) -> Callable[[], list[Any]]:
+    """What finds the result of each item, or the error that it causes."""
+    return partial(_each, [item for item, _ in batch], work)
 
 
 def _each(items: Sequence[Any], work: Callable[[Sequence[Any]], Sequence[Any]]) -> list[Any]:
@@ -244,3 +280,11 @@ def _timed(work: Callable[[], T]) -> tuple[T, float]:
     started = time.perf_counter()
     result = work()
     return result, time.perf_counter() - started
+
+
+def _measured(work: Callable[[], T]) -> tuple[T, float, float]:
+    """The result, the seconds by the clock, and those of the processor: how long it waits for the interpreter, which a
+    busy event loop holds, says nothing about the work."""
+    started = time.thread_time()
+    result, taken = _timed(work)
+    return result, taken, time.thread_time() - started

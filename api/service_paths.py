@@ -6,6 +6,7 @@ from typing import Any
 
 from aidre.api.exposition import MEDIA_TYPE
 from aidre.api.guard.metadata import MCP, WELL_KNOWN
+from aidre.api.page.routes import HTML
 from aidre.api.wire import JSON
 
 Schema = dict[str, Any]
@@ -50,8 +51,10 @@ def paths(refused: Schema) -> Schema:
     metrics = _get("showMetrics", "What was counted, as Prometheus reads it", STRING)
     shown = _answer("The metrics", STRING, MEDIA_TYPE.partition(";")[0])
     metrics["get"]["responses"] = {"200": shown, "401": refused, "403": refused}
+    begin = _get("showSignpost", "Where to begin; a page for people", SIGNPOST, **{"304": KEPT}, **_guarded(refused))
+    begin["get"]["responses"]["200"]["content"][HTML] = {"schema": STRING}
     return {
-        "/": _get("showSignpost", "Where to begin", SIGNPOST, **_guarded(refused)),
+        "/": begin,
         "/healthz": _get("isAlive", "Whether the process lives", _object(["status"], status={"const": "ok"})),
         "/readyz": _get(
             "isReady", "Whether anything can be served", READINESS, **{"503": _answer("Nothing can", READINESS)}

@@ -34,6 +34,9 @@ PROBLEM_JSON = "application/problem+json"
 BODY_SECONDS = 20.0
 """In which a body has to come: less than a server that ends waits for its last requests."""
 
+ACCEPT_CHARS = 2_048
+"""Of Accept; browsers send a tenth. Whatever is remembered of it is small then."""
+
 ETAG = re.compile(r'(?:W/)?"([^"]*)"')
 
 
@@ -227,10 +230,11 @@ def positive_member(body: Mapping[str, Any], name: str) -> int | None:
 
 
 def accept_of(request: Request) -> str:
-    """All Accept fields as one; empty where there is none."""
+    """All Accept fields as one, as far as they are looked at; empty where there is none."""
     if b"accept" not in _fields(request):
         return ""
-    return b", ".join([value for key, value in request.scope["headers"] if key == b"accept"]).decode("latin-1")
+    accept = b", ".join([value for key, value in request.scope["headers"] if key == b"accept"]).decode("latin-1")
+    return accept if len(accept) <= ACCEPT_CHARS else accept[:ACCEPT_CHARS].rpartition(",")[0]
 
 
 @lru_cache(maxsize=128)
@@ -251,7 +255,7 @@ def listed_quality(accept: str, media_type: str) -> float:
     return _ranges(accept).get(media_type, 0.0)
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=32)
 def _ranges(accept: str) -> Mapping[str, float]:
     weights: dict[str, float] = {}
     for item in accept.lower().split(","):

@@ -76,7 +76,7 @@ class Template:
 class Unlimited(Guard):
     """Lets in as many at once as come."""
 
-    def enter(self, path: str, receive: Receive) -> None:
+    def enter(self, path: str, method: str, receive: Receive) -> None:
         return None
 
 

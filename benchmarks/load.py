@@ -33,11 +33,15 @@ Request = bytes | Callable[[], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Every answer of a run: its latency in seconds and its status, 0 where the connection broke; the run's seconds."""
+    """Every answer of a run: its latency in seconds and its status, 0 where the connection broke; the run's seconds.
+
+    `reconnected` is how often the server had ended a connection that waited for nothing, and another took its place.
+    """
 
     latencies: NDArray[np.float64]
     statuses: NDArray[np.int16]
     seconds: float
+    reconnected: int = 0
 
     @property
     def good(self) -> NDArray[np.float64]:
@@ -74,10 +78,13 @@ def pinned(core: int | None) -> Iterator[None]:
         os.sched_setaffinity(0, former)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Connection:
     socket: socket.socket
     since: float = 0.0
+    asked: bool = False
+    """Whether an answer is awaited."""
+
     parts: list[bytes] = field(default_factory=list)
     size: int = 0
     whole: int = 0
@@ -96,6 +103,7 @@ class Load:
         self._by_number: dict[int, _Connection] = {}
         self._latencies: list[float] = []
         self._statuses: list[int] = []
+        self._reconnected = 0
         for _ in range(connections):
             self._idle.append(self._connect())
 
@@ -109,7 +117,7 @@ class Load:
 
     def closed(self, requests: Sequence[Request], seconds: float) -> Samples:
         """As many requests as the server answers in that time, one at a time on each connection, round and round."""
-        self._latencies, self._statuses = [], []
+        self._begin_run()
         following = cycle(requests)
         started = time.perf_counter()
         end = started + seconds
@@ -119,14 +127,13 @@ class Load:
             self._receive(end - now)
             while self._idle:
                 self._send(self._idle.popleft(), next(following))
-        seconds = time.perf_counter() - started
-        samples = Samples(np.array(self._latencies), np.array(self._statuses, np.int16), seconds)
+        samples = self._samples(time.perf_counter() - started)
         self._settle()
         return samples
 
     def open(self, requests: Sequence[Request], seconds: float, rate: float) -> Samples:
         """Requests at a fixed rate, each on a connection that is free; where none is, it is late since it was due."""
-        self._latencies, self._statuses = [], []
+        self._begin_run()
         following = cycle(requests)
         started = time.perf_counter()
         count, sent = int(seconds * rate), 0
@@ -139,7 +146,14 @@ class Load:
             else:  # looked at without waiting: the system's shortest wait is longer than the gaps
                 self._receive(0.0 if self._idle else 0.001)
         self._settle()
-        return Samples(np.array(self._latencies), np.array(self._statuses, np.int16), time.perf_counter() - started)
+        return self._samples(time.perf_counter() - started)
+
+    def _begin_run(self) -> None:
+        self._latencies, self._statuses, self._reconnected = [], [], 0
+        self._receive(0.0)  # which connections were ended since the last run
+
+    def _samples(self, seconds: float) -> Samples:
+        return Samples(np.array(self._latencies), np.array(self._statuses, np.int16), seconds, self._reconnected)
 
     def _connect(self) -> _Connection:
         made = socket.create_connection(self._address, timeout=WAIT_SECONDS)
@@ -152,6 +166,7 @@ class Load:
     def _send(self, connection: _Connection, wanted: Request, due: float | None = None) -> None:
         content = wanted if isinstance(wanted, bytes) else wanted()
         connection.since = time.perf_counter() if due is None else due
+        connection.asked = True
         try:
             sent = connection.socket.send(content)
             if sent < len(content):
@@ -165,6 +180,9 @@ class Load:
         """Takes what has come; connections whose answer is whole are idle again."""
         for number, _ in self._poll.poll(timeout):
             connection = self._by_number[number]
+            if not connection.asked:
+                self._ended(connection)
+                continue
             try:
                 part = connection.socket.recv(_READ)
             except OSError:
@@ -192,12 +210,19 @@ class Load:
     def _done(self, connection: _Connection) -> None:
         self._latencies.append(time.perf_counter() - connection.since)
         self._statuses.append(connection.status)
-        connection.parts, connection.size, connection.whole = [], 0, 0
+        connection.parts, connection.size, connection.whole, connection.asked = [], 0, 0, False
         self._idle.append(connection)
 
     def _broken(self, connection: _Connection) -> None:
         self._latencies.append(time.perf_counter() - connection.since)
         self._statuses.append(0)
+        self._forget(connection)
+        self._idle.append(self._connect())
+
+    def _ended(self, connection: _Connection) -> None:
+        """The server may end a connection that waits for nothing: that is no answer, and another takes its place."""
+        self._reconnected += 1
+        self._idle.remove(connection)
         self._forget(connection)
         self._idle.append(self._connect())
 
@@ -212,8 +237,7 @@ class Load:
         end = time.perf_counter() + WAIT_SECONDS
         while len(self._idle) < len(self._by_number) and time.perf_counter() < end:
             self._receive(0.05)
-        idle = {id(connection) for connection in self._idle}
-        for connection in [one for one in self._by_number.values() if id(one) not in idle]:
+        for connection in [one for one in self._by_number.values() if one.asked]:
             self._broken(connection)
 
 

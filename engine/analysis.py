@@ -24,6 +24,10 @@ ANALYSIS: Final = "1"
 LONGEST: Final = 64
 """Characters of the longest word that is a term: longer ones are data, not language."""
 
+REMEMBERED: Final = 24
+"""Characters of the longest word that is looked for among those that came before: whoever sends texts decides what is
+remembered, so an entry is small, and there are few (some megabytes in all)."""
+
 DEFAULT: Final = "en"
 LEAST_EVIDENCE: Final = 3
 """So many different stop words of another language, and twice as many as of the default one, make a text one of it:
@@ -90,16 +94,11 @@ def words_of(token: str) -> Sequence[str]:
     """The words that a document has of one of its tokens."""
     if RUN.match(token):
         return [*token, *_pairs(token)]
-    return _known_parts(token) if len(token) <= LONGEST else _parts(token)
+    return _known_parts(token) if len(token) <= REMEMBERED else _parts(token)
 
 
 def _pairs(token: str) -> list[str]:
     return [token[place : place + 2] for place in range(len(token) - 1)] if RUN.match(token) else []
-
-
-@lru_cache(maxsize=1 << 16)
-def _known_parts(token: str) -> tuple[str, ...]:
-    return _parts(token)
 
 
 def _parts(token: str) -> tuple[str, ...]:
@@ -110,12 +109,16 @@ def _parts(token: str) -> tuple[str, ...]:
     return ("".join(parts), *parts) if len(parts) > 1 else tuple(parts)
 
 
+_known_parts = lru_cache(maxsize=1 << 12)(_parts)
+
+
 def term(word: str, language: str) -> str | None:
     """The term of a word in a language (a short tag); None for a stop word and for what is too long to be a word."""
+    if len(word) <= REMEMBERED:
+        return _known_term(word, language)
     return _term(word, language) if len(word) <= LONGEST else None
 
 
-@lru_cache(maxsize=1 << 17)
 def _term(word: str, language: str) -> str | None:
     known = LANGUAGES.get(language)
     if known is None or RUN.match(word):
@@ -125,6 +128,9 @@ def _term(word: str, language: str) -> str | None:
     with _STEMMING:
         stem = _stemmer(known.stemmer)(word)
     return _folded(stem or word)
+
+
+_known_term = lru_cache(maxsize=1 << 13)(_term)
 
 
 @lru_cache(maxsize=64)
@@ -175,7 +181,7 @@ def query_terms(text: str, languages: Sequence[str]) -> dict[tuple[str, ...], in
     """
     asked: dict[tuple[str, ...], int] = {}
     for token in _tokens(text):
-        found = _known_variants if len(token) <= LONGEST else _variants
+        found = _known_variants if len(token) <= REMEMBERED else _variants
         for variants in found(token, tuple(languages)):
             asked[variants] = asked.get(variants, 0) + 1
     return asked
@@ -188,7 +194,7 @@ def _variants(token: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], 
     return tuple(variants for variants in map(tuple, map(dict.fromkeys, terms_of)) if variants)
 
 
-_known_variants = lru_cache(maxsize=1 << 14)(_variants)
+_known_variants = lru_cache(maxsize=1 << 13)(_variants)
 
 
 @lru_cache(maxsize=1)

@@ -2,12 +2,14 @@
 
 The file is an uncompressed tar: `backup.json` first, then for each collection the manifest of one generation and every
 file that it names, each checked against its checksum while it is copied; `backup.end` last, the checksum of every byte
-before its own. What was opened before the first byte is
-copied stays readable though a writer sweeps it meanwhile. The file has its name only once it is complete and synced.
+before its own. What was opened before the first byte is copied stays readable though a writer sweeps it meanwhile. The
+file has its name only once it is complete and synced.
 """
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import io
 import os
 import tarfile
@@ -61,21 +63,39 @@ def back_up(
     if store.path.resolve() in target.resolve().parents:
         raise InvalidInput(f"{target} lies in the store itself: name a file outside of it")
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    for left in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
+        _remove_unless_held(left)
+    with durable.storage_errors(target):
+        temporary.touch(0o600, exist_ok=False)
     try:
         with durable.storage_errors(target):
-            temporary.touch(0o600, exist_ok=False)
             with temporary.open("wb") as file:
+                _hold(file)
                 written = _Written(file)
                 with tarfile.open(fileobj=written, mode="w", bufsize=_BLOCK) as tar:
                     saved = _write(tar, store, collections, beside)
                     tar.addfile(_member(END, END_BYTES), _Seal(written))
-            durable.sync_file(temporary)
-            temporary.rename(target)  # readable by its owner only, as the receipts are that may be in it
+                file.flush()
+                durable.sync_file(temporary)
+                temporary.rename(target)  # readable by its owner only, as the receipts are that may be in it
             durable.sync_folder(target.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     return saved
+
+
+def _hold(file: IO[bytes]) -> None:
+    """Tells others that the file is in use, as long as it is open; some file systems cannot."""
+    with suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _remove_unless_held(left: Path) -> None:
+    """Remove what a killed run left. A number of a process says little: in another container another one has it."""
+    with suppress(OSError), left.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        left.unlink()
 
 
 def _write(

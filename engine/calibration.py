@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from aidre.engine.codebook import (
     LEARNED_ROWS,
-    LISTED_BLOCK_CODES,
     TRAIN_ROWS,
     assigned,
     blocks_of,
@@ -45,9 +44,13 @@ from aidre.engine.schema import SEGMENT_ROWS
 from aidre.engine.truth import THREADS, Truth, place_of
 
 MARGIN = 2
+PROBED_MARGIN = 1.25
+"""So many times as many lists are gone over as sampled rows need: of a million mixtures of 60,000 embeddings real
+queries need a sixth more."""
+
 MOST_PROBED = 0.2
 """Where more of the lists would be gone over than this share, all rows are gone over instead: lists hold every row
-twice, and those near to a query are longer than others."""
+twice, those near to a query are longer than others, and each that begins makes the processor wait."""
 
 LEAST_PER_RESULT, LEAST = 5, 50
 """No depth is less than LEAST_PER_RESULT * results + LEAST: so few candidates more cost little, and they cover
@@ -59,8 +62,8 @@ are easy queries: of a million mixtures of 60,000 embeddings they promise .999 a
 
 _DEEPEST = 16_384
 _FIRST_DEEPEST = 2_048
-_PAYING = 2
-"""Lists have to pay for the first so many numbers of results: where all rows are gone over they cost time."""
+_PAYING = 1
+"""Lists have to pay for the first so many numbers of results: where all rows are gone over they take up room."""
 
 _TOGETHER = 25
 _SEED = 20_260_101
@@ -128,16 +131,24 @@ def _centroids(
         return None
     centroids = learned(space, sample_rows(targets, lists * LEARNED_ROWS), lists)
     router, results = router_of(space, centroids), truth.results[:_PAYING]
+    chosen = [(known[groups < len(results)], groups[groups < len(results)]) for known, groups in truth.groups]
+    places = _places(targets, centroids, np.unique(np.concatenate([known for known, _ in chosen])))
     needed = []
-    for number, (known, groups) in enumerate(truth.groups):
-        near, group = known[groups < len(results)], groups[groups < len(results)]
-        owners = near >> 32  # ascending, as the neighbours are
-        rows = [targets[owner].column.take(near[owners == owner] & _ROW) for owner in np.unique(owners).tolist()]
-        places = np.stack(assigned(centroids, np.concatenate(rows).astype(np.float32)))
+    for number, (known, group) in enumerate(chosen):
         ranks = _ranks_of(router, truth.queries[number : number + 1])
-        needed.append(_Needed(np.zeros_like(group), ranks[places].min(axis=0), group))
+        needed.append(_Needed(np.zeros_like(group), ranks[places(known)].min(axis=0), group))
     pay = [_probes_for(needed, place, count, lists, goal) > 0 for place, count in enumerate(results)]
     return centroids if all(pay) else None
+
+
+def _places(
+    targets: Sequence[Target], centroids: NDArray[np.float32], known: NDArray[np.int64]
+) -> Callable[[NDArray[np.int64]], NDArray[np.int64]]:
+    """What tells the two lists (2, n) of any of some neighbours, given in ascending order."""
+    owners = known >> 32
+    rows = [targets[owner].column.take(known[owners == owner] & _ROW) for owner in np.unique(owners).tolist()]
+    lists = np.stack(assigned(centroids, np.concatenate(rows).astype(np.float32)))
+    return lambda some: lists[:, np.searchsorted(known, some)]
 
 
 def complete(
@@ -187,10 +198,8 @@ def _knowledge(target: Target) -> tuple[bool, int]:
 
 
 def _is_alike(target: Target, lists: int) -> bool:
-    """Whether its rows can be gone over by lists, or are too few for that and can be gone over together with lists."""
-    scan = target.scan
-    assert scan is not None
-    return scan.lists > 0 or (scan.block == LISTED_BLOCK_CODES and not is_for(lists, len(target.column)))
+    """Whether its rows stand in lists or are too few for that."""
+    return bool(target.scan and target.scan.lists) or not is_for(lists, len(target.column))
 
 
 def sample_rows(targets: Sequence[Target], count: int) -> NDArray[Any]:
@@ -254,7 +263,7 @@ def _reaching(
 def _probes_for(needed: Sequence[_Needed], place: int, results: int, lists: int, goal: float) -> int:
     """Of how many centroids the lists are gone over, 0: of all. Half of what may be missed may be missed for that."""
     covered = _recall(needed, place, results, lambda one: one.probes, lists + 1).mean(axis=0)
-    probes = int(np.argmax(covered >= (1 + goal) / 2))
+    probes = math.ceil(PROBED_MARGIN * int(np.argmax(covered >= (1 + goal) / 2)))
     return probes if probes <= MOST_PROBED * lists else 0
 
 

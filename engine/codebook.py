@@ -1,10 +1,10 @@
 """What a scan learns: a product quantiser and, for many rows, centroids; and the encoding of rows by both.
 
-A codebook is a FAISS index without rows. With centroids it has two lists for each: n for the rows that are nearest to
-it, and n more for *spilled* copies. Every row stands in a second list as well, one whose centroid errs in another
-direction than the first (SOAR: Sun et al., "SOAR: Improved Indexing for Approximate Nearest Neighbor Search", 2023),
-so that a query that passes by one is likely to come by the other. The centroids are what the index has in place of
-its coarse quantiser, which nothing here asks.
+A codebook is a FAISS index without rows. With centroids it has a list for each: for the rows that are nearest to it,
+and for *spilled* copies. Every row stands in a second list as well, one whose centroid errs in another direction than
+the first (SOAR: Sun et al., "SOAR: Improved Indexing for Approximate Nearest Neighbor Search", 2023), so that a query
+that passes by one is likely to come by the other. The centroids are what the index has in place of its coarse
+quantiser, which nothing here asks.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.kernel import Column, all_threads, measure_of, single_thread
+from aidre.engine.lists import Lists, packed
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.vectors import dtype_of, is_unit
 
@@ -26,10 +27,10 @@ LIST_ROWS = 1 << 17
 """The most rows of an index that has one list; more are several indexes."""
 
 LISTED_ROWS = 500_000
-"""Where no segment has so many rows there are no lists: short ones, and those of many segments, are slow to go over
-where a filter needs all of them, and in fewer rows more of them have to be gone over."""
+"""Where no segment has so many rows there are no lists: to go over all of fewer takes little longer than to go over
+the nearest lists, of which in fewer rows a larger share is needed."""
 
-MOST_LISTS = 1024
+MOST_LISTS = 4096
 ROWS_A_LIST = 64
 """A segment of fewer rows for each list is one list."""
 
@@ -42,10 +43,10 @@ _BLOCK = 1 << 15
 _BLOCK_CODES = 128
 """Rows whose codes stand together: the most that FAISS has a kernel for, some 15 % faster than its default of 32."""
 
-LISTED_BLOCK_CODES = 64
-"""The same where lists are short: the last block of each is filled up."""
-
 _ITERATIONS = 5
+_CODE_ITERATIONS = 10
+"""Of the many small clusterings of a product quantiser; with FAISS' 25 no more neighbours are found."""
+
 _SIMILARITIES = 1 << 20
 _SEED = 20_260_102
 
@@ -69,6 +70,7 @@ def train(space: EmbeddingSpace, sample: NDArray[Any], code_size: int) -> Any:
     """A codebook without centroids, trained on stored rows (n, d) of the space."""
     padded = code_size * -(-space.dimensions // code_size)
     index = faiss.index_factory(padded, f"IVF1,PQ{code_size}x4fs_{_BLOCK_CODES}", measure_of(space).metric)
+    index.pq.cp.niter = _CODE_ITERATIONS
     # Many tiny clusterings: with two threads most of the time goes into waiting for each other.
     single_thread()
     index.train(_padded(sample, padded))
@@ -92,7 +94,7 @@ def with_centroids(space: EmbeddingSpace, codebook: Any, centroids: NDArray[np.f
         coarse = faiss.IndexFlat(codebook.d, codebook.metric_type)
     coarse.is_trained = True
     coarse.add(_padded(centroids, codebook.d))
-    return emptied(codebook, 2 * len(centroids), coarse, LISTED_BLOCK_CODES)
+    return emptied(codebook, len(centroids), coarse)
 
 
 def router_of(space: EmbeddingSpace, centroids: NDArray[np.float32]) -> Column:
@@ -124,14 +126,13 @@ def centroids_of(index: Any) -> NDArray[np.float32]:
     return np.frombuffer(stored, dtype).reshape(-1, index.d).astype(np.float32)
 
 
-def emptied(index: Any, lists: int, coarse: Any = None, block: int = 0) -> Any:
+def emptied(index: Any, lists: int, coarse: Any = None) -> Any:
     """An index without rows that has the product quantiser of another and so many lists."""
     if coarse is None:
         coarse = faiss.IndexFlat(index.d, index.metric_type)
         coarse.add(np.zeros((1, index.d), np.float32))
         coarse.ntotal = lists  # more than there are vectors: nobody looks for the nearest one
-    block = block or index.bbs
-    made = faiss.IndexIVFPQFastScan(coarse, index.d, lists, index.pq.M, index.pq.nbits, index.metric_type, block)
+    made = faiss.IndexIVFPQFastScan(coarse, index.d, lists, index.pq.M, index.pq.nbits, index.metric_type, index.bbs)
     made.own_fields = True
     coarse.this.disown()
     made.by_residual = False
@@ -141,10 +142,7 @@ def emptied(index: Any, lists: int, coarse: Any = None, block: int = 0) -> Any:
 
 
 def fill(codebook: Any, blocks: Iterable[NDArray[Any]]) -> list[Any]:
-    """Indexes of rows by a codebook; `blocks` are stored rows in order.
-
-    With centroids it is one index, without them several of at most LIST_ROWS each.
-    """
+    """Stored rows, in order, by a codebook: indexes of at most LIST_ROWS each, or one Lists where it has centroids."""
     all_threads()
     if is_listed(codebook):
         return [_listed(codebook, blocks)]
@@ -158,7 +156,7 @@ def fill(codebook: Any, blocks: Iterable[NDArray[Any]]) -> list[Any]:
 
 def fitting(codebook: Any, rows: int) -> Any:
     """The codebook as a segment of so many rows is filled by it: too few for its lists are one list."""
-    return one_list(codebook) if is_listed(codebook) and not is_for(codebook.nlist // 2, rows) else codebook
+    return one_list(codebook) if is_listed(codebook) and not is_for(codebook.nlist, rows) else codebook
 
 
 def is_for(lists: int, rows: int) -> bool:
@@ -166,46 +164,21 @@ def is_for(lists: int, rows: int) -> bool:
     return rows >= ROWS_A_LIST * lists
 
 
-def _listed(codebook: Any, blocks: Iterable[NDArray[Any]]) -> Any:
-    """FAISS would fill FastScan lists by its coarse quantiser only: rows come by way of an index that is packed."""
+def _listed(codebook: Any, blocks: Iterable[NDArray[Any]]) -> Lists:
     centroids = centroids_of(codebook)
-    codes, first, second = [], [], []
+    codes, chosen = [np.empty((0, codebook.pq.code_size), np.uint8)], [np.empty((2, 0), np.int64)]
     for block in blocks:
         rows = _padded(block, codebook.d)
         codes.append(codebook.pq.compute_codes(rows))
-        nearest, other = assigned(centroids, rows)
-        first.append(nearest)
-        second.append(other)
-    plain = faiss.IndexIVFPQ(
-        codebook.quantizer, codebook.d, codebook.nlist, codebook.pq.M, codebook.pq.nbits, codebook.metric_type
-    )
-    plain.by_residual = False
-    plain.pq = codebook.pq
-    plain.is_trained = True
-    if codes:
-        _put(plain.invlists, np.concatenate(codes), np.concatenate(first), 0, len(centroids))
-        _put(plain.invlists, np.concatenate(codes), np.concatenate(second), len(centroids), len(centroids))
-    plain.ntotal = plain.invlists.compute_ntotal()
-    packed = faiss.IndexIVFPQFastScan(plain, codebook.bbs)
-    # Its coarse quantiser is the codebook's, which may go before it.
-    coarse = faiss.clone_index(faiss.downcast_index(codebook.quantizer))
-    packed.quantizer = coarse
-    packed.own_fields = True
-    coarse.this.disown()
-    return packed
+        chosen.append(np.stack(assigned(centroids, rows)))
+    return packed(without_rows(codebook), np.concatenate(codes), np.concatenate(chosen, axis=1))
 
 
-def _put(lists: Any, codes: NDArray[np.uint8], chosen: NDArray[np.int64], offset: int, count: int) -> None:
-    """Every row in its chosen one of `count` lists that begin at `offset`, in the order of rows."""
-    order = np.argsort(chosen, kind="stable")
-    codes = codes[order]
-    ends = np.searchsorted(chosen[order], np.arange(count), side="right").tolist()
-    start = 0
-    for number, end in enumerate(ends):
-        if end > start:
-            ids, own = order[start:end], codes[start:end]
-            lists.add_entries(offset + number, end - start, faiss.swig_ptr(ids), faiss.swig_ptr(own))
-        start = end
+def without_rows(index: Any) -> Any:
+    """An index with centroids, emptied; what it holds is its own, wherever the first was read from."""
+    coarse = faiss.clone_index(faiss.downcast_index(index.quantizer))
+    copied = emptied(index, coarse.ntotal, coarse)
+    return faiss.deserialize_index(faiss.serialize_index(copied))
 
 
 def assigned(centroids: NDArray[np.float32], rows: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -213,29 +186,29 @@ def assigned(centroids: NDArray[np.float32], rows: NDArray[np.float32]) -> tuple
 
     That one minimises |x - c|^2 + (r . (x - c))^2 / |r|^2, r being what the nearest leaves of x.
     """
-    squares = np.einsum("ij,ij->i", centroids, centroids)
-    products = centroids @ centroids.T
+    halves = np.einsum("ij,ij->i", centroids, centroids) / np.float32(2)
+    table = np.concatenate([-centroids, halves[:, None]], axis=1).T
+    products = centroids @ centroids.T - halves
     step = max(1, _SIMILARITIES // len(centroids))
     found = np.empty((2, len(rows)), np.int64)
+    room = np.empty((2, min(step, len(rows)), len(centroids)), np.float32)
     for start in range(0, len(rows), step):
-        block = rows[start : start + step]
-        every = np.arange(len(block))
-        similar = block @ centroids.T
-        distances = similar * np.float32(-2)
-        distances += squares
+        block = np.pad(rows[start : start + step], ((0, 0), (0, 1)), constant_values=1)
+        every, (distances, lost) = np.arange(len(block)), room[:, : len(block)]
+        np.matmul(block, table, out=distances)  # half of |x - c|^2, but for |x|^2, as is all that follows
         first = distances.argmin(axis=1)
-        lengths = np.einsum("ij,ij->i", block, block)
-        left = lengths + distances[every, first]
+        lengths = np.einsum("ij,ij->i", block[:, :-1], block[:, :-1])
+        left = lengths / 2 + distances[every, first]
         # r . (x - c) without a second matrix product, then its square
-        loss = products[first]
-        loss -= similar
-        loss += (lengths - similar[every, first])[:, None]
-        loss *= loss
-        loss *= np.divide(1, left, out=np.zeros_like(left), where=left > 1e-6 * lengths)[:, None]
-        loss += distances
-        loss[every, first] = np.inf
+        np.take(products, first, axis=0, out=lost, mode="clip")
+        lost += distances
+        lost += (lengths - halves[first] + distances[every, first])[:, None]
+        lost *= lost
+        lost *= np.divide(0.25, left, out=np.zeros_like(left), where=left > 5e-7 * lengths)[:, None]
+        lost += distances
+        lost[every, first] = np.inf
         found[0, start : start + step] = first
-        found[1, start : start + step] = loss.argmin(axis=1)
+        found[1, start : start + step] = lost.argmin(axis=1)
     return found[0], found[1]
 
 

@@ -31,7 +31,7 @@ _MASKED_PER_ROW = 0.11
 _BIT = 2e-3
 _SCAN_PER_ROW = 1e-3
 _SCAN_PER_CODE = 1.8e-5
-_LIST = 0.15
+_LIST = 0.5
 _DEPTH = 0.05
 
 

@@ -132,3 +132,16 @@ def remove_temporaries(path: Path) -> None:
 def remove_folder(path: Path) -> None:
     """Remove what no manifest names. Not synced: a power cut brings it back, the next sweep takes it away."""
     shutil.rmtree(path, ignore_errors=True)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, of this as much as can go; StorageFailed names what stays. Not synced."""
+    remove_folder(path)
+    try:
+        if path.is_dir():
+            shutil.rmtree(path)  # it says why
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        stays = next(path.rglob(Path(error.filename or path).name), path)
+        raise StorageFailed(f"cannot remove {stays}: {error.strerror or error}", file=stays.name) from error

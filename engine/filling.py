@@ -104,16 +104,14 @@ def _begin(generations: Generations, wanted: SpaceState) -> None:
         generations.merge(taken)
 
 
-def _must_move(
-    generations: Generations, entry: SegmentEntry, space: EmbeddingSpace, older: Container[tuple[str, str]]
-) -> bool:
+def _must_move(generations: Generations, entry: SegmentEntry, space: EmbeddingSpace, older: Container[str]) -> bool:
     """Whether a segment needs a folder of its own for the files of the space.
 
     A file under a name that an older generation knows is never replaced: not one of another run, nor a damaged one.
     """
-    names = [name for name in space_files(space.id) if name in entry.files]
+    names = space_files(entry.files, space.id)
     if not names:
-        return any((entry.id, name) in older for name in space_files(space.id))
+        return entry.id in older
     try:
         for name in names:
             check(generations.folder / SEGMENTS / entry.id / name, entry.files[name], whole=True)
@@ -122,24 +120,21 @@ def _must_move(
     return False
 
 
-def _named_before(generations: Generations, space_id: str) -> set[tuple[str, str]]:
-    """Segment and name of the files of a space that generations on disk name."""
-    named: set[tuple[str, str]] = set()
+def _named_before(generations: Generations, space_id: str) -> set[str]:
+    """The segments for which generations on disk name files of a space."""
+    named: set[str] = set()
     for path in (generations.folder / MANIFESTS).glob("*.json"):
         try:
             manifest = read_manifest(path.parent, int(path.stem), generations.manifest.name)
         except (AidreError, FileNotFoundError, ValueError):
             continue  # what cannot be read names nothing that anybody could open
-        named |= {
-            (entry.id, name) for entry in manifest.segments for name in space_files(space_id) if name in entry.files
-        }
+        named |= {entry.id for entry in manifest.segments if space_files(entry.files, space_id)}
     return named
 
 
 def _without_files(manifest: Manifest, space_id: str) -> Manifest:
-    gone = set(space_files(space_id))
-
     def bare(entry: SegmentEntry) -> SegmentEntry:
+        gone = space_files(entry.files, space_id)
         return replace(entry, files={name: file for name, file in entry.files.items() if name not in gone})
 
     return replace(manifest, segments=tuple(map(bare, manifest.segments)))

@@ -115,6 +115,8 @@ class Hybrid:
                 space, query, found, bound=self._fusion.a * float(cosines[-1]), wanted=wanted, most=most
             )
             if whole:  # the neighbours alone reach the bound, in the order of ids where they tie
+                if self._fusion.a == 0 and found.last(wanted) <= 0:
+                    found = self._with_first(found, wanted)
                 break
             count, most = count * _DEEPER, most * _DEEPER
         return ordered(self._parts, [found.parts], [found.rows], [found.scores], wanted)
@@ -168,6 +170,17 @@ class Hybrid:
             if promising.scores[start - 1] < self._cut(found.last(wanted) - bound) * (1 - lexical.ROUNDING):
                 return found, True
         return found, whole
+
+    def _with_first(self, found: _Found, wanted: int) -> _Found:
+        """With the first of the chunks by their ids: all without a word tie where the vectors count for nothing."""
+        for place, part in enumerate(self._parts):
+            rows = part.allowed(self._only).rows()
+            if len(rows) > wanted:
+                rows = rows[np.argpartition(part.segment.ids.ranks[rows], wanted - 1)[:wanted]]
+            owners = np.full(len(rows), place)
+            fresh = found.lacks(owners, rows)
+            found = found.with_more(owners[fresh], rows[fresh], np.zeros(np.count_nonzero(fresh)))
+        return found
 
     def _cut(self, least: float) -> float:
         """The BM25 score of a chunk whose words add `least`, infinite where no words do."""

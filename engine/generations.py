@@ -83,7 +83,7 @@ class Generations:
         durable.replace_file(self.folder / CURRENT, f"{generation:06d}\n".encode())
         self.manifest, self.snapshot = indexed, snapshot
         with suppress(OSError, StorageFailed):  # the commit stands; what cannot go is tried again
-            sweep.sweep(self.folder, indexed)
+            sweep.sweep(self.folder, self._with_aside(indexed))
 
     # -- a first bulk load -----------------------------------------------------------------------------------
 
@@ -114,16 +114,20 @@ class Generations:
         sizes = [entry.live_chunks for entry in entries]
         small = [place for place, live in enumerate(sizes) if live < LARGE]
         chosen = [[small[at] for at in group] for group in groups([sizes[at] for at in small], self.most_rows)]
-        self.manifest = replace(self.manifest, segments=tuple(map(self._with_aside, entries)))
+        self.manifest, self._aside = self._with_aside(self.manifest), {}
         worth = [group for group in chosen if len(group) > 1 or entries[group[0]].deletes]
         self.merge(worth if _MANY * len(small) > len(entries) else [], calibrate_anew=True)
 
-    def _with_aside(self, entry: SegmentEntry) -> SegmentEntry:
-        """The segment with the index codes that were set aside, unless a sweep has taken them since."""
-        aside = self._aside.get(entry.id, {})
-        place = self.folder / SEGMENTS / entry.id
-        is_there = all((place / name).exists() for name in aside)
-        return replace(entry, files={**entry.files, **aside}) if is_there else entry
+    def _with_aside(self, manifest: Manifest) -> Manifest:
+        """The manifest with the index codes that were set aside, unless a purge has taken them since."""
+
+        def whole(entry: SegmentEntry) -> SegmentEntry:
+            aside = self._aside.get(entry.id, {})
+            place = self.folder / SEGMENTS / entry.id
+            is_there = all((place / name).exists() for name in aside)
+            return replace(entry, files={**entry.files, **aside}) if is_there else entry
+
+        return replace(manifest, segments=tuple(map(whole, manifest.segments)))
 
     @property
     def is_merge_due(self) -> bool:
@@ -200,10 +204,9 @@ class Generations:
         doomed = [[place] for place, entry in enumerate(self.manifest.segments) if entry.deletes]
         if doomed or self.manifest.changes.file is not None:
             self.merge(doomed, forget=True)
+        sweep.purge(self.folder, self.manifest)
         with durable.storage_errors(self.folder):
-            sweep.sweep(self.folder, self.manifest, keep_seconds=0, keep_generations=1)
-            durable.remove_folder(self.folder / FILLING)
             # Else a power cut brings back what is said to be gone.
-            for path in (self.folder, *self.folder.glob("*/"), *self.folder.glob(f"{SEGMENTS}/*/")):
+            for path in (self.folder.parent, self.folder, *self.folder.glob("*/"), *self.folder.glob(f"{SEGMENTS}/*/")):
                 if path.is_dir():
                     durable.sync_folder(path)

@@ -20,6 +20,8 @@ from aidre.engine.model import EmbeddingSpace
 
 WORD = re.compile(r"\w+")
 REVISION = "hashing;v1"
+REMEMBERED = 24
+"""Characters of the longest word whose places are remembered: whoever sends texts decides which those are."""
 
 
 class HashingEmbedder:
@@ -51,7 +53,7 @@ class HashingEmbedder:
     def _fill(self, row: NDArray[np.float32], text: str) -> None:
         for word, count in Counter(WORD.findall(text.casefold())).items():
             weight = 1.0 + np.log(count)
-            for place, sign in _places(word):
+            for place, sign in (_known_places if len(word) <= REMEMBERED else _places)(word):
                 row[place % len(row)] += sign * weight
         length = float(np.linalg.norm(row))
         if length > 0.0:
@@ -60,8 +62,10 @@ class HashingEmbedder:
             row[0] = 1.0
 
 
-@lru_cache(maxsize=1 << 16)
 def _places(word: str) -> tuple[tuple[int, float], tuple[int, float]]:
     digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     first, second = int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
     return (first >> 1, 1.0 if first & 1 else -1.0), (second >> 1, 0.5 if second & 1 else -0.5)
+
+
+_known_places = lru_cache(maxsize=1 << 13)(_places)

@@ -18,49 +18,70 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine.arrow import FileProblem
-from aidre.engine.codebook import blocks_of, centroids_of, emptied, fill, fitting, is_listed, router_of, with_centroids
+from aidre.engine.codebook import (
+    blocks_of,
+    centroids_of,
+    emptied,
+    fill,
+    fitting,
+    is_listed,
+    router_of,
+    with_centroids,
+    without_rows,
+)
 from aidre.engine.kernel import Column, measure_of
+from aidre.engine.lists import ALIGNED, BLOCKS, Inverted, Lists, members, taken_out
+from aidre.engine.lists import read as read_lists
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.schema import INDEX, SEGMENT_ROWS
 
-_MOST_LISTS = 1 << 16
-"""More cannot be told apart by 16 bits."""
+_MOST_LISTS = (1 << 16) - 1
+"""More cannot be told apart by 16 bits, of which one number says that there is none."""
+
+_FEW = 0.4
+"""Lists with a smaller share of the rows than this are gone over one by one, which takes up to twice as long."""
+
+_MEMBERS = 6
+_LISTS = "codes in lists"
+""""lists", as earlier releases wrote them, are one index with all its rows."""
 
 
 class Scan:
-    """The opened codes of one segment.
+    """The opened codes of one segment, `filled` by rows (see `codebook.fill`).
 
-    Without centroids each index is one list; with `lists` centroids there is one index, whose lists hold the rows
-    nearest to each centroid and then the spilled copies (see `codebook`). Its rows are numbered from `slot` *
-    SEGMENT_ROWS on, so that the segments of a generation can be told apart.
+    Without centroids each index is one list; with `lists` centroids there are those of `lists.Inverted`. Its rows are
+    numbered from `slot` * SEGMENT_ROWS on, so that the segments of a generation can be told apart.
     """
 
-    def __init__(self, space: EmbeddingSpace, indexes: Sequence[Any]) -> None:
+    def __init__(self, space: EmbeddingSpace, filled: Sequence[Any]) -> None:
         self.space = space
-        self.indexes = tuple(indexes)
-        first = self.indexes[0]
-        self.code_size = int(first.pq.M)
-        self.padding = first.d - space.dimensions
-        self._centroids = centroids_of(first)
+        self.filled = tuple(filled)
+        first = filled[0]
+        self._listed: Lists | None = first if isinstance(first, Lists) else None
+        self._index = first if self._listed is None else self._listed.codebook
+        self.code_size = int(self._index.pq.M)
+        self.padding = self._index.d - space.dimensions
+        self._centroids = centroids_of(self._index)
         self.lists = len(self._centroids)
-        self.block = int(first.bbs)
         self.slot: int | None = None
-        self._ids = [ids for index in self.indexes for ids in ids_of(index)]
-        self.sizes = np.array(list(map(len, self._ids)))
-        """How many rows each inverted list holds."""
-        if not self.lists:
-            start = 0
-            for ids in self._ids:
-                ids[:] = np.arange(start, start + len(ids))
-                start += len(ids)
+        if self._listed is None:
+            self._ids = [ids for index in filled for ids in ids_of(index)]
+            self.inverted = [index.invlists for index in filled]
+            self.sizes: NDArray[np.int64] = np.array(list(map(len, self._ids)))
+            """How many rows each list holds."""
+            for ids, end in zip(self._ids, np.cumsum(self.sizes).tolist(), strict=True):
+                ids[:] = np.arange(end - len(ids), end)
+        else:
+            inverted = Inverted(self._listed)
+            self._ids, self.inverted, self.sizes = inverted.ids, [inverted.lists], inverted.sizes
 
     def __len__(self) -> int:
-        return int(self.sizes[: self.lists or None].sum())
+        return int(self.sizes.sum()) if self._listed is None else len(self._listed)
 
     @cached_property
     def codes_key(self) -> tuple[int, int, bytes]:
         """What scans have in common where their lists can be gone over together."""
-        return _codes_key(self.indexes[0])
+        return _codes_key(self._index)
 
     @cached_property
     def codebook_key(self) -> tuple[tuple[int, int, bytes], bytes]:
@@ -77,28 +98,37 @@ class Scan:
     def codebook(self) -> Any:
         """The trained index without its rows, to encode other rows of the same space alike."""
         if not self.lists:
-            return emptied(self.indexes[0], 1)
-        return with_centroids(self.space, self.indexes[0], self._centroids)
+            return emptied(self._index, 1)
+        return with_centroids(self.space, self._index, self._centroids)
+
+    def emptied(self, lists: int) -> Any:
+        """An index of so many lists that are none of its own, to go over any with the same codes."""
+        return emptied(self._index, lists)
 
     @cached_property
     def router(self) -> Column:
         """Its centroids, of which those nearest to a query say which lists to go over."""
         return router_of(self.space, self._centroids[:, : self.space.dimensions])
 
-    @cached_property
+    @property
     def places(self) -> NDArray[np.uint16]:
         """The two lists of every row, by their centroids: (2, rows)."""
-        found = np.empty((2, len(self)), np.uint16)
-        first = (self.slot or 0) * SEGMENT_ROWS
-        for copy in range(2):
-            own = slice(copy * self.lists, (copy + 1) * self.lists)
-            rows = np.concatenate(self._ids[own]) - first
-            found[copy, rows] = np.repeat(np.arange(self.lists, dtype=np.uint16), self.sizes[own])
-        return found
+        assert self._listed is not None
+        return self._listed.chosen
 
     def counts(self, mask: NDArray[np.bool_] | None) -> NDArray[np.int64] | None:
-        """How many rows of a mask stand in the list of each centroid; None where there is one list or no mask."""
+        """How many rows of a mask are nearest to each centroid; None where there is one list or no mask."""
         return np.bincount(self.places[0][mask], minlength=self.lists) if self.lists and mask is not None else None
+
+    def once(self, counts: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """The lists in which each row stands once; where few of them hold one of a mask's rows (`counts`), those."""
+        if not self.lists:
+            return np.arange(len(self.sizes))
+        if counts is not None:
+            held = self.lists + np.flatnonzero(counts)
+            if self.sizes[held].sum() < _FEW * len(self):
+                return held
+        return np.arange(2 * self.lists, len(self.sizes))
 
 
 def _codes_key(index: Any) -> tuple[int, int, bytes]:
@@ -116,20 +146,41 @@ def ids_of(index: Any) -> list[NDArray[np.int64]]:
 # -- on disk -----------------------------------------------------------------------------------------------
 
 
-def index_batch(indexes: Sequence[Any], vectors_checksum: str, trained_rows: int) -> pa.RecordBatch:
-    """The indexes of a segment, one a row; the metadata say what they were built from and by which release of FAISS."""
+def index_batch(filled: Sequence[Any], vectors_checksum: str, trained_rows: int) -> pa.RecordBatch:
+    """What a segment was filled into: indexes, one a row, or the members of its Lists.
+
+    The metadata say what it was built from and by which release of FAISS.
+    """
+    lists = filled[0] if isinstance(filled[0], Lists) else None
     metadata = {
-        "kind": "lists" if is_listed(indexes[0]) else "scan",
-        "code_size": str(indexes[0].pq.M),
+        "kind": "scan" if lists is None else _LISTS,
+        "code_size": str((filled[0] if lists is None else lists.codebook).pq.M),
         "faiss": faiss.__version__,
         "vectors": vectors_checksum,
         "trained_rows": str(trained_rows),
     }
-    bodies = [faiss.serialize_index(index) for index in indexes]
+    schema = INDEX.with_metadata(metadata)
+    if lists is None:
+        return _batch([faiss.serialize_index(index) for index in filled], schema)
+    codebook = faiss.serialize_index(lists.codebook)
+    filler = np.zeros(-(_begin(schema, _MEMBERS) + len(codebook)) % ALIGNED, np.uint8)
+    return _batch([codebook, filler, *members(lists)], schema)
+
+
+def _batch(bodies: Sequence[NDArray[np.uint8]], schema: pa.Schema) -> pa.RecordBatch:
     offsets = pa.py_buffer(np.cumsum([0, *map(len, bodies)], dtype=np.int64))
     body = pa.py_buffer(bodies[0] if len(bodies) == 1 else np.concatenate(bodies))
     value = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(bodies), [None, offsets, body])
-    return pa.RecordBatch.from_arrays([value], schema=INDEX.with_metadata(metadata))
+    return pa.RecordBatch.from_arrays([value], schema=schema)
+
+
+def _begin(schema: pa.Schema, values: int) -> int:
+    """At which byte of an Arrow file the first of so many values begins, however long they are."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(_batch([np.zeros(8, np.uint8)] * values, schema))
+    file = sink.getvalue()
+    return int(pa.ipc.open_file(file).get_batch(0).column(0).buffers()[2].address - file.address)
 
 
 def codebook_text(scan: Scan) -> str:
@@ -144,48 +195,72 @@ def encoded_batch(codes: NDArray[Any], codebook: str, vectors_checksum: str, tra
 
 
 def open_scan(space: EmbeddingSpace, batch: pa.RecordBatch, rows: int, vectors_checksum: str) -> Scan:
-    """Copy the indexes out of the map. FileProblem when they were not built from these vectors or cannot be read."""
+    """Copy indexes out of the map; of Lists the codes stay there.
+
+    FileProblem when they were not built from these vectors or cannot be read.
+    """
     metadata = {key.decode(): value.decode() for key, value in (batch.schema.metadata or {}).items()}
     if metadata.get("vectors") != vectors_checksum:
         raise FileProblem("was built from other vectors")
-    bodies = _bodies(batch.column(0))  # which what was read looks at, as long as centroids are not copied
-    try:
-        indexes = [faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(body), body.nbytes)) for body in bodies]
-    except RuntimeError as error:
-        raise FileProblem("cannot be read by this release of FAISS") from error
+    bodies = _bodies(batch.column(0))
+    if metadata.get("kind") == _LISTS:
+        return Scan(space, [_opened_lists(space, bodies, rows)])
+    # Centroids stay where they were read from as long as nobody copies them.
+    indexes = [_read(space, faiss.ZeroCopyIOReader(faiss.swig_ptr(body), body.nbytes)) for body in bodies]
     for index in indexes:
-        if not isinstance(index, faiss.IndexIVFPQFastScan) or index.by_residual:
-            raise FileProblem("is no index of this kind")
-        if index.d < space.dimensions:
-            raise FileProblem("does not fit its segment")
-        if index.metric_type != measure_of(space).metric or _codes_key(index) != _codes_key(indexes[0]):
-            raise FileProblem("is no index of this kind of distance, or of several codebooks")
-        if is_listed(index):
-            _check_lists(index, rows, alone=len(indexes) == 1)
-        elif index.invlists.list_size(0) != index.ntotal:
-            raise FileProblem("does not fit its segment")
-    if not indexes or sum(index.ntotal // (1 + is_listed(index)) for index in indexes) != rows:
+        if _codes_key(index) != _codes_key(indexes[0]):
+            raise FileProblem("is an index of several codebooks")
+    if len(indexes) == 1 and is_listed(indexes[0]):
+        _check_centroids(indexes[0], lists=2)
+        return Scan(space, [taken_out(without_rows(indexes[0]), indexes[0], rows)])
+    if any(is_listed(index) for index in indexes):
+        raise FileProblem("is no index of this kind")
+    if any(index.invlists.list_size(0) != index.ntotal for index in indexes):
+        raise FileProblem("does not fit its segment")
+    if not indexes or sum(index.ntotal for index in indexes) != rows:
         raise FileProblem("does not fit its segment")
     return Scan(space, indexes)
 
 
-def _check_lists(index: Any, rows: int, *, alone: bool) -> None:
-    """Raise FileProblem unless there are centroids and every row stands in one of their lists, and in one more."""
+def _read(space: EmbeddingSpace, reader: Any) -> Any:
+    try:
+        index = faiss.read_index(reader)
+    except RuntimeError as error:
+        raise FileProblem("cannot be read by this release of FAISS") from error
+    if not isinstance(index, faiss.IndexIVFPQFastScan) or index.by_residual:
+        raise FileProblem("is no index of this kind")
+    if index.d < space.dimensions:
+        raise FileProblem("does not fit its segment")
+    if index.metric_type != measure_of(space).metric:
+        raise FileProblem("is no index of this kind of distance")
+    return index
+
+
+def _opened_lists(space: EmbeddingSpace, bodies: Sequence[NDArray[np.uint8]], rows: int) -> Lists:
+    if len(bodies) != _MEMBERS:
+        raise FileProblem("does not fit its segment")
+    reader = faiss.VectorIOReader()
+    faiss.copy_array_to_vector(bodies[0], reader.data)
+    codebook = _read(space, reader)
+    _check_centroids(codebook, lists=1)
+    packed = codebook.bbs in BLOCKS and codebook.M2 == codebook.pq.M + codebook.pq.M % 2
+    if not packed or not is_listed(codebook) or any(map(len, ids_of(codebook))):
+        raise FileProblem("does not fit its segment")
+    return read_lists(codebook, bodies[2:], rows)
+
+
+def _check_centroids(index: Any, *, lists: int) -> None:
+    """Raise FileProblem unless an index has so many lists for each of its centroids, and these are numbers."""
     coarse = faiss.downcast_index(index.quantizer)
     kinds = {faiss.IndexScalarQuantizer: 2, faiss.IndexFlat: 4, faiss.IndexFlatIP: 4, faiss.IndexFlatL2: 4}
     width = kinds.get(type(coarse))
-    fits = index.nlist == 2 * coarse.ntotal and coarse.ntotal <= _MOST_LISTS and coarse.d == index.d
-    if not alone or width is None or not fits:
+    fits = index.nlist == lists * coarse.ntotal and 0 < coarse.ntotal <= _MOST_LISTS and coarse.d == index.d
+    if width is None or not fits:
         raise FileProblem("is no index of this kind")
     if coarse.code_size != width * coarse.d or coarse.codes.size() != coarse.ntotal * coarse.code_size:
         raise FileProblem("is no index of this kind")
     if not np.isfinite(centroids_of(index)).all():
         raise FileProblem("has centroids that are no numbers")
-    ids = ids_of(index)
-    for each in (ids[: coarse.ntotal], ids[coarse.ntotal :]):
-        found = np.concatenate(each)
-        if len(found) != rows or not rows or found.min() < 0 or found.max() >= rows or np.bincount(found).max() > 1:
-            raise FileProblem("does not fit its segment")
 
 
 def _bodies(column: pa.Array) -> list[NDArray[np.uint8]]:

@@ -12,7 +12,7 @@ from aidre.engine.index import index_batch
 from aidre.engine.manifest import Calibration, Manifest, SegmentEntry, SpaceState
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.parts import Part
-from aidre.engine.schema import index_file, vectors_file
+from aidre.engine.schema import SEGMENTS, index_among, index_file, vectors_file
 from aidre.engine.segment_writer import add_file
 
 GROWTH = 2
@@ -71,20 +71,30 @@ def _written(
     folder: Path, manifest: Manifest, space: EmbeddingSpace, targets: Sequence[Target], parts: Mapping[str, Part]
 ) -> Manifest:
     """The manifest with the newly built indexes on disk and in the entries of their segments."""
-    files: dict[str, FileEntry] = {}
+    files: dict[str, dict[str, FileEntry]] = {}
     for target in targets:
         if target.built is not None:
-            vectors = parts[target.segment_id].segment.entry.files[vectors_file(space.id)]
+            entry = parts[target.segment_id].segment.entry
             if target.scan is not None:
                 target.scan.number(0)  # in a file rows have their own numbers
-            batch = index_batch(target.built, vectors.checksum, target.trained_rows)
-            files[target.segment_id] = add_file(folder, target.segment_id, index_file(space.id), batch)
+            batch = index_batch(target.built, entry.files[vectors_file(space.id)].checksum, target.trained_rows)
+            name = _free_name(folder, entry, space.id, manifest.generation)
+            files[entry.id] = {name: add_file(folder, entry.id, name, batch)}
     if not files:
         return manifest
 
     def with_index(entry: SegmentEntry) -> SegmentEntry:
         if entry.id not in files:
             return entry
-        return replace(entry, files={**entry.files, index_file(space.id): files[entry.id]})
+        before = index_among(entry.files, space.id)
+        kept = {name: file for name, file in entry.files.items() if name != before}
+        return replace(entry, files=kept | files[entry.id])
 
     return replace(manifest, segments=tuple(with_index(entry) for entry in manifest.segments))
+
+
+def _free_name(folder: Path, entry: SegmentEntry, space_id: str, generation: int) -> str:
+    """A name for a new index: the one that is there may belong to a generation, which readers open and backups copy."""
+    first = index_file(space_id)
+    is_free = first not in entry.files and not (folder / SEGMENTS / entry.id / first).exists()
+    return first if is_free else index_file(space_id, generation)

@@ -12,7 +12,7 @@ from types import TracebackType
 import orjson
 
 from aidre.engine import durable
-from aidre.engine.errors import StoreLocked
+from aidre.engine.errors import StorageFailed, StoreLocked
 from aidre.engine.schema import LOCK
 
 
@@ -36,11 +36,11 @@ class WriterLock:
         return self
 
     def _locked(self) -> int:
-        with durable.storage_errors(self._path):
+        with durable.storage_errors(self._path.parent):
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             holder = _holder(descriptor)
             os.close(descriptor)
             pid, host = holder.get("pid"), holder.get("host")
@@ -50,6 +50,13 @@ class WriterLock:
                 collection=self._collection,
                 pid=pid,
                 host=host,
+            ) from error
+        except OSError as error:
+            os.close(descriptor)
+            raise StorageFailed(
+                f"cannot lock collection {self._collection!r}: {error.strerror or error}; "
+                "a store needs a file system that can lock files",
+                file=self._path.name,
             ) from error
         return descriptor
 

@@ -162,10 +162,11 @@ class Manifest:
 
     def searched(self, entry: SegmentEntry) -> SegmentEntry:
         """A segment without the files of spaces that do not answer yet."""
-        unfinished = {name for state in self.spaces if state.state != "live" for name in space_files(state.space.id)}
-        if unfinished.isdisjoint(entry.files):
+        unfinished = [state.space.id for state in self.spaces if state.state != "live"]
+        left_out = {name for space_id in unfinished for name in space_files(entry.files, space_id)}
+        if not left_out:
             return entry
-        return replace(entry, files={name: file for name, file in entry.files.items() if name not in unfinished})
+        return replace(entry, files={name: file for name, file in entry.files.items() if name not in left_out})
 
     def with_space(self, state: SpaceState) -> Manifest:
         """The same manifest with the state of one space replaced."""

@@ -24,6 +24,8 @@ from aidre.engine.schema import SEGMENT_ROWS
 from aidre.engine.segment import Segment
 
 _ALLOWED = 32
+_ALLOWED_BYTES = 1 << 24
+"""The masks of how many filters are kept, and of how many bytes in all; a few in any case."""
 _TERMS = 4_096
 
 
@@ -67,6 +69,7 @@ class Part:
         self.deleted = deleted
         self.live = Allowed(None if deleted is None else segment.to_chunks(~deleted), segment.entry.chunks)
         self._allowed: OrderedDict[bytes, Allowed] = OrderedDict()
+        self._most_allowed = max(4, min(_ALLOWED, _ALLOWED_BYTES // max(1, segment.entry.chunks)))
         self._postings: OrderedDict[str, Postings | None] = OrderedDict()
         self._frequencies: OrderedDict[str, int] = OrderedDict()
 
@@ -80,7 +83,7 @@ class Part:
             if self.deleted is not None:
                 mask = mask & ~self.deleted
             allowed = Allowed(self.segment.to_chunks(mask), self.segment.entry.chunks)
-            while len(self._allowed) >= _ALLOWED:
+            while len(self._allowed) >= self._most_allowed:
                 self._allowed.popitem(last=False)
             self._allowed[key] = allowed
         return allowed

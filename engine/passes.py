@@ -15,7 +15,6 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.codebook import emptied
 from aidre.engine.index import Scan
 from aidre.engine.kernel import Bits, measure_of, single_thread, spare_core
 from aidre.engine.reach import Reach
@@ -39,11 +38,7 @@ _WORTH = 0.7
 
 
 class Sweep:
-    """Scans with one codebook, as the lists of one index.
-
-    `table` has the lists of each centroid, those of its rows and of its copies in every scan; `whole` those that scans
-    without centroids are.
-    """
+    """Scans with one codebook, as the lists of one index."""
 
     def __init__(self, scans: Sequence[Scan]) -> None:
         self.scans = tuple(scans)
@@ -58,17 +53,16 @@ class Sweep:
         for scan in scans:
             self.firsts.append(place)
             place += len(scan.sizes)
-            for index in scan.indexes:
-                stacked.push_back(index.invlists)
+            for inverted in scan.inverted:
+                stacked.push_back(inverted)
         self._lists = faiss.VStackInvertedLists(stacked.size(), stacked.data())
-        self.index = emptied(scans[0].indexes[0], place)
+        self.index = scans[0].emptied(place)
         self.index.replace_invlists(self._lists, False)
         self.index.ntotal = int(self.sizes.sum())
 
-    def primary(self, number: int) -> NDArray[np.int64]:
-        """The lists of a scan in which each of its rows stands once."""
-        scan = self.scans[number]
-        return np.arange(scan.lists or len(scan.sizes)) + self.firsts[number]
+    def once(self, number: int, counts: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """The lists of a scan in which each of its rows stands once (see `Scan.once`)."""
+        return self.scans[number].once(counts) + self.firsts[number]
 
 
 def together(scans: Iterable[Scan]) -> list[list[Scan]]:
@@ -93,7 +87,7 @@ class Share:
 class Pass:
     """One way to go over a sweep: which of its scans, None: all, and which of their rows `bits` allow.
 
-    `allowed` has for each of those scans how many allowed rows its lists hold (see `Scan.counts`).
+    `allowed` has for each of those scans how many allowed rows its lists hold once (see `Scan.counts`).
     """
 
     def __init__(
@@ -109,22 +103,19 @@ class Pass:
         self._bits = bits  # which the parameters do not keep alive
         self._parameters: dict[int, tuple[Any, NDArray[np.float32]]] = {}
         listed = [number for number in numbers if sweep.scans[number].lists]
-        primary = []
-        for number in numbers:
-            lists, own = sweep.primary(number), counts.get(number)
-            primary.append(lists if own is None else lists[own > 0])
-        self._primary = np.concatenate(primary)
-        self._rows = int(sweep.sizes[self._primary].sum())
-        self._half = self._middle(self._primary)
-        self._others = np.concatenate([np.empty(0, np.int64), *(sweep.primary(n) for n in numbers if n not in listed)])
+        self._once = np.concatenate([sweep.once(number, counts.get(number)) for number in numbers])
+        self._rows = int(sweep.sizes[self._once].sum())
+        self._half = self._middle(self._once)
+        whole = [sweep.once(number, None) for number in numbers if number not in listed]
+        self._others = np.concatenate([np.empty(0, np.int64), *whole])
         self._table = np.empty((0, 0), np.int64)
+        """The lists of each centroid, one in every scan."""
         self._share: Share | None = None
         if listed:
             firsts = np.array([sweep.firsts[number] for number in listed])
-            places = np.arange(sweep.lists)[:, None]
-            self._table = np.concatenate([places + firsts, places + firsts + sweep.lists], axis=1)
+            self._table = np.arange(sweep.lists)[:, None] + firsts
             if bits is not None:
-                rows = np.stack([sweep.scans[number].sizes[: sweep.lists] for number in listed])
+                rows = np.stack([sweep.scans[number].sizes[sweep.lists : 2 * sweep.lists] for number in listed])
                 passing = [counts.get(number) for number in listed]
                 let = [size if own is None else own for size, own in zip(rows, passing, strict=True)]
                 self._share = Share(rows.sum(axis=0), np.sum(let, axis=0))
@@ -141,7 +132,7 @@ class Pass:
         """The same for each of several queries (n, d)."""
         padded = np.pad(queries, ((0, 0), (0, self._sweep.padding))) if self._sweep.padding else queries
         if reach is None or not len(self._table):
-            return self._over(self._primary, self._half, padded, count)
+            return self._over(self._once, self._half, padded, count)
         return [
             self._near(queries[place : place + 1], padded[place : place + 1], count, reach)
             for place in range(len(queries))
@@ -155,7 +146,7 @@ class Pass:
             rows, near = _distinct(rows, near, count)
             if len(rows) == count:
                 return rows, near
-        return self._over(self._primary, self._half, padded, count)[0]
+        return self._over(self._once, self._half, padded, count)[0]
 
     def _nearest(self, query: NDArray[np.float32], reach: Reach) -> NDArray[np.int64] | None:
         """The lists that are near enough to the query, nearest first; None where all had better be gone over."""

@@ -84,12 +84,9 @@ def _direct_cost(column: Column, rows: Allowed) -> tuple[float, bool]:
 
 
 def _scan_cost(scan: Scan, rows: Allowed) -> float:
-    """What going over its codes costs; lists that hold no allowed row are left out."""
-    counts = scan.counts(rows.mask)
-    if counts is None:
-        return scan_cost(len(scan), scan.code_size, rows.count, scan.lists)
-    held = counts > 0
-    return scan_cost(int(scan.sizes[: scan.lists][held].sum()), scan.code_size, rows.count, int(held.sum()))
+    """What going over its codes costs; where few lists hold an allowed row, over those."""
+    lists = scan.once(scan.counts(rows.mask))
+    return scan_cost(int(scan.sizes[lists].sum()), scan.code_size, rows.count, len(lists) if scan.lists else 0)
 
 
 def _scanned(

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import tarfile
+import tempfile
 from collections.abc import Container, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -20,7 +21,7 @@ from typing import Any
 import orjson
 import xxhash
 
-from aidre.engine import durable
+from aidre.engine import durable, sweep
 from aidre.engine.backup import END, END_BYTES, FORMAT, HEADER, Saved
 from aidre.engine.errors import (
     CollectionMissing,
@@ -86,19 +87,19 @@ def _check_absent(store: Store, names: Sequence[str]) -> None:
 
 @contextmanager
 def _temporary(store: Path) -> Iterator[Path]:
-    """A folder in the store, on the same file system, that is gone afterwards, as is what a killed run left."""
+    """A folder in the store, on the same file system, that is gone afterwards, as is what killed runs left.
+
+    Its lock tells writers that it is in use: a process may have the same number in another container.
+    """
     durable.make_folder(store)
-    for left in store.glob(".restore.*.tmp"):
-        pid = left.name.split(".")[2]
-        if pid == str(os.getpid()) or not Path("/proc", pid).exists():  # in a container all may have the same
-            durable.remove_folder(left)
-    folder = store / f".restore.{os.getpid()}.tmp"
-    with durable.storage_errors(folder):
-        folder.mkdir(mode=0o700)
-    try:
-        yield folder
-    finally:
-        durable.remove_folder(folder)
+    sweep.remove_restores(store)
+    with durable.storage_errors(store):
+        folder = Path(tempfile.mkdtemp(".tmp", sweep.RESTORING, store))
+    with WriterLock(folder, folder.name):
+        try:
+            yield folder
+        finally:
+            durable.remove_folder(folder)
 
 
 # -- out of the file ---------------------------------------------------------------------------------------------

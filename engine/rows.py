@@ -143,6 +143,16 @@ class Pending:
         self.dropped.update(self.rows_of[one] for one in self.rows_of.keys() & fresh.keys())
         self.rows_of |= fresh
 
+    def take_back(self, document_id: str) -> bool:
+        """Drop the row of a document, and all rows with the last one. Whether there was one."""
+        row = self.rows_of.pop(document_id, None)
+        if row is None:
+            return False
+        self.dropped.add(row)
+        if not self.rows_of:
+            self.rows, self.dropped = PendingRows(), set()
+        return True
+
     @property
     def is_empty(self) -> bool:
         return not (self.rows_of or self.deleted or self.changed)

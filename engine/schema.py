@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -135,17 +136,26 @@ def vectors_file(space_id: str) -> str:
     return space_file_name(space_id, "vectors")
 
 
-def index_file(space_id: str) -> str:
-    return space_file_name(space_id, "index")
+def index_file(space_id: str, generation: int | None = None) -> str:
+    """The name of the first index that a segment has, and of a later one that of the generation which brings it."""
+    return space_file_name(space_id, "index" if generation is None else f"index.{generation:06d}")
+
+
+def index_among(files: Iterable[str], space_id: str) -> str | None:
+    """The name of the index of a space among the files of a segment, None where it has none."""
+    stem, _, ending = index_file(space_id).rpartition(".")
+    own = re.compile(rf"{re.escape(stem)}(\.[0-9]{{6,}})?\.{ending}")
+    return next(filter(own.fullmatch, files), None)
 
 
 def keys_file(space_id: str) -> str:
     return space_file_name(space_id, "keys")
 
 
-def space_files(space_id: str) -> tuple[str, ...]:
-    """The names of all files that a segment may have for a space."""
-    return vectors_file(space_id), keys_file(space_id), index_file(space_id)
+def space_files(files: Iterable[str], space_id: str) -> set[str]:
+    """Those of the files of a segment that it has for a space."""
+    names = set(files)
+    return names & {vectors_file(space_id), keys_file(space_id), index_among(names, space_id)}
 
 
 def is_collection_name(name: str) -> bool:

@@ -38,7 +38,7 @@ from aidre.engine.schema import (
     FIELDS_FILE,
     IDS_FILE,
     LEXICON_FILE,
-    index_file,
+    index_among,
     keys_file,
     vectors_file,
 )
@@ -47,6 +47,8 @@ from aidre.engine.vectors import decode
 
 T = TypeVar("T")
 _MASKS = 64
+_MASK_BYTES = 1 << 23
+"""How many masks are kept, and of how many bytes in all; a few in any case."""
 
 
 class Segment:
@@ -60,6 +62,7 @@ class Segment:
         self._collection = manifest.name
         self._dates = manifest.dates
         self._masks: OrderedDict[bytes, NDArray[np.bool_]] = OrderedDict()
+        self._most_masks = max(4, min(_MASKS, _MASK_BYTES // max(1, entry.documents)))
         self.documents = Table(self._truth(DOCUMENTS_FILE, entry.documents))
         self.chunks = Table(self._truth(CHUNKS_FILE, entry.chunks))
         columns = [self.chunks.plain(name) for name in ("id", "json_source", "json_metadata", "etag")]
@@ -120,8 +123,8 @@ class Segment:
         values = batch.column(0).values.to_numpy(zero_copy_only=True)
         self._vectors[space.id] = batch
         self.columns[space.id] = Column(space, values.reshape(-1, space.dimensions))
-        index = index_file(space.id)
-        if index not in self.entry.files:
+        index = index_among(self.entry.files, space.id)
+        if index is None:
             return
         try:
             opened = open_file(self._folder / index, self.entry.files[index], whole=True).batches[0]
@@ -163,7 +166,7 @@ class Segment:
         mask = self._masks.get(key)
         if mask is None:
             mask = self.fields.mask(wanted)
-            while len(self._masks) >= _MASKS:
+            while len(self._masks) >= self._most_masks:
                 self._masks.popitem(last=False)  # in one step: another thread may be here too
             self._masks[key] = mask
         return mask

@@ -146,7 +146,7 @@ def write_merged(
 
 
 def add_file(folder: Path, segment_id: str, name: str, batch: pa.RecordBatch) -> FileEntry:
-    """Add or replace one derived file of a segment durably; who has the old one mapped keeps it."""
+    """Add one derived file to a segment durably, under a name that no generation knows."""
     return _add_files(folder, segment_id, lambda place: {name: write_file(place / name, [batch], batch.schema)})[name]
 
 

@@ -71,11 +71,10 @@ class Snapshot:
     def search(self, query: Query) -> list[Hit]:
         """Hits ordered by (-score, chunk id).
 
-        SpaceMissing, DimensionMismatch, InvalidVector, InvalidFilter; InvalidInput for a query that lacks what its
-        mode goes by, or for a hybrid one in a space of vectors of any length.
+        SpaceMissing, DimensionMismatch, InvalidVector, InvalidFilter; InvalidInput for a query that wants no hits or
+        lacks what its mode goes by, or for a hybrid one in a space of vectors of any length.
         """
-        wanted = query.offset + query.top_k
-        only = self._dated(query.filter)
+        wanted, only = _wanted(query), self._dated(query.filter)
         if query.mode == "dense":
             ranked = self._dense(query, wanted, only)
         elif query.text is None:
@@ -95,7 +94,7 @@ class Snapshot:
         if len(queries) == 1 or first.mode != "dense" or not all(_alike(query, first) for query in queries[1:]):
             return [self.search(query) for query in queries]
         vectors = np.concatenate([self._asked(query.space, query.vector)[1] for query in queries])
-        state, wanted = self.space(first.space or ""), first.offset + first.top_k
+        state, wanted = self.space(first.space or ""), _wanted(first)
         reach, only = self._reach(state, wanted), self._dated(first.filter)
         found = search_all(self.parts, state.space.id, vectors, wanted=wanted, reach=reach, only=only)
         return [self._hits(ranked, first.offset) for ranked in found]
@@ -241,6 +240,15 @@ class Snapshot:
             "languages": self._statistics.chunks_by_language,
             "warnings": list(self.warnings),
         }
+
+
+def _wanted(query: Query) -> int:
+    """How many of the best rows a query goes over."""
+    if query.top_k < 1 or query.offset < 0:
+        raise InvalidInput(
+            f"top_k is {query.top_k} and offset is {query.offset}: ask for at least one hit, after none or more"
+        )
+    return query.offset + query.top_k
 
 
 def _alike(query: Query, other: Query) -> bool:

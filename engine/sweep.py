@@ -15,11 +15,14 @@ from operator import itemgetter
 from pathlib import Path
 
 from aidre.engine import changes, durable
-from aidre.engine.errors import FormatTooNew, StoreDamaged
+from aidre.engine.errors import FormatTooNew, StorageFailed, StoreDamaged, StoreLocked
+from aidre.engine.lock import WriterLock
 from aidre.engine.manifest import ChangesEntry, Manifest, read_manifest
-from aidre.engine.schema import DELETES, MANIFESTS, SEGMENTS
+from aidre.engine.schema import CHANGES, DELETES, FILLING, MANIFESTS, SEGMENTS, manifest_name
 
 KEEP_SECONDS = 600
+RESTORING = ".restore."
+"""So the name of a folder in the store begins in which a restore works, which holds its lock; it ends with ".tmp"."""
 
 
 def remove_unfinished(folder: Path, newest: ChangesEntry) -> None:
@@ -30,6 +33,7 @@ def remove_unfinished(folder: Path, newest: ChangesEntry) -> None:
     """
     durable.sync_folder(folder.parent)
     durable.sync_folder(folder)
+    remove_restores(folder.parent)
     for name in (SEGMENTS, f"{SEGMENTS}/*", MANIFESTS, "."):
         for path in folder.glob(f"{name}/.*.tmp"):
             if path.is_dir():
@@ -39,16 +43,17 @@ def remove_unfinished(folder: Path, newest: ChangesEntry) -> None:
     changes.remove_unnamed(folder, newest)
 
 
-def sweep(
-    folder: Path,
-    newest: Manifest,
-    *,
-    keep_seconds: float = KEEP_SECONDS,
-    keep_generations: int | None = None,
-) -> None:
+def remove_restores(store: Path) -> None:
+    """Remove what restores left that were killed; what cannot go is tried again."""
+    with suppress(StorageFailed):
+        for path in _left_by_restores(store):
+            durable.remove_folder(path)
+
+
+def sweep(folder: Path, newest: Manifest, *, keep_seconds: float = KEEP_SECONDS) -> None:
     """Remove what neither the kept generations nor the newest one name. Call it under the lock only."""
     limit = time.time() - keep_seconds
-    last = newest.generation - (newest.keep if keep_generations is None else keep_generations)
+    last = newest.generation - newest.keep
     doomed = set(_superseded(folder / MANIFESTS, limit, last))
     named = _names(folder, newest)
     places = [folder / SEGMENTS, folder / DELETES, *(folder / SEGMENTS / entry.id for entry in newest.segments)]
@@ -67,6 +72,37 @@ def sweep(
         else:
             path.unlink(missing_ok=True)
     changes.remove_old(folder, newest.changes)
+
+
+def purge(folder: Path, newest: Manifest) -> None:
+    """Remove all that the newest generation does not name, whatever its date, and what killed restores left.
+
+    The history of changes begins with this generation. StorageFailed names what cannot be removed, after all else is.
+    Call it under the lock only, with nothing under way.
+    """
+    named = _names(folder, newest) | {os.fspath(folder / MANIFESTS / manifest_name(newest.generation))}
+    segments = (f"{SEGMENTS}/{entry.id}" for entry in newest.segments)
+    found, failures = [folder / FILLING], list[StorageFailed]()
+    with durable.storage_errors(folder):
+        for name in (MANIFESTS, SEGMENTS, *segments, DELETES, CHANGES):
+            with suppress(FileNotFoundError):
+                found += (folder / name).iterdir()
+        unnamed = [path for path in found if os.fspath(path) not in named]
+        for path in itertools.chain(unnamed, _left_by_restores(folder.parent)):
+            try:
+                durable.remove(path)
+            except StorageFailed as failure:
+                failures.append(failure)
+    if failures:
+        raise failures[0]
+
+
+def _left_by_restores(store: Path) -> Iterator[Path]:
+    """A part of a backup, or the whole collection that was replaced by one; each is locked while it is looked at."""
+    for path in sorted(store.iterdir()):
+        if path.name.startswith(RESTORING) and path.name.endswith(".tmp"):
+            with suppress(StoreLocked), WriterLock(path, path.name):  # a restore at work removes it itself
+                yield path
 
 
 def _superseded(folder: Path, limit: float, last: int) -> Iterator[Path]:

@@ -15,6 +15,9 @@ from aidre.engine.schema import precision_of
 LARGEST_NORM = 1e18
 """Beyond this the product of two norms, and so a score, can leave float32."""
 
+LEAST_NORM = 1e-150
+"""Below this the squares of components, and so a direction, are lost in float64."""
+
 LARGEST_HALF = 65504.0
 _BLOCK = 256
 """Rows that are converted at once: they and what is made of them stay in the cache."""
@@ -33,7 +36,7 @@ def encode(space: EmbeddingSpace, vectors: NDArray[Any], into: NDArray[Any] | No
     """Check vectors of shape (n, dimensions) and bring them into stored form: `into` where that is given.
 
     Raises DimensionMismatch, or InvalidVector with `details["row"]`: not finite, too long (norm above 1e18),
-    zero where the space has to normalise, or outside float16 where that is the precision.
+    zero or as good as zero where the space has to normalise, or outside float16 where that is the precision.
     """
     if vectors.ndim != 2 or vectors.shape[1] != space.dimensions:
         raise dimension_mismatch(space, int(vectors.shape[-1]) if vectors.ndim else 0)
@@ -63,9 +66,9 @@ def _check_block(space: EmbeddingSpace, block: NDArray[np.float64], lengths: NDA
         row = int(np.flatnonzero(wrong)[0])
         problem = f"has a norm above {LARGEST_NORM:g}" if np.isfinite(block[row]).all() else "is not finite"
         raise _invalid(space, problem, start + row)
-    if is_unit(space) and not (lengths > 0).all():
-        row = int(np.flatnonzero(~(lengths > 0))[0])
-        raise _invalid(space, "is zero and has no direction", start + row)
+    if is_unit(space) and not (lengths >= LEAST_NORM).all():
+        row = int(np.flatnonzero(lengths < LEAST_NORM)[0])
+        raise _invalid(space, _without_direction(block[row]), start + row)
     if precision_of(space) == "float16" and not is_unit(space):
         large = np.abs(block).max(axis=1) > LARGEST_HALF
         if large.any():
@@ -75,16 +78,20 @@ def _check_block(space: EmbeddingSpace, block: NDArray[np.float64], lengths: NDA
 
 def encode_query(space: EmbeddingSpace, vector: ArrayLike) -> NDArray[np.float32]:
     """One query as float32 of shape (1, dimensions), normalised where the space is. Same errors as `encode`."""
-    query = np.asarray(vector, dtype=np.float64)
+    try:
+        query = np.asarray(vector, dtype=np.float64)
+    except (OverflowError, TypeError, ValueError):
+        raise _invalid(space, "has a component that is no number of float64", None) from None
     if query.ndim != 1 or len(query) != space.dimensions:
         raise dimension_mismatch(space, int(query.shape[-1]) if query.ndim else 0)
-    length = math.sqrt(query.dot(query))
+    with np.errstate(over="ignore"):
+        length = math.sqrt(query.dot(query))
     if not length <= LARGEST_NORM:
         problem = f"has a norm above {LARGEST_NORM:g}" if np.isfinite(query).all() else "is not finite"
         raise _invalid(space, problem, None)
     if is_unit(space):
-        if length == 0.0:
-            raise _invalid(space, "is zero and has no direction", None)
+        if length < LEAST_NORM:
+            raise _invalid(space, _without_direction(query), None)
         query = query / length
     return query.astype(np.float32)[np.newaxis]
 
@@ -101,6 +108,10 @@ def dimension_mismatch(space: EmbeddingSpace, actual: int) -> DimensionMismatch:
         expected_dimensions=space.dimensions,
         actual_dimensions=actual,
     )
+
+
+def _without_direction(vector: NDArray[np.float64]) -> str:
+    return f"has a norm below {LEAST_NORM:g}: scale it up" if vector.any() else "is zero and has no direction"
 
 
 def _invalid(space: EmbeddingSpace, problem: str, row: int | None) -> InvalidVector:

@@ -8,6 +8,7 @@ lists of changes, behind which a client begins again, and to a space that is not
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,6 +69,22 @@ def _nameless(collection: str, newest: int) -> CollectionReport:
 
 
 def verify_collection(store: Store, collection: str) -> CollectionReport:
+    report = _verified(store, collection)
+    while report.problems and _is_swept(store, report):
+        report = _verified(store, collection)
+    return report
+
+
+def _is_swept(store: Store, report: CollectionReport) -> bool:
+    """Whether a writer went on meanwhile and removed what was being read: problems of that say nothing."""
+    path = store.path / report.collection / MANIFESTS / manifest_name(report.generation)
+    try:
+        return not path.exists() and report.generation not in (0, store.current(report.collection))
+    except AidreError:
+        return False
+
+
+def _verified(store: Store, collection: str) -> CollectionReport:
     folder = store.path / collection
     try:
         generation = store.current(collection)
@@ -78,19 +95,23 @@ def verify_collection(store: Store, collection: str) -> CollectionReport:
     except AidreError as error:
         file = str(error.details.get("file", collection))
         return CollectionReport(collection, 0, 0, 0, (Problem(file, error.message, False),))
-    problems, older = (*_overtaken(folder, generation), *_problems(folder, manifest)), _older(folder, manifest)
+    problems, older = (*_overtaken(store, folder, generation), *_problems(folder, manifest)), _older(folder, manifest)
     return CollectionReport(collection, generation, manifest.documents, manifest.chunks, problems, tuple(older))
 
 
-def _overtaken(folder: Path, generation: int) -> Iterator[Problem]:
+def _overtaken(store: Store, folder: Path, generation: int) -> Iterator[Problem]:
     """CURRENT is written after the manifest that it names. A newer manifest that was there before it, and is not what
     a commit left that was cut off, says that it named another one."""
     written = (folder / CURRENT).stat().st_mtime_ns
-    for number in _numbers(folder):
-        path = folder / MANIFESTS / manifest_name(number)
-        if number > generation and path.stat().st_mtime_ns < written:
-            what = f"names generation {generation:06d}, but was written after {path.name}: write {path.stem} into it"
-            yield Problem(f"{folder.name}/{CURRENT}", what, False)
+    before: list[Path] = []
+    for path in (folder / MANIFESTS / manifest_name(number) for number in _numbers(folder) if number > generation):
+        with suppress(FileNotFoundError):  # a writer swept it
+            before += [path] if path.stat().st_mtime_ns < written else []
+    if store.current(folder.name) != generation:
+        return  # a commit came meanwhile, and CURRENT names what it is younger than
+    for path in before:
+        what = f"names generation {generation:06d}, but was written after {path.name}: write {path.stem} into it"
+        yield Problem(f"{folder.name}/{CURRENT}", what, False)
 
 
 def _problems(folder: Path, manifest: Manifest) -> Iterator[Problem]:

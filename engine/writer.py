@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from aidre.engine import sweep
 from aidre.engine.commits import CommitResult, Commits, Stated
-from aidre.engine.errors import InvalidDocument, SpaceConflict
+from aidre.engine.errors import InvalidDocument, InvalidInput, SpaceConflict
 from aidre.engine.generations import Generations
 from aidre.engine.lock import WriterLock
 from aidre.engine.manifest import Manifest, SpaceState, first_manifest, now
@@ -241,7 +241,8 @@ class Writer:
         """Add or replace documents. Row i of each Encoded is chunk i over all records in order.
 
         Every space of the collection must be in `vectors`; `keys` holds 16-byte embedding keys for the
-        spaces that have a model. Of two documents with one id the later wins. InvalidDocument for one without chunks.
+        spaces that have a model. Of two documents with one id the later wins. InvalidDocument for one without chunks,
+        InvalidInput where a chunk lacks a vector.
         """
         records = records if isinstance(records, Records) else columns_of(records)
         if 0 in records.chunks.counts:
@@ -253,6 +254,11 @@ class Writer:
                 embedding_space=self.stale[0],
                 member="revision",
             )
+        chunks = sum(records.chunks.counts)
+        for space_id in self.spaces:
+            given = len(vectors[space_id].codes) if space_id in vectors else 0
+            if given != chunks:
+                raise InvalidInput(f"embedding space {space_id!r} got {given} vectors: bring {chunks}, one a chunk")
         self._wait_for(records.ids)
         if self._pending.is_empty:
             self.merge()
@@ -269,13 +275,11 @@ class Writer:
         self._wait_for(document_ids)
         deleted = 0
         for document_id, (part, row) in zip(document_ids, self._places(document_ids), strict=True):
-            pending = self._pending.rows_of.pop(document_id, None)
-            if pending is not None:
-                self._pending.dropped.add(pending)
+            was_pending = self._pending.take_back(document_id)
             stored = part >= 0 and (int(part), int(row)) not in self._pending.deleted
             if stored:
                 self._pending.deleted[int(part), int(row)] = document_id
-            deleted += int(stored or pending is not None)
+            deleted += int(stored or was_pending)
         return deleted
 
     # -- generations ---------------------------------------------------------------------------------------
@@ -341,6 +345,7 @@ class Writer:
         """Remove deleted documents from the disk now, with every older generation.
 
         Readers that have an older generation open keep it until they move on; its files lose their names.
+        StorageFailed names a file that the disk does not let go.
         """
         self.commit()
         self.generations.purge()

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.json_columns import Column, braced, members, quoted, written
 from aidre.engine.model import Json
+from aidre.ingest.json_text import read_json
 from aidre.ingest.plain import plain
 
 Faults = dict[int, str]
@@ -162,11 +163,13 @@ def _parsed(value: str, name: str) -> Json:
     if name == "semantic_payload" and not value.lstrip().startswith(("{", "[")):
         return value
     try:
-        return orjson.loads(value)
-    except orjson.JSONDecodeError as error:
+        return read_json(value.encode("utf-8", "surrogatepass"))
+    except InvalidDocument as error:
+        if error.details.get("large"):
+            raise InvalidDocument(f"{name} {error.message}") from None
         if name == "semantic_payload":
             return value
-        raise InvalidDocument(f"{name} is neither a struct nor JSON: {error}") from None
+        raise InvalidDocument(f"{name} is neither a struct nor JSON: {error.message}") from None
 
 
 def is_text(kind: pa.DataType) -> bool:

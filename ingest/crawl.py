@@ -1,6 +1,7 @@
 """A fetched source from end to end: a page, a feed, or the pages of a sitemap one after the other. Writes nothing.
 
-Whatever cannot be fetched is one failure more, and what the store has of it stays.
+Whatever cannot be fetched is one failure more, and what the store has of it stays. A host that asks for more time than
+it is given (patience.py) is left alone until the next run.
 """
 
 from __future__ import annotations
@@ -78,13 +79,15 @@ class _Pages:
         self._left_out: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()
         self._unasked: Counter[str] = Counter()
+        self._overworked: set[str] = set()
         self._is_settled = True
 
     def read(self, path: Path) -> Iterator[Found]:
         root = self._parsed(path)
         yield from self._read(root, self._at[0] if self._at else None, 1)
         for host, count in self._unasked.items():
-            reason = f"{host} did not give {MOST_FAILURES} pages in a row, {count} others were not asked for"
+            why = "asks for time" if host in self._overworked else f"did not give {MOST_FAILURES} pages in a row"
+            reason = f"{host} {why}, {count} others were not asked for"
             yield self._visit.failed(self._visit.source.address, reason, everything=True)
         if self._left_out:
             kinds = ", ".join(f"{why} {count}" for why, count in self._left_out.most_common(5))
@@ -123,11 +126,14 @@ class _Pages:
         if self._sitemaps > MOST_SITEMAPS or depth >= DEEPEST_INDEX:
             raise FetchFailed(f"is an index of more than {MOST_SITEMAPS} sitemaps, or of indexes of indexes")
         try:
+            if url.authority in self._overworked:
+                raise FetchFailed("not asked for: its host asks for time")
             answer = self._visit.get(url, self._folder, {}, self._is_within)
             if answer is None or answer[2] != "sitemap":
                 raise FetchFailed("is no sitemap")
             listing = self._parsed(answer[1])
         except (AidreError, OSError) as error:
+            self._note_overworked(url, error)
             yield self._visit.failed(str(url), _reason(error), everything=True)
             return
         yield from self._read(listing, url, depth + 1)
@@ -145,7 +151,7 @@ class _Pages:
             return
         if len(self._seen) > self._visit.fetcher.rules.pages:
             raise FetchFailed(f"lists more than {self._visit.fetcher.rules.pages} pages: raise [sources] pages")
-        if self._failures[url.authority] >= MOST_FAILURES:
+        if self._failures[url.authority] >= MOST_FAILURES or url.authority in self._overworked:
             self._unasked[url.authority] += 1
             return
         self._visit.check_budget()
@@ -159,8 +165,13 @@ class _Pages:
             yield self._visit.failed(origin, _reason(error))
             is_down = isinstance(error, FetchFailed) and error.details.get("down", False)
             self._failures[url.authority] = self._failures[url.authority] + 1 if is_down else 0
+            self._note_overworked(url, error)
         else:
             self._failures[url.authority] = 0
+
+    def _note_overworked(self, url: Url, error: Exception) -> None:
+        if isinstance(error, FetchFailed) and "retry_after" in error.details:
+            self._overworked.add(url.authority)
 
     def _fetched(self, url: Url, state: Mapping[str, str], more: Mapping[str, str]) -> Iterator[Found]:
         answer = self._visit.get(url, self._folder, state, self._is_within)

@@ -9,17 +9,17 @@ from __future__ import annotations
 import csv
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO
 
-import orjson
-
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest.found import File, Found, Rejected
+from aidre.ingest.json_text import read_json
 from aidre.ingest.mapping import ColumnMapping
 from aidre.ingest.rows import bounded_lines, from_json, has_url_lines, json_lines
 from aidre.ingest.vectors import VectorRules
@@ -104,7 +104,7 @@ class _Table:
             names = [cell.strip() for cell in cells]
             if not any(names):
                 continue
-            repeated = {name for name in names if name and names.count(name) > 1}
+            repeated = {name for name, count in Counter(names).items() if name and count > 1}
             if repeated:
                 raise InvalidDocument(f"line {number} names the column {min(repeated)!r} twice: rename one")
             return names
@@ -232,9 +232,9 @@ def _value(name: str, cell: str, kinds: _Kinds) -> Json:
     text = cell.strip()
     if name in kinds.jsons and text[0] in "{[":
         try:
-            return orjson.loads(text)
-        except orjson.JSONDecodeError as error:
-            raise InvalidDocument(f"{name} is not valid JSON: {error}") from None
+            return read_json(text.encode("utf-8", "surrogatepass"))
+        except InvalidDocument as error:
+            raise InvalidDocument(f"{name}: {error.message}") from None
     if text in _LITERALS:
         return _LITERALS[text]
     if text[0] in "-0123456789" and _NUMBER.fullmatch(text):

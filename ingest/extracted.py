@@ -69,7 +69,7 @@ def extracted(answer: Json) -> Extracted:
         _string(answer, "canonical"),
         _date(answer),
         _string(answer, "language"),
-        _headings(answer.get("headings", []), len(answer["text"])),
+        headings(answer.get("headings", []), len(answer["text"])),
         metadata,
         _objects(answer.get("objects", [])),
     )
@@ -91,13 +91,14 @@ def _date(answer: Mapping[str, Json]) -> str | None:
         return None
 
 
-def _headings(found: Json, length: int) -> tuple[Heading, ...]:
+def headings(found: Json, length: int) -> tuple[Heading, ...]:
+    """The headings that a parser found in a text of this length; raises InvalidDocument for anything else."""
     if type(found) is not list or len(found) > MOST_HEADINGS:
         raise _nonsense("headings")
-    headings = tuple(_heading(each, length) for each in found)
-    if any(one.start > other.start for one, other in pairwise(headings)):
+    made = tuple(_heading(each, length) for each in found)
+    if any(one.start > other.start for one, other in pairwise(made)):
         raise _nonsense("headings")
-    return headings
+    return made
 
 
 def _heading(found: Json, length: int) -> Heading:

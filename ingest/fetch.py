@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
@@ -32,6 +33,7 @@ from aidre.ingest.connection import (
     open_stream,
 )
 from aidre.ingest.members import printable
+from aidre.ingest.patience import ASKS_FOR_TIME, Patience, retry_after
 from aidre.ingest.urls import Url
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -99,6 +101,7 @@ class Fetcher:
         self._pause = pause or self._stopped.wait
         self._next = monotonic()
         self._open: Stream | None = None
+        self._patience = Patience()
 
     @cached_property
     def _context(self) -> ssl.SSLContext:
@@ -116,8 +119,23 @@ class Fetcher:
     ) -> Fetched | None:
         """The body of a URL, inflated, as a file; None where `state` still holds. Raises FetchFailed.
 
-        `within` says which URLs a redirect may lead to.
+        `within` says which URLs a redirect may lead to. A server that asks for time is waited for (patience.py); the
+        failure of one that asks for more has it as `details["retry_after"]`.
         """
+        waits = 0
+        while True:
+            try:
+                return self._got(url, into, state or {}, within)
+            except FetchFailed as error:
+                seconds = error.details.get("retry_after")
+                if seconds is None or not self._patience.allows(seconds, waits):
+                    raise
+            waits += 1
+            self._next = max(self._next, monotonic() + seconds)
+
+    def _got(
+        self, url: Url, into: Path, state: Mapping[str, str], within: Callable[[Url], bool] | None
+    ) -> Fetched | None:
         rules = self.rules
         wait = self._next - monotonic()
         if wait > 0:
@@ -131,7 +149,7 @@ class Fetcher:
         while True:
             if not (is_usual_port(url.port) or url.port == own_port or rules.allow_private_addresses):
                 raise FetchFailed(f"refused: it leads to port {url.port}, and only 80 and 443 may be led to")
-            following = self._once(url, into, state or {}, deadline)
+            following = self._once(url, into, state, deadline)
             if not isinstance(following, str):
                 return following
             url = url.join(following)
@@ -206,8 +224,7 @@ class Fetcher:
             if response.status == HTTPStatus.NOT_MODIFIED and own_state:
                 return None
             if response.status not in (200, 203):
-                status = response.status
-                raise FetchFailed(f"answered {_status(response)}", status=status, down=status >= 500 or status == 429)
+                raise _refused(response)
             with into.open("wb") as file:
                 count = _save(response, file, self.rules.page_bytes)
             return _fetched(url, response, count)
@@ -300,6 +317,16 @@ def _fetched(url: Url, response: http.client.HTTPResponse, count: int) -> Fetche
         state["url"] = str(url)
     kind = content_type.partition(";")[0].strip().lower()
     return Fetched(url, kind, charset[1].lower() if charset else None, state, count)
+
+
+def _refused(response: http.client.HTTPResponse) -> FetchFailed:
+    status, answered = response.status, f"answered {_status(response)}"
+    is_down = status >= 500 or status == 429
+    seconds = retry_after(response.headers.get("Retry-After"), datetime.now(UTC)) if status in ASKS_FOR_TIME else None
+    if seconds is None:
+        return FetchFailed(answered, status=status, down=is_down)
+    reason = f"{answered} and asks to come back in {seconds:.0f} s"
+    return FetchFailed(reason, status=status, down=is_down, retry_after=seconds)
 
 
 def _status(response: http.client.HTTPResponse) -> str:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import orjson
-
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest.found import File, Found, content
+from aidre.ingest.json_text import MOST_OF_FILE, read_json
 from aidre.ingest.rows import from_json, linked
 from aidre.ingest.vectors import VectorRules
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-MOST_OBJECTS = 2_000_000
-"""Objects and lists of a file, which is in memory as a whole; two bytes of text can be two hundred of memory."""
 
 
 def json_file(file: File, rules: VectorRules) -> Iterator[Found]:
@@ -62,13 +59,7 @@ def rows_of(file: File) -> list[dict[str, Json]]:
 
 
 def _loaded(file: File) -> Json:
-    raw = content(file).removeprefix(BYTE_ORDER_MARK)
-    if raw.count(b"{") + raw.count(b"[") > MOST_OBJECTS:
-        raise InvalidDocument(f"has more than {MOST_OBJECTS:,} objects and lists: one row a line is .jsonl")
-    try:
-        return orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
-        raise InvalidDocument(f"malformed JSON: {error}") from None
+    return read_json(content(file).removeprefix(BYTE_ORDER_MARK), MOST_OF_FILE, "one row a line is .jsonl")
 
 
 def _is_linked(value: Json) -> bool:

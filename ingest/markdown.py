@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -11,13 +11,18 @@ from markdown_it import MarkdownIt
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Heading, Json
+from aidre.ingest.extracted import MOST_HEADINGS, headings
 from aidre.ingest.found import File, Found, content, decoded
 from aidre.ingest.members import document, document_id, instant
-from aidre.ingest.plain import plain
+from aidre.ingest.plain import MOST_VALUES, plain
 from aidre.ingest.rows import has_url_lines, json_lines
+from aidre.ingest.sandbox import SHARED
 from aidre.ingest.vectors import VectorRules
 
 LARGEST_FRONT_MATTER = 1 << 18
+OUTLINED_HERE = 1 << 17
+"""Characters whose blocks are looked for in this process: a character may be half a kilobyte of them."""
+
 _FENCE = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
 _OPENING = re.compile(r"---[ \t]*\r?\n")
 _LINE_END = re.compile(r"\r\n?|\n")
@@ -32,14 +37,24 @@ _ROWS_ONLY = ("text", "vectors", "@type", "@id")
 def markdown(file: File, rules: VectorRules) -> Iterator[Found]:
     """The one document of a file; raises InvalidDocument, OSError."""
     members, text = front_matter(decoded(content(file)))
-    headings = outline(text)
+    found = (
+        outline(text) if len(text) <= OUTLINED_HERE else headings(SHARED.parse("markdown", text.encode()), len(text))
+    )
     if members.get("title") is None:
-        members["title"] = next((each.title for each in headings if each.level == 1 and each.title), file.path.stem)
+        members["title"] = next((each.title for each in found if each.level == 1 and each.title), file.path.stem)
     if members.get("url") is None and type(members.get("canonical")) is not str:
         members["url"] = file.url
     named = members.get("id") is not None
     identity = document_id(members["id"]) if named else document_id(file.id, "the path")
-    yield file.origin, document(members, file, identity, text=text, headings=headings)
+    yield file.origin, document(members, file, identity, text=text, headings=found)
+
+
+def parse(content: bytes, options: Mapping[str, Any]) -> Json:
+    """For the sandbox: the headings of a long text, each as its place, level and words."""
+    found = outline(content.decode())
+    if len(found) > MOST_HEADINGS:
+        raise InvalidDocument(f"has more than {MOST_HEADINGS:,} headings: split it")
+    return [[each.start, each.level, each.title] for each in found]
 
 
 def plain_text(file: File, rules: VectorRules) -> Iterator[Found]:
@@ -61,7 +76,7 @@ def front_matter(text: str) -> tuple[dict[str, Json], str]:
     if opening is None or closing is None or closing.start() - opening.end() > LARGEST_FRONT_MATTER:
         return {}, text
     try:
-        loaded = yaml.safe_load(text[opening.end() : closing.start()])
+        loaded = _Loader(text[opening.end() : closing.start()]).get_single_data()
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidDocument(f"front matter is not valid YAML: {_one_line(error)}") from None
     if loaded is not None and not isinstance(loaded, dict):
@@ -77,6 +92,20 @@ def front_matter(text: str) -> tuple[dict[str, Json], str]:
     end = closing.end()
     ending = _LINE_END.match(text, end)
     return members, text[ending.end() if ending else end :]
+
+
+class _Loader(yaml.SafeLoader):
+    """What a mapping takes over from others (`<<`) is copied, and each copy may be copied again: so it is counted."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._pairs = 0
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)
+        self._pairs += len(node.value)
+        if self._pairs > MOST_VALUES:
+            raise InvalidDocument(f"front matter has more than {MOST_VALUES} values")
 
 
 def _name_language(members: dict[str, Json]) -> None:

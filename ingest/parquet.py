@@ -1,86 +1,108 @@
-"""Rows of Parquet as Documents, a record batch at a time; vectors stay in the batch's buffers. Memory is bounded."""
+"""Rows of Parquet as Documents, a record batch at a time; vectors stay in the batch's buffers.
+
+The file itself is read in the sandbox (batches.py), which bounds what a batch may come to, whatever the file says.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import EmbeddingSpace, Json
 from aidre.ingest.ahead import ahead
+from aidre.ingest.batches import REFUSED
 from aidre.ingest.cells import Faults, as_rows, json_values
-from aidre.ingest.found import File, Found
+from aidre.ingest.found import File, Found, Rejected
 from aidre.ingest.mapping import KEPT, ColumnMapping
 from aidre.ingest.plain_rows import plain_rows
 from aidre.ingest.rows import documents, is_graph, read, rejected
+from aidre.ingest.sandbox import TABLES
 from aidre.ingest.vectors import Brought, VectorRules, wrong_length
 
-BATCH_BYTES = 8 << 20
+T = TypeVar("T")
 BATCH_ROWS = 8192
-_BUFFER = 1 << 20
-
 
 _Vectors = tuple[str, NDArray[np.int64], NDArray[np.float32]]
 """A space, the rows that bring a vector of it, and these vectors."""
 
 
 def parquet(file: File, rules: VectorRules) -> Iterator[Found]:
-    """The rows of a Parquet file; raises OSError, pyarrow.ArrowException."""
-    with pq.ParquetFile(file.path, buffer_size=_BUFFER, pre_buffer=False) as table:
-        first = 1
-        columns = _needed(table.schema_arrow.names, file.mapping)
-        for batch in ahead(table.iter_batches(batch_size=_batch_rows(table.metadata), columns=columns), 1):
+    """The rows of a Parquet file; raises InvalidDocument, OSError, pyarrow.ArrowException."""
+    first = 1
+    for batch in ahead(_batches(file), 1):
+        reason = (batch.schema.metadata or {}).get(REFUSED)
+        if reason is None:
             yield from _rows(batch, first, file, rules)
-            first += len(batch)
+        else:
+            yield Rejected(f"{file.origin}:{first}", reason.decode(), file.source, file.origin)
+        first += _count(batch)
+
+
+def _batches(file: File) -> Iterator[pa.RecordBatch]:
+    """The batches of a file as the sandbox gives them; smaller ones as long as they take more memory than it has."""
+    path = _path(file)
+    rows, done = BATCH_ROWS, 0
+    while True:
+        options = {"rows": rows, "skip": done, "wanted": _wanted(file.mapping)}
+        try:
+            for part in TABLES.stream("parquet", path, options):
+                batch = pa.ipc.open_stream(pa.py_buffer(part)).read_next_batch()
+                batch.validate()
+                done += _count(batch)
+                yield batch
+        except InvalidDocument as error:
+            if not error.details.get("memory"):
+                raise
+            if rows == 1:
+                where = f"row {done + 1}: " if done else ""
+                raise InvalidDocument(f"{where}{error.message}: write it with smaller row groups and pages") from None
+            rows = max(1, rows // 128)
+        else:
+            return
+
+
+def _count(batch: pa.RecordBatch) -> int:
+    """The rows of the file that a batch stands for: a row that is refused has none in it."""
+    return max(1, len(batch))
+
+
+def _path(file: File) -> bytes:
+    """What the child opens, which says less of what is wrong with a file that cannot be."""
+    with file.path.open("rb"):
+        return os.fsencode(file.path.absolute())
 
 
 def spaces_of(file: File) -> set[str]:
-    """The embedding spaces that a file's column `vectors` names, by its schema or (a map) its first batch."""
-    with pq.ParquetFile(file.path, buffer_size=_BUFFER, pre_buffer=False) as table:
-        index = table.schema_arrow.get_field_index("vectors")
-        if index < 0:
-            return set()
-        kind = table.schema_arrow.field(index).type
-        if pa.types.is_struct(kind):
-            return {kind.field(i).name for i in range(kind.num_fields)}
-        if not pa.types.is_map(kind):
-            return set()
-        batch = next(table.iter_batches(batch_size=1024, columns=["vectors"]), None)
-        return set() if batch is None else {str(key) for key in pc.unique(batch.column(0).keys).to_pylist()}
+    """The embedding spaces that a file's column `vectors` names; raises InvalidDocument, OSError."""
+    return set(map(str, _schema(file, "spaces", list)))
 
 
 def columns_of(file: File) -> list[dict[str, Json]]:
-    """One row that has every column of a file, of struct columns the fields."""
-    with pq.ParquetFile(file.path, buffer_size=_BUFFER, pre_buffer=False) as table:
-        return [{field.name: _fields(field.type) for field in table.schema_arrow}]
+    """One row that has every column of a file, of struct columns the fields; raises InvalidDocument, OSError."""
+    return [_schema(file, "columns", dict)]
 
 
-def _fields(kind: pa.DataType) -> Json:
-    return {field.name: _fields(field.type) for field in kind} if pa.types.is_struct(kind) else True
+def _schema(file: File, member: str, kind: type[T]) -> T:
+    answer = TABLES.parse("parquet schema", _path(file))
+    value = answer.get(member) if type(answer) is dict else None
+    if not isinstance(value, kind):
+        raise InvalidDocument("cannot be read: its parser gave no answer that makes sense")
+    return value
 
 
-def _batch_rows(metadata: Any) -> int:
-    """So many rows that a batch stays near BATCH_BYTES, by the widest row group."""
-    widest = 1
-    for i in range(metadata.num_row_groups):
-        group = metadata.row_group(i)
-        widest = max(widest, group.total_byte_size // max(1, group.num_rows))
-    return int(max(1, min(BATCH_ROWS, BATCH_BYTES // widest)))
-
-
-def _needed(names: Sequence[str], mapping: ColumnMapping | None) -> list[str] | None:
+def _wanted(mapping: ColumnMapping | None) -> list[str] | None:
     """The columns to read where a mapping says which they are; None means all."""
-    if mapping is None or mapping.metadata is None or "@type" in names:
+    if mapping is None or mapping.metadata is None:
         return None
-    wanted = {*KEPT, "metadata", *mapping.columns, *(column.partition(".")[0] for column in mapping.columns)}
-    return [name for name in names if name in wanted]
+    return sorted({*KEPT, "metadata", *mapping.columns, *(column.partition(".")[0] for column in mapping.columns)})
 
 
 def _rows(batch: pa.RecordBatch, first: int, file: File, rules: VectorRules) -> Iterator[Found]:

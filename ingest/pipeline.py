@@ -26,7 +26,7 @@ from aidre.ingest.fetch import Fetcher
 from aidre.ingest.fingerprint import settings_digest
 from aidre.ingest.progress import Event, Notice, Summary
 from aidre.ingest.run import IngestOptions, Run
-from aidre.ingest.sandbox import SHARED
+from aidre.ingest.sandbox import SHARED, TABLES
 from aidre.ingest.sources import PARSERS, check_mapping, locate, read, read_file
 from aidre.ingest.vectors import VectorRules
 
@@ -59,7 +59,7 @@ def ingest(
     rules = VectorRules(spaces, embedders.keys())
     writing = not options.dry_run or (store.path.is_dir() and collection in store.collections())
     opened = _writer(store, collection, spaces, embedders, options) if writing else nullcontext()
-    with opened as writer, SHARED:
+    with opened as writer, SHARED, TABLES:
         spaces = _complete(writer, spaces, report) if writer else spaces
         chunker = chunker_of(spaces, embedders, options.chunk_tokens)
         embedded = _reembed(writer, spaces, embedders, chunker, report) if writer and not options.dry_run else 0

@@ -14,6 +14,7 @@ from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest import jsonld, schemaorg
 from aidre.ingest.found import LARGEST, File, Found, Rejected
+from aidre.ingest.json_text import read_json
 from aidre.ingest.members import document, document_id, string
 from aidre.ingest.vectors import Brought, VectorRules
 
@@ -139,9 +140,9 @@ def _dumped(value: Json) -> bytes:
 
 def _row(line: bytes, where: str, file: File, rules: VectorRules) -> Iterator[Found]:
     try:
-        row = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        return iter((Rejected(where, f"malformed JSON: {error}", file.source, file.origin),))
+        row = read_json(line)
+    except InvalidDocument as error:
+        return iter((Rejected(where, error.message, file.source, file.origin),))
     return from_json(row, where, file, rules)
 
 
@@ -168,10 +169,11 @@ def url_line(line: bytes, where: str, file: File, rules: VectorRules) -> Iterato
         return
     try:
         url = match[1].decode()
-        value = orjson.loads(line[match.end() :])
+        value = read_json(line[match.end() :])
         found = [item for _, item in jsonld.objects(value) if isinstance(item, dict)]
-    except (orjson.JSONDecodeError, UnicodeDecodeError) as error:
-        yield Rejected(where, f"malformed JSON: {error}", file.source, file.origin)
+    except (InvalidDocument, UnicodeDecodeError) as error:
+        reason = error.message if isinstance(error, InvalidDocument) else f"malformed address: {error}"
+        yield Rejected(where, reason, file.source, file.origin)
         return
     found = [item for item in found if not jsonld.is_part_type(item)] or found
     if not found:
@@ -217,8 +219,8 @@ def _first_rows(file: File, count: int) -> Iterator[dict[str, Json]]:
     with file.path.open("rb", buffering=1 << 20) as stream:
         for line in islice(bounded_lines(stream), count):
             try:
-                row = orjson.loads(line or b"")
-            except orjson.JSONDecodeError:
+                row = read_json(line or b"")
+            except InvalidDocument:
                 continue
             if type(row) is dict:
                 yield row

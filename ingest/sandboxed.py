@@ -15,7 +15,7 @@ import select
 import struct
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, BinaryIO, TypeAlias
 
@@ -24,7 +24,8 @@ import orjson
 from aidre.engine.errors import InvalidDocument
 
 Parse: TypeAlias = Callable[[bytes, Mapping[str, Any]], Any]
-"""Makes JSON of the bytes of one document; raises InvalidDocument in words for the publisher."""
+"""Makes JSON of the bytes of one document, or an iterator of parts (bytes) where the request is for a stream; raises
+InvalidDocument in words for the publisher."""
 
 KINDS: dict[str, str] = {
     "pdf": "aidre.ingest.pdf:parse",
@@ -32,17 +33,21 @@ KINDS: dict[str, str] = {
     "html": "aidre.ingest.page:parse",
     "feed": "aidre.ingest.feeds:parse",
     "sitemap": "aidre.ingest.sitemaps:parse",
+    "markdown": "aidre.ingest.markdown:parse",
+    "parquet": "aidre.ingest.batches:batches",
+    "parquet schema": "aidre.ingest.batches:schema",
 }
 """The parser of each kind of document, as "module:function"; a child imports those that it is asked for."""
 
 REQUEST = struct.Struct(">II")
-"""Bytes of the request (JSON: kind, options, seconds, memory, answer) and of the document; both follow."""
+"""Bytes of the request (JSON: kind, options, seconds, memory, answer, stream) and of the document; both follow."""
 
 ANSWER = struct.Struct(">cII")
 """What it is, the MiB that the child holds, and the bytes that follow."""
 
-READY, DONE, INVALID, FAULT = b"R", b"D", b"I", b"F"
-"""About to parse; JSON follows; the reason follows; the reason follows and the child must not be used again."""
+READY, PART, DONE, INVALID, FAULT, LACKING = b"R", b"P", b"D", b"I", b"F", b"L"
+"""About to parse; a part of a stream follows; JSON follows, or nothing after a stream; the reason follows; the reason
+follows and the child must not be used again; the same, and what it lacked is memory."""
 
 LONGEST_REASON = 1000
 _OPEN_FILES = 16
@@ -92,11 +97,12 @@ def _parsed(
         _confine(memory)
         _send(answers, READY)
         _limit_processor(request["seconds"])
-        found = orjson.dumps(parsers[kind](content, request["options"]))
+        answer = parsers[kind](content, request["options"])
+        found = _streamed(answers, answer, request["seconds"], most) if request["stream"] else orjson.dumps(answer)
     except InvalidDocument as error:
         return INVALID, _words(error.message)
     except MemoryError:
-        return FAULT, b"needs more than %d MiB of memory to read" % (memory >> 20)
+        return LACKING, b"needs more than %d MiB of memory to read" % (memory >> 20)
     except RecursionError:
         return FAULT, b"is nested too deep to read"
     except Exception as error:  # on broken files a library raises whatever it meets
@@ -104,6 +110,16 @@ def _parsed(
     if len(found) > most:
         return INVALID, b"gives more than %d MiB of text: split it" % (most >> 20)
     return DONE, found
+
+
+def _streamed(answers: BinaryIO, parts: Iterator[Any], seconds: float, most: int) -> bytes:
+    """Send the parts, each of which has the time of a document; what is left to be sent after them."""
+    for part in parts:
+        if len(part) > most:
+            raise InvalidDocument(f"cannot be read: a part of it has more than {most >> 20} MiB")
+        _send(answers, PART, part)
+        _limit_processor(seconds)
+    return b""
 
 
 def _loaded(place: str) -> Parse:

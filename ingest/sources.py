@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import quote
@@ -116,7 +116,8 @@ def read(
 ) -> Iterator[Found]:
     """Everything that a source holds, file by file in order; `note` is told what was left out."""
     others: Counter[str] = Counter()
-    for found in [source.root / source.only] if source.only is not None else _walk(source):
+    outside: list[str] = []
+    for found in [source.root / source.only] if source.only is not None else _walk(source, outside.append):
         if isinstance(found, Rejected):
             yield found
         elif found.suffix.lower() in PARSERS and (source.only is not None or _is_read(source.file(found))):
@@ -126,6 +127,10 @@ def read(
     if others:
         kinds = ", ".join(f"{kind} {count}" for kind, count in others.most_common(5))
         note(f"{source.name}: {others.total()} files of other kinds left out ({printable(kinds)})")
+    if outside:
+        links = printable(", ".join(outside[:5])) + (", ..." if len(outside) > 5 else "")
+        left_out = f"{len(outside)} links that lead out of the folder left out ({links})"
+        note(f"{source.name}: {left_out}: give what they lead to as a source of its own")
 
 
 def brought_spaces(sources: Sequence[AnySource], mapping: ColumnMapping | None = None) -> set[str]:
@@ -156,7 +161,7 @@ def check_mapping(sources: Sequence[AnySource], mapping: ColumnMapping, where: s
 def _tables(sources: Sequence[AnySource]) -> Iterator[tuple[File, _Look]]:
     for source in sources:
         if not isinstance(source, WebSource):
-            for path in [source.root / source.only] if source.only is not None else _walk(source):
+            for path in [source.root / source.only] if source.only is not None else _walk(source, _pass_over):
                 look = _TABLES.get(path.suffix.lower()) if isinstance(path, Path) else None
                 if look is not None and isinstance(path, Path):
                     yield source.file(path), look
@@ -221,17 +226,37 @@ def _name(folder: Path) -> str:
     return folder.name or "root"
 
 
-def _walk(source: Source) -> Iterator[Path | Rejected]:
-    """Files below a folder in order of their names, each folder once, however links lead back to it."""
-    seen: set[tuple[int, int]] = set()
-    linked: list[Path] = []
-    yield from _folder(source.root, source, seen, linked)
-    while linked:
-        yield from _folder(linked.pop(0), source, seen, linked)
+def _walk(source: Source, leave_out: Callable[[str], object]) -> Iterator[Path | Rejected]:
+    """Files below a folder in order of their names, each folder once, however links lead back to it.
+
+    A link out of the folder is not followed, and `leave_out` is told of it: who writes into a folder decides what is
+    published of it, and of nothing else that this process may read.
+    """
+    walk = _Walk(source, source.root.resolve(), leave_out)
+    yield from _folder(source.root, walk)
+    while walk.linked:
+        yield from _folder(walk.linked.pop(0), walk)
 
 
-def _folder(top: Path, source: Source, seen: set[tuple[int, int]], linked: list[Path]) -> Iterator[Path | Rejected]:
-    pending = [top]
+@dataclass(slots=True)
+class _Walk:
+    """Through one source: the folders that were seen, and the links to folders that come after all others."""
+
+    source: Source
+    root: Path
+    leave_out: Callable[[str], object]
+    seen: set[tuple[int, int]] = field(default_factory=set)
+    linked: list[Path] = field(default_factory=list)
+
+    def is_inside(self, entry: os.DirEntry[str]) -> bool:
+        if not entry.is_symlink() or Path(os.path.realpath(entry.path)).is_relative_to(self.root):
+            return True
+        self.leave_out(Path(entry.path).relative_to(self.source.root).as_posix())
+        return False
+
+
+def _folder(top: Path, walk: _Walk) -> Iterator[Path | Rejected]:
+    source, seen, pending = walk.source, walk.seen, [top]
     while pending:
         path = pending.pop()
         try:
@@ -244,10 +269,15 @@ def _folder(top: Path, source: Source, seen: set[tuple[int, int]], linked: list[
         except OSError as error:
             yield _unreadable(source, path, error)
             continue
+        visible = [entry for entry in visible if walk.is_inside(entry)]
         folders = [entry for entry in visible if _is_folder(entry)]
-        linked.extend(Path(entry.path) for entry in folders if entry.is_symlink())
+        walk.linked.extend(Path(entry.path) for entry in folders if entry.is_symlink())
         pending.extend(Path(entry.path) for entry in reversed(folders) if not entry.is_symlink())
         yield from (Path(entry.path) for entry in visible if _is_openable(entry))
+
+
+def _pass_over(origin: str) -> None:
+    """What is left out is told of when the source is read."""
 
 
 def _entry_name(entry: os.DirEntry[str]) -> str:

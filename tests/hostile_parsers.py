@@ -8,7 +8,7 @@ import resource
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -112,10 +112,24 @@ def listen(content: bytes, options: Options) -> Any:
     return len([socket.socket() for _ in range(50)])
 
 
+def count(content: bytes, options: Options) -> Iterator[bytes]:
+    """Numbers, and in the middle whatever else is asked for."""
+    for number in range(options["parts"]):
+        if number == options.get("at"):
+            yield KINDS_BY_NAME[options["then"]](content, options)
+        yield b"%d %d" % (number, os.getpid()) + b" " * options.get("padding", 0)
+
+
+def part(content: bytes, options: Options) -> bytes:
+    return bytes(options["size"])
+
+
 KINDS = (
-    echo, refuse, stumble, spin, sleep, crash, abort, leave, eat, hold, recur, flood, surrogate, scribble, talk,
-    surroundings, write, listen,
+    count, part, echo, refuse, stumble, spin, sleep, crash, abort, leave, eat, hold, recur, flood, surrogate, scribble,
+    talk, surroundings, write, listen,
 )  # fmt: skip
 
+KINDS_BY_NAME: dict[str, Any] = {kind.__name__: kind for kind in KINDS}
+
 if __name__ == "__main__":
-    main({kind.__name__: f"__main__:{kind.__name__}" for kind in KINDS})
+    main({name: f"__main__:{name}" for name in KINDS_BY_NAME})

@@ -8,6 +8,7 @@ from typing import Any
 
 from joserfc import jwt
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
+from joserfc.jws import JWSRegistry
 
 from aidre.api.guard.settings import OAuth
 from aidre.api.guard.tokens import Tokens
@@ -41,7 +42,8 @@ def signed(claims: dict[str, Any] | None = None, alg: str = "ES256", key: Key | 
     key = key or SIGNERS[alg]
     heading = {"alg": alg, "kid": key.kid, **header}
     heading = {name: value for name, value in heading.items() if value is not None}
-    return jwt.encode(heading, CLAIMS if claims is None else claims, key, algorithms=[alg]).encode()
+    registry = JWSRegistry(algorithms=[alg], strict_check_header=False)
+    return jwt.encode(heading, CLAIMS if claims is None else claims, key, registry=registry).encode()
 
 
 def without(*names: str, **changed: Any) -> dict[str, Any]:

@@ -47,8 +47,9 @@ class Site:
     def redirect(self, path: str, to: str, status: int = 302) -> None:
         self.pages[path] = lambda request: send(request, status, b"", {"Location": to})
 
-    def fail(self, path: str, status: int) -> None:
-        self.pages[path] = lambda request: send(request, status, b"<p>no", {"Content-Type": "text/html"})
+    def fail(self, path: str, status: int, **headers: str) -> None:
+        named = {"Content-Type": "text/html"} | {name.replace("_", "-"): value for name, value in headers.items()}
+        self.pages[path] = lambda request: send(request, status, b"<p>no", named)
 
 
 def send(request: BaseHTTPRequestHandler, status: int, body: bytes, headers: Mapping[str, str]) -> None:

@@ -27,6 +27,22 @@ COSINE = EmbeddingSpace("test:plain:4:cosine:v1", 4, "cosine", True)
 DOT = EmbeddingSpace("test:plain:4:dot:v1", 4, "dot")
 EUCLIDEAN = EmbeddingSpace("test:plain:4:euclidean:v1", 4, "euclidean")
 PLAIN = (COSINE, DOT, EUCLIDEAN)
+AGENTS = """
+[intent]
+enabled = true
+full_article = true
+[intent.editorial_domains."of.docs"]
+collection = "docs"
+[intent.keys]
+platform = "test-secret-0123456789abcdef"
+[[intakes]]
+id = "find"
+collection = "docs"
+bind_requires = ["email"]
+[intake]
+bind_key = "a bind key that the tests know"
+"""
+"""Of a configuration: what opens the collection docs to Agentic Intent and to Agent Intake."""
 
 
 def vector_of(document_id: str) -> NDArray[np.float32]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import tarfile
@@ -27,6 +28,7 @@ from aidre.engine.errors import (
     StoreDamaged,
     StoreLocked,
 )
+from aidre.engine.lock import WriterLock
 from aidre.engine.manifest import read_manifest
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.restore import restore
@@ -161,10 +163,11 @@ def test_replacing_needs_to_be_asked_for_and_moves_readers_on(tmp_path: Path) ->
 def test_what_a_killed_run_left_is_removed_and_what_runs_is_not(tmp_path: Path) -> None:
     target = saved(two_commits(tmp_path / "store").path)
     new = Store(tmp_path / "new")
-    for pid in (2**30, 1):  # no process has the first number
-        (new.path / f".restore.{pid}.tmp" / NAME).mkdir(parents=True)
-    restore(new, target)
-    assert leftovers(new.path) == [".restore.1.tmp"]
+    for name in ("1", "x"):
+        (new.path / f".restore.{name}.tmp" / NAME).mkdir(parents=True)
+    with WriterLock(new.path / ".restore.x.tmp", "x"):
+        restore(new, target)
+    assert leftovers(new.path) == [".restore.x.tmp"]
     assert new.collections() == [NAME]
 
 
@@ -193,6 +196,33 @@ def test_damage_is_found_while_saving_and_nothing_is_left(tmp_path: Path) -> Non
     with pytest.raises(StoreDamaged, match="is missing"):
         saved(store.path)
     assert [one.name for one in tmp_path.iterdir()] == ["store"]
+
+
+def test_what_a_killed_backup_left_is_removed_and_what_runs_is_not(tmp_path: Path) -> None:
+    store = two_commits(tmp_path / "store")
+    for pid in (2**30, os.getpid(), 1):
+        (tmp_path / f".backup.tar.{pid}.tmp").write_bytes(b"a part")
+    (tmp_path / ".other.tar.4.tmp").touch()
+    with (tmp_path / ".backup.tar.1.tmp").open("rb") as running:
+        fcntl.flock(running, fcntl.LOCK_EX)
+        saved(store.path)
+    assert leftovers(tmp_path) == [".backup.tar.1.tmp", ".other.tar.4.tmp"]
+
+
+def test_an_unfinished_backup_is_held_until_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = two_commits(tmp_path / "store")
+    synced = durable.sync_file
+    tried = []
+
+    def sync(path: Path) -> None:
+        tried.append(path)
+        with path.open("rb") as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        synced(path)
+
+    monkeypatch.setattr(durable, "sync_file", sync)
+    assert saved(store.path).exists()
+    assert tried
 
 
 def test_a_full_disk_leaves_no_backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -77,7 +78,7 @@ def test_no_batch_is_larger_than_the_largest() -> None:
 
 
 def test_equal_and_recent_texts_are_embedded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batching, "REMEMBERED", 2)
+    monkeypatch.setattr(batching, "REMEMBERED_BYTES", 2 * (4 * TEXT.dimensions + batching.ENTRY_BYTES))
 
     async def story() -> None:
         embedder = Gated()
@@ -92,6 +93,21 @@ def test_equal_and_recent_texts_are_embedded_once(monkeypatch: pytest.MonkeyPatc
         assert embedder.batches == [["7"], ["8"], ["9"], ["8"]], (
             "the one that was asked for least recently is forgotten"
         )
+        queries.close()
+
+    asyncio.run(story())
+
+
+def test_long_texts_are_told_apart_and_known_again() -> None:
+    async def story() -> None:
+        embedder = Gated()
+        embedder.gate.set()
+        queries = SpaceQueries(TEXT, lambda space: embedder)
+        long = ["0" * batching.SHORT * 9 + last for last in "123"]
+        for _ in range(2):
+            for text in long:
+                await queries.embed(f"  {text}\n")
+        assert embedder.batches == [[text] for text in long]
         queries.close()
 
     asyncio.run(story())
@@ -121,6 +137,26 @@ def test_a_batch_that_fails_fails_its_own_callers_alone() -> None:
             await queries.embed("not a number")
         assert float((await queries.embed("4"))[0]) == 4.0
         queries.close()
+
+    asyncio.run(story())
+
+
+def test_everyone_who_waits_is_told_of_a_failure_by_an_error_of_their_own() -> None:
+    """One that is raised again and again keeps the frames of all who raised it."""
+
+    def broken(space: EmbeddingSpace) -> Gated:
+        raise ModelUnavailable("the model is away", embedding_space=space.id)
+
+    async def story() -> None:
+        queries = SpaceQueries(TEXT, broken)
+        texts = [*map(str, range(8)), "0", "0"]
+        asked = [*(queries.embed(text) for text in texts)]
+        first = await asyncio.gather(*asked, return_exceptions=True)
+        again = await asyncio.gather(*map(queries.embed, texts), return_exceptions=True)
+        errors = [error for error in (*first, *again) if isinstance(error, ModelUnavailable)]
+        assert len({id(error) for error in errors}) == 2 * len(texts)
+        assert {error.details["embedding_space"] for error in errors} == {TEXT.id}
+        assert max(len(traceback.extract_tb(error.__traceback__)) for error in errors) <= 3
 
     asyncio.run(story())
 

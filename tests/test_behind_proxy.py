@@ -16,7 +16,7 @@ import pytest
 from authorising import SESSION
 from intent_platform import Platform, Sent
 from issuing import AUDIENCE, EC, ISSUER, public, signed, without
-from serving import AIDRE, TEXT, Client, a_document, fill, serving
+from serving import AGENTS, AIDRE, TEXT, Client, a_document, fill, serving
 from verifying import Received, verified_answer, verified_chunk
 
 from aidre.api.provenance.keys import make_key
@@ -40,20 +40,7 @@ name = "partner"
 sha256 = "{hashlib.sha256(b"the secret of the partner").hexdigest()}"
 collections = ["archive"]
 rate = "none"
-[intent]
-enabled = true
-full_article = true
-[intent.editorial_domains."of.docs"]
-collection = "docs"
-[intent.keys]
-platform = "test-secret-0123456789abcdef"
-[[intakes]]
-id = "find"
-collection = "docs"
-bind_requires = ["email"]
-[intake]
-bind_key = "a bind key that the tests know"
-"""
+{AGENTS}"""
 
 
 class Proxy:

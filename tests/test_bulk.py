@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from building import normal
+from building import NAME, names, normal, put, space_of, structured
 from ingesting import BROUGHT, Bench
 
 from aidre.engine import commits
@@ -228,6 +229,22 @@ def test_a_load_by_processes_is_the_same_as_without(
         assert {name: file.checksum for name, file in files.items()} == {
             name: file.checksum for name, file in others.items()
         }
+
+
+def test_index_codes_wait_for_the_end_of_a_load_however_long_it_takes(tmp_path: Path, shared: None) -> None:
+    space, rows = space_of("cosine", 768), structured(1_900, 768)
+    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
+        for first, last in itertools.pairwise((0, 1_700, 1_800, 1_900)):
+            put(writer, names(last - first, first), rows[first:last])
+            writer.begin_commit()
+            writer.settle()
+            for path in tmp_path.rglob("*"):  # nothing is too young to be swept
+                os.utime(path, (0, 0))
+        assert len(list(tmp_path.rglob("*.index.arrow"))) == 3
+        writer.finish()
+    snapshot = Store(tmp_path).open(NAME)
+    assert [bool(part.segment.scans) for part in snapshot.parts] == [True]
+    assert [report.problems for report in verify(Store(tmp_path))] == [()]
 
 
 LOAD = """

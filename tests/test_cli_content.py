@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import shell as shells
-from shell import TEXTS, Shell, one_line
+from serving import serving
+from shell import CONFIGURATION, TEXTS, Shell, one_line
 
+from aidre.api.settings import parse_settings
 from aidre.engine.store import Store
 
 shell, filled = shells.shell, shells.filled
@@ -151,6 +155,31 @@ def test_the_collection_must_be_named_where_there_are_several(filled: Shell) -> 
     assert "docs" in err
     assert "more" in err
     assert filled.json("search", "tea", "--collection", "more")
+
+
+def test_search_answers_as_a_server_with_the_configuration_would(filled: Shell) -> None:
+    def found(more: str) -> list[Any]:
+        filled.config.write_text(CONFIGURATION + more, encoding="utf-8")
+        options = ("--collection", "docs", "--config", filled.config)
+        return [(hit["id"], hit["score"]) for hit in filled.json("search", "tea that rises overnight", *options)]
+
+    plain, fused = found(""), found("[collections.docs.fusion]\na = 0.9\nc = 2.0\n")
+    assert plain == [(hit["id"], hit["score"]) for hit in filled.json("search", "tea that rises overnight")]
+    assert plain != fused
+    with serving(filled.store, parse_settings(filled.config.read_text(encoding="utf-8"))) as client:
+        answer = client.search({"collection": "docs", "query": "tea that rises overnight"}).json()
+    assert [(hit["id"], hit["score"]) for hit in answer["results"]] == [
+        (id, pytest.approx(score, rel=1e-6)) for id, score in fused
+    ]
+
+
+def test_search_takes_the_default_collection_of_the_configuration(filled: Shell) -> None:
+    filled.ingest(collection="more")
+    for name, found in [("more", 0), ("gone", 2)]:
+        filled.config.write_text(f'{CONFIGURATION}[server]\ndefault_collection = "{name}"\n', encoding="utf-8")
+        words = ("search", "tea", "--store", filled.store, "--config", filled.config)
+        assert filled.run(*words)[0] == found
+    assert filled.run("search", "tea", "--store", filled.store, "--config", filled.store / "none.toml")[0] == 2
 
 
 @pytest.mark.parametrize("words", [["--collection", "dcos"], ["--mode", "dens"]])

@@ -161,3 +161,18 @@ def test_rows_are_ingested_once_and_mirrored_unless_one_without_an_id_failed(tmp
     bench.write("r.csv", "\n".join([*rows[:3], "c,three,3,too,many"]))
     assert (bench.run(mirror=True).deleted, bench.ids()) == (0, ["a", "b", "c"])
     assert bench.problems == ["r.csv:4: 5 cells, but the first line names 3 columns: quote the delimiter"]
+
+
+def test_a_header_of_very_many_names_is_read_and_one_that_has_a_name_twice_is_told(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(300_000)]  # by pairs they would take an hour
+    assert [each.id for each in documents(read(tmp_path, ",".join(["id", "text", *names]) + "\na,words"))] == ["a"]
+    with pytest.raises(InvalidDocument, match="names the column 'c7' twice"):
+        read(tmp_path, ",".join(["id", "text", *names, "c7"]) + "\na,words")
+
+
+def test_a_cell_of_json_has_the_bounds_of_a_row(tmp_path: Path) -> None:
+    cells = "[" + "[]," * 600_000 + "[]]"
+    found = read(tmp_path, f'id,text,metadata\na,words,"{{""a"": {cells}}}"\nb,words,{{}}\n')
+    assert outcomes(found) == [
+        "r.csv:2 metadata: has more than 1,000,000 values (commas and brackets): split it", "b",
+    ]  # fmt: skip

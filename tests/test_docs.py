@@ -23,6 +23,7 @@ LISTED_FOLDERS = (
     "ingest",
     "api",
     "api/guard",
+    "api/page",
     "api/provenance",
     "api/nlweb",
     "api/intent",

@@ -2,65 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
-import uvicorn
+from listening import served
 from prometheus_client.parser import text_string_to_metric_families
 from serving import AIDRE, TEXT, a_document, fill
 
 from aidre.api import door
-from aidre.api.app import create_app
-from aidre.api.connection import Connection
 from aidre.api.provenance.keys import make_key
-from aidre.api.settings import parse_settings
-from aidre.engine.store import Store
 
 SEARCH = {"query": "alpha"}
-
-
-class Served:
-    """An application behind real connections, which says how many requests have reached it."""
-
-    def __init__(self, store: Path, configuration: str) -> None:
-        self.app = create_app(Store(store), parse_settings(configuration))
-        self.running = self.app.state.guard.running
-        self.asked = 0
-        self.server = uvicorn.Server(
-            uvicorn.Config(self._counted, interface="asgi3", http=Connection, log_level="critical", ws="none", port=0)
-        )
-        self.thread = threading.Thread(target=self.server.run)
-
-    async def _counted(self, scope: Any, receive: Any, send: Any) -> None:
-        self.asked += scope["type"] == "http"
-        await self.app(scope, receive, send)
-
-    @contextmanager
-    def full(self) -> Iterator[None]:
-        """While all places are taken."""
-        self.running.count += self.running.most
-        yield
-        self.running.count -= self.running.most
-
-
-@contextmanager
-def served(store: Path, configuration: str = "") -> Iterator[tuple[Served, httpx.Client]]:
-    one = Served(store, configuration)
-    one.thread.start()
-    try:
-        while not one.server.started:
-            assert one.thread.is_alive()
-        port = one.server.servers[0].sockets[0].getsockname()[1]
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
-            yield one, client
-    finally:
-        one.server.should_exit = True
-        one.thread.join()
 
 
 @pytest.fixture

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
-import uvicorn
+from listening import WAIT_SECONDS, running, until_closed
 
-from aidre.api.connection import Connection
-
-WAIT_SECONDS = 10.0
 Answer = tuple[int, dict[bytes, bytes], bytes]
 
 
@@ -51,15 +47,8 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(application, http=Connection, lifespan="off", log_level="critical", ws="none")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    yield listener.getsockname()[1]
-    server.should_exit = True
-    thread.join(WAIT_SECONDS)
-    listener.close()
+    with running(application) as server:
+        yield server.port
 
 
 def connected(port: int) -> socket.socket:
@@ -85,13 +74,6 @@ def read(client: socket.socket, head_only: bool = False) -> Answer:
     while fields.get(b"transfer-encoding") == b"chunked" and not body.endswith(b"0\r\n\r\n"):
         body += client.recv(65_536)
     return int(line.split(b" ")[1]), fields, body
-
-
-def rest(client: socket.socket) -> bytes:
-    received = b""
-    while part := client.recv(65_536):
-        received += part
-    return received
 
 
 @pytest.mark.parametrize("size", [0, 1, 5_000, 70_000, 3_000_000])
@@ -156,7 +138,7 @@ def test_a_connection_ends_after_the_answer_where_one_side_wants_it(
 ) -> None:
     with closing(connected(port)) as client:
         client.sendall(asked(path, b"", more=more, version=version))
-        said = rest(client)
+        said = until_closed(client)
         assert said.startswith(b"HTTP/1.1 200 OK\r\n")
         assert said.count(b"connection: close") == 1
 
@@ -173,7 +155,7 @@ def test_a_line_break_in_a_field_is_never_written(port: int) -> None:
 def test_an_answer_that_is_not_as_long_as_it_says_ends_the_connection(port: int, path: str) -> None:
     with closing(connected(port)) as client:
         client.sendall(asked(path))
-        assert b"five!" not in rest(client)
+        assert b"five!" not in until_closed(client)
 
 
 def test_a_client_that_waits_for_it_is_told_to_go_on(port: int) -> None:
@@ -187,7 +169,7 @@ def test_a_client_that_waits_for_it_is_told_to_go_on(port: int) -> None:
 def test_a_client_that_waits_for_nothing_is_not_told_to_go_on(port: int) -> None:
     with closing(connected(port)) as client:
         client.sendall(asked("/unread", more="Expect: 100-continue\r\nConnection: close\r\n"))
-        assert rest(client).startswith(b"HTTP/1.1 200 OK\r\n")
+        assert until_closed(client).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 def test_requests_behind_each_other_are_answered_in_their_order(port: int) -> None:

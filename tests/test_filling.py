@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -173,7 +174,7 @@ def test_files_that_no_kept_generation_names_are_swept(bench: Bench) -> None:
     with bench.store.writer("c", spaces=None) as writer:
         sweep.sweep(writer.generations.folder, writer.generations.manifest, keep_seconds=-60)
         assert one.exists()
-        sweep.sweep(writer.generations.folder, writer.generations.manifest, keep_seconds=-60, keep_generations=1)
+        sweep.sweep(writer.generations.folder, replace(writer.generations.manifest, keep=1), keep_seconds=-60)
     assert not list(segments.glob("*/more*"))
     assert verify(bench.store)[0].problems == ()
     assert bench.store.open("c").warnings == ()

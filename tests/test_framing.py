@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from typing import Any
 
 import pytest
-import uvicorn
+from listening import WAIT_SECONDS, running, until_closed
 
 from aidre.api.connection import Connection
 
-WAIT_SECONDS = 10.0
 POST = b"POST /first HTTP/1.1\r\nHost: x\r\n"
 NEXT = b"GET /next HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -46,24 +44,15 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[tuple[str, int]]:
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(application, http=Narrow, lifespan="off", log_level="critical", ws="none"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    yield listener.getsockname()
-    server.should_exit = True
-    thread.join(WAIT_SECONDS)
-    assert not thread.is_alive()
+    with running(application, Narrow) as server:
+        yield "127.0.0.1", server.port
 
 
 def answered(address: tuple[str, int], request: bytes) -> bytes:
     """All that comes until the server ends the connection."""
-    received = b""
     with closing(socket.create_connection(address, timeout=WAIT_SECONDS)) as client:
         client.sendall(request)
-        while part := client.recv(65_536):
-            received += part
-    return received
+        return until_closed(client)
 
 
 def told(address: tuple[str, int], *pieces: bytes) -> tuple[bytes, list[Any]]:

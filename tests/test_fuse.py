@@ -150,6 +150,17 @@ def test_a_filter_holds_on_both_sides(tmp_path: Path) -> None:
     assert _ask(snapshot, vector, "word3 word1", 200, filter=only) == expected
 
 
+@pytest.mark.parametrize("third", [None, 1])
+def test_words_alone_leave_chunks_without_any_in_the_order_of_ids(third: int | None, tmp_path: Path) -> None:
+    records = _records(600)[::-1]  # the order of rows is not that of ids
+    snapshot = _store(tmp_path, records, {_SPACE.id: normal(600, 16)}, [_SPACE], 3)
+    vector, only = normal(1, 16, seed=4)[0], None if third is None else parse_filter({"third": third})
+    for text in ("word30", "word7 word9", "unheard", "word1"):
+        expected = _expected(snapshot, Fusion(0.0), vector, text, filter=only)
+        for wanted in (1, 10, 100, 600):
+            assert _ask(snapshot, vector, text, wanted, fusion=Fusion(0.0), filter=only) == expected[:wanted]
+
+
 def test_words_that_nobody_wrote_leave_the_order_of_the_vectors(tmp_path: Path) -> None:
     snapshot = _store(tmp_path, _records(100), {_SPACE.id: normal(100, 16)}, [_SPACE], 2)
     vector = normal(1, 16, seed=4)[0]

@@ -129,6 +129,32 @@ def test_an_issuer_that_is_gone_takes_nothing_away_that_was_known() -> None:
     asyncio.run(ask())
 
 
+@pytest.mark.parametrize("later", [module.BELIEVED_SECONDS + 1, -module.BELIEVED_SECONDS - 1])
+def test_an_issuer_that_is_gone_for_long_is_believed_no_longer(later: float, caplog: pytest.LogCaptureFixture) -> None:
+    issuer = Issuer(EC)
+    token = signed(without("iat", "nbf", exp=NOW + 200_000))
+
+    async def ask() -> None:
+        tokens = issuer.tokens()
+        await tokens.open()
+        issuer.broken, issuer.now = OSError("gone"), NOW + later * 0.99
+        assert await tokens.holder(token)
+        await tokens.close()
+        assert "tokens are refused" not in caplog.text
+        issuer.now = NOW + later
+        for _ in range(5):
+            with pytest.raises(Unavailable):
+                await tokens.holder(token)
+        assert issuer.fetched == 3
+        assert "tokens are refused: for 24 hours" in caplog.text
+        with pytest.raises(Unauthorized):
+            await tokens.holder(signed(alg="ES256")[:-3] + b".x.")
+        issuer.broken, issuer.now = None, issuer.now + 31
+        assert await tokens.holder(token)
+
+    asyncio.run(ask())
+
+
 def test_an_issuer_that_never_answered_makes_tokens_unavailable_not_wrong() -> None:
     issuer = Issuer(EC)
     issuer.broken = OSError("gone")

@@ -66,6 +66,34 @@ def test_machines_share_one_window(server: str) -> None:
     assert asyncio.run(taking(server, "b", rate, 1))[0].remaining == 5
 
 
+def stored(url: str) -> bytes:
+    """All keys and values of the server."""
+    from redis import Redis
+
+    with closing(Redis.from_url(url.removeprefix("redis+"))) as client:
+        keys = client.keys("*")
+        return f"{keys} {[client.get(key) for key in keys]}".encode()
+
+
+def test_the_server_never_hears_who_called(server: str) -> None:
+    accounts = ["address 203.0.113.7", "address 2001:db8:1:2::/64", "key partner", "oauth jo@example.com"]
+    for account in accounts:
+        asyncio.run(taking(server, account, Rate(6, 3_600), 1))
+    held = stored(server)
+    assert held.count(b"aidre") == len(accounts)
+    for word in (b"203.0.113", b"2001", b"partner", b"jo@example", b"address", b"oauth"):
+        assert word not in held
+
+
+def test_names_are_made_under_the_password_and_nothing_else() -> None:
+    def name(url: str) -> str:
+        return RemoteBuckets(url, Buckets([]))._hidden("address 203.0.113.7")
+
+    assert name("redis://:secret@one:6379") == name("rediss://reader:secret@two/1")
+    assert name("redis://:secret@one:6379") == name("redis://:%73ecret@one:6379")
+    assert len({name("redis://one"), name("redis://:secret@one"), name("redis://:other@one")}) == 3
+
+
 def test_a_server_that_is_gone_is_replaced_by_the_own_counts_and_asked_again_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -86,7 +114,7 @@ def test_a_server_that_does_not_answer_holds_nobody_up(monkeypatch: pytest.Monke
     assert [one.admitted for one in taken] == [True, True, False]
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1", "memory://", "", "file:///etc/passwd"])
+@pytest.mark.parametrize("url", ["http://127.0.0.1", "memory://", "", "file:///etc/passwd", "redis://[1"])
 def test_only_servers_of_these_kinds_can_be_named(url: str) -> None:
     with pytest.raises(ConfigurationError, match=r"limits\.redis"):
         RemoteBuckets(url, Buckets([]))

@@ -36,7 +36,9 @@ class Door:
     def taken(self) -> int:
         return self.guard.running.count
 
-    async def ask(self, path: str = "/search", receive: Receive | None = None, send: Send | None = None) -> int:
+    async def ask(
+        self, path: str = "/search", receive: Receive | None = None, send: Send | None = None, method: str = "POST"
+    ) -> int:
         """The status of the answer; 0 where none came."""
         status = 0
 
@@ -46,7 +48,7 @@ class Door:
             if send is not None:
                 await send(message)
 
-        scope: Scope = {"type": "http", "method": "POST", "path": path, "headers": [], "client": ("192.0.2.1", 1)}
+        scope: Scope = {"type": "http", "method": method, "path": path, "headers": [], "client": ("192.0.2.1", 1)}
         await self._frame(scope, receive or whole, told)
         return status
 
@@ -199,6 +201,26 @@ def test_to_wait_for_a_client_to_leave_is_to_work() -> None:
         assert door.taken == 1
         go.set()
         assert await asking == 200
+
+    asyncio.run(main())
+
+
+def test_a_body_that_nobody_reads_frees_no_place() -> None:
+    async def main() -> None:
+        gone = asyncio.Event()
+
+        async def never() -> Message:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        door = Door(working(lambda scope, receive: hear_all(receive)))
+        asking = [asyncio.create_task(door.ask("/ask", never, method="GET")) for _ in range(PLACES)]
+        await turns()
+        assert door.taken == PLACES
+        assert await door.ask("/ask", method="GET") == 503
+        gone.set()
+        await asyncio.gather(*asking)
+        assert door.taken == 0
 
     asyncio.run(main())
 

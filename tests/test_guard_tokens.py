@@ -148,7 +148,7 @@ PEM = RSA.as_pem(private=False)
         b"..",
         b"a.b.c",
         b"\xff.\xff.\xff",
-        f"{encoded([1])}.{encoded(CLAIMS)}.AA".encode(),
+        *(f"{encoded(header)}.{encoded(CLAIMS)}.AA".encode() for header in ([1], ["alg"], "alg", None)),
         f"{encoded(b'[' * 5_000)}.{encoded(CLAIMS)}.AA".encode(),
         f"{encoded({'alg': 'ES256', 'crit': ['b64'], 'b64': False})}.{encoded(CLAIMS)}.AA".encode(),
     ],
@@ -156,6 +156,10 @@ PEM = RSA.as_pem(private=False)
 def test_a_token_that_the_issuer_did_not_sign_is_refused(token: bytes) -> None:
     with pytest.raises(Unauthorized):
         asked(token)
+
+
+def test_members_of_a_header_that_nobody_here_knows_are_ignored() -> None:
+    assert asked(signed(nonce="q", zip="none"))
 
 
 def test_only_listed_algorithms_are_believed() -> None:

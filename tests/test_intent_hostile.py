@@ -10,11 +10,12 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conformance import intents
-from conformance.intents import log_of, platform_of
+from conformance.intents import CONFIGURATION, log_of, platform_of, publishing
 from intent_platform import FIELDS, Platform
 from intent_schemas import RETRIEVE_RESPONSE, valid
 from serving import Client
@@ -172,3 +173,24 @@ def test_a_member_that_is_not_known_is_named_in_one_line(name: str) -> None:
         with pytest.raises(Unprocessable, match="is no member") as raised:
             read({name: 1, **dict.fromkeys(members), "aip_version": "0.1"}, "0.1", None)
         assert str(raised.value).isprintable()
+
+
+def test_requests_at_once_are_not_given_more_than_the_chunks_of_a_day(store: Path) -> None:
+    """What is refused for that leaves neither a receipt nor anything that the session would lack later."""
+    with publishing(store, CONFIGURATION + "[limits]\nchunks_per_day = 5\n") as (client, platform):
+
+        async def all_at_once() -> list[dict[str, Any]]:
+            calls = []
+            for number in range(20):
+                content = json.dumps(platform.request(f"alpha {number}", session=f"s{number}")).encode()
+                headers = platform.headers("POST", "/aip/retrieve", content)
+                calls.append(client._http.request("POST", "/aip/retrieve", content=content, headers=headers))
+            return [response.json() for response in await asyncio.gather(*calls)]
+
+        answers = client._runner.run(all_at_once())
+        given = [len(answer["content"]["chunks"]) for answer in answers if answer["status"] == "ok"]
+        chunks = {chunk["id"] for answer in answers for chunk in answer.get("content", {}).get("chunks", ())}
+        assert given
+        assert len(chunks) < 5 + max(given)
+        assert {answer["status"] for answer in answers} == {"ok", "denied"}
+        assert len(log_of(client)) == len(given)

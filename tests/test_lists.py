@@ -2,45 +2,33 @@
 
 from __future__ import annotations
 
+import gc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import faiss
 import numpy as np
 import pytest
-import xxhash
 from building import (
     DISTANCES,
-    NAME,
     Vectors,
-    ask,
-    best,
-    fill,
-    names,
-    nearest,
-    put,
-    recall,
-    shuffled,
     space_of,
     structured,
-    true_scores,
 )
 from numpy.typing import NDArray
 
-from aidre.engine import calibration, codebook, kernel, passes
-from aidre.engine.arrow import FileProblem
-from aidre.engine.codebook import blocks_of, centroids_of, learned, one_list, train, with_centroids
-from aidre.engine.filters import parse_filter
-from aidre.engine.index import Scan, codebook_text, encoded_batch, index_batch, open_scan
+from aidre.engine import codebook, kernel, lists, passes
+from aidre.engine.arrow import FileProblem, open_file, write_file
+from aidre.engine.codebook import assigned, blocks_of, centroids_of, learned, one_list, train, with_centroids
+from aidre.engine.index import Scan, codebook_text, encoded_batch, ids_of, index_batch, open_scan
 from aidre.engine.kernel import Bits
-from aidre.engine.manifest import Calibration, Depth
-from aidre.engine.model import Distance, Query
+from aidre.engine.lists import Lists
+from aidre.engine.manifest import Depth
+from aidre.engine.model import Distance
 from aidre.engine.passes import Pass, Sweep
-from aidre.engine.plan import plan_for
-from aidre.engine.reach import Reach, reach_for
-from aidre.engine.schema import MANIFESTS, SEGMENT_ROWS, manifest_name
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
+from aidre.engine.reach import Reach
+from aidre.engine.schema import SEGMENT_ROWS
 from aidre.engine.vectors import encode, encode_query
 
 DIMENSIONS, LISTS, ROWS = 48, 32, 3_000
@@ -60,6 +48,10 @@ def query_of(distance: Distance, seed: int = 1) -> Vectors:
     return encode_query(space_of(distance, DIMENSIONS), structured(1, DIMENSIONS, seed)[0])
 
 
+def bits_of(mask: NDArray[np.bool_]) -> Bits:
+    return Bits(np.packbits(mask, bitorder="little"))
+
+
 def probing(probes: int) -> Reach:
     return Reach(100, 10, (Depth(10, 100, 1.0, 1.0, probes), Depth(1000, 5_000, 1.0, 1.0, 2 * probes)))
 
@@ -67,7 +59,7 @@ def probing(probes: int) -> Reach:
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_every_row_stands_in_two_lists_and_is_found_once(distance: Distance) -> None:
     scan = scan_of(distance, structured(ROWS, DIMENSIONS))
-    assert (scan.lists, len(scan), scan.sizes.sum()) == (LISTS, ROWS, 2 * ROWS)
+    assert (scan.lists, len(scan), scan.sizes[:LISTS].sum()) == (LISTS, ROWS, 2 * ROWS)
     assert (scan.places[0] != scan.places[1]).all()
     one = Pass(Sweep([scan]))
     for reach in (None, probing(LISTS)):
@@ -103,7 +95,7 @@ def test_a_bitmap_lets_through_the_same_rows_from_lists() -> None:
     counts = scan.counts(mask)
     assert counts is not None
     assert counts.sum() == mask.sum()
-    one = Pass(Sweep([scan]), None, Bits(np.packbits(mask, bitorder="little")), [counts])
+    one = Pass(Sweep([scan]), None, bits_of(mask), [counts])
     for reach, count in ((None, int(mask.sum())), (probing(4), 50), (probing(0), 50)):
         rows, _ = one.search(query_of("cosine"), count, reach)
         assert len(set(rows.tolist())) == count
@@ -115,11 +107,25 @@ def test_rows_far_from_the_query_are_found_where_only_they_are_allowed() -> None
     scan, query = scan_of("cosine", rows), query_of("cosine")
     places = scan.router.search(query, LISTS, None)[0]
     mask = np.isin(scan.places[0], places[LISTS // 2 :])
-    one = Pass(Sweep([scan]), None, Bits(np.packbits(mask, bitorder="little")), [scan.counts(mask)])
+    one = Pass(Sweep([scan]), None, bits_of(mask), [scan.counts(mask)])
     found, _ = one.search(query, 20, probing(8))
     whole, _ = one.search(query, 20)
     assert found.tolist() == whole.tolist()
     assert mask[found].all()
+
+
+def test_all_rows_are_gone_over_as_one_list_and_those_of_few_lists_by_these() -> None:
+    scan = scan_of("cosine", structured(ROWS, DIMENSIONS))
+    whole = scan.once(None)
+    assert scan.sizes[whole].tolist() == [ROWS]
+    for few, expected in ((3, np.arange(LISTS, LISTS + 3)), (LISTS - 1, whole)):
+        mask = scan.places[0] < few
+        counts = scan.counts(mask)
+        assert scan.once(counts).tolist() == expected.tolist()
+        found, near = Pass(Sweep([scan]), None, bits_of(mask), [counts]).search(query_of("cosine"), int(mask.sum()))
+        assert sorted(found.tolist()) == np.flatnonzero(mask).tolist()
+        by_all = Pass(Sweep([scan]), None, bits_of(mask)).search(query_of("cosine"), int(mask.sum()))
+        assert near.tolist() == by_all[1].tolist()
 
 
 def test_several_queries_each_have_their_own_lists() -> None:
@@ -132,14 +138,32 @@ def test_several_queries_each_have_their_own_lists() -> None:
         assert near.tolist() == alone[1].tolist()
 
 
-def test_two_threads_find_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("reach", [None, probing(8)])
+def test_two_threads_find_what_one_does(reach: Reach | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lists, "STRETCH", 1_024)
     scan = scan_of("cosine", structured(ROWS, DIMENSIONS))
-    alone = Pass(Sweep([scan])).search(query_of("cosine"), 100, probing(8))
+    assert scan.sizes[scan.once(None)].tolist() == [1_024, 1_024, ROWS - 2_048]
+    alone = Pass(Sweep([scan])).search(query_of("cosine"), 100, reach)
     monkeypatch.setattr(passes, "SHARED_ROWS", 500)
     monkeypatch.setattr(kernel, "_core_is_idle", lambda: True)
-    shared = Pass(Sweep([scan])).search(query_of("cosine"), 100, probing(8))
+    shared = Pass(Sweep([scan])).search(query_of("cosine"), 100, reach)
     assert shared[1].tolist() == alone[1].tolist()
     assert len(set(shared[0].tolist())) == 100
+
+
+@pytest.mark.parametrize("unit", [True, False])
+def test_the_second_list_of_a_row_is_the_one_that_errs_in_another_direction(unit: bool) -> None:
+    rows, centroids = structured(500, DIMENSIONS), structured(60, DIMENSIONS, 5)
+    if not unit:
+        rows, centroids = rows * 3, centroids * 2
+    first, second = assigned(centroids, rows)
+    apart = rows[:, None] - centroids
+    distances = (apart**2).sum(axis=2)
+    assert first.tolist() == distances.argmin(axis=1).tolist()
+    left = apart[np.arange(500), first]
+    loss = distances + np.einsum("nd,ncd->nc", left, apart) ** 2 / (left**2).sum(axis=1)[:, None]
+    loss[np.arange(500), first] = np.inf
+    assert np.allclose(loss[np.arange(500), second], loss.min(axis=1), rtol=1e-4)
 
 
 def test_a_small_segment_is_one_list_and_is_gone_over_with_the_others() -> None:
@@ -156,12 +180,18 @@ def test_a_small_segment_is_one_list_and_is_gone_over_with_the_others() -> None:
     assert len(set(found.tolist())) == 400
 
 
+def test_more_lists_are_gone_over_where_fewer_rows_are_allowed() -> None:
+    reach = probing(10)
+    assert [reach.probes(share) for share in (1.0, 0.1, 0.01, 0.001, 0.0)] == [10, 15, 20, 0, 0]
+    assert Reach(100).probes() == 0
+
+
 # -- on disk -----------------------------------------------------------------------------------------------
 
 
 def test_lists_come_back_from_disk_as_they_were() -> None:
     scan = scan_of("euclidean", structured(ROWS, DIMENSIONS))
-    opened = open_scan(scan.space, index_batch(scan.indexes, "abc", 1500), ROWS, "abc")
+    opened = open_scan(scan.space, index_batch(scan.filled, "abc", 1500), ROWS, "abc")
     assert opened.codebook_key == scan.codebook_key
     assert (opened.places == scan.places).all()
     found = [Pass(Sweep([one])).search(query_of("euclidean"), 100, probing(4))[0].tolist() for one in (opened, scan)]
@@ -181,192 +211,128 @@ def test_a_codebook_with_centroids_travels_as_text(distance: Distance) -> None:
     assert small.codes_key == scan.codes_key
 
 
-def damaged(scan: Scan, how: str) -> Scan:
-    index = scan.indexes[0]
+def older(scan: Scan, codes: NDArray[Any]) -> Any:
+    """An index that holds its rows, as earlier releases wrote it."""
+    codebook = scan.codebook()
+    rows = np.zeros((len(codes), codebook.d), np.float32)
+    rows[:, : codes.shape[1]] = codes
+    made = codebook.pq.compute_codes(rows)
+    plain = faiss.IndexIVFPQ(codebook.quantizer, codebook.d, 2 * LISTS, codebook.pq.M, 4, codebook.metric_type)
+    plain.by_residual, plain.pq, plain.is_trained, plain.ntotal = False, codebook.pq, True, 2 * len(scan)
+    for number, chosen in enumerate(own for copy in scan.places for own in (copy == np.arange(LISTS)[:, None])):
+        rows = np.flatnonzero(chosen)
+        if len(rows):
+            own = made[rows]
+            plain.invlists.add_entries(number, len(rows), faiss.swig_ptr(rows), faiss.swig_ptr(own))
+    packed = faiss.IndexIVFPQFastScan(plain, 64)
+    coarse = faiss.clone_index(faiss.downcast_index(codebook.quantizer))
+    packed.quantizer, packed.own_fields = coarse, True
+    coarse.this.disown()
+    return packed
+
+
+def test_lists_of_an_earlier_release_are_read_as_they_were() -> None:
+    rows = structured(ROWS, DIMENSIONS)
+    scan = scan_of("cosine", rows)
+    opened = open_scan(scan.space, index_batch([older(scan, codes_of("cosine", rows))], "abc", 1500), ROWS, "abc")
+    anew = Scan(scan.space, codebook.fill(opened.codebook(), blocks_of(codes_of("cosine", rows))))
+    assert anew.codebook_key == opened.codebook_key
+    for name in ("sizes", "rows", "codes", "whole"):
+        assert (getattr(opened.filled[0], name) == getattr(anew.filled[0], name)).all()
+    for reach in (None, probing(4)):
+        found = [Pass(Sweep([one])).search(query_of("cosine"), 100, reach)[1].tolist() for one in (opened, scan)]
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", ["x", "xx", "a-longer-name"])
+def test_codes_stay_in_the_file_and_outlive_what_opened_it(name: str, tmp_path: Path) -> None:
+    scan = scan_of("cosine", structured(ROWS, DIMENSIONS))
+    batch = index_batch(scan.filled, name, 1500)
+    entry = write_file(tmp_path / "index.arrow", [batch], batch.schema)
+    opened = open_file(tmp_path / "index.arrow", entry, whole=True).batches[0]
+    mapped = opened.column(0).buffers()[2]
+    again = open_scan(scan.space, opened, ROWS, name)
+    codes = again.filled[0].codes
+    assert mapped.address <= codes.ctypes.data < mapped.address + mapped.size
+    sweep = Sweep([again])
+    del opened, mapped, codes, again
+    gc.collect()
+    for reach in (None, probing(4)):
+        found = [Pass(one).search(query_of("cosine"), 100, reach)[0].tolist() for one in (sweep, Sweep([scan]))]
+        assert found[0] == found[1]
+
+
+def with_quantiser(lists: Lists, how: str) -> Lists:
+    index = lists.codebook
+    centroids = centroids_of(index)
     if how == "no numbers":
-        centroids = centroids_of(index)
         centroids[3, 5] = np.nan
-        coarse = faiss.IndexFlat(index.d, index.metric_type)
-        coarse.add(centroids)
-    elif how == "too few":
-        coarse = faiss.IndexFlat(index.d, index.metric_type)
-        coarse.add(centroids_of(index)[:-1])
-    elif how == "of another kind":
+    coarse = faiss.IndexFlat(index.d, index.metric_type)
+    if how == "of another kind":
         coarse = faiss.IndexHNSWFlat(index.d, 4)
-    else:
-        coarse = faiss.clone_index(faiss.downcast_index(index.quantizer))
+    coarse.add(centroids[:-1] if how == "too few" else centroids)
     index.quantizer = coarse
     coarse.this.disown()
-    lists = [one for one in scan._ids if len(one) > 1]
+    return lists
+
+
+def damaged(lists: Lists, how: str) -> Lists:
+    rows, sizes = lists.rows.copy(), lists.sizes.copy()
+    if how in ("no numbers", "too few", "of another kind"):
+        return with_quantiser(lists, how)
+    if how in ("more codes", "fewer codes", "more in all", "fewer in all"):
+        name = "whole" if "all" in how else "codes"
+        codes = getattr(lists, name)
+        return replace(lists, **{name: codes[:-1] if "fewer" in how else np.concatenate([codes, codes[:64]])})
     if how == "twice":
-        lists[0][0] = lists[0][1]
+        rows[0] = rows[1]
     elif how == "beyond":
-        lists[-1][0] = ROWS
+        rows[-1] = ROWS
     elif how == "below":
-        lists[-1][0] = -1
-    return scan
+        rows[-1] = -1
+    elif how == "fewer rows":
+        rows = rows[:-2]
+    elif how == "fewer lists":
+        sizes = sizes[:, :-1].copy()
+    elif how == "less than none":
+        sizes[:, 0] += [-sizes[0, 0] - 1, sizes[0, 0] + 1]
+    elif how == "more firsts":
+        sizes[:, 0] += [1, -1]
+    else:
+        sizes[0, :2] += [64, -64]
+    return replace(lists, rows=rows, sizes=sizes)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        *("no numbers", "too few", "of another kind", "twice", "beyond", "below", "more codes", "fewer codes"),
+        *("more in all", "fewer in all", "fewer rows", "fewer lists", "less than none", "more firsts", "moved"),
+    ],
+)
+def test_damaged_lists_are_refused(how: str) -> None:
+    scan = scan_of("dot", structured(ROWS, DIMENSIONS))
+    batch = index_batch([damaged(scan.filled[0], how)], "abc", 1500)
+    with pytest.raises(FileProblem):
+        open_scan(scan.space, batch, ROWS, "abc")
 
 
 @pytest.mark.parametrize("how", ["no numbers", "too few", "of another kind", "twice", "beyond", "below"])
-def test_damaged_lists_are_refused(how: str) -> None:
-    scan = damaged(scan_of("dot", structured(ROWS, DIMENSIONS)), how)
+def test_damaged_lists_of_an_earlier_release_are_refused(how: str) -> None:
+    rows = structured(ROWS, DIMENSIONS)
+    scan = scan_of("dot", rows)
+    index = older(scan, codes_of("dot", rows))
+    if how in ("no numbers", "too few", "of another kind"):
+        with_quantiser(replace(scan.filled[0], codebook=index), how)
+    else:
+        ids = next(one for one in ids_of(index) if len(one) > 1)
+        ids[0] = {"twice": ids[1], "beyond": 1 << 32, "below": -1}[how]
     with pytest.raises(FileProblem):
-        open_scan(scan.space, index_batch(scan.indexes, "abc", 1500), ROWS, "abc")
+        open_scan(scan.space, index_batch([index], "abc", 1500), ROWS, "abc")
 
 
-# -- stores ------------------------------------------------------------------------------------------------
-
-STORED = 9_000
-IDS = names(STORED)
-ASKED = 60
-
-
-@pytest.fixture
-def early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lists of few rows, wherever they are worth it or not."""
-    monkeypatch.setattr(codebook, "LISTED_ROWS", 6_000)
-    monkeypatch.setattr(codebook, "_AIMED_ROWS", 64)
-    monkeypatch.setattr(codebook, "ROWS_A_LIST", 32)
-    monkeypatch.setattr(calibration, "MOST_PROBED", 1.0)
-
-
-def calibration_of(snapshot: Snapshot) -> Calibration:
-    found = snapshot.manifest.spaces[0].calibration
-    assert found is not None
-    return found
-
-
-def lists_of(snapshot: Snapshot) -> list[int]:
-    return [scan.lists for part in snapshot.parts for scan in part.segment.scans.values()]
-
-
-def measured(snapshot: Snapshot, distance: Distance, rows: Vectors, ids: NDArray[np.str_], **members: Any) -> float:
-    queries = structured(ASKED, rows.shape[1], 99)
-    wanted = ids[nearest(distance, rows, queries, 10)].tolist()
-    return recall([ask(snapshot, query, 10, **members) for query in queries], wanted)
-
-
-@pytest.mark.usefixtures("early")
-@pytest.mark.parametrize(("distance", "dimensions"), [("cosine", 384), ("dot", 160), ("euclidean", 160)])
-def test_recall_reaches_the_target_as_committed_deleted_from_grown_and_compacted(
-    distance: Distance, dimensions: int, tmp_path: Path
-) -> None:
-    space, rows = space_of(distance, dimensions), structured(STORED + 600, dimensions)
-    ids = np.array(names(STORED + 600))
-    snapshot = fill(tmp_path, space, rows[:STORED])
-    assert lists_of(snapshot) == [128]
-    found = calibration_of(snapshot)
-    assert found.kind == "scan"
-    assert all(0 < depth.probes < 128 for depth in found.depths)
-    assert measured(snapshot, distance, rows[:STORED], ids[:STORED]) >= 0.98
-    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
-        writer.delete(IDS[::3])
-        put(writer, ids[STORED:].tolist(), rows[STORED:])
-        writer.commit()
-    snapshot = Store(tmp_path).open(NAME)
-    assert lists_of(snapshot) == [128, 0]
-    assert len(snapshot.parts.sweeps(space.id)) == 1
-    live = np.r_[np.setdiff1d(np.arange(STORED), np.arange(0, STORED, 3)), np.arange(STORED, STORED + 600)]
-    assert measured(snapshot, distance, rows[live], ids[live]) >= 0.98
-    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
-        writer.compact()
-    snapshot = Store(tmp_path).open(NAME)
-    assert lists_of(snapshot) == [128]
-    assert measured(snapshot, distance, rows[live], ids[live]) >= 0.98
-
-
-@pytest.mark.usefixtures("early")
-def test_lists_are_made_when_there_are_rows_enough(tmp_path: Path) -> None:
-    space, rows = space_of("cosine", 384), structured(STORED, 384)
-    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
-        for start in range(0, STORED, 4_500):
-            put(writer, IDS[start : start + 4_500], rows[start : start + 4_500])
-            writer.commit()
-            writer.finish()
-        assert writer.snapshot is not None
-        assert lists_of(writer.snapshot) == [0, 0]
-        writer.compact()
-    assert lists_of(Store(tmp_path).open(NAME)) == [128]
-
-
-@pytest.mark.usefixtures("early")
-def test_a_space_whose_lists_do_not_pay_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "MOST_PROBED", 0.0)
-    rows = structured(STORED, 384)
-    snapshot = fill(tmp_path, space_of("cosine", 384), rows)
-    assert lists_of(snapshot) == [0]
-    assert all(depth.probes == 0 for depth in calibration_of(snapshot).depths)
-    assert measured(snapshot, "cosine", rows, np.array(IDS)) >= 0.98
-
-
-@pytest.mark.usefixtures("early")
-def test_equal_rows_come_in_order_of_id(tmp_path: Path) -> None:
-    rows = structured(STORED, 384)
-    rows[::9] = rows[0]
-    ids = shuffled(IDS)
-    snapshot = fill(tmp_path, space_of("cosine", 384), rows, ids)
-    assert lists_of(snapshot) == [128]
-    for count in (10, 100, 1_000):
-        equal = sorted(ids[row] for row in range(0, STORED, 9))
-        assert ask(snapshot, rows[0], count) == equal[:count]
-
-
-@pytest.mark.usefixtures("early")
-def test_answers_hold_no_chunk_twice_and_pages_join(tmp_path: Path) -> None:
-    rows = structured(STORED, 384)
-    snapshot = fill(tmp_path, space_of("cosine", 384), rows)
-    space = snapshot.collection.spaces[0].id
-    for query in structured(5, 384, 7):
-        all_ = [hit.chunk.id for hit in snapshot.search(Query(query, space, 50))]
-        assert len(set(all_)) == 50
-    together = snapshot.search_all([Query(query, space, 10) for query in structured(5, 384, 7)])
-    for query, hits in zip(structured(5, 384, 7), together, strict=True):
-        assert [hit.chunk.document_id for hit in hits] == ask(snapshot, query)
-    assert ask(snapshot, rows[77], 1) == best(true_scores("cosine", rows, rows[77]), IDS, 1)
-
-
-def test_a_manifest_that_says_nothing_of_lists_is_read_and_searched(tmp_path: Path) -> None:
-    rows = structured(STORED, 384)
-    before = fill(tmp_path, space_of("cosine", 384), rows)
-    path = tmp_path / NAME / MANIFESTS / manifest_name(before.generation)
-    written = path.read_bytes()
-    body = written[written.index(b'"body":') + 7 : written.rindex(b"}")].replace(b',"probes":0', b"")
-    path.write_bytes(b'{"checksum":"%s","body":%s}\n' % (xxhash.xxh3_128_hexdigest(body).encode(), body))
-    assert b"probes" not in path.read_bytes()
-    snapshot = Store(tmp_path).open(NAME)
-    assert calibration_of(snapshot) == calibration_of(before)
-    assert ask(snapshot, rows[5]) == ask(before, rows[5])
-
-
-# -- filters -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("early")
-@pytest.mark.parametrize("share", [0.5, 0.1, 0.01])
-def test_filtered_recall_reaches_the_target_from_inside_and_outside(share: float, tmp_path: Path) -> None:
-    rows = structured(STORED, 384)
-    far = np.argsort(np.argsort(np.linalg.norm(rows - rows[7], axis=1))) / STORED
-    luck = np.random.default_rng(1).permutation(STORED) / STORED
-    metadata = [{"luck": a, "far": b} for a, b in zip(luck.tolist(), far.tolist(), strict=True)]
-    snapshot = fill(tmp_path, space_of("cosine", 384), rows, metadata=metadata)
-    assert lists_of(snapshot) == [128]
-    pool = structured(400, 384, 99)
-    by_distance = pool[np.argsort(np.linalg.norm(pool - rows[7], axis=1))]
-    for field, values, queries in (
-        ("luck", luck, pool[:ASKED]),
-        ("far", far, by_distance[:ASKED]),
-        ("far", far, by_distance[-ASKED:]),
-    ):
-        matching = np.flatnonzero(values < share)
-        only = parse_filter({field: {"lt": share}})
-        wanted = np.array(IDS)[matching][nearest("cosine", rows[matching], queries, 10)].tolist()
-        assert recall([ask(snapshot, query, filter=only) for query in queries], wanted) >= 0.98
-    reach = reach_for(calibration_of(snapshot), 10)
-    assert reach is not None
-    assert plan_for(snapshot.parts, snapshot.collection.spaces[0].id, reach.candidates, None).passes
-
-
-def test_more_lists_are_gone_over_where_fewer_rows_are_allowed() -> None:
-    reach = probing(10)
-    assert [reach.probes(share) for share in (1.0, 0.1, 0.01, 0.001, 0.0)] == [10, 15, 20, 0, 0]
-    assert Reach(100).probes() == 0
+def test_a_file_of_lists_without_all_of_their_members_is_refused() -> None:
+    scan = scan_of("dot", structured(ROWS, DIMENSIONS))
+    batch = index_batch(scan.filled, "abc", 1500)
+    with pytest.raises(FileProblem, match="fit"):
+        open_scan(scan.space, batch.slice(0, 5), ROWS, "abc")

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -56,6 +62,63 @@ def test_receipts_come_back_and_what_concerns_a_running_server_does_not(tmp_path
     assert rows(store / LOG / "intent.sqlite") == [1, 2]
     assert everything(Store(new).open(NAME)) == ["a"]
     (new / LOG / "events" / "000001.jsonl").write_text("written to again\n")
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """A store with receipts that take a while to be copied."""
+    store = tmp_path / "store"
+    write(store, ["a"])
+    (store / LOG).mkdir()
+    connection = connect(store / LOG / "intent.sqlite", synchronous="OFF")
+    connection.execute("CREATE TABLE receipts (n INTEGER, secret BLOB)")
+    with transaction(connection):
+        connection.executemany("INSERT INTO receipts VALUES (?, zeroblob(1000000))", [(n,) for n in range(60)])
+    connection.close()
+    return store
+
+
+def test_copies_of_databases_have_no_name_while_they_are_saved(
+    large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    with log_files(large) as [(_, copy)]:
+        assert list(temporary.iterdir()) == []
+        assert copy.read_bytes()[:6] == b"SQLite"
+    assert not copy.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+def test_a_backup_that_is_ended_leaves_nothing(large: Path, tmp_path: Path, number: signal.Signals) -> None:
+    temporary, target = tmp_path / "temporary", tmp_path / "backups" / "backup.tar"
+    temporary.mkdir()
+    target.parent.mkdir()
+    # Whoever runs the tests may ignore some.
+    usual = "signal.signal(2, signal.default_int_handler); signal.signal(1, signal.SIG_DFL)"
+    program = f"import signal; {usual}; from aidre.api.cli import main; main()"
+    command = [sys.executable, "-c", program, "backup", str(target), "--store", str(large)]
+    ended = 0
+    for delay in (0.0, 0.01, 0.03, 0.1):
+        with subprocess.Popen(
+            command, env={**os.environ, "TMPDIR": str(temporary)}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        ) as process:
+            while process.poll() is None and not [*temporary.glob("aidre-*"), *target.parent.iterdir()]:
+                time.sleep(0.001)
+            time.sleep(delay)
+            process.send_signal(number)
+            _, said = process.communicate(timeout=30)
+        assert b"Traceback" not in said
+        assert [path for path in temporary.glob("aidre-*") if path.is_dir() or path.stat().st_size] == []
+        if target.exists():  # then it is whole
+            restore(Store(tmp_path / f"new {delay}"), target, beside=LOG)
+            target.unlink()
+        if process.returncode:
+            assert process.returncode in {128 + number, -number}
+            assert number == signal.SIGKILL or [*temporary.glob("aidre-*"), *target.parent.iterdir()] == []
+            ended += 1
+    assert ended
 
 
 def test_a_store_without_receipts_has_none_to_save(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document
 from aidre.ingest.found import File
 from aidre.ingest.markdown import front_matter, markdown, outline
+from aidre.ingest.sandbox import Limits, Sandbox
 from aidre.ingest.vectors import VectorRules
 
 
@@ -92,6 +93,12 @@ def test_headings_stand_where_they_begin() -> None:
     assert [text[each.start :].split(maxsplit=1)[0] for each in headings] == ["#", "Two", "###"]
 
 
+def peak() -> int:
+    """The most memory that this process has had so far, in MiB."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) >> 10
+
+
 def test_a_page_that_begins_with_a_rule_has_no_front_matter() -> None:
     for text in ("---\njust words\n---\nmore", "---\nnot closed", "--- \n", "----\na: 1\n----\n"):
         assert front_matter(text) == ({}, text)
@@ -128,6 +135,11 @@ def test_a_canonical_url_elsewhere_makes_a_copy(tmp_path: Path) -> None:
             f"{new}: &{new} [*{old},*{old},*{old},*{old},*{old},*{old},*{old},*{old}]"
             for old, new in zip("abcdefg", "bcdefgh", strict=True)
         ),
+        "a: &a {x: 1, y: 2}\n"
+        + "\n".join(
+            f"{new}:\n  &{new}\n  <<: [*{old},*{old},*{old},*{old},*{old},*{old},*{old},*{old}]"
+            for old, new in zip("abcdefghijkl", "bcdefghijklm", strict=True)
+        ),
     ],
 )
 def test_front_matter_that_cannot_be_meant_fails_in_one_line(tmp_path: Path, matter: str) -> None:
@@ -139,3 +151,30 @@ def test_front_matter_that_cannot_be_meant_fails_in_one_line(tmp_path: Path, mat
 def test_a_pathological_text_takes_no_pathological_time() -> None:
     for text in ("[" * 200_000, "*a_ " * 50_000, "> " * 20_000 + "#", "- " * 20_000 + "x", "`" * 200_000):
         assert outline(text) == ()
+
+
+def test_front_matter_may_take_over_members_of_its_own(tmp_path: Path) -> None:
+    matter = "defaults: &all\n  tags: [a]\n  draft: false\nmetadata:\n  <<: *all\n  draft: true"
+    assert read(tmp_path, f"---\n{matter}\n---\nx").metadata["tags"] == ["a"]
+
+
+def test_a_long_text_has_the_headings_that_a_short_one_has(tmp_path: Path) -> None:
+    text = "# One\r\n\r\nwörds 😀\n\nTwo *and* more\n---\n\n" + "words " * 30_000 + "\n\n### Three\n\nend\n"
+    document = read(tmp_path, text)
+    assert document.text == text
+    assert document.headings == outline(text)
+    assert [each.title for each in document.headings] == ["One", "Two and more", "Three"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("# a\n" * 101_000, "more than 100,000 headings"), ("-\n" * 500_000 + "# a", "of memory to read")],
+)
+def test_a_long_text_of_nothing_but_markup_is_refused_and_takes_no_memory_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    before = peak()
+    with Sandbox(Limits(memory=400 << 20)) as sandbox, pytest.raises(InvalidDocument, match=said):
+        monkeypatch.setattr("aidre.ingest.markdown.SHARED", sandbox)
+        read(tmp_path, text)
+    assert peak() - before < 64

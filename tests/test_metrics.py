@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from serving import COSINE, TEXT, a_document, delete, fill
+from serving import COSINE, TEXT, a_document, delete, fill, serving
 from starlette.types import Message, Receive, Scope, Send
 
 from aidre.api import exposition
@@ -348,6 +348,15 @@ def test_recall_is_that_of_the_calibration(store: Path) -> None:
     assert found[f"aidre_space_recall{{collection=news,results=100,{named},statistic=p5}}"] == 0.97
     assert found[f"aidre_space_search{{collection=news,kind=scan,{named}}}"] == 1
     assert found[f"aidre_space_search{{collection=news,kind=building,space={other}}}"] == 1
+
+
+def test_strangers_read_of_no_collection_that_lists_itself_nowhere(tmp_path: Path) -> None:
+    fill(tmp_path / "store", "docs", [a_document("d", "text")])
+    fill(tmp_path / "store", "leads", [a_document("d", "text")])
+    with serving(tmp_path / "store", '[collections.leads]\nprotocols = ["intake"]\n') as client:
+        shown = client.get("/metrics").text
+    assert "collection=\"docs\"" in shown
+    assert "leads" not in shown
 
 
 def test_a_caller_who_sees_no_collection_reads_of_none() -> None:

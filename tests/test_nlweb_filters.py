@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aidre.api.nlweb import filters
 from aidre.api.nlweb.filters import attribute_filter
 from aidre.engine.fields import FieldRow, Fields, build_fields
 from aidre.engine.filters import parse_filter, with_dates
@@ -294,3 +295,23 @@ def test_any_attributes_make_a_filter_that_the_engine_takes(attributes: dict[str
         FIELDS.mask(with_dates(parse_filter(filtered.filter, ["reviewed"]), ["reviewed"]))
     for name in filtered.ignored:
         assert name.split(".")[0] in {key.split(".")[0] for key in attributes}
+
+
+def test_attributes_that_would_take_long_to_read_are_named_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted, not timed: how often a text is spelled in other ways."""
+    spelled: list[str] = []
+
+    def spelling(text: str) -> list[str]:
+        spelled.append(text)
+        return spell(text)
+
+    spell = filters._spellings
+    monkeypatch.setattr(filters, "_spellings", spelling)
+    place, fields = "us,ID,uk,de,ch,fr,at,it", [f"{name}.addressRegion" for name in ("address", "location", "place")]
+    known = [*fields, *(f"{name}.addressCountry" for name in ("address", "location", "place"))]
+    many = {f"location{'_' * number}": [place] * 100 for number in range(60)}
+    assert attribute_filter(many, known).ignored == tuple(many)
+    long = attribute_filter({"location": "Berlin", "Location_": "Paris", "name": "x" * 9_000, "genre": "War"}, known)
+    assert long.ignored == ("Location_", "name", "genre")
+    assert attribute_filter({"location": ",".join("abcdefghi")}, known).ignored == ("location",)
+    assert len(spelled) < 20_000

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from promising import Clock, Gate, cancelled, failed, promised, rendered, settled, worker
 
-from aidre.api.access import ANONYMOUS
+from aidre.api.access import ANONYMOUS, Caller
 from aidre.api.nlweb import promise_table
 from aidre.api.nlweb.promise_table import Ended, PromiseTable
 from aidre.api.nlweb.promises import FILE, KEPT_SECONDS
@@ -85,16 +85,18 @@ def test_a_result_outlives_its_worker(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_where_the_table_is_full_work_is_waited_for(tmp_path: Path) -> None:
+def test_where_a_caller_has_its_share_of_the_table_work_is_waited_for(tmp_path: Path) -> None:
     clock = Clock()
 
     async def run() -> None:
-        async with worker(tmp_path, most=2, clock=clock) as promises:
+        async with worker(tmp_path, most=2 * promise_table.SHARE, clock=clock) as promises:
             gates = [Gate(), Gate()]
             tokens = [await promised(promises, gate) for gate in gates]
             quick = Gate("direct")
             quick.opened.set()
             assert await promises.within(ANONYMOUS, quick, rendered, 0.0) == "direct"
+            other = Caller("partner", frozenset(), vectors=False)
+            await settled(promises, await promised(promises, quick, other), other)
             for gate, token in zip(gates, tokens, strict=True):
                 gate.opened.set()
                 await settled(promises, token)
@@ -102,6 +104,11 @@ def test_where_the_table_is_full_work_is_waited_for(tmp_path: Path) -> None:
             await promised(promises, quick)
 
     asyncio.run(run())
+
+
+def test_where_the_table_is_full_nobody_gets_a_promise() -> None:
+    table = PromiseTable(None, most=4)
+    assert [table.add(bytes([place]), bytes([place]), 0.0, 10.0) for place in range(5)] == [True] * 4 + [False]
 
 
 def test_results_have_a_bound_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,5 +171,5 @@ def test_a_thread_is_lent_only_while_a_core_is_idle(state: bytes, spare: bool, m
 def test_a_store_of_long_lists_answers_as_brute_force_does(tmp_path: Path) -> None:
     rows, ids = structured(ROWS, 384), shuffled(names(ROWS))
     snapshot = fill(tmp_path, SPACE, rows, ids)
-    assert len(snapshot.parts[0].segment.scans[SPACE.id].indexes) == 6
+    assert len(snapshot.parts[0].segment.scans[SPACE.id].filled) == 6
     assert recall(snapshot, rows, ids) >= 0.98

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import orjson
 import pytest
+import verifying
 from http_message_signatures import HTTPMessageVerifier, InvalidSignature, MappingKeyResolver, algorithms
 from starlette.types import Message, Receive, Scope, Send
 from verifying import RFC9421_KEY, Clock, Published, Received, Sent, verified_answer
@@ -23,24 +24,9 @@ from aidre.api.provenance.keys import Ring, make_key, parse_keys
 
 BASE = "https://ai.example.com/retrieval"
 
+clock, path, ring = verifying.clock, verifying.path, verifying.ring
+
 Reply = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    made = tmp_path / "keys.pem"
-    make_key(made, time.time())
-    return made
-
-
-@pytest.fixture
-def ring(path: Path) -> Ring:
-    return Ring(path)
 
 
 def test_the_verifier_of_these_tests_accepts_the_example_of_rfc_9421_b_2_6() -> None:

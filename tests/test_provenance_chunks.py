@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 import rfc8785
+import verifying
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from joserfc import jws
@@ -21,26 +21,11 @@ from verifying import Clock, verified_chunk
 from aidre.api.provenance.chunks import ChunkSigner, Claims, canonical
 from aidre.api.provenance.keys import Ring, make_key
 
+clock, path, ring = verifying.clock, verifying.path, verifying.ring
+
 ISSUER = "https://example.com"
 MONTH = 30 * 86_400
 CLAIMS = Claims("docs", "a b#chunk_1", "sha256:" + "0" * 64, "https://example.com/ä", "2026-04-01T10:00:00Z")
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    made = tmp_path / "keys.pem"
-    make_key(made, time.time())
-    return made
-
-
-@pytest.fixture
-def ring(path: Path) -> Ring:
-    return Ring(path)
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

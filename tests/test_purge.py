@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +17,7 @@ import httpx
 import numpy as np
 import pytest
 from intent_platform import Platform, Sent
-from serving import AIDRE, COSINE, DOT, TEXT, a_document, fill, vector_of
+from serving import AGENTS, AIDRE, COSINE, DOT, TEXT, a_document, fill, vector_of
 from shell import Shell
 from test_serve import running
 
@@ -30,27 +32,18 @@ TEXT_OF = "The quixotrope of the vorlagish house is kept in the cellar behind th
 URL = "https://papers.example/zephyrine?page=7"
 TITLE = "On the Zephyrine quixotrope"
 METADATA = {"codename": "umbrellatron-77", "weight": 8_675_309}
-CONFIGURATION = """
+CONFIGURATION = f"""
 [server]
 log = "requests"
 scrub = "1s"
 [limits]
 rate = "1000/second"
 chunks_per_day = 100000
-[intent]
-enabled = true
-full_article = true
-publisher = { id = "example", name = "The Example", domain = "127.0.0.1" }
-[intent.editorial_domains."of.docs"]
-collection = "docs"
-[intent.keys]
-platform = "test-secret-0123456789abcdef"
-[[intakes]]
-id = "find"
-collection = "docs"
-bind_requires = ["email"]
-[intake]
-bind_key = "a bind key that the tests know"
+{AGENTS}
+[intent.publisher]
+id = "example"
+name = "The Example"
+domain = "127.0.0.1"
 """
 SESSION = "0b9f2c0e-4a3c-4d3e-9f57-1f6f0c2b7a11"
 
@@ -152,6 +145,31 @@ def test_interrupted_writers_leave_nothing_of_it_either(store: Path) -> None:
     (store / "docs/manifests/.000009.json.1.tmp").write_bytes(TEXT_OF.encode())
     purge(store)
     assert holders(store, sought) == {}
+
+
+def test_files_dated_in_the_future_leave_nothing_of_it_either(store: Path) -> None:
+    """As where the clock was set back, or the store was copied with its dates from a machine that ran ahead."""
+    sought = needles(store)
+    tomorrow = time.time() + 24 * 3600
+    for path in store.rglob("*"):
+        os.utime(path, (tomorrow, tomorrow))
+    purge(store)
+    assert holders(store, sought) == {}
+    assert Store(store).open("docs").documents == 30
+
+
+def test_a_commit_that_was_killed_before_it_was_named_leaves_nothing_of_it_either(tmp_path: Path) -> None:
+    fill(tmp_path, "docs", others(), SPACES)  # type: ignore[arg-type]
+    purge(tmp_path)
+    current = tmp_path / "docs" / "CURRENT"
+    before = current.read_bytes()
+    fill(tmp_path, "docs", [document(TEXT_OF)], SPACES)  # type: ignore[list-item]
+    sought = {word: word.encode() for word in WORDS}
+    assert "quixotrope" in holders(tmp_path, sought)
+    current.write_bytes(before)
+    purge(tmp_path)
+    assert holders(tmp_path, sought) == {}
+    assert Store(tmp_path).open("docs").documents == 30
 
 
 @contextmanager

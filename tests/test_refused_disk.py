@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import time
 from collections.abc import Callable
@@ -92,6 +93,22 @@ def test_a_lock_is_held_though_a_full_disk_does_not_take_its_note(store: Path, m
     assert everything(Store(store).open(NAME)) == names(14, 6)
 
 
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.EIO])
+def test_a_lock_that_the_file_system_refuses_is_nobody_elses(
+    number: int, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    opened = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(StorageFailed, match=f"cannot lock collection 'docs': {os.strerror(number)}"):
+        Store(store).writer(NAME, spaces=[SPACE])
+    assert len(list(Path("/proc/self/fd").iterdir())) == opened
+    monkeypatch.undo()
+    assert delete(store, names(1, 5)) == 1
+
+
 def test_a_commit_that_cannot_read_what_it_wrote_is_pending_still(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store(store).writer(NAME, spaces=[SPACE]) as writer:
         put(writer, names(5), ROWS[:5])
@@ -105,14 +122,26 @@ def test_a_commit_that_cannot_read_what_it_wrote_is_pending_still(store: Path, m
     assert list(store.rglob("*.tmp")) == []
 
 
-def test_a_purge_that_cannot_remove_says_so(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "unlink", broken(os.unlink, "manifests"))
-    with Store(store).writer(NAME, spaces=[SPACE]) as writer, pytest.raises(StorageFailed, match="Input/output error"):
-        writer.purge()
-    monkeypatch.undo()
+@pytest.mark.parametrize("file", ["000002.json", "chunks.arrow", "000001.arrow", "more.vectors.log"])
+def test_a_purge_that_cannot_remove_names_what_stays_after_all_else_is_gone(
+    file: str, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Store(store).writer(NAME, spaces=[SPACE]) as writer:
+        (store / NAME / "filling").mkdir()
+        (store / NAME / "filling" / "more.vectors.log").write_bytes(b"vectors")
+        before = list(store.rglob("*.*"))
+        unlink, refuse = os.unlink, broken(os.unlink, file)
+
+        def refuse_what_stands(path: Any, **named: Any) -> None:
+            (unlink if ".tmp" in os.fspath(path) else refuse)(path, **named)
+
+        monkeypatch.setattr(os, "unlink", refuse_what_stands)
+        with pytest.raises(StorageFailed, match=rf"cannot remove {store}/docs/.*/{file}: Input/output error"):
+            writer.purge()
+        monkeypatch.undo()
+        assert {path.name for path in before if path.exists()} == {file}
         writer.purge()
-    assert len(list((store / NAME / "manifests").iterdir())) == 1
+    assert not any(path.exists() for path in before)
     assert everything(Store(store).open(NAME)) == names(15, 5)
 
 
@@ -127,7 +156,7 @@ def test_a_kept_generation_whose_manifest_cannot_be_read_just_now_keeps_its_file
         os.utime(path, (an_hour_ago, an_hour_ago))
     monkeypatch.setattr(Path, "read_bytes", broken(Path.read_bytes, "000002.json"))
     with pytest.raises(StorageFailed):
-        sweep.sweep(store / NAME, newest, keep_generations=2)
+        sweep.sweep(store / NAME, newest)
     monkeypatch.undo()
     assert everything(Store(store).open(NAME, generation=2)) == names(15, 5)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import io
 import os
 import shutil
+import subprocess
+import sys
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +16,7 @@ from typing import Any
 
 import orjson
 import pytest
-from building import NAME, SPACE, everything, normal, put, write
+from building import NAME, SPACE, everything, normal, put, record, write
 
 from aidre.engine import backup as backups
 from aidre.engine import durable
@@ -153,11 +156,109 @@ def test_what_lost_its_name_is_there_and_can_be_replaced(store: Store, backup: P
     assert everything(after) == ["a", "b"]
 
 
-def test_what_a_killed_run_of_the_same_number_left_is_removed(tmp_path: Path, backup: Path) -> None:
-    new = Store(tmp_path / "new")
-    (new.path / f".restore.{os.getpid()}.tmp" / NAME).mkdir(parents=True)
-    restore(new, backup)
-    assert everything(new.open(NAME)) == ["a", "b"]
+KILLED = """
+import os, sys
+from pathlib import Path
+from aidre.engine import restore
+from aidre.engine.store import Store
+
+exchange = restore._exchange
+
+def exchange_and_die(one, other):
+    exchange(one, other)
+    os._exit(9)
+
+restore._exchange = exchange_and_die
+restore.restore(Store(Path(sys.argv[1])), Path(sys.argv[2]), replace_stored=True)
+"""
+SECRET = "what nobody may read again"
+
+
+def holders(store: Store) -> list[str]:
+    """The files that hold the secret."""
+    return [path.name for path in store.path.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+
+
+@pytest.fixture
+def killed(store: Store, backup: Path) -> Store:
+    """A restore was killed when it had just replaced the collection, which held a document more."""
+    write(store.path, [record("private", [SECRET])])
+    done = subprocess.run([sys.executable, "-c", KILLED, str(store.path), str(backup)], check=False)
+    assert (done.returncode, holders(store)) == (9, ["chunks.arrow"])
+    assert everything(store.open(NAME)) == ["a", "b"]
+    return store
+
+
+def test_what_a_killed_restore_replaced_is_removed_by_the_next_one(killed: Store, backup: Path) -> None:
+    restore(killed, backup, replace_stored=True)
+    assert holders(killed) == []
+    assert [path.name for path in killed.path.iterdir()] == [NAME]
+
+
+def test_what_a_killed_restore_replaced_is_removed_by_the_next_writer_of_any_collection(killed: Store) -> None:
+    with killed.writer(OTHER, spaces=[SPACE]):
+        assert holders(killed) == []
+
+
+def test_a_purge_removes_what_a_killed_restore_replaced_or_says_that_it_cannot(
+    killed: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [left] = killed.path.glob(".restore.*")
+    unlink = os.unlink
+
+    def refuse(path: Any, **named: Any) -> None:
+        if os.fspath(path) == "chunks.arrow" and "dir_fd" in named:
+            raise OSError(errno.EPERM, "Operation not permitted", path)
+        unlink(path, **named)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    with killed.writer(NAME, spaces=None) as writer:
+        with pytest.raises(
+            StorageFailed, match=rf"cannot remove {left}/docs/segments/\w+/chunks\.arrow: Operation not permitted"
+        ):
+            writer.purge()
+        assert left.exists()
+        monkeypatch.undo()
+        writer.purge()
+    assert not left.exists()
+    assert holders(killed) == []
+
+
+def test_what_belongs_to_somebody_else_stops_a_purge_and_no_writer(
+    killed: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [left] = killed.path.glob(".restore.*")
+    opened = os.open
+
+    def refuse(path: Any, *arguments: Any, **named: Any) -> int:
+        if left in Path(path).parents:
+            raise OSError(errno.EACCES, "Permission denied", path)
+        return opened(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with killed.writer(NAME, spaces=None) as writer:
+        assert writer.delete(["a"]) == 1
+        writer.commit()
+        with pytest.raises(StorageFailed, match=rf"cannot write {left.name}: Permission denied"):
+            writer.purge()
+    assert everything(killed.open(NAME)) == ["b"]
+
+
+def test_a_restore_that_runs_is_left_alone_by_writers_and_by_purges(
+    store: Store, backup: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the number of its process: in a container all may have the same."""
+    check = verify_collection
+
+    def checked(unpacked: Store, name: str) -> object:
+        with store.writer(OTHER, spaces=[SPACE]) as writer:
+            writer.purge()
+        return check(unpacked, name)
+
+    monkeypatch.setattr(restoring, "verify_collection", checked)
+    restore(store, backup, replace_stored=True)
+    assert everything(store.open(NAME)) == ["a", "b"]
+    assert sorted(path.name for path in store.path.iterdir()) == [NAME, OTHER]
 
 
 def test_what_lies_beside_the_collections_comes_back_for_its_owner_alone(tmp_path: Path, store: Store) -> None:

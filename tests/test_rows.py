@@ -317,3 +317,29 @@ def test_a_line_beyond_the_limit_fails_and_the_next_is_read(tmp_path: Path, monk
     )
     assert [where(each) for each in found] == [f"r.jsonl:{number}" for number in (1, 2, 3, 4)]
     assert [isinstance(each, Rejected) for each in found] == [False, True, False, True]
+
+
+@pytest.mark.parametrize("start", [b"", b"https://example.org/a\t"])
+@pytest.mark.parametrize("part", [b"[]", b"{}", b'"ab"', b"1"])
+def test_a_line_of_more_values_than_memory_should_have_is_refused_unread(
+    tmp_path: Path, start: bytes, part: bytes
+) -> None:
+    line = start + b'{"id":"a","@type":"Article","text":"x","tags":[' + (part + b",") * 1_000_001 + b"1]}\n"
+    found = lines(tmp_path, line + start + b'{"id":"b","@type":"Article","text":"x"}\n')
+    assert isinstance(found[0], Rejected)
+    assert found[0].reason == "has more than 1,000,000 values (commas and brackets): split it"
+    assert documents(found[1:])[0].id == "b"
+
+
+def test_a_long_text_has_as_many_commas_as_it_likes(tmp_path: Path) -> None:
+    text = "one, two, three. " * 200_000
+    assert one(from_json(tmp_path, [{"id": "a", "text": text}])).text == text
+
+
+def test_json_in_a_column_of_parquet_has_the_bounds_of_a_row(tmp_path: Path) -> None:
+    many = '{"a": [' + "[]," * 600_000 + "[]]}"
+    rows = [{"id": "a", "text": "x", "metadata": many}, {"id": "b", "text": "x", "metadata": "{}"}]
+    found = from_parquet(tmp_path, rows)
+    assert reason(found[:1]) == "metadata has more than 1,000,000 values (commas and brackets): split it"
+    payload = from_parquet(tmp_path, [{"id": "a", "text": "x", "semantic_payload": many}])
+    assert reason(payload) == "semantic_payload has more than 1,000,000 values (commas and brackets): split it"

@@ -18,8 +18,6 @@ import pytest
 
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest import sandbox as module
-from aidre.ingest.extracted import extracted
-from aidre.ingest.found import File
 from aidre.ingest.sandbox import Limits, Sandbox
 
 PROGRAM = (str(Path(__file__).with_name("hostile_parsers.py")),)
@@ -249,6 +247,86 @@ def test_a_process_that_was_forked_off_starts_a_child_of_its_own(sandbox: Sandbo
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+# -- streams -------------------------------------------------------------------------------------------------------
+
+
+def numbers(sandbox: Sandbox, parts: int, **options: Any) -> Iterator[tuple[int, int]]:
+    """The numbers of the parts as they come, each with the process that sent it."""
+    for part in sandbox.stream("count", b"", {"parts": parts, **options}):
+        number, sender = bytes(part).split()
+        yield int(number), int(sender)
+
+
+def test_a_stream_comes_part_by_part_from_the_child_that_stays(sandbox: Sandbox) -> None:
+    first = pid(sandbox)
+    assert list(numbers(sandbox, 1000)) == [(number, first) for number in range(1000)]
+    assert list(numbers(sandbox, 0)) == []
+    assert pid(sandbox) == first
+
+
+@pytest.mark.parametrize(
+    ("then", "said", "lacks_memory"),
+    [
+        ("refuse", "is not ? what it says", False),
+        ("crash", "cannot be read: the parser crashed (SIGSEGV)", False),
+        ("abort", "cannot be read: the parser crashed (SIGABRT), perhaps for want of memory", True),
+        ("eat", "needs more than 1024 MiB of memory to read", True),
+        ("recur", "is nested too deep to read", False),
+        ("part", "cannot be read: a part of it has more than 1 MiB", False),
+        ("scribble", "cannot be read: the parser gave no answer that makes sense", False),
+    ],
+)
+def test_what_breaks_in_a_stream_costs_what_follows_and_not_what_came_before(
+    sandbox: Sandbox, then: str, said: str, lacks_memory: bool
+) -> None:
+    stream, found = numbers(sandbox, 5, at=3, then=then, size=(1 << 20) + 1), []
+    with pytest.raises(InvalidDocument) as caught:
+        for number, _ in stream:
+            found.append(number)
+    assert found == [0, 1, 2]
+    assert caught.value.message == said
+    assert caught.value.details.get("memory", False) == lacks_memory
+    assert [number for number, _ in numbers(sandbox, 2)] == [0, 1]
+
+
+@pytest.mark.parametrize("kind", ["spin", "sleep"])
+def test_each_part_of_a_stream_has_its_time_and_the_consumer_any(kind: str) -> None:
+    with Sandbox(HASTY, PROGRAM) as sandbox:
+        stream = numbers(sandbox, 2000, at=1900, then=kind, padding=1024)  # more than a pipe holds
+        _, child = next(stream)
+        time.sleep(1.2)
+        with pytest.raises(InvalidDocument, match="took longer than 1 s to read"):
+            list(stream)
+        assert not is_alive(child)
+
+
+def test_a_stream_that_is_let_go_ends_its_child(sandbox: Sandbox) -> None:
+    stream = numbers(sandbox, 1 << 40)
+    _, child = next(stream)
+    del stream
+    assert not is_alive(child)
+    assert pid(sandbox) != child
+
+
+def test_two_streams_at_once_come_from_two_children_one_of_which_stays(sandbox: Sandbox) -> None:
+    pairs = list(zip(numbers(sandbox, 50), numbers(sandbox, 50), strict=True))
+    assert [(one[0], other[0]) for one, other in pairs] == [(number, number) for number in range(50)]
+    children = {pairs[0][0][1], pairs[0][1][1]}
+    assert len(children) == 2
+    assert pid(sandbox) in children
+    assert sum(map(is_alive, children)) == 1
+
+
+def test_close_ends_a_stream_that_is_under_way(sandbox: Sandbox) -> None:
+    stream = numbers(sandbox, 1 << 40)
+    _, child = next(stream)
+    sandbox.close()
+    assert not is_alive(child)
+    with pytest.raises(InvalidDocument, match="cannot be read"):
+        list(stream)
+    assert pid(sandbox) != child
+
+
 def test_a_program_that_does_not_start_is_told() -> None:
     with Sandbox(LIMITS, ["-c", "raise SystemExit(3)"]) as sandbox:
         assert reason(sandbox, "pdf", b"x" * (1 << 20)) == "cannot be read: the parser ended early (status 3)"
@@ -258,62 +336,6 @@ def test_a_program_that_never_listens_is_given_up(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(module, "START_SECONDS", 0.2)
     with Sandbox(LIMITS, ["-c", "import time; time.sleep(600)"]) as sandbox:
         assert reason(sandbox, "pdf", b"x" * (1 << 20)) == "cannot be read: no parser started"
-
-
-GOOD = {
-    "text": "Title\n\nText",
-    "title": "Title",
-    "url": "https://x.org/a",
-    "updated_at": "2026-04-01T10:00:00+02:00",
-    "language": "de",
-    "headings": [[0, 1, "Title"]],
-    "metadata": {"author": "A"},
-}
-
-
-def test_an_answer_becomes_a_document() -> None:
-    document = extracted(GOOD).document(File(Path("a/b.pdf"), "docs", "a/b.pdf", "https://base/a/b.pdf"))
-    assert (document.id, document.title, document.url) == ("docs/a/b.pdf", "Title", "https://x.org/a")
-    assert (document.updated_at, document.metadata) == ("2026-04-01T08:00:00Z", {"language": "de", "author": "A"})
-    assert (document.text, document.headings[0].title) == ("Title\n\nText", "Title")
-
-
-def test_what_an_answer_leaves_out_comes_from_the_file() -> None:
-    document = extracted({"text": "x"}).document(File(Path("a/b.pdf"), "docs", "a/b.pdf", "https://base/a/b.pdf"))
-    assert (document.title, document.url, document.metadata) == ("b", "https://base/a/b.pdf", {})
-    assert document.updated_at is None
-
-
-def test_a_date_in_another_notation_is_not_taken() -> None:
-    assert extracted(GOOD | {"updated_at": "2026-13-45T99:00:00Z"}).updated_at is None
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        None,
-        [],
-        "text",
-        {},
-        {"text": None},
-        GOOD | {"title": 1},
-        GOOD | {"url": ["x"]},
-        GOOD | {"metadata": []},
-        GOOD | {"objects": ["x"]},
-        GOOD | {"objects": {}},
-        GOOD | {"headings": {}},
-        GOOD | {"headings": ["x"]},
-        GOOD | {"headings": [[0, 1]]},
-        GOOD | {"headings": [[0, True, "x"]]},
-        GOOD | {"headings": [[-1, 1, "x"]]},
-        GOOD | {"headings": [[12, 1, "x"]]},
-        GOOD | {"headings": [[0, 1 << 40, "x"]]},
-        GOOD | {"headings": [[5, 1, "x"], [4, 1, "y"]]},
-    ],
-)
-def test_an_answer_of_another_shape_is_refused(answer: Any) -> None:
-    with pytest.raises(InvalidDocument, match="no sense"):
-        extracted(answer)
 
 
 @pytest.mark.parametrize("parser", ["page", "pdf", "docx"])

@@ -13,7 +13,7 @@ import pytest
 
 from aidre.api import scheduling
 from aidre.api.refusals import Overloaded
-from aidre.api.scheduling import KINDS, MOST_TOGETHER, Scheduler
+from aidre.api.scheduling import DOUBTED, KINDS, MOST_TOGETHER, Scheduler
 from aidre.api.turns import TURN_SECONDS
 
 
@@ -78,6 +78,41 @@ def test_a_kind_in_use_is_not_forgotten_for_many_that_are_not() -> None:
             await scheduler.run_together(f"other {other}", "other", 1, Doubling())
             await scheduler.run_together("k", "like", 1, work)
         assert all(work.threads), "it would go through a thread again"
+
+    told(story)
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize(
+    ("in_the_loop", "worked", "tried", "stays"),
+    [(0.000_1, 0.000_1, True, True), (0.05, 0.000_1, True, False), (0.000_1, 0.05, False, False)],
+    ids=["short", "waits for the disk", "works long"],
+)
+def test_what_seemed_long_beside_a_busy_loop_comes_back_where_it_is_short(
+    monkeypatch: pytest.MonkeyPatch, together: bool, in_the_loop: float, worked: float, tried: bool, stays: bool
+) -> None:
+    async def story(scheduler: Scheduler, work: Doubling) -> None:
+        here = threading.get_ident()
+
+        def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+            return work(), in_the_loop if threading.get_ident() == here else 0.02
+
+        processor: dict[int, float] = {}
+
+        def thread_time() -> float:
+            processor[threading.get_ident()] = processor.get(threading.get_ident(), 0.0) + worked
+            return processor[threading.get_ident()]
+
+        monkeypatch.setattr(scheduling, "_timed", timed)
+        monkeypatch.setattr(time, "thread_time", thread_time)
+        for _ in range(3 * DOUBTED):
+            if together:
+                await scheduler.run_together("k", "like", 1, work)
+            else:
+                await scheduler.run("k", lambda: work([1]))
+        assert any(work.threads) == tried
+        assert (sum(work.threads) > DOUBTED) == stays
+        assert work.threads[-1] == stays
 
     told(story)
 

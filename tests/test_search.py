@@ -29,9 +29,9 @@ from building import (
     true_scores,
 )
 
-from aidre.engine.errors import DimensionMismatch, InvalidVector, SpaceMissing
+from aidre.engine.errors import DimensionMismatch, InvalidInput, InvalidVector, SpaceMissing
 from aidre.engine.filters import parse_filter
-from aidre.engine.model import Distance, Query
+from aidre.engine.model import Distance, Mode, Query
 from aidre.engine.snapshot import Hit, Snapshot
 from aidre.engine.store import Store
 from aidre.engine.vectors import encode
@@ -152,15 +152,29 @@ def test_rows_that_are_all_alike_are_found_by_a_query_that_has_nothing_of_them(
         ([1.0, np.nan, 0.0, 0.0], InvalidVector),
         ([1.0, np.inf, 0.0, 0.0], InvalidVector),
         ([1e30, 0.0, 0.0, 0.0], InvalidVector),
+        ([1e300, 1e300, 0.0, 0.0], InvalidVector),
+        ([10**400, 0, 0, 0], InvalidVector),
+        (["one", "two", "three", "four"], InvalidVector),
+        ([[1.0], [2.0, 3.0], [], []], InvalidVector),
+        ([1e-170] * 4, InvalidVector),
     ],
 )
-def test_a_query_that_has_no_place_in_the_space_is_refused(
-    vector: list[float], error: type[Exception], tmp_path: Path
-) -> None:
+def test_a_query_that_has_no_place_in_the_space_is_refused(vector: Any, error: type[Exception], tmp_path: Path) -> None:
     space = space_of("cosine", 4)
     snapshot = fill(tmp_path, space, normal(3, 4))
     with pytest.raises(error):
         snapshot.search(Query(vector, space.id))
+
+
+@pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid"])
+@pytest.mark.parametrize(("top_k", "offset"), [(0, 0), (0, 2), (-1, 5), (1, -1)])
+def test_a_query_that_wants_no_hits_is_refused(mode: Mode, top_k: int, offset: int, tmp_path: Path) -> None:
+    space = space_of("cosine", 4)
+    snapshot = fill(tmp_path, space, normal(3, 4))
+    query = Query(normal(1, 4)[0], space.id, top_k, offset, text="text", mode=mode)
+    for search in (lambda: snapshot.search(query), lambda: snapshot.search_all([query, query])):
+        with pytest.raises(InvalidInput, match=f"top_k is {top_k} and offset is {offset}"):
+            search()
 
 
 def test_an_unknown_space_is_refused_by_name(tmp_path: Path) -> None:

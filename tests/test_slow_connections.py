@@ -2,105 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import resource
 import socket
 import struct
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from typing import Any
+from contextlib import closing
 
 import pytest
-import uvicorn
+from hasty import BROKEN, GET, LARGE, body_head, hasty
+from listening import WAIT_SECONDS, Server, until_closed
 
 from aidre.api.connection import Connection, room_for_connections
-
-WAIT_SECONDS = 10.0
-GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-LARGE = b"x" * 8_000_000
-BROKEN: list[RuntimeError] = []
-"""What the application was told that it must not do."""
-
-
-class Hasty(Connection):
-    """The same with time-outs that a test can wait for."""
-
-    header_seconds = 0.3
-    body_seconds = 0.4
-    writing_seconds = 0.3
-    idle_seconds = 0.5
-    header_bytes = 20_000
-    most = 20
-    sweep_seconds = 0.05
-
-
-async def application(scope: Any, receive: Any, send: Any) -> None:
-    """/early answers before the body is read, /large much, /slow late, the rest says how long the body was."""
-    if scope["type"] != "http":
-        return
-    size = 0
-    if scope["path"] != "/early":
-        while True:
-            message = await receive()
-            size += len(message.get("body", b""))
-            if message["type"] == "http.disconnect" or not message["more_body"]:
-                break
-    if scope["path"] == "/slow":
-        await asyncio.sleep(0.8)
-    body = LARGE if scope["path"] == "/large" else b"%d" % size
-    length = (b"content-length", b"%d" % len(body))
-    try:
-        await send({"type": "http.response.start", "status": 200, "headers": [length]})
-        await send({"type": "http.response.body", "body": body})
-    except RuntimeError as error:
-        BROKEN.append(error)
-
-
-class Server:
-    def __init__(self, protocol: type[Connection]) -> None:
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-        config = uvicorn.Config(application, http=protocol, lifespan="off", log_level="critical", ws="none")
-        self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]})
-
-    @property
-    def open(self) -> int:
-        return len(self.server.server_state.connections)
-
-    def connect(self) -> socket.socket:
-        client = socket.create_connection(self.listener.getsockname(), timeout=WAIT_SECONDS)
-        return client
-
-
-@contextmanager
-def running(protocol: type[Connection] = Hasty) -> Iterator[Server]:
-    server = Server(protocol)
-    server.thread.start()
-    try:
-        yield server
-    finally:
-        server.server.should_exit = True
-        server.thread.join(WAIT_SECONDS)
-        assert not server.thread.is_alive()
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with running() as server:
+    with hasty() as server:
         yield server
-
-
-def until_closed(client: socket.socket) -> bytes:
-    """All that comes until the server ends the connection; TimeoutError where it does not."""
-    received = b""
-    try:
-        while part := client.recv(65_536):
-            received += part
-    except ConnectionResetError:
-        pass
-    return received
 
 
 def trickle(client: socket.socket, pieces: Iterator[bytes], pause: float = 0.05) -> tuple[bytes, float]:
@@ -128,8 +47,8 @@ def header_lines() -> Iterator[bytes]:
         yield b"X-Slow: yes\r\n"
 
 
-def body_bytes(path: bytes, head: bytes = b"") -> Iterator[bytes]:
-    yield b"POST " + path + b" HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n" + head + b"\r\n"
+def body_bytes(path: bytes) -> Iterator[bytes]:
+    yield body_head(path)
     while True:
         yield b"x"
 
@@ -237,7 +156,7 @@ def test_requests_sent_one_behind_the_other_are_all_answered(server: Server) -> 
 
 
 def test_a_caller_who_goes_before_several_answers_came_is_no_error() -> None:
-    with running() as server:
+    with hasty() as server:
         for _ in range(3):
             with closing(server.connect()) as client:
                 client.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
@@ -309,7 +228,7 @@ def test_what_is_no_request_ends_its_connection_and_no_other(server: Server, gar
 
 
 def test_a_server_that_is_full_says_so_and_has_room_again() -> None:
-    with running() as server:
+    with hasty() as server:
         held = [server.connect() for _ in range(20)]
         for client in held:
             client.sendall(GET)
@@ -329,7 +248,7 @@ def test_a_server_that_is_full_says_so_and_has_room_again() -> None:
 
 
 def test_slow_connections_leave_nothing_behind() -> None:
-    with running() as server:
+    with hasty() as server:
         clients = [server.connect() for _ in range(15)]
         for number, client in enumerate(clients):
             client.sendall([b"G", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nx", GET][number % 3])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from ingesting import Bench
 from ingesting import documents as documents_of
 
 from aidre.engine.errors import ConfigurationError
@@ -114,9 +115,60 @@ def test_links_are_followed_once_and_loops_end(tmp_path: Path) -> None:
     (tmp_path / "docs" / "b").symlink_to(tmp_path / "docs" / "z")
     (tmp_path / "docs" / "self").symlink_to("self")
     (tmp_path / "docs" / "link.md").symlink_to(tmp_path / "docs" / "z" / "a.md")
-    write(tmp_path / "outside" / "c.md")
-    (tmp_path / "docs" / "out").symlink_to(tmp_path / "outside")
-    assert [each.origin for each in documents(tmp_path / "docs")] == ["link.md", "z/a.md", "out/c.md"]
+    write(tmp_path / "docs" / ".hidden" / "c.md")
+    (tmp_path / "docs" / "shown").symlink_to(".hidden")
+    assert [each.origin for each in documents(tmp_path / "docs")] == ["link.md", "z/a.md", "shown/c.md"]
+
+
+def test_links_out_of_a_folder_are_left_out_and_told_of(tmp_path: Path) -> None:
+    root = tmp_path / "docs"
+    write(root / "a.md")
+    write(tmp_path / "docs-private" / "secret.md")
+    write(root / "below" / "b.md")
+    (root / "absolute.md").symlink_to(tmp_path / "docs-private" / "secret.md")
+    (root / "below" / "folder").symlink_to("../../docs-private")
+    (root / "first").symlink_to("below/second")  # which leads out itself
+    (root / "below" / "second").symlink_to(tmp_path)
+    (root / "odd\n.md").symlink_to("/etc/hostname")
+    (root / "nowhere.md").symlink_to(tmp_path / "not-there.md")
+    (root / "row.parquet").symlink_to(tmp_path / "docs-private" / "rows.parquet")
+    notes: list[str] = []
+    [source] = locate([root])
+    assert isinstance(source, Source)
+    assert [each.id for each in documents_of(list(read(source, RULES, notes.append)))] == [
+        "docs/a.md",
+        "docs/below/b.md",
+    ]
+    [note] = notes
+    assert note.startswith("docs: 7 links that lead out of the folder left out (absolute.md, ")
+    assert note.endswith(", ...): give what they lead to as a source of its own") and "\n" not in note
+
+
+def test_a_folder_that_is_a_link_is_read_with_the_links_inside(tmp_path: Path) -> None:
+    write(tmp_path / "v2" / "data" / "a.md")
+    (tmp_path / "v2" / "b.md").symlink_to("data/a.md")
+    (tmp_path / "current").symlink_to("v2")
+    assert [each.origin for each in documents(tmp_path / "current")] == ["b.md", "data/a.md"]
+
+
+def test_a_link_that_is_named_is_read_wherever_it_leads(tmp_path: Path) -> None:
+    write(tmp_path / "elsewhere" / "a.md")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "b.md").symlink_to(tmp_path / "elsewhere" / "a.md")
+    assert [each.origin for each in documents(tmp_path / "docs" / "b.md")] == ["b.md"]
+    (tmp_path / "docs" / "c").symlink_to(tmp_path / "elsewhere")
+    assert [each.origin for each in documents(tmp_path / "docs" / "c")] == ["a.md"]
+
+
+def test_what_a_link_out_of_a_folder_brought_before_is_taken_back_by_a_mirror(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    for name in ("a", "b", "c"):
+        bench.write(f"{name}.md", f"Text {name}.")
+    bench.run()
+    (bench.docs / "c.md").rename(tmp_path / "c.md")
+    (bench.docs / "c.md").symlink_to(tmp_path / "c.md")
+    assert (bench.run(mirror=True).deleted, bench.ids()) == (1, ["docs/a.md", "docs/b.md"])
+    assert [notice for notice in bench.notices if "1 links that lead out of the folder left out (c.md)" in notice]
 
 
 def test_a_link_that_leads_nowhere_fails_by_name(tmp_path: Path) -> None:

@@ -78,6 +78,19 @@ def test_a_zero_row_is_refused_where_it_has_to_have_a_direction() -> None:
     assert (encode(space_of("dot", 4), rows).codes == rows).all()
 
 
+def test_a_vector_that_is_too_short_to_have_a_direction_is_told_from_zero() -> None:
+    rows = np.full((3, 4), 1e-149)
+    encode(space_of("cosine", 4), rows)
+    rows[1] = 1e-160
+    with pytest.raises(InvalidVector, match="norm below 1e-150: scale it up") as caught:
+        encode(space_of("cosine", 4), rows)
+    assert caught.value.details["row"] == 1
+    with pytest.raises(InvalidVector, match="norm below"):
+        encode_query(space_of("cosine", 4), rows[1])
+    with pytest.raises(InvalidVector, match="is zero"):
+        encode_query(space_of("cosine", 4), rows[1] * 0)
+
+
 def test_a_component_beyond_float16_is_refused() -> None:
     rows = np.full((2, 4), 1.0, dtype=np.float32)
     rows[1, 0] = 70_000

@@ -11,9 +11,10 @@ import numpy as np
 import orjson
 import pytest
 import test_damage
-from building import NAME, ROWS, SPACE, put, record
+from building import NAME, ROWS, SPACE, names, put, record, write
 from test_damage import SPACES, alter, files, flipped, report_of
 
+from aidre.engine import verify
 from aidre.engine.errors import StoreDamaged
 from aidre.engine.filters import parse_filter
 from aidre.engine.sealed import seal
@@ -64,6 +65,44 @@ def test_a_current_file_that_names_an_earlier_generation_is_found_by_verify(stor
     before = (store / NAME / "manifests" / "000003.json").stat().st_mtime_ns - 1
     os.utime(path, ns=(before, before))
     assert report_of(store).problems == ()
+
+
+@pytest.mark.parametrize("commits", [1, 3])
+def test_commits_beside_it_are_no_damage(commits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, ["a"])
+    read = verify.read_manifest
+
+    def before_commits(*given: Any) -> Any:
+        monkeypatch.setattr(verify, "read_manifest", read)
+        manifest = read(*given)
+        for number in range(commits):
+            write(tmp_path, [f"b{number}"])
+        return manifest
+
+    monkeypatch.setattr(verify, "read_manifest", before_commits)
+    report = report_of(tmp_path)
+    assert (report.generation, report.problems) == (1, ())
+
+
+@pytest.mark.parametrize("function", ["read_manifest", "check", "_numbers"])
+def test_a_generation_that_is_swept_while_it_is_read_is_given_up_for_the_newest(
+    function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, names(20))
+    write(tmp_path, names(20), 20)
+    called = getattr(verify, function)
+
+    def after_a_purge(*given: Any, **members: Any) -> Any:
+        monkeypatch.setattr(verify, function, called)
+        with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+            writer.delete(names(5))
+            writer.purge()
+        return called(*given, **members)
+
+    monkeypatch.setattr(verify, function, after_a_purge)
+    report = report_of(tmp_path)
+    assert (report.generation, report.problems, report.older) == (Store(tmp_path).current(NAME), (), ())
+    assert report.documents == 15
 
 
 def test_what_only_older_generations_name_is_verified_too(store: Path) -> None:

@@ -386,5 +386,5 @@ def test_what_a_purge_removed_is_gone_from_the_disk_before_it_returns(
         monkeypatch.setattr(durable, "sync_folder", recorded)
         writer.purge()
         folder = tmp_path / NAME
-        for path in (folder, *(folder / name for name in ("manifests", "segments", "changes", "deletes"))):
+        for path in (tmp_path, folder, *(folder / name for name in ("manifests", "segments", "changes", "deletes"))):
             assert not path.exists() or synced[path] == {each.name for each in path.iterdir()}

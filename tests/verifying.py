@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
 import orjson
+import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from http_message_signatures import HTTPMessageVerifier, HTTPSignatureKeyResolver, VerifyResult, algorithms
 from joserfc import jws, jwt
 from joserfc.jwk import KeySet
+
+from aidre.api.provenance.keys import Ring, make_key
 
 COVERED = ('"@status"', '"content-type"', '"content-digest"', '"@method";req', '"@target-uri";req')
 
@@ -30,6 +34,23 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = tmp_path / "keys.pem"
+    make_key(made, time.time())
+    return made
+
+
+@pytest.fixture
+def ring(path: Path) -> Ring:
+    return Ring(path)
 
 
 @dataclass

@@ -67,10 +67,12 @@ class Guard:
         if self._tokens is not None:
             await self._tokens.open()
 
-    def enter(self, path: str, receive: Receive) -> Place | None:
+    def enter(self, path: str, method: str, receive: Receive) -> Place | None:
         """A place among the requests that are answered at once; None on the routes that are not counted, which must
         answer also when all places are taken. Raises Overloaded."""
-        return None if path in UNCOUNTED or path.startswith(WELL_KNOWN) else self.running.enter(receive)
+        if path in UNCOUNTED or path.startswith(WELL_KNOWN):
+            return None
+        return self.running.enter(receive, waits=method == "POST")
 
     async def admit(self, scope: Any) -> RawHeaders:
         """Makes the caller known in the scope, and gives back the fields that belong to the answer.
@@ -85,8 +87,7 @@ class Guard:
             credential = bearer_of(scope["headers"])
             holder = self._stranger if credential is None else await self._holder(credential)
         except Unauthorized as error:
-            if counted:  # guesses, too, are counted
-                await self._taken(scope, self._stranger)
+            await self._taken(scope, self._stranger)  # guesses are counted wherever they are made
             raise self._challenged(error, path) from error
         caller = holder.caller
         if self.budget is not None and not caller.account:

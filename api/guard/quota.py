@@ -38,7 +38,7 @@ def spent(most: int, wait: int) -> dict[str, str]:
     """What goes out with 429 when the chunks of a day have been given."""
     return {
         "ratelimit": f'"chunks";r=0;t={wait}',
-        "ratelimit-policy": f'"chunks";q={most};w=86400;qu="chunks"',
+        "ratelimit-policy": f'"chunks";q={most};w=86400',
         "ratelimit-limit": str(most),
         "ratelimit-remaining": "0",
         "ratelimit-reset": str(wait),

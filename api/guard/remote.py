@@ -1,18 +1,23 @@
 """Limits that several machines share, in Redis or Valkey, by the library `limits`: sliding windows instead of buckets.
 
 The server is asked for a moment only. What it does not answer is counted by this machine alone: a limit is a courtesy
-that must not turn into an outage.
+that must not turn into an outage. It never hears who called: an account is a hash there, under the password of the
+server, which all machines know and whoever is shown a copy of its keys does not.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import math
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from aidre.api.guard.buckets import Buckets, Taken
 from aidre.api.tables import Rate
@@ -27,6 +32,7 @@ SCHEMES = ("redis://", "rediss://", "redis+unix://", "valkey://", "valkeys://", 
 ANSWER_SECONDS = 0.25
 PATIENCE_SECONDS = 5.0
 """How long a server that did not answer is left alone."""
+REMEMBERED = 4_096
 
 
 class RemoteBuckets:
@@ -39,6 +45,7 @@ class RemoteBuckets:
         if find_spec("limits") is None or find_spec(client) is None:
             raise ConfigurationError(f"limits.redis needs the libraries limits and {client}: pip install aidre[redis]")
         self._url, self._client, self._local = url, client, local
+        self._hidden = lru_cache(REMEMBERED)(_hider(url))
         self._limiter: SlidingWindowCounterRateLimiter | None = None
         self._connection: Any = None
         self._asked_again = 0.0
@@ -59,8 +66,9 @@ class RemoteBuckets:
 
         limiter = self._limiter or self._connected()
         item = RateLimitItemPerSecond(rate.count, rate.seconds)
-        admitted = await limiter.hit(item, account)
-        window = await limiter.get_window_stats(item, account)
+        name = self._hidden(account)
+        admitted = await limiter.hit(item, name)
+        window = await limiter.get_window_stats(item, name)
         # In the millisecond in which a window begins, the library says that it ends now.
         wait = max(0, math.ceil(window.reset_time - time.time())) or rate.seconds
         return Taken(admitted, window.remaining if admitted else 0, wait)
@@ -83,3 +91,17 @@ class RemoteBuckets:
         if self._connection is not None:
             with suppress(Exception):  # it is given up either way
                 await self._connection.aclose()
+
+
+def _hider(url: str) -> Callable[[str], str]:
+    """What turns accounts into names, the same on every machine that gives this password."""
+    try:
+        password = urlsplit(url).password or ""
+    except ValueError as error:
+        raise ConfigurationError("limits.redis is no URL") from error
+    key = hashlib.blake2b(b"aidre limits" + unquote(password).encode(), digest_size=32).digest()
+
+    def hidden(account: str) -> str:
+        return hashlib.blake2b(account.encode("utf-8", "surrogatepass"), key=key, digest_size=16).hexdigest()
+
+    return hidden

@@ -29,12 +29,12 @@ class Running:
         self._places: set[Place] = set()
         self._looking = False
 
-    def enter(self, receive: Receive) -> Place:
-        """A place, to be left when the request is over; raises Overloaded."""
+    def enter(self, receive: Receive, *, waits: bool = True) -> Place:
+        """A place, to be left when the request is over; raises Overloaded. `waits`: for a body that is worked on."""
         if self.count >= self.most:
             raise Overloaded(RETRY_SECONDS)
         self.count += 1
-        place = Place(self, receive)
+        place = Place(self, receive, waits)
         self._places.add(place)
         if not self._looking:
             self._look()
@@ -66,11 +66,11 @@ class Place:
 
     __slots__ = ("_receive", "_running", "_task", "_whole", "begun", "given_up", "since", "works")
 
-    def __init__(self, running: Running, receive: Receive) -> None:
+    def __init__(self, running: Running, receive: Receive, waits: bool) -> None:
         self._running = running
         self._receive = receive
         self._task = asyncio.current_task()
-        self._whole = False
+        self._whole = not waits  # a body that nobody reads is not waited for, whatever was declared
         self.since = running.looks
         self.works = True
         self.begun = False

@@ -2,8 +2,9 @@
 
 What a token says is believed when a key of the issuer has signed it with an algorithm of the list, for this audience,
 and now. The keys are fetched in a thread, kept, and fetched again when they are old or a token names one that is not
-among them, but not more often than the issuer can be asked by strangers. A key that could also make signatures, as
-every key of an HMAC, is not taken.
+among them, but not more often than the issuer can be asked by strangers. While the issuer does not answer they are
+believed for a day: for longer nobody would know that one was withdrawn. A key that could also make signatures, as every
+key of an HMAC, is not taken.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("aidre")
 
 KEYS_SECONDS = 3_600.0
+BELIEVED_SECONDS = 86_400.0
+"""How long keys are good for that could not be read again."""
 ASKED_AGAIN_SECONDS = 30.0
 """Between two fetches of the keys, however many tokens name one that is not there."""
 WAITING_AT_MOST = 64
@@ -86,7 +89,8 @@ class Tokens:
         if header.get("alg") not in self._oauth.algorithms:
             raise _unfit()
         starts, ends, holder = _believed(await self._claims(token, header), self._oauth, now)
-        self._known[mark] = starts, min(ends, self._read_at + 2 * KEYS_SECONDS), holder
+        first, last = self._read_at - 2 * KEYS_SECONDS, self._read_at + 2 * KEYS_SECONDS
+        self._known[mark] = max(starts, first), min(ends, last), holder
         if len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
         return holder
@@ -96,17 +100,20 @@ class Tokens:
         kid = header.get("kid")
         if kid is not None and type(kid) is not str:
             raise _unfit()
-        if kid not in self._keys:
+        if kid not in self._keys or self._is_stale():
             await self._refresh()
         elif not 0 <= self._clock() - self._read_at <= KEYS_SECONDS:
             self._begin()  # nobody waits for keys that are at hand
-        if not self._keys:
+        if not self._keys or self._is_stale():
             raise Unavailable("tokens cannot be checked at the moment: try again later")
         for key in self._keys.get(kid, ())[:TRIED_AT_MOST]:
             claims = _verified(token, key, header["alg"])
             if claims is not None:
                 return claims
         raise _unfit()
+
+    def _is_stale(self) -> bool:
+        return abs(self._clock() - self._read_at) > BELIEVED_SECONDS  # a clock that was set back makes none young
 
     async def _refresh(self) -> None:
         """Reads the keys again, once for all who wait, unless that was tried just now. Old keys stay where it fails.
@@ -136,6 +143,9 @@ class Tokens:
             self._known.clear()  # a key that was withdrawn takes its tokens with it
         except (OSError, ValueError, AidreError) as error:
             logger.warning("the keys of the OAuth issuer cannot be read: %s", error)
+            if self._keys and self._is_stale():
+                hours = BELIEVED_SECONDS / 3_600
+                logger.error("tokens are refused: for %g hours the keys of the OAuth issuer could not be read", hours)
         finally:
             self._reading = None
 
@@ -157,6 +167,8 @@ def _header(token: bytes) -> Mapping[str, Any]:
         header = extract_compact(token).headers()
     except (JoseError, ValueError, TypeError, RecursionError) as error:
         raise _unfit() from error
+    if type(header) is not dict:
+        raise _unfit()
     kind = header.get("typ", "jwt")
     if not isinstance(kind, str) or kind.lower() not in TYPES or "crit" in header or "b64" in header:
         raise _unfit()
@@ -167,11 +179,14 @@ def _verified(token: bytes, key: Key, algorithm: str) -> Mapping[str, Any] | Non
     """The claims, if this key has signed them with this algorithm."""
     from joserfc import jwt
     from joserfc.errors import JoseError
+    from joserfc.jws import JWSRegistry
 
     if key.key_type != KINDS[algorithm[:2]] or key.get("alg", algorithm) not in _names_of(algorithm):
         return None
     try:
-        return jwt.decode(token, key, algorithms=[algorithm]).claims
+        # Members of the header that nobody here knows are ignored (RFC 7515, 4); `crit` was refused before.
+        registry = JWSRegistry(algorithms=[algorithm], strict_check_header=False)
+        return jwt.decode(token, key, registry=registry).claims
     except (JoseError, ValueError, TypeError, RecursionError):
         return None
 

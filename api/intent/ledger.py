@@ -121,13 +121,16 @@ def digest_of(*parts: str) -> bytes:
     return hashlib.blake2b(framed, digest_size=16).digest()
 
 
-_known_digest = lru_cache(maxsize=16_384)(digest_of)
+_known_digest = lru_cache(maxsize=8_192)(digest_of)
 """The same, of what comes again and again: documents and chunks."""
+
+REMEMBERED = 256
+"""Characters of the longest name of which that may be so: an address that a caller sends may have thousands."""
 
 
 def hidden(name: str) -> str:
     """How a chunk or an address is named here: a document that is purged must not go on in this file."""
-    return _known_digest(name).hex()
+    return (_known_digest if len(name) <= REMEMBERED else digest_of)(name).hex()
 
 
 class Ledger:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -85,7 +85,7 @@ async def retrieve(retrieval: Retrieval, receipts: Receipts, asking: Asking, now
             candidates = [one.candidate for one in offered]
             most = intent.max_chunks - len(taken), intent.max_tokens - _tokens(taken)
             places = await receipts.take(
-                asking.nonce, exchange, candidates, most, partial(_receipt, intent, asking, page)
+                asking.nonce, exchange, candidates, most, partial(_receipt, search, asking, page)
             )
             taken = page.after(places)
             if not _goes_on(intent, taken, page.more):
@@ -101,7 +101,6 @@ async def retrieve(retrieval: Retrieval, receipts: Receipts, asking: Asking, now
         raise
     if not taken:
         raise NoResults("nothing that may be returned fits the request")
-    retrieval.give(caller, search.shown, (one.candidate.chunk_id for one in taken))
     return taken
 
 
@@ -118,11 +117,13 @@ class _Page:
         return [*self.taken, *(self.offered[place] for place in places)]
 
 
-def _receipt(intent: Intent, asking: Asking, page: _Page, places: Sequence[int]) -> Mapping[str, Any] | None:
-    """The access event, as soon as all is found that is going to be returned."""
+def _receipt(search: _Search, asking: Asking, page: _Page, places: Sequence[int]) -> Mapping[str, Any] | None:
+    """The access event, as soon as all is found that is going to be returned, which is counted as given here: others
+    that are answered at the same time may have used the budget up. RateLimited."""
     returned = page.after(places)
-    if not returned or _goes_on(intent, returned, page.more):
+    if not returned or _goes_on(search.retrieval.settings.intent, returned, page.more):
         return None
+    search.give(one.candidate.chunk_id for one in returned)
     return asking.event([one.candidate.tokens for one in returned])
 
 
@@ -151,6 +152,10 @@ class _Search:
             min(size, self.retrieval.results_most), self.asked.text, filter=self.scope.filter, cursor=cursor
         )
         return await self.retrieval.search(self.shown, question, self.caller, "intent", gives=False)
+
+    def give(self, ids: Iterable[str]) -> None:
+        self.retrieval.check_budget(self.caller)
+        self.retrieval.give(self.caller, self.shown, ids)
 
 
 async def _passages(retrieval: Retrieval, intent: Intent, found: Answer) -> list[Passage]:

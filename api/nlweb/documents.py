@@ -18,7 +18,7 @@ from aidre.api.nlweb.request import Ask
 from aidre.api.nlweb.rewriting import Rewritten
 from aidre.api.retrieve import Answer, Question, Retrieval, Shown
 from aidre.api.settings import Settings
-from aidre.engine.filters import parse_filter, site_of
+from aidre.engine.filters import site_of
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.snapshot import Hit
 
@@ -27,6 +27,8 @@ WEIGHED = 50
 EVERYWHERE = frozenset({"all", "*"})
 BEST = 3
 """Hits that are looked through for the words of the query."""
+SITE_CHARS = 2_048
+"""Of a site that are looked at: its host is at its begin, and Python remembers addresses that it has split."""
 FIRST_CHUNKS = 2
 DEEPER = 4
 """How many chunks are fetched for each document at first, and how many times more each time that was too few."""
@@ -115,6 +117,7 @@ def own_hosts(settings: Settings) -> frozenset[str]:
 
 def host_of(site: str) -> str:
     """The host, and the port if any, that a site names, which may be a URL; empty where it names none."""
+    site = site[:SITE_CHARS]
     try:
         parts = urlsplit(site if "//" in site else f"//{site}")
     except ValueError:
@@ -137,7 +140,7 @@ async def _in_place(retrieval: Retrieval, place: Place, question: Question, call
     if snapshot.chunks != snapshot.documents:
         question = replace(question, top_k=wanted * FIRST_CHUNKS)
     text = str(question.text)
-    among = snapshot.chunks if question.filter is None else snapshot.count(parse_filter(question.filter))
+    among = snapshot.chunks if question.filter is None else await retrieval.count(snapshot, question.filter)
     while True:
         answer = await retrieval.search(place.shown, question, caller, "nlweb", gives=False)
         space = _space(answer)

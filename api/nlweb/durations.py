@@ -50,7 +50,7 @@ def _sixty(hours: str) -> str:
     return f"{float(hours.replace(',', '.')) * 60:g}"
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def spellings(bounds: Bounds) -> tuple[str, ...]:
     """The durations of whole minutes inside the bounds, up to a day, as they may be written."""
     found: list[str] = []

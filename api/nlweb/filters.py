@@ -15,9 +15,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+import orjson
+
+from aidre.api.bodies import holds_body
 from aidre.api.nlweb import durations
 from aidre.api.nlweb.periods import read_period
-from aidre.api.nlweb.places import names_in, names_place, place_parts
+from aidre.api.nlweb.places import names_in, names_place, place_parts, place_texts
 from aidre.api.nlweb.quantities import Bounds, read_bounds
 from aidre.api.nlweb.types import subtypes, type_name
 from aidre.engine.filters import field_name, holds_dates
@@ -25,12 +28,14 @@ from aidre.engine.model import Json
 
 Clause: TypeAlias = dict[str, Json]
 
-BODIES: Final = frozenset({"articleBody", "text", "reviewBody", "transcript"})
-"""Members that hold a whole text. They are no filter: it would tell what stands in a text that may not leave."""
 MOST_FIELDS: Final = 16
 """Fields that one attribute is compared with."""
 MOST_VALUES: Final = 100
 MOST_NODES: Final = 800
+MOST_READ: Final = 2 * MOST_NODES
+"""Of one list, before what its values have in common is put together."""
+MOST_CHARS: Final = 8_192
+"""Of all attributes together: what is read before it is known how large a filter it makes."""
 LONGEST: Final = 1_000
 DEEPEST: Final = 4
 
@@ -76,10 +81,16 @@ def attribute_filter(attributes: Mapping[str, Json], known: Collection[str], dat
     reader = _Reader(_fields(frozenset(known)), frozenset(map(field_name, dates)))
     clauses: list[Clause] = []
     ignored: list[str] = []
-    nodes = 0
+    asked: set[str] = set()
+    nodes = read = 0
     for name, value in attributes.items():
         if value is None:
             continue
+        read += len(name) + _size(value)
+        if read > MOST_CHARS or _key(name) in asked:
+            ignored.append(name)
+            continue
+        asked.add(_key(name))
         for path, clause in reader.read(name, value, 1):
             size = 0 if clause is None else _nodes(clause)
             if clause is None or nodes + size > MOST_NODES:
@@ -88,6 +99,14 @@ def attribute_filter(attributes: Mapping[str, Json], known: Collection[str], dat
                 nodes += size
                 clauses.append(clause)
     return Filtered(_all(clauses) or None, tuple(dict.fromkeys(ignored)))
+
+
+def _size(value: Json) -> int:
+    """About how many characters of JSON."""
+    try:
+        return len(orjson.dumps(value))
+    except orjson.JSONEncodeError:  # nested deeper than anything that is read
+        return MOST_CHARS
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +135,7 @@ class _Fields:
 def _fields(names: frozenset[str]) -> _Fields:
     paths: dict[str, list[str]] = {}
     members: dict[str, list[str]] = {}
-    names = frozenset(name for name in names - _OPERATORS if BODIES.isdisjoint(name.split(".")))
+    names = frozenset(name for name in names - _OPERATORS if not holds_body(name))
     for name in sorted(names, key=lambda one: (one.count("."), one)):
         key = _key(name.removeprefix("metadata."))
         paths.setdefault(key, []).append(name)
@@ -158,7 +177,15 @@ class _Reader:
             return _type_clause(value)
         if not value or len(value) > MOST_VALUES or any(one is None or type(one) is list for one in value):
             return None
-        return _either([self._one(name, key, one) for one in value])
+        clauses: list[Clause | None] = []
+        nodes = 0
+        for one in value:
+            clause = self._one(name, key, one)
+            nodes += 0 if clause is None else _nodes(clause)
+            if clause is None or nodes > MOST_READ:
+                return None
+            clauses.append(clause)
+        return _either(clauses)
 
     def _one(self, name: str, key: str, value: Json) -> Clause | None:
         if type(value) is str and (len(value) > LONGEST or not value.strip()):
@@ -227,7 +254,7 @@ class _Reader:
     def _location(self, value: Json) -> Clause | None:
         fields = [name for name in self.fields.names if names_place(name)]
         fields = sorted(fields, key=lambda one: (one.count("."), one))[:MOST_FIELDS]
-        texts = _texts(value)
+        texts = place_texts(value)
         if not fields or not texts:
             return None
         wanted: list[Clause] = []
@@ -317,21 +344,6 @@ def _type_clause(values: Sequence[Json]) -> Clause | None:
     plain: dict[str, Clause] = {"Article": {"url": {"exists": False}}, "WebPage": {"url": {"exists": True}}}
     untyped: list[Clause] = [{"and": [{"type": {"exists": False}}, plain[name]]} for name in plain if name in below]
     return {"or": [clause, *untyped]} if untyped else clause
-
-
-def _texts(value: Json) -> list[str]:
-    """The names in a place, which may be an object; empty where it holds anything else, such as coordinates."""
-    found: list[str] = []
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        if type(one) is str:
-            found.append(one)
-        elif type(one) is dict and len(one) <= MOST_FIELDS:
-            waiting += [member for name, member in one.items() if not name.startswith("@") and member is not None]
-        else:
-            return []
-    return found if len(found) <= MOST_FIELDS else []
 
 
 def _spellings(text: str) -> list[str]:

@@ -16,9 +16,9 @@ from typing import TypeAlias
 
 import orjson
 
+from aidre.api.bodies import without_bodies
 from aidre.api.nlweb.actions import actions_of
 from aidre.api.nlweb.documents import Found
-from aidre.api.nlweb.filters import BODIES
 from aidre.api.nlweb.settings import ActionSettings
 from aidre.api.retrieve import Shown
 from aidre.engine.filters import site_of
@@ -32,9 +32,10 @@ EXCERPT_CHARS = 240
 TYPE_NAME = re.compile(r"[A-Z][A-Za-z0-9]*")
 INLINE_BYTES = 262_144
 """Items of more stored JSON than this are made in a thread."""
-KEPT = 4_096
-KEPT_BYTES = 8_192
-"""How many items are kept, and how large one may be."""
+KEPT_BYTES = 8_000_000
+LARGE = 8_192
+ITEM_BYTES = 600
+"""What is kept of items in all; how large one may be; what one takes beside its texts."""
 
 Key: TypeAlias = tuple[str, str, int, bool]
 
@@ -60,6 +61,11 @@ class _Lasting:
     description: str
     url: str | None
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return len(self.head) + len(self.source) + 2 * (len(self.name) + len(self.description)) + ITEM_BYTES
+
 
 class Items:
     """Makes items. `actions` are those of the configuration."""
@@ -67,6 +73,7 @@ class Items:
     def __init__(self, actions: Sequence[ActionSettings] = ()) -> None:
         self._actions = actions
         self._kept: OrderedDict[Key, _Lasting] = OrderedDict()
+        self._held = 0
 
     async def of(self, found: Sequence[Found]) -> list[Item]:
         """The items of documents, in their order."""
@@ -85,10 +92,14 @@ class Items:
         return [_item(one, known) for one, known in zip(found, lasting, strict=True) if known is not None]
 
     def _keep(self, key: Key, lasting: _Lasting) -> None:
-        if len(lasting.head) <= KEPT_BYTES:
-            self._kept[key] = lasting
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+        size = lasting.size
+        if size > LARGE:
+            return
+        former = self._kept.get(key)
+        self._kept[key] = lasting
+        self._held += size - (0 if former is None else former.size)
+        while self._held > KEPT_BYTES:
+            self._held -= self._kept.popitem(last=False)[1].size
 
     def _all_made(self, found: Iterable[Found], objects: Iterable[bytes | None]) -> list[_Lasting]:
         return [self._made(one.shown, one.hits[0].chunk, stored) for one, stored in zip(found, objects, strict=True)]
@@ -111,7 +122,7 @@ class Items:
             added["actions"] = [*own, *doable] if type(own) is list else doable
         if stored is None or not texts or not {*ADDED, *added}.isdisjoint(whole):
             kept = {name: value for name, value in whole.items() if name not in ADDED}
-            head = orjson.dumps({**(kept if texts else _without_bodies(kept)), **added})
+            head = orjson.dumps({**(kept if texts else without_bodies(kept)), **added})
         else:
             head = stored[:-1] + b"," + orjson.dumps(added)[1:]
         source = b"" if url is None else b'"source_url":%b,' % orjson.dumps(url)
@@ -162,10 +173,3 @@ def excerpt(text: str) -> str:
 def _first(whole: Mapping[str, Json], names: Sequence[str]) -> str:
     """The first of some members that is a string with words in it."""
     return next((value for value in map(whole.get, names) if type(value) is str and value.strip()), "")
-
-
-def _without_bodies(value: Json) -> Json:
-    """The same without whole texts, which leave only where the collection returns text, at any depth."""
-    if type(value) is dict:
-        return {name: _without_bodies(inner) for name, inner in value.items() if name not in BODIES}
-    return [_without_bodies(inner) for inner in value] if type(value) is list else value

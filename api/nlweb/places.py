@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from aidre.engine.model import Json
+
 _STATES: Final = """
 AL Alabama AK Alaska AZ Arizona AR Arkansas CA California CO Colorado CT Connecticut DE Delaware FL Florida GA Georgia
 HI Hawaii ID Idaho IL Illinois IN Indiana IA Iowa KS Kansas KY Kentucky LA Louisiana ME Maine MD Maryland
@@ -35,6 +37,8 @@ _HOLDERS: Final = NAMES | {
     "itemLocation", "jobLocation", "locationCreated", "offers", "serviceArea", "workLocation",
 }  # fmt: skip
 _AROUND: Final = re.compile(r"(?:somewhere )?(?:in|near|around|at|within|from|close to|bei) (?:the )?", re.IGNORECASE)
+_MOST_PARTS: Final = 8
+_MOST_NAMES: Final = 16
 _NOWHERE: Final = frozenset(
     {"anywhere", "around me", "here", "me", "my area", "my location", "near", "near me", "nearby"}
 )
@@ -60,11 +64,27 @@ def names_in(field: str, name: str) -> tuple[str, ...]:
 
 
 def place_parts(written: str) -> list[str]:
-    """What a place must be called, every part of it: "near Boise, ID" has two. Empty where it names none."""
+    """What a place must be called, every part of it: "near Boise, ID" has two. Empty where it names none, or so many
+    that it is no place."""
     text = _AROUND.sub("", " ".join(written.split()), count=1) if _AROUND.match(written.strip()) else written
     parts = [part.strip() for part in text.split(",")]
     parts = [part for part in parts if part]
-    return [] if any(part.lower() in _NOWHERE for part in parts) else parts
+    return [] if len(parts) > _MOST_PARTS or any(part.lower() in _NOWHERE for part in parts) else parts
+
+
+def place_texts(value: Json) -> list[str]:
+    """The names in a place, which may be an object; empty where it holds anything else, such as coordinates."""
+    found: list[str] = []
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if type(one) is str:
+            found.append(one)
+        elif type(one) is dict and len(one) <= _MOST_NAMES:
+            waiting += [member for name, member in one.items() if not name.startswith("@") and member is not None]
+        else:
+            return []
+    return found if len(found) <= _MOST_NAMES else []
 
 
 def names_place(field: str) -> bool:

@@ -20,6 +20,8 @@ State: TypeAlias = Literal["running", "kept", "failed", "cancelled"]
 
 MOST = 1_000
 """Promises that can be out at a time."""
+SHARE = 4
+"""One owner can have one part of so many."""
 MOST_BYTES = 268_435_456
 """Of all results that are kept at a time."""
 VERSION = 1
@@ -45,6 +47,7 @@ CREATE TABLE IF NOT EXISTS promises (
 """,
     # What is asked of all rows is answered by this, without a look at their documents.
     "CREATE INDEX IF NOT EXISTS promises_expire ON promises (expires, size)",
+    "CREATE INDEX IF NOT EXISTS promises_owned ON promises (owner)",
     "CREATE INDEX IF NOT EXISTS promises_checked ON promises (digest, checksum(owner, state, progress, message, began,"
     " seen, expires, document, size, code, reason))",
 )
@@ -86,7 +89,8 @@ class PromiseTable:
         with transaction(self._connection) as connection:
             connection.execute("DELETE FROM promises WHERE expires <= ?", (now,))
             count, size = connection.execute("SELECT COUNT(*), COALESCE(SUM(size), 0) FROM promises").fetchone()
-            if count >= self.most or size >= MOST_BYTES:
+            own = connection.execute("SELECT COUNT(*) FROM promises WHERE owner = ?", (owner,)).fetchone()[0]
+            if count >= self.most or SHARE * own >= self.most or size >= MOST_BYTES:
                 return False
             connection.execute(
                 "INSERT INTO promises (digest, owner, state, progress, began, seen, expires)"

@@ -25,6 +25,8 @@ MODES = frozenset({"list", "summarize"})
 CONVERSATIONAL = "ConversationalContext"
 CONTEXT_FACTOR = 8
 """The context may be so many times as long as a query."""
+SESSION_BYTES = 16_384
+"""Of the session, which is given back with every answer and kept with promises."""
 PREV_MOST = 16
 """Of earlier queries the last ones count."""
 ATTRIBUTES_MOST = 64
@@ -258,9 +260,11 @@ def read_session(meta: Members) -> Members | None:
     if type(session) is not dict:
         raise invalid("meta.session_context must be an object")
     try:
-        orjson.dumps(session)
+        size = len(orjson.dumps(session))
     except orjson.JSONEncodeError as error:
         raise invalid("meta.session_context is nested too deep") from error
+    if size > SESSION_BYTES:
+        raise NlwebFailure("TOKEN_LIMIT", f"meta.session_context has more than {SESSION_BYTES} bytes: send less of it")
     return session
 
 

@@ -37,7 +37,7 @@ async def ask(request: Request) -> Response:
     """POST, and GET /ask?query=... as EventSource and older clients ask; a bare GET is told how to ask."""
     if request.method == "POST":
         return await _ask(request, await _body(request))
-    body = _from_parameters(request.url.query)
+    body = _from_parameters(request.scope["query_string"].decode("utf-8", "replace"))  # no url is split, and remembered
     return await _ask(request, body) if body else _self_description(request)
 
 

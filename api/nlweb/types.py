@@ -6,7 +6,7 @@ Knows names alone; a type that is not in the table is a type without subtypes.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 from typing import Final
 
 _TREE: Final = """
@@ -208,9 +208,13 @@ def _singular(lower: str) -> str:
     return lower.removesuffix("ies") + "y" if lower.endswith("ies") else lower.removesuffix("es")
 
 
-@lru_cache(maxsize=1_024)
 def subtypes(name: str) -> frozenset[str]:
     """The type of that name and all below it."""
+    return _below(name) if name in _CHILDREN else frozenset({name})
+
+
+@cache  # of known names alone
+def _below(name: str) -> frozenset[str]:
     found: set[str] = set()
     waiting = [name]
     while waiting:

@@ -16,7 +16,7 @@ import orjson
 from aidre.api.provenance.keys import ALGORITHM, LONGEST_SECONDS, Ring, SigningKey, base64url
 
 TYPE = "aidre-provenance+jws"
-REMEMBERED = 8_192
+REMEMBERED = 4_096
 
 
 @dataclass(frozen=True, slots=True)

@@ -274,6 +274,11 @@ def test_r21_a_session_context_too_deep_to_be_sent_back_is_invalid(client: Clien
     failed(ask(client, {**query(), "meta": {"session_context": deep}}), "INVALID_QUERY", 400)
 
 
+def test_r21_a_session_context_that_nobody_would_keep_is_too_large(client: Client) -> None:
+    large = {"session_context": {"x": "y" * 16_400}}
+    failed(ask(client, {**query(), "meta": large}), "TOKEN_LIMIT")
+
+
 @pytest.mark.parametrize("user", ["user_12345", {"@type": "Person", "identifier": "user_12345"}, None])
 def test_r22_a_user_is_a_string_or_an_object(client: Client, user: Any) -> None:
     assert results(ask(client, {**query(), "meta": {"user": user}}))

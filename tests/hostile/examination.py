@@ -117,7 +117,7 @@ def _check_part(part: Part, shape: Shape) -> None:
     for scan in part.segment.scans.values():
         assert len(scan) == part.segment.entry.chunks, "rows in the index are not the rows of the column"
         anew = fill(scan.codebook(), blocks_of(column.codes))
-        for old, new in zip(scan.indexes, anew, strict=True):
+        for old, new in zip(scan.filled, anew, strict=True):
             assert np.array_equal(_codes(old), _codes(new)), "the codes are not those of the column"
 
 

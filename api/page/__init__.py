@@ -1,0 +1,1 @@
+"""The root: a search page for people, a signpost for programs."""

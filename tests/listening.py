@@ -1,0 +1,107 @@
+"""Applications behind real connections, in a thread of this process: what a client over TCP sees of them."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from aidre.api.app import create_app
+from aidre.api.connection import Connection
+from aidre.api.settings import parse_settings
+from aidre.engine.store import Store
+
+WAIT_SECONDS = 10.0
+
+
+class Server:
+    """One that listens on a port of its own."""
+
+    def __init__(self, application: Any, protocol: type[Connection] = Connection, **options: Any) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port: int = self.listener.getsockname()[1]
+        config = uvicorn.Config(
+            application, interface="asgi3", http=protocol, log_level="critical", ws="none", **options
+        )
+        self.server = uvicorn.Server(config)
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]})
+
+    @property
+    def open(self) -> int:
+        """How many connections are."""
+        return len(self.server.server_state.connections)
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_SECONDS)
+
+    def say(self, content: bytes) -> bytes:
+        """All that comes back for these bytes until the connection ends."""
+        with closing(self.connect()) as client:
+            client.sendall(content)
+            return until_closed(client)
+
+    @contextmanager
+    def run(self) -> Iterator[None]:
+        self.thread.start()
+        try:
+            while not self.server.started:
+                assert self.thread.is_alive()
+            yield
+        finally:
+            self.server.should_exit = True
+            self.thread.join(WAIT_SECONDS)
+            self.listener.close()
+            assert not self.thread.is_alive()
+
+
+@contextmanager
+def running(application: Any, protocol: type[Connection] = Connection) -> Iterator[Server]:
+    """A server of an application that knows no lifespan."""
+    server = Server(application, protocol, lifespan="off")
+    with server.run():
+        yield server
+
+
+def until_closed(client: socket.socket) -> bytes:
+    """All that comes until the server ends the connection; TimeoutError where it does not."""
+    received = b""
+    try:
+        while part := client.recv(65_536):
+            received += part
+    except ConnectionResetError:
+        pass
+    return received
+
+
+class Served(Server):
+    """The whole of aidre over a store, which says how many requests have reached it."""
+
+    def __init__(self, store: Path, configuration: str) -> None:
+        self.app = create_app(Store(store), parse_settings(configuration))
+        self.running = self.app.state.guard.running
+        self.asked = 0
+        super().__init__(self._counted)
+
+    async def _counted(self, scope: Any, receive: Any, send: Any) -> None:
+        self.asked += scope["type"] == "http"
+        await self.app(scope, receive, send)
+
+    @contextmanager
+    def full(self) -> Iterator[None]:
+        """While all places are taken."""
+        self.running.count += self.running.most
+        yield
+        self.running.count -= self.running.most
+
+
+@contextmanager
+def served(store: Path, configuration: str = "") -> Iterator[tuple[Served, httpx.Client]]:
+    one = Served(store, configuration)
+    with one.run(), httpx.Client(base_url=f"http://127.0.0.1:{one.port}") as client:
+        yield one, client
