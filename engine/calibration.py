@@ -61,13 +61,17 @@ LEAST_UP_TO, LEAST_GROWTH = 60_000, 0.4
 are easy queries: of a million mixtures of 60,000 embeddings they promise .999 at 100, where real queries find .958."""
 
 _DEEPEST = 16_384
-_FIRST_DEEPEST = 2_048
+_FIRST_DEEPEST = 4_096
 _PAYING = 1
 """Lists have to pay for the first so many numbers of results: where all rows are gone over they take up room."""
 
 _TOGETHER = 25
 _SEED = 20_260_101
 _ROW = SEGMENT_ROWS - 1
+
+
+Codebook = tuple[Any, int]
+"""A trained index without rows, and how many rows it was trained on."""
 
 
 @dataclass(slots=True)
@@ -104,12 +108,16 @@ def calibrate(space: EmbeddingSpace, targets: Sequence[Target], goal: float) -> 
     candidates = scannable(targets)
     if not candidates:
         return Calibration("exact", goal, rows, reason="small: comparing with every row is as fast")
-    truth = Truth(space, targets, rows)
-    centroids = _centroids(space, truth, targets, goal)
     # A smaller size than the segments have was tried on fewer rows already; all of them would be encoded for nothing.
     least = min((target.scan.code_size for target in candidates if target.scan is not None), default=0)
-    for code_size in (size for size in code_sizes(space.dimensions) if size >= least):
-        complete(space, targets, code_size, centroids)
+    sizes = [size for size in code_sizes(space.dimensions) if size >= least]
+    with ThreadPoolExecutor(1) as pool:  # a codebook takes one core, neighbours leave part of the other
+        first = pool.submit(_codebook, space, targets, sizes[0])
+        truth = Truth(space, targets, rows)
+        codebook = first.result()
+    centroids = _centroids(space, truth, targets, goal)
+    for code_size in sizes:
+        complete(space, targets, code_size, centroids, codebook if code_size == sizes[0] else None)
         depths = _depths(truth, targets, code_size, goal)
         if depths:
             return Calibration("scan", goal, rows, len(truth.queries), code_size, depths)
@@ -152,17 +160,17 @@ def _places(
 
 
 def complete(
-    space: EmbeddingSpace, targets: Sequence[Target], code_size: int, centroids: NDArray[np.float32] | None = None
+    space: EmbeddingSpace,
+    targets: Sequence[Target],
+    code_size: int,
+    centroids: NDArray[np.float32] | None = None,
+    codebook: Codebook | None = None,
 ) -> None:
-    """Build the scans that large targets lack, with a codebook that one of them has while it knows enough rows.
+    """Build the scans that large targets lack, by the codebook, `_codebook` where none is given.
 
     With `centroids` those of its targets that lack lists get them, unless the space has other ones.
     """
-    having = [target for target in targets if _has(target, code_size)]
-    rows = sum(target.live.count for target in targets)
-    taught = max(having, key=_knowledge, default=None)
-    if taught is not None and 2 * taught.trained_rows < min(rows, TRAIN_ROWS):
-        taught = None
+    taught = _taught(targets, code_size)
     known = taught.scan.lists if taught is not None and taught.scan is not None else 0
     lists = known or (0 if centroids is None else len(centroids))
     lacking = [
@@ -172,16 +180,28 @@ def complete(
     ]
     if not lacking:
         return
-    if taught is not None and taught.scan is not None:
-        codebook, trained = taught.scan.codebook(), taught.trained_rows
-    else:
-        sample = sample_rows(targets, TRAIN_ROWS)
-        codebook, trained = train(space, sample, code_size), len(sample)
+    trained, trained_rows = codebook or _codebook(space, targets, code_size)
     if centroids is not None and not known:
-        codebook = with_centroids(space, codebook, centroids)
+        trained = with_centroids(space, trained, centroids)
     for target in lacking:
-        _encode(space, target, fitting(codebook, len(target.column)))
-        target.trained_rows = trained
+        _encode(space, target, fitting(trained, len(target.column)))
+        target.trained_rows = trained_rows
+
+
+def _taught(targets: Sequence[Target], code_size: int) -> Target | None:
+    """The target whose codebook the others can have: while it knows enough rows."""
+    rows = sum(target.live.count for target in targets)
+    taught = max((target for target in targets if _has(target, code_size)), key=_knowledge, default=None)
+    return None if taught is None or 2 * taught.trained_rows < min(rows, TRAIN_ROWS) else taught
+
+
+def _codebook(space: EmbeddingSpace, targets: Sequence[Target], code_size: int) -> Codebook:
+    """The codebook that one of the targets has, else one that is trained on the rows of all."""
+    taught = _taught(targets, code_size)
+    if taught is not None and taught.scan is not None:
+        return taught.scan.codebook(), taught.trained_rows
+    sample = sample_rows(targets, TRAIN_ROWS)
+    return train(space, sample, code_size), len(sample)
 
 
 def _encode(space: EmbeddingSpace, target: Target, codebook: Any) -> None:
