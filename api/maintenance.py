@@ -44,9 +44,9 @@ def delete(store: Store, collection: str, document_ids: Sequence[str], *, purge:
             for source in writer.source_roots():
                 if next(writer.documents_of(source), None) is None:
                     writer.forget_source(source)
-            writer.purge()
             note_checks(store.path, collection, (), writer.source_roots(), time.time())
             forget_results(store.path / ".log" / FILE)
+            writer.purge()  # at the end, since it says what it could not remove
         return {"deleted": deleted, "generation": store.current(collection)}
 
 

@@ -14,7 +14,7 @@ import test_damage
 from building import NAME, ROWS, SPACE, names, put, record, write
 from test_damage import SPACES, alter, files, flipped, report_of
 
-from aidre.engine import verify
+from aidre.engine import manifest, verify
 from aidre.engine.errors import StoreDamaged
 from aidre.engine.filters import parse_filter
 from aidre.engine.sealed import seal
@@ -70,14 +70,14 @@ def test_a_current_file_that_names_an_earlier_generation_is_found_by_verify(stor
 @pytest.mark.parametrize("commits", [1, 3])
 def test_commits_beside_it_are_no_damage(commits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, ["a"])
-    read = verify.read_manifest
+    read = manifest.read_manifest
 
     def before_commits(*given: Any) -> Any:
         monkeypatch.setattr(verify, "read_manifest", read)
-        manifest = read(*given)
+        found = read(*given)
         for number in range(commits):
             write(tmp_path, [f"b{number}"])
-        return manifest
+        return found
 
     monkeypatch.setattr(verify, "read_manifest", before_commits)
     report = report_of(tmp_path)
