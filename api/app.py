@@ -130,7 +130,7 @@ def create_app(store: Store, settings: Settings, run: Path | None = None) -> Sta
         keepers = [one for one in (intakes, intents) if one is not None]
         for keeper in keepers:
             await keeper.open()
-        yield {"door": Door(guard.running, metrics)}
+        yield {"door": Door(guard.running, metrics, log)}
         for keeper in keepers:
             await keeper.close()
         await endpoint.close()

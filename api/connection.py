@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import re
 import resource
 from http import HTTPStatus
@@ -22,6 +23,7 @@ from uvicorn.server import ServerState
 from aidre.api.door import Door, kind_of
 from aidre.api.exchange import Exchange
 from aidre.api.refusals import REFUSED, BadRequest
+from aidre.api.wire import TARGET
 
 logger = logging.getLogger("aidre")
 
@@ -34,6 +36,7 @@ PROGRESS_BYTES = 16_384
 HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|(?:[0-9A-Za-z._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?[ \t]*")
 """What a Host field may say (RFC 9110, 7.2; RFC 3986, 3.2.2)."""
 NAME_HOST = "a request must say for which host it is: send one Host field, with a valid value"
+FRAME_BODY = "nobody can say where the body of this request ends: send Content-Length, or chunks (RFC 9112, 7.1)"
 FILES_KEPT = 256
 """File descriptors for all that is no connection."""
 FILES_WANTED = 65_536
@@ -67,6 +70,7 @@ class Connection(HttpToolsProtocol):
         self._received = 0
         self._unread: tuple[float, int] | None = None
         self._leaves_at: float | None = None
+        self._reads = True
         self._hosts = 0
         self._host = self._known_host = b""
         self._door: Door | None = self.app_state.get("door")
@@ -81,9 +85,10 @@ class Connection(HttpToolsProtocol):
             self.loop.call_later(self.sweep_seconds, self._sweep, self.loop, self.server_state)
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if not self._reads or self.transport.is_closing():
             return
         self._received += len(data)
+        before = self.cycle
         while data:
             try:
                 self.parser.feed_data(data)
@@ -91,12 +96,11 @@ class Connection(HttpToolsProtocol):
             except HttpParserUpgrade as upgrade:
                 data = self._without_upgrade() + data[upgrade.args[0] :]
             except HttpParserError:
-                if not self.transport.is_closing():
-                    self._end(HTTPStatus.BAD_REQUEST)
+                self._end(HTTPStatus.BAD_REQUEST, is_new=self.cycle is not before)
                 return
         # What follows a body, or stands between its parts, is limited as a header is.
-        if self._waits_for <= BODY and self._received > self.header_bytes and not self.transport.is_closing():
-            self._end(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        if self._waits_for <= BODY and self._received > self.header_bytes:
+            self._end(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, is_new=self.cycle is not before)
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Whether to stay. Who has said all they had to say may wait for the answer, or have gone: that shows when it
@@ -145,13 +149,18 @@ class Connection(HttpToolsProtocol):
             if self.parser.get_method() == b"CONNECT":
                 raise ValueError("this is no proxy")
             return  # it comes again, see _without_upgrade
+        version = self.parser.get_http_version()
+        if version not in {"1.1", "1.0"}:
+            self._end(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
+            raise ValueError("this version is not spoken here")
+        if b"#" in self.url:
+            raise ValueError("a fragment is no part of a target (RFC 9112, 3.2)")
+        scope = self._scope(version)
         self._received = 0
         self._waits_for = BODY
         self._since = self.loop.time()
-        version = self.parser.get_http_version()
         before = self.cycle
         running = self._running
-        scope = self._scope(version)
         said = None
         if not self._names_host(version):
             scope["state"][REFUSED] = BadRequest(NAME_HOST, {"Connection": "close"})
@@ -189,9 +198,15 @@ class Connection(HttpToolsProtocol):
 
     def _scope(self, version: str) -> Scope:
         """What the application is told of a request; `state["whole"]` follows when all of its body is here."""
-        url = parse_url(self.url)
-        raw_path: bytes = url.path
+        target = self.url
+        if target[:1] != b"/" and target != b"*":  # an address, as for a proxy
+            if parse_url(target).path is None:
+                raise ValueError("an address without a path is no target here")
+            target = b"/" + target.split(b"/", 3)[3]
+        raw_path, _, query = target.partition(b"?")
         path = raw_path.decode("ascii")
+        state = self.app_state.copy()
+        state[TARGET] = target
         return {
             "type": "http",
             "asgi": SPEAKS,
@@ -203,9 +218,9 @@ class Connection(HttpToolsProtocol):
             "method": self.parser.get_method().decode("ascii"),
             "path": unquote(path) if "%" in path else path,
             "raw_path": raw_path,
-            "query_string": url.query or b"",
+            "query_string": query,
             "headers": self.headers,
-            "state": self.app_state.copy(),
+            "state": state,
         }
 
     def on_body(self, body: bytes) -> None:
@@ -244,11 +259,28 @@ class Connection(HttpToolsProtocol):
         self._waits_for = IDLE
         self._since = self.loop.time()
 
-    def _end(self, status: HTTPStatus, more: bytes = b"") -> None:
-        """A last word, if no answer has begun, and the end."""
-        if self.cycle is None or self.cycle.response_complete:
-            line = f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode()
-            self.transport.write(line + more + b"content-length: 0\r\nconnection: close\r\n\r\n")
+    def _end(self, status: HTTPStatus, more: bytes = b"", *, is_new: bool = False) -> None:
+        """No more is read. What was asked as a whole is answered first; any other request is told this instead of an
+        answer, if none has begun. `is_new` is one that the application cannot have seen yet.
+        """
+        if not self._reads or self.transport.is_closing():
+            return
+        self._reads = False
+        cycle, is_part = self.cycle, self._waits_for == BODY
+        is_busy = cycle is not None and not cycle.response_complete
+        if is_busy and is_part and (is_new or self.pipeline):
+            cycle.scope["state"][REFUSED] = BadRequest(FRAME_BODY, {"Connection": "close"})
+            cycle.more_body = is_part = False
+            cycle.message_event.set()
+        if is_busy and not is_part:
+            cycle.keep_alive = False
+            self._waits_for = ANSWER
+            return
+        if not (cycle.response_started if is_busy else is_part):
+            line = b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode())
+            fields = b"".join([b"%b: %b\r\n" % field for field in self.server_state.default_headers])
+            fields += b"x-request-id: req_%018x\r\n" % random.getrandbits(72)
+            self.transport.write(line + fields + more + b"content-length: 0\r\nconnection: close\r\n\r\n")
         self.transport.close()
 
     @classmethod
@@ -273,7 +305,7 @@ class Connection(HttpToolsProtocol):
             if not self.cycle.response_started or now > self._leaves_at + self.leaving_seconds:
                 self.transport.abort()
         elif self._waits_for == HEADER and now - self._since > self.header_seconds:
-            if self._received:
+            if self._received or self.cycle is not None:
                 self._end(HTTPStatus.REQUEST_TIMEOUT)
             else:
                 self.transport.close()

@@ -13,6 +13,7 @@ from starlette.types import Scope
 
 from aidre.api.guard.guard import UNCOUNTED, WELL_KNOWN
 from aidre.api.guard.running import Running
+from aidre.api.logs import RequestLog
 from aidre.api.metrics import Metrics
 
 TURNED_AWAY = "turned_away"
@@ -42,11 +43,12 @@ class Said:
 class Door:
     """One per process; `running` knows whether there is a place."""
 
-    __slots__ = ("_metrics", "_said", "_until", "running")
+    __slots__ = ("_log", "_metrics", "_said", "_until", "running")
 
-    def __init__(self, running: Running, metrics: Metrics) -> None:
+    def __init__(self, running: Running, metrics: Metrics, log: RequestLog | None = None) -> None:
         self.running = running
         self._metrics = metrics
+        self._log = log
         self._said: dict[Kind, Said] = {}
         self._until = 0.0
 
@@ -62,6 +64,8 @@ class Door:
             return None
         self._metrics.began()
         self._metrics.ended(said.route, 503, 0.0, said.code)
+        if self._log is not None:
+            self._log.turned_away()
         return said.content.replace(said.request_id, b"req_%018x" % random.getrandbits(72))
 
     def remember(self, kind: Kind, content: bytes, scope: Scope, now: float) -> None:

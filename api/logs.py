@@ -1,4 +1,5 @@
-"""What a server writes while it runs: one JSON object a line for each request, where that is switched on.
+"""What a server writes while it runs: one JSON object a line for each request, where that is switched on; of those
+that were turned away at the door, one a second which says how many.
 
 A line never holds what was asked: the route stands there as it is declared, not the path, since ids and names of
 collections are in paths; no query, no header, no address. Of a defect its kind and its place are written, not its
@@ -24,6 +25,8 @@ import orjson
 
 METHODS = frozenset({"GET", "HEAD", "POST", "OPTIONS", "PUT", "PATCH", "DELETE"})
 FLUSH_SECONDS = 0.2
+TELL_SECONDS = 1.0
+"""How long those who are turned away are counted, until one line tells of them."""
 LINES_MOST = 20_000
 """Of lines that wait for a slow reader."""
 PIPE_BYTES = 4_096
@@ -43,6 +46,7 @@ class RequestLog:
         self._flush_seconds = flush_seconds
         self._waiting: list[bytes] = []
         self._flushing: asyncio.Task[None] | None = None
+        self._turned_away = 0
 
     def write(
         self,
@@ -69,6 +73,22 @@ class RequestLog:
         if self._flushing is None:
             self._flushing = asyncio.get_running_loop().create_task(self._flush())
 
+    def turned_away(self) -> None:
+        """One request that was answered before it was let in: a line of its own would cost more than that answer."""
+        self._turned_away += 1
+        if self._turned_away == 1:
+            asyncio.get_running_loop().call_later(TELL_SECONDS, self._tell)
+
+    def _tell(self) -> None:
+        count, self._turned_away = self._turned_away, 0
+        if not count:
+            return
+        message = "all places were taken: so many requests were turned away"
+        said = {"time": stamp(time.time()), "level": "warning", "message": message, "turned_away": count}
+        self._waiting.append(orjson.dumps(said) + b"\n")
+        if self._flushing is None:
+            self._flushing = asyncio.get_running_loop().create_task(self._flush())
+
     async def _flush(self) -> None:
         await asyncio.sleep(self._flush_seconds)
         while self._waiting:
@@ -80,6 +100,7 @@ class RequestLog:
 
     async def close(self) -> None:
         """Writes what waits."""
+        self._tell()
         if self._flushing is not None:
             await self._flushing
 

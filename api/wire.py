@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from aidre.api.refusals import BadRequest, PayloadTooLarge, ServerFault, TooSlow, UnsupportedMediaType
 from aidre.engine.errors import AidreError
@@ -31,6 +32,8 @@ Refuse = Callable[[Request, AidreError], Response]
 AIDRE_JSON = "application/aidre+json"
 JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
+TARGET = "target"
+"""In the state of a request: path and query as its connection received them."""
 BODY_SECONDS = 20.0
 """In which a body has to come: less than a server that ends waits for its last requests."""
 
@@ -227,6 +230,16 @@ def positive_member(body: Mapping[str, Any], name: str) -> int | None:
     if type(value) is not int or value < 1:
         raise BadRequest(f"{name} must be a whole number of at least 1", member=name)
     return value
+
+
+def target_of(scope: Scope) -> bytes:
+    """Path and query as they were received: an empty query, too, where the connection has noted it."""
+    target: bytes | None = scope.get("state", {}).get(TARGET)
+    if target is None:
+        target = scope.get("raw_path") or scope["path"].encode()
+        query: bytes = scope.get("query_string", b"")
+        return target + b"?" + query if query else target
+    return target
 
 
 def accept_of(request: Request) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,17 @@ def test_only_the_first_of_a_kind_is_asked_of_the_application(store: Path) -> No
     [requests] = [one for one in text_string_to_metric_families(found) if one.name == "aidre_requests"]
     counted = {(one.labels["route"], one.labels["status"]): one.value for one in requests.samples}
     assert counted["/search", "503"] == 5
+
+
+def test_the_log_says_how_many_were_turned_away(store: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with served(store, '[server]\nlog = "requests"') as (one, client), one.full():
+        for _ in range(5):
+            assert client.post("/search", json=SEARCH).status_code == 503
+    lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [line["status"] for line in lines if "status" in line] == [503]
+    told = [line for line in lines if "turned_away" in line]
+    assert sum(line["turned_away"] for line in told) == 4
+    assert all(line["level"] == "warning" and line["time"].endswith("Z") for line in told)
 
 
 def test_each_protocol_and_each_representation_has_its_own_words(store: Path) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
-from listening import WAIT_SECONDS, running, until_closed
+from listening import WAIT_SECONDS, Served, running, served, until_closed
+from serving import TEXT, a_document, fill
 
 from aidre.api.connection import Connection
 
@@ -142,8 +145,9 @@ def test_a_body_whose_length_is_in_doubt_is_refused(address: tuple[str, int], fi
 
 
 @pytest.mark.parametrize("size", [b"0x3", b"3 ", b"-3", b"FFFFFFFFFFFFFFFF3", b"3\n"])
-def test_a_part_whose_size_is_in_doubt_ends_the_connection(address: tuple[str, int], size: bytes) -> None:
-    assert told(address, CHUNKED + size + b"\r\nabc\r\n0\r\n\r\n" + NEXT)[1] == []
+def test_a_part_whose_size_is_in_doubt_is_refused(address: tuple[str, int], size: bytes) -> None:
+    rest = size + b"\r\nabc\r\n0\r\n\r\n" + NEXT
+    assert told(address, CHUNKED, rest) == (b"HTTP/1.1 400 Bad Request", [])
 
 
 def test_a_body_that_was_not_read_is_not_the_next_request(address: tuple[str, int]) -> None:
@@ -172,3 +176,82 @@ def test_after_an_answer_that_did_not_wait_for_the_body_nothing_is_read_any_more
     invited, said = told(address, b"POST /first" + expecting, b"x" * 200 + NEXT)
     assert invited == b"HTTP/1.1 100 Continue"
     assert [path for _, path, _, _ in said] == ["/first", "/next"]
+
+
+def test_an_answer_that_did_not_wait_for_a_faulty_body_is_the_only_one(address: tuple[str, int]) -> None:
+    early = b"POST /early HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert answered(address, early + b"3\r\nabcX").count(b"HTTP/1.1 ") == 1
+    line, said = told(address, early, b"3\r\nabcX" + NEXT)
+    assert (line, [path for _, path, _, _ in said]) == (b"HTTP/1.1 200 OK", ["/early"])
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    path: Path = tmp_path_factory.mktemp("framing") / "store"
+    fill(path, "docs", [a_document("a", "alpha")], (TEXT,))
+    with served(path) as (one, _):
+        yield one
+
+
+ALIVE = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+SEARCH = b"POST /search HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+OPEN = SEARCH + b"Transfer-Encoding: chunked\r\n\r\n11\r\n" + b'{"query":"alpha"}'
+FAULTY = [SEARCH + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", OPEN + b"XX0\r\n\r\n", OPEN + b"\r\nFAULT\r\n"]
+
+
+def statuses(said: bytes) -> list[bytes]:
+    return [part[:3] for part in said.split(b"HTTP/1.1 ")[1:]]
+
+
+@pytest.mark.parametrize("faulty", FAULTY)
+@pytest.mark.parametrize("before", [0, 1, 5])
+def test_a_body_that_ends_nowhere_is_refused_behind_the_answers_to_what_came_before(
+    server: Served, faulty: bytes, before: int
+) -> None:
+    said = server.say(ALIVE * before + faulty + ALIVE)
+    assert statuses(said) == [b"200"] * before + [b"400"]
+    head, _, body = said.rpartition(b"HTTP/1.1 400 ")[2].partition(b"\r\n\r\n")
+    assert head.lower().count(b"\r\nconnection: close") == 1
+    assert json.loads(body)["error"] == "invalid_request"
+    assert json.loads(body)["request_id"].encode() in head
+
+
+def test_a_body_that_goes_wrong_under_way_is_refused(server: Served) -> None:
+    asked, deadline = server.asked, time.monotonic() + WAIT_SECONDS
+    with closing(server.connect()) as client:
+        client.sendall(OPEN)
+        while server.asked == asked:
+            assert time.monotonic() < deadline
+        client.sendall(b"XX0\r\n\r\n" + ALIVE)
+        said = until_closed(client)
+    assert statuses(said) == [b"400"]
+    assert b"\r\nx-request-id: req_" in said
+
+
+@pytest.mark.parametrize("stray", [b"\0", b"\0" * 100_000, b"XXX\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
+@pytest.mark.parametrize("before", [1, 5])
+def test_what_is_no_request_takes_no_answer_from_those_before_it(server: Served, stray: bytes, before: int) -> None:
+    said = server.say(ALIVE * before + stray)
+    assert statuses(said) == [b"200"] * before
+    assert said.count(b"connection: close") == 1
+
+
+@pytest.mark.parametrize("version", [b"2.0", b"0.9"])
+def test_another_version_is_not_spoken(server: Served, version: bytes) -> None:
+    asked = b"GET /healthz HTTP/" + version + b"\r\nHost: x\r\n\r\n"
+    assert server.say(asked + ALIVE).startswith(b"HTTP/1.1 505 HTTP Version Not Supported\r\n")
+    assert statuses(server.say(ALIVE + asked + ALIVE)) == [b"200"]
+
+
+@pytest.mark.parametrize("target", [b"/healthz#", b"/healthz#x", b"/healthz?a#b", b"http://x/healthz#x", b"#"])
+def test_a_target_has_no_fragment(server: Served, target: bytes) -> None:
+    asked = b"GET " + target + b" HTTP/1.1\r\nHost: x\r\n\r\n"
+    assert statuses(server.say(asked + ALIVE)) == [b"400"]
+    assert statuses(server.say(ALIVE + asked + ALIVE)) == [b"200"]
+
+
+def test_what_the_connection_itself_answers_has_an_id_and_a_date(server: Served) -> None:
+    said = [server.say(b"\0"), server.say(b"\0"), server.say(b"GET /healthz HTTP/2.0\r\nHost: x\r\n\r\n")]
+    ids = {part for one in said for part in one.split(b"\r\n") if part.startswith(b"x-request-id: req_")}
+    assert len(ids) == 3
+    assert all(b"\r\ndate: " in one for one in said)

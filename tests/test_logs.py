@@ -94,6 +94,27 @@ def test_a_method_of_the_callers_own_making_is_not_repeated(file: int) -> None:
     assert [line["method"] for line in lines_of(file)] == ["other"]
 
 
+def test_many_who_are_turned_away_are_one_line_at_a_time(monkeypatch: pytest.MonkeyPatch, file: int) -> None:
+    monkeypatch.setattr(logs, "TELL_SECONDS", 0.0)
+
+    async def run() -> None:
+        log = RequestLog(file, Dropped(), flush_seconds=0.0)
+        for number in range(2):
+            for _ in range(500 + number):
+                log.turned_away()
+            while len(lines_of(file)) <= number:
+                await asyncio.sleep(0.001)
+        log.turned_away()
+        await log.close()
+
+    asyncio.run(run())
+    assert [(line["level"], line["turned_away"]) for line in lines_of(file)] == [
+        ("warning", 500),
+        ("warning", 501),
+        ("warning", 1),
+    ]
+
+
 def test_lines_are_written_by_and_by(file: int) -> None:
     async def run() -> None:
         log = RequestLog(file, Dropped(), flush_seconds=0.0)

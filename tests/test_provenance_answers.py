@@ -16,6 +16,8 @@ import orjson
 import pytest
 import verifying
 from http_message_signatures import HTTPMessageVerifier, InvalidSignature, MappingKeyResolver, algorithms
+from listening import served
+from serving import TEXT, a_document, fill
 from starlette.types import Message, Receive, Scope, Send
 from verifying import RFC9421_KEY, Clock, Published, Received, Sent, verified_answer
 
@@ -123,6 +125,27 @@ def test_the_target_uri_is_base_url_and_what_was_sent(ring: Ring, target: str) -
     key.verify(base64.b64decode(headers["signature"].removeprefix("aidre=:").removesuffix(":")), text.encode())
     if not target.endswith("%"):  # which the library refuses to read
         verified_answer(Received(200, headers, BODY, Sent("GET", BASE + target)), ring.keys.document())
+
+
+def test_a_target_is_signed_as_its_connection_received_it(path: Path, ring: Ring) -> None:
+    fill(path.parent / "store", "docs", [a_document("a", "alpha")], (TEXT,))
+    settings = f'[server]\nbase_url = "{BASE}"\n[provenance]\nkey = "{path}"'
+    with served(path.parent / "store", settings) as (server, _):
+        for before, target in [
+            ("", "/collections"),
+            ("", "/collections?"),
+            ("", "/collections??"),
+            ("", "/chunks/a%23chunk_1?"),
+            ("", "//nothing/b?"),
+            ("http://127.0.0.1", "/collections?"),
+            ("http://127.0.0.1:80", "/collections?a=http://b/c"),
+        ]:
+            said = server.say(f"GET {before}{target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            head, _, body = said.partition(b"\r\n\r\n")
+            first, *lines = head.decode().split("\r\n")
+            headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+            received = Received(int(first.split()[1]), headers, body, Sent("GET", BASE + target))
+            verified_answer(received, ring.keys.document())
 
 
 async def _nothing() -> Message:

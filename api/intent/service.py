@@ -32,6 +32,7 @@ from aidre.api.intent.signing import (
 )
 from aidre.api.retrieve import Retrieval
 from aidre.api.settings import is_loopback
+from aidre.api.wire import target_of
 from aidre.engine.errors import StorageFailed
 
 logger = logging.getLogger("aidre")
@@ -97,7 +98,7 @@ class Service:
         nonces of others.
         """
         known = conversation_of(request)
-        known.path = self._prefix + _raw_path(request)
+        known.path = self._prefix + target_of(request.scope).decode("latin-1")
         signed = _signed(request)
         if signed is None:
             raise AuthenticationFailed
@@ -113,13 +114,6 @@ class Service:
             raise AuthenticationFailed
         known.key_id, known.secret = signed.key_id, secret
         return Nonce.of(signed.key_id, signed.nonce)
-
-
-def _raw_path(request: Request) -> str:
-    """The path and the query string as received."""
-    raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
-    query: bytes = request.scope.get("query_string", b"")
-    return (raw + b"?" + query if query else raw).decode("latin-1")
 
 
 def _signed(request: Request) -> Signed | None:

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from aidre.api.access import caller_of
 from aidre.api.nlweb.answering import Service, answer, begin, finish
-from aidre.api.nlweb.dialects import Body, dialect_of, from_parameters
+from aidre.api.nlweb.dialects import Body, canonical, dialect_of, from_parameters
 from aidre.api.nlweb.envelope import (
     Answered,
     Dialect,
@@ -38,7 +38,13 @@ async def ask(request: Request) -> Response:
     if request.method == "POST":
         return await _ask(request, await _body(request))
     body = _from_parameters(request.scope["query_string"].decode("utf-8", "replace"))  # no url is split, and remembered
-    return await _ask(request, body) if body else _self_description(request)
+    if not body:
+        return _self_description(request)
+    response = await _ask(request, body)
+    prefer = canonical(body).get("prefer")
+    if type(prefer) is not dict or prefer.get("streaming") is None:
+        response.headers.add_vary_header("Accept")  # which decides whether this is a stream
+    return response
 
 
 @speaks(refuse)

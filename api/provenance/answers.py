@@ -14,6 +14,7 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aidre.api.provenance.keys import Ring, SigningKey
+from aidre.api.wire import target_of
 
 LABEL = "aidre"
 TAG = "aidre-provenance"
@@ -94,10 +95,7 @@ class SignedAnswers:
         await self.app(scope, receive, signed)
 
     def _fields(self, scope: Scope, status: int, content_type: bytes, body: bytes) -> Fields:
-        target: bytes = scope.get("raw_path") or scope["path"].encode()
-        query: bytes = scope.get("query_string", b"")
-        if query:
-            target = b"%b?%b" % (target, query)
+        target = target_of(scope)
         if not body or target[:1] != b"/" or not target.isascii():
             return []  # of the last two no target URI can be said
         return self._signer.fields(scope["method"], target, status, content_type, body)

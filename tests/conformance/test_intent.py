@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from intent_platform import FIELDS, Platform, signature_of, timestamp
+from intent_platform import FIELDS, Platform, Sent, signature_of, timestamp
 from intent_schemas import CAPABILITIES, DECLARATION, RETRIEVE_RESPONSE, valid
+from listening import served
 from serving import Client
 
 from aidre.api.intent import signing
@@ -342,6 +343,18 @@ def test_19_the_query_string_is_signed_and_then_refused(client: Client, platform
     sent = platform.post(path, platform.request())
     failed(sent, 400, "invalid_request")
     platform.verified(path, sent)
+
+
+def test_19_an_empty_query_string_is_signed_as_it_was_sent(store: Path) -> None:
+    with served(store, CONFIGURATION) as (_, caller):
+
+        def send(method: str, path: str, body: bytes, headers: dict[str, str]) -> Sent:
+            response = caller.request(method, path, content=body, headers=headers)
+            return response.status_code, dict(response.headers), response.content
+
+        platform = Platform(send)
+        for path in (RETRIEVE + "?", RETRIEVE):
+            assert platform.verified(path, platform.post(path, platform.request()))[0] == 200
 
 
 def test_19_a_path_that_a_proxy_strips_is_signed(store: Path) -> None:

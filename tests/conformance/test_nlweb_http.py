@@ -139,6 +139,14 @@ def test_get_a_query_may_stand_in_the_address(client: Client, address: str) -> N
     assert names(client.get(address)) == names(ask(client, query()))
 
 
+def test_get_varies_by_what_is_accepted_unless_the_address_says_how_to_answer(client: Client) -> None:
+    for accept in (JSON, STREAM):
+        assert client.get("/ask?query=cinnamon", {"accept": accept}).headers["vary"] == "Accept"
+    for address in ("/ask?query=cinnamon&streaming=true", "/ask?query.text=cinnamon&prefer.streaming=false"):
+        assert "vary" not in client.get(address).headers
+    assert "vary" not in ask(client, query()).headers
+
+
 def test_get_sections_may_be_reached_with_dots(client: Client) -> None:
     assert events(client.get("/ask?query.text=cinnamon&prefer.streaming=true"))
     answer = told(client.get("/ask?query.text=lamp&query.site=docs&query.limit=2&prefer.mode=summarize"), "answer")
