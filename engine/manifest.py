@@ -114,6 +114,9 @@ UNMARKED = "0" * 16
 FEWEST_KEPT, MOST_KEPT = 2, 10_000
 """Of the generations: a reader can finish with the one before the newest."""
 _NAME = re.compile(r"[^/\0.][^/\0]{0,254}")
+_UNCOUNTED = 1 << 53
+"""No number in a manifest comes near it; sums of such can be written as JSON."""
+
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "int": (int,),
     "float": (int, float),
@@ -301,6 +304,8 @@ def _check_kinds(value: Any) -> None:
         kinds = _KINDS.get(str(member.type))
         if kinds is not None and type(found) not in kinds:
             raise ValueError(f"{member.name} is of another kind")
+        if type(found) is int and not 0 <= found < _UNCOUNTED:
+            raise ValueError(f"{member.name} counts nothing")
         parts = found.values() if isinstance(found, Mapping) else found if type(found) is tuple else (found,)
         for part in parts:
             if is_dataclass(part):
