@@ -35,6 +35,10 @@ class Unreadable(FileProblem):
     """The disk refuses to say what is in it."""
 
 
+_BEYOND = 1 << 63
+"""No place in a file."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileEntry:
     """What a manifest knows of a file: size in bytes, xxh3-128 of the whole and of its frame (hex).
@@ -57,7 +61,10 @@ class FileEntry:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> FileEntry:
+        """ValueError where a place in a file is none."""
         frame = tuple((int(offset), int(length)) for offset, length in value["frame"])
+        if not all(0 <= place < _BEYOND for part in frame for place in part):
+            raise ValueError("frame")
         return FileEntry(int(value["size"]), str(value["checksum"]), frame, str(value["frame_checksum"]))
 
 

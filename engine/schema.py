@@ -143,9 +143,14 @@ def index_file(space_id: str, generation: int | None = None) -> str:
 
 def index_among(files: Iterable[str], space_id: str) -> str | None:
     """The name of the index of a space among the files of a segment, None where it has none."""
-    stem, _, ending = index_file(space_id).rpartition(".")
-    own = re.compile(rf"{re.escape(stem)}(\.[0-9]{{6,}})?\.{ending}")
-    return next(filter(own.fullmatch, files), None)
+    plain = index_file(space_id)
+    stem, ending = plain.removesuffix("arrow"), ".arrow"
+
+    def is_own(name: str) -> bool:
+        generation = name.removeprefix(stem).removesuffix(ending)
+        return name == plain or (name == stem + generation + ending and generation.isascii() and generation.isdigit())
+
+    return next(filter(is_own, files), None)
 
 
 def keys_file(space_id: str) -> str:

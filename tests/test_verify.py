@@ -39,6 +39,7 @@ def resealed(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
         lambda body: body.update(source_states={"a": "b"}),
         lambda body: body["segments"][0].update(documents="1700"),
         lambda body: body["segments"][0].update(documents=-1),
+        lambda body: body["segments"][0]["files"]["ids.arrow"].update(frame=[[0, 1e300]]),
         lambda body: body["segments"][0].update(deleted_documents=1 << 63),
         lambda body: body["segments"][0].update(id="../other"),
         lambda body: body["segments"][0].update(deletes="../../x"),
