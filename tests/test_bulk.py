@@ -248,8 +248,9 @@ def test_index_codes_wait_for_the_end_of_a_load_however_long_it_takes(tmp_path: 
 
 
 LOAD = """
-import sys
+import signal, sys
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where this test runs in the background of a shell
 from aidre.api import cli
 from aidre.engine import commits
 commits.AHEAD_ROWS = commits.SHARED_ROWS = 1

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -97,3 +100,19 @@ def test_faiss_sees_an_index_only_when_its_checksum_was_right(tmp_path: Path, mo
         index.write_bytes(altered)
         assert len(Store(tmp_path).open(NAME).warnings) == 1
         assert read == []
+
+
+NESTED = """
+import sys, orjson
+nested = orjson.loads(open(sys.argv[1], "rb").read())
+for padding in range(256):
+    orjson.dumps(["x" * padding, nested])
+"""
+
+
+def test_what_is_nested_deep_is_written_within_its_buffer() -> None:
+    """Python looks for bytes that were written beyond the memory it gave out. A fuzzer found these lists."""
+    surroundings = {**os.environ, "PYTHONMALLOC": "debug"}
+    command = [sys.executable, "-c", NESTED, str(Path(__file__).with_name("nested.json"))]
+    done = subprocess.run(command, env=surroundings, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr[-2_000:]
