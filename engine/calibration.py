@@ -44,7 +44,7 @@ from aidre.engine.schema import SEGMENT_ROWS
 from aidre.engine.truth import THREADS, Truth, place_of
 
 MARGIN = 2
-PROBED_MARGIN = 1.25
+PROBED_MARGIN = 1.5
 """So many times as many lists are gone over as sampled rows need: of a million mixtures of 60,000 embeddings real
 queries need a sixth more."""
 
