@@ -1,6 +1,15 @@
 """The connections of the server: what uvicorn does, with an end to headers, bodies and readers that do not come along.
 
-One look at all connections, twice a second, finds the slow ones: a request pays for it with a few marks.
+One look at all connections, twice a second, finds the slow ones: a request pays for it with a few marks. What a
+connection waits for (`_waits_for`), and since when (`_since`), is moved on by the parser's callbacks:
+
+    HEADER  -> on_headers_complete -> BODY                `header_seconds`; `header_bytes` since the request began
+    BODY    -> on_message_complete -> ANSWER              `body_seconds`; `header_bytes` since the last piece of it
+    ANSWER  -> on_response_complete -> IDLE               `writing_seconds` for a reader that takes nothing (`_unread`)
+    IDLE    -> on_message_begin -> HEADER                 `idle_seconds`
+
+An answer that ends before its request does leaves BODY as it is; IDLE follows when the rest is here. Of uvicorn's
+protocol there remain: on_url, how a request becomes a task, flow control, pipelining, losing a connection and shutdown.
 """
 
 from __future__ import annotations
@@ -10,11 +19,13 @@ import logging
 import random
 import re
 import resource
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, ClassVar
 from urllib.parse import unquote
 from weakref import WeakSet
 
+import orjson
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -23,7 +34,7 @@ from uvicorn.server import ServerState
 from aidre.api.door import Door, kind_of
 from aidre.api.exchange import Exchange
 from aidre.api.refusals import REFUSED, BadRequest
-from aidre.api.wire import TARGET
+from aidre.api.wire import AIDRE_JSON, TARGET
 
 logger = logging.getLogger("aidre")
 
@@ -37,6 +48,18 @@ HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|(?:[0-9A-Za-z._~!$&'()*+,;=-]|%[0-9A-
 """What a Host field may say (RFC 9110, 7.2; RFC 3986, 3.2.2)."""
 NAME_HOST = "a request must say for which host it is: send one Host field, with a valid value"
 FRAME_BODY = "nobody can say where the body of this request ends: send Content-Length, or chunks (RFC 9112, 7.1)"
+UNREAD: Mapping[HTTPStatus, tuple[str, str]] = {
+    HTTPStatus.BAD_REQUEST: (
+        "invalid_request",
+        "this cannot be read as a request (RFC 9112): percent-encode the target, leave its fragment out, use a known "
+        "method, and say how long the body is",
+    ),
+    HTTPStatus.REQUEST_TIMEOUT: ("invalid_request", "the header did not come in time: send the request again"),
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: ("payload_too_large", "the header is too large: send less"),
+    HTTPStatus.HTTP_VERSION_NOT_SUPPORTED: ("invalid_request", "this version is not spoken here: send HTTP/1.1"),
+    HTTPStatus.SERVICE_UNAVAILABLE: ("service_unavailable", "too many are connected: come back as Retry-After says"),
+}
+"""What is said of requests that no protocol has seen: code and message, in the envelope of AIDRE."""
 FILES_KEPT = 256
 """File descriptors for all that is no connection."""
 FILES_WANTED = 65_536
@@ -277,11 +300,19 @@ class Connection(HttpToolsProtocol):
             self._waits_for = ANSWER
             return
         if not (cycle.response_started if is_busy else is_part):
-            line = b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode())
-            fields = b"".join([b"%b: %b\r\n" % field for field in self.server_state.default_headers])
-            fields += b"x-request-id: req_%018x\r\n" % random.getrandbits(72)
-            self.transport.write(line + fields + more + b"content-length: 0\r\nconnection: close\r\n\r\n")
+            self._say(status, more)
         self.transport.close()
+
+    def _say(self, status: HTTPStatus, more: bytes) -> None:
+        (code, message), identifier = UNREAD[status], f"req_{random.getrandbits(72):018x}"
+        body = orjson.dumps({"error": code, "message": message, "details": {}, "request_id": identifier})
+        line = b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode())
+        fields = b"".join([b"%b: %b\r\n" % field for field in self.server_state.default_headers])
+        fields += b"x-request-id: %b\r\ncache-control: no-store\r\n" % identifier.encode()
+        fields += b"content-type: %b\r\ncontent-length: %d\r\n" % (AIDRE_JSON.encode(), len(body))
+        if self.parser.get_method() == b"HEAD":
+            body = b""
+        self.transport.write(line + fields + more + b"connection: close\r\n\r\n" + body)
 
     @classmethod
     def _sweep(cls, loop: asyncio.AbstractEventLoop, state: ServerState) -> None:

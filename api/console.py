@@ -34,7 +34,8 @@ def show_all(lines: Iterable[str]) -> None:
 
 def say(message: str) -> None:
     """One line on stderr, whatever line breaks the message holds."""
-    print(f"aidre: {' '.join(message.split())}", file=sys.stderr, flush=True)  # noqa: T201
+    if sys.stderr is not None:  # closed: print would take standard output, where data go
+        print(f"aidre: {' '.join(message.split())}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def plain(text: str) -> str:
@@ -93,7 +94,7 @@ def _index(space: Mapping[str, Json]) -> str:
         return f"exact ({calibration['reason']})" if calibration and calibration["reason"] else "exact"
     depths = (
         f"recall@{depth['results']} {depth['mean']:.4f} (p5 {depth['p5']:.2f}) of {depth['candidates']:,} candidates"
-        + (f" in {depth['probes']:,} lists" if depth.get("probes") else "")
+        + (f" in up to {depth['probes']:,} lists" if depth.get("probes") else "")
         for depth in calibration["depths"]
     )
     return f"{calibration['kind']}: {', '.join(depths)}"

@@ -8,9 +8,8 @@ why; where most lists would be gone over it has none.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +28,6 @@ from aidre.engine.codebook import (
     is_for,
     learned,
     lists_for,
-    router_of,
     train,
     with_centroids,
 )
@@ -38,25 +36,27 @@ from aidre.engine.index import Scan
 from aidre.engine.kernel import Column
 from aidre.engine.manifest import Calibration, Depth
 from aidre.engine.model import EmbeddingSpace
-from aidre.engine.parts import Allowed, bitmap
-from aidre.engine.passes import Candidates, Pass, Sweep, together
+from aidre.engine.needs import Needed, needed_of, ranks_of, recalls
+from aidre.engine.parts import Allowed
+from aidre.engine.router import Router
 from aidre.engine.schema import SEGMENT_ROWS
-from aidre.engine.truth import THREADS, Truth, place_of
+from aidre.engine.truth import Truth
 
 MARGIN = 2
-PROBED_MARGIN = 1.5
-"""So many times as many lists are gone over as sampled rows need: of a million mixtures of 60,000 embeddings real
-queries need more, and by 1.25 times as many they found .988 of what they should."""
+PROBED_MARGIN, GAP_MARGIN = 1.5, 1.4
+"""So many times as many lists are gone over at most as sampled rows need, and lists so many times as far behind the
+nearest. Queries of users lie farther from all centroids than rows do: of a million mixtures of 60,000 embeddings these
+two find .994 of their neighbours' lists, as 215 lists for each do, and go over 155 on average."""
 
-MOST_PROBED = 0.2
-"""Where more of the lists would be gone over than this share, all rows are gone over instead: lists hold every row
+MOST_PROBED = 0.25
+"""Where more of the lists might be gone over than this share, all rows are gone over instead: lists hold every row
 twice, those near to a query are longer than others, and each that begins makes the processor wait."""
 
 LEAST_PER_RESULT, LEAST = 5, 50
 """No depth is less than LEAST_PER_RESULT * results + LEAST: so few candidates more cost little, and they cover
 what a calibration cannot foresee, growth until the next one and segments with different codebooks."""
 
-LEAST_UP_TO, LEAST_GROWTH = 60_000, 0.4
+LEAST_UP_TO, LEAST_GROWTH = 60_000, 0.5
 """With more rows the least depth grows by this power of them, as what is needed does. Rows that have near-duplicates
 are easy queries: of a million mixtures of 60,000 embeddings they promise .999 at 100, where real queries find .958."""
 
@@ -65,7 +65,6 @@ _FIRST_DEEPEST = 4_096
 _PAYING = 1
 """Lists have to pay for the first so many numbers of results: where all rows are gone over they take up room."""
 
-_TOGETHER = 25
 _SEED = 20_260_101
 _ROW = SEGMENT_ROWS - 1
 
@@ -138,13 +137,14 @@ def _centroids(
     if not lists or any(target.scan is not None and target.scan.lists for target in targets):
         return None
     centroids = learned(space, sample_rows(targets, lists * LEARNED_ROWS), lists)
-    router, results = router_of(space, centroids), truth.results[:_PAYING]
+    router, results = Router(space, centroids), truth.results[:_PAYING]
     chosen = [(known[groups < len(results)], groups[groups < len(results)]) for known, groups in truth.groups]
     places = _places(targets, centroids, np.unique(np.concatenate([known for known, _ in chosen])))
     needed = []
     for number, (known, group) in enumerate(chosen):
-        ranks = _ranks_of(router, truth.queries[number : number + 1])
-        needed.append(_Needed(np.zeros_like(group), ranks[places(known)].min(axis=0), group))
+        ranks, _ = ranks_of(router, truth.queries[number : number + 1])
+        probes = ranks[places(known)].min(axis=0)
+        needed.append(Needed(np.zeros_like(group), probes, np.zeros(len(group)), group))
     pay = [_probes_for(needed, place, count, lists, goal) > 0 for place, count in enumerate(results)]
     return centroids if all(pay) else None
 
@@ -234,27 +234,15 @@ def sample_rows(targets: Sequence[Target], count: int) -> NDArray[Any]:
     return np.concatenate(taken)[:count]
 
 
-@dataclass(frozen=True, slots=True)
-class _Needed:
-    """What it takes to find each true neighbour of one query.
-
-    `depth` is its place among the candidates (len: not among them), `probes` how many centroids' lists have to be gone
-    over (0: none), `group` as in Truth.
-    """
-
-    depth: NDArray[np.int64]
-    probes: NDArray[np.int64]
-    group: NDArray[np.int64]
-
-
 def _depths(truth: Truth, targets: Sequence[Target], code_size: int, goal: float) -> tuple[Depth, ...]:
     """One Depth for each number of results that an affordable depth can serve, () where the first cannot."""
     affordable = _affordable(targets, code_size)
     if affordable < truth.results[0]:
         return ()
     deepest = min(_FIRST_DEEPEST, affordable)
+    scanned = {place: target for place, target in enumerate(targets) if target.scan is not None and large(target)}
     while True:
-        needed = _needed(truth, targets, deepest)
+        needed = needed_of(truth, scanned, deepest)
         depths = _reaching(truth, targets, needed, deepest, goal)
         if len(depths) == len(truth.results) or deepest == affordable:
             return depths
@@ -262,43 +250,36 @@ def _depths(truth: Truth, targets: Sequence[Target], code_size: int, goal: float
 
 
 def _reaching(
-    truth: Truth, targets: Sequence[Target], needed: Sequence[_Needed], deepest: int, goal: float
+    truth: Truth, targets: Sequence[Target], needed: Sequence[Needed], deepest: int, goal: float
 ) -> tuple[Depth, ...]:
     growth = max(1.0, sum(target.live.count for target in targets) / LEAST_UP_TO) ** LEAST_GROWTH
     lists = max((target.scan.lists for target in targets if target.scan is not None), default=0)
     depths = []
     for place, results in enumerate(truth.results):
-        found = _recall(needed, place, results, lambda one: one.depth, deepest)
+        found = recalls(needed, place, results, lambda one: one.depth, deepest)
         reached = np.flatnonzero(found.mean(axis=0) >= goal)
         if not len(reached):
             break
         floor = math.ceil((LEAST_PER_RESULT * results + LEAST) * growth)
         depth = min(max((int(reached[0]) + 1) * MARGIN, floor), deepest)
         probes = _probes_for(needed, place, results, lists, goal)
-        recall = np.array([_share(one, place, results, depth, probes or lists) for one in needed])
-        depths.append(Depth(results, depth, float(recall.mean()), float(np.percentile(recall, 5)), probes))
+        gap = _gap_for(needed, place, goal) if probes else 0.0
+        recall = np.array([one.recall(place, results, depth, probes or lists, gap) for one in needed])
+        depths.append(Depth(results, depth, float(recall.mean()), float(np.percentile(recall, 5)), probes, gap))
     return tuple(depths)
 
 
-def _probes_for(needed: Sequence[_Needed], place: int, results: int, lists: int, goal: float) -> int:
+def _probes_for(needed: Sequence[Needed], place: int, results: int, lists: int, goal: float) -> int:
     """Of how many centroids the lists are gone over, 0: of all. Half of what may be missed may be missed for that."""
-    covered = _recall(needed, place, results, lambda one: one.probes, lists + 1).mean(axis=0)
+    covered = recalls(needed, place, results, lambda one: one.probes, lists + 1).mean(axis=0)
     probes = math.ceil(PROBED_MARGIN * int(np.argmax(covered >= (1 + goal) / 2)))
     return probes if probes <= MOST_PROBED * lists else 0
 
 
-def _recall(
-    needed: Sequence[_Needed], place: int, results: int, what: Callable[[_Needed], NDArray[np.int64]], most: int
-) -> NDArray[np.float64]:
-    """The recall of each query where up to 0, 1, ... most - 1 are needed."""
-    counts = [np.bincount(what(one)[one.group <= place], minlength=most + 1)[:most].cumsum() for one in needed]
-    recall: NDArray[np.float64] = np.minimum(np.stack(counts), results) / results
-    return recall
-
-
-def _share(one: _Needed, place: int, results: int, depth: int, probes: int) -> float:
-    found = (one.group <= place) & (one.depth < depth) & (one.probes <= probes)
-    return min(int(found.sum()), results) / results
+def _gap_for(needed: Sequence[Needed], place: int, goal: float) -> float:
+    """By how much these may be less close to the query than the nearest, for as much as that many of them find."""
+    gaps = np.concatenate([one.gaps[one.group <= place] for one in needed])
+    return GAP_MARGIN * float(np.quantile(gaps, (1 + goal) / 2, method="higher"))
 
 
 def _affordable(targets: Sequence[Target], code_size: int) -> int:
@@ -312,75 +293,3 @@ def _affordable(targets: Sequence[Target], code_size: int) -> int:
             return min(depth, sum(target.live.count for target in targets if large(target)))
         depth //= 2
     return 0
-
-
-def _needed(truth: Truth, targets: Sequence[Target], deepest: int) -> list[_Needed]:
-    """For each query, of the candidates of all scans together; neighbours without a scan are found by any means."""
-    places = {place: target.scan for place, target in enumerate(targets) if target.scan is not None and large(target)}
-    owners = _numbered(places)
-    passes = []
-    for scans in together(places.values()):
-        chosen = [(scan.slot or 0, targets[owners[scan.slot or 0]].live) for scan in scans]
-        allowed = sum(live.count for _, live in chosen)
-        passes.append((Pass(Sweep(scans), bits=bitmap(chosen)), min(deepest + 1, allowed)))
-    probes = [_probes(truth, targets, number) for number in range(len(truth.queries))]
-
-    def searched(first: int) -> list[_Needed]:
-        queries = truth.queries[first : first + _TOGETHER]
-        found = zip(*(one.search_all(queries, count) for one, count in passes), strict=True)
-        return [
-            _Needed(_ranks(truth, first + at, owners, each, deepest), probes[first + at], truth.groups[first + at][1])
-            for at, each in enumerate(found)
-        ]
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        return [one for some in pool.map(searched, range(0, len(truth.queries), _TOGETHER)) for one in some]
-
-
-def _numbered(places: Mapping[int, Scan]) -> NDArray[np.int64]:
-    """Number the scans that no generation has yet; the target of each slot, -1 for one that is free."""
-    taken = {scan.slot for scan in places.values()}
-    free = (slot for slot in itertools.count() if slot not in taken)
-    for scan in places.values():
-        if scan.slot is None:
-            scan.number(next(free))
-    slots = {scan.slot or 0: place for place, scan in places.items()}
-    return np.array([slots.get(slot, -1) for slot in range(max(slots, default=0) + 1)])
-
-
-def _ranks(
-    truth: Truth, number: int, owners: NDArray[np.int64], found: Sequence[Candidates], deepest: int
-) -> NDArray[np.int64]:
-    known = truth.groups[number][0]
-    rows, near = (np.concatenate(each) for each in zip(*found, strict=True))
-    rows = rows[np.argsort(-near, kind="stable")]
-    candidates = place_of(owners[rows // SEGMENT_ROWS], rows % SEGMENT_ROWS)
-    candidates = candidates[candidates != truth.own[number]][:deepest]
-    ranks = np.where(np.isin(known >> 32, owners), deepest, 0)
-    if len(candidates):  # a scan may find nothing at all, where its codes are all alike
-        order = np.argsort(candidates)
-        at = order[np.minimum(np.searchsorted(candidates, known, sorter=order), len(order) - 1)]
-        ranks = np.where(candidates[at] == known, at, ranks)
-    return ranks
-
-
-def _probes(truth: Truth, targets: Sequence[Target], number: int) -> NDArray[np.int64]:
-    known = truth.groups[number][0]
-    needed = np.zeros(len(known), np.int64)
-    ranks: dict[bytes, NDArray[np.int64]] = {}
-    for place, target in enumerate(targets):
-        scan, mine = target.scan, known >> 32 == place
-        if scan is None or not scan.lists or not large(target) or not mine.any():
-            continue
-        key = scan.codebook_key[1]
-        if key not in ranks:
-            ranks[key] = _ranks_of(scan.router, truth.queries[number : number + 1])
-        needed[mine] = ranks[key][scan.places[:, known[mine] & _ROW]].min(axis=0)
-    return needed
-
-
-def _ranks_of(router: Column, query: NDArray[np.float32]) -> NDArray[np.int64]:
-    """The place of each centroid in the order in which they are near to a query, from 1."""
-    ranks = np.empty(len(router), np.int64)
-    ranks[router.search(query, len(router), None)[0]] = np.arange(1, len(router) + 1)
-    return ranks

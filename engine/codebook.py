@@ -17,10 +17,9 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.kernel import Column, all_threads, measure_of, single_thread
+from aidre.engine.kernel import all_threads, measure_of, single_thread
 from aidre.engine.lists import Lists, packed
 from aidre.engine.model import EmbeddingSpace
-from aidre.engine.vectors import dtype_of, is_unit
 
 TRAIN_ROWS = 20_000
 LIST_ROWS = 1 << 17
@@ -95,13 +94,6 @@ def with_centroids(space: EmbeddingSpace, codebook: Any, centroids: NDArray[np.f
     coarse.is_trained = True
     coarse.add(_padded(centroids, codebook.d))
     return emptied(codebook, len(centroids), coarse)
-
-
-def router_of(space: EmbeddingSpace, centroids: NDArray[np.float32]) -> Column:
-    """Centroids as a column of the space: those nearest to a query say which lists to go over."""
-    if is_unit(space):  # the direction alone tells most
-        centroids = centroids / np.maximum(np.linalg.norm(centroids, axis=1, keepdims=True), 1e-30)
-    return Column(space, centroids.astype(dtype_of(space)))
 
 
 def one_list(codebook: Any) -> Any:

@@ -7,7 +7,7 @@ stays where it is. What the writer must look up in a commit that is under way, i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent import futures
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -56,8 +56,8 @@ class Commits:
 
     def __init__(self, folder: Path, generations: Generations) -> None:
         self._folder, self._generations = folder, generations
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
-        self._result: Future[CommitResult] | None = None
+        self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix="commit")
+        self._result: futures.Future[CommitResult] | None = None
         self._workers: Workers | None = None
         self.under_way: Pending | None = None
 
@@ -85,14 +85,14 @@ class Commits:
 
     def settle(self) -> CommitResult | None:
         """What came of the last `begin`, None where that was told already; raises what went wrong."""
-        self.join()
+        self.wait()
         result, self._result, self.under_way = self._result, None, None
         return None if result is None else result.result()
 
-    def join(self) -> None:
+    def wait(self) -> None:
         """Wait until nothing is under way; `settle` tells what came of it."""
         if self._result is not None:
-            wait([self._result])
+            futures.wait([self._result])
 
     def close(self) -> None:
         """Wait for what is under way, or make it fail where it still can; end what was started."""

@@ -4,6 +4,10 @@ score = a * cosine + (1 - a) * bm25 / (bm25 + c). Neither side is normalised by 
 does not depend on candidates. They come from both sides and the missing side is computed exactly; when to stop is
 Fagin's threshold ("Optimal Aggregation Algorithms for Middleware", 2003): no chunk that was not looked at can still
 reach the last place. So hits are exact, as far as the dense side finds its nearest rows.
+
+Why it may stop: a chunk that is not among the neighbours has no larger cosine than the last of them, so its vector adds
+at most `bound`. To be a hit it has to reach the last one's score, so its words must add at least that score - bound,
+which is a BM25 score (`_cut`). All chunks of that score are looked at, or more neighbours are, which lowers `bound`.
 """
 
 from __future__ import annotations

@@ -25,14 +25,14 @@ from aidre.engine.codebook import (
     fill,
     fitting,
     is_listed,
-    router_of,
     with_centroids,
     without_rows,
 )
-from aidre.engine.kernel import Column, measure_of
+from aidre.engine.kernel import measure_of
 from aidre.engine.lists import ALIGNED, BLOCKS, Inverted, Lists, members, taken_out
 from aidre.engine.lists import read as read_lists
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.router import Router
 from aidre.engine.schema import INDEX, SEGMENT_ROWS
 
 _MOST_LISTS = (1 << 16) - 1
@@ -106,9 +106,9 @@ class Scan:
         return emptied(self._index, lists)
 
     @cached_property
-    def router(self) -> Column:
+    def router(self) -> Router:
         """Its centroids, of which those nearest to a query say which lists to go over."""
-        return router_of(self.space, self._centroids[:, : self.space.dimensions])
+        return Router(self.space, self._centroids[:, : self.space.dimensions])
 
     @property
     def places(self) -> NDArray[np.uint16]:

@@ -29,7 +29,8 @@ class Depth:
     """Calibrated for one number of results: how many candidates to re-rank, and the recall that gave.
 
     `mean` and `p5` are the mean and the fifth percentile of recall over the sampled queries at `candidates`, where the
-    lists of `probes` centroids are gone over, all of them where it is 0.
+    lists of `probes` centroids at most are gone over, all of them where it is 0, and of those no more than `gap` less
+    close to the query than the nearest, 0: however much.
     """
 
     results: int
@@ -37,6 +38,7 @@ class Depth:
     mean: float
     p5: float
     probes: int = 0
+    gap: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,11 @@
 """The segments of one generation, each with its deleted rows: what every kind of search goes over, and how hits rank.
 
 Caches of a part are filled by several threads at once: what two of them compute twice is the same.
+
+FAISS goes over several segments at once, so there a row has a number: slot * SEGMENT_ROWS + row, where no two scans of
+one space in one generation have the same slot. A scan gets its slot before a generation searches it and keeps it in
+the next one that shares its segment; fresh ones get those that are free. So a slot tells nothing about the order of
+parts; `Parts.places` leads from it to the part, a place in the generation.
 """
 
 from __future__ import annotations
@@ -133,9 +138,11 @@ class Part:
         absent = self.segment.documents.chunked("url").is_null().to_numpy()
         return int(np.count_nonzero(absent if self.deleted is None else absent & ~self.deleted))
 
-    def has_field(self, name: str) -> bool:
-        """Whether any live document has a value in the field."""
+    def has_field(self, name: str, *, beside_object: bool = False) -> bool:
+        """Whether any live document has a value in the field; `beside_object`: any that has a schema.org object."""
         mask = self.segment.fields.mask(Compare(name, "exists", True))
+        if beside_object:
+            mask &= self.segment.documents.chunked("schema_object").is_valid().to_numpy()
         return bool((mask if self.deleted is None else mask & ~self.deleted).any())
 
     def is_live(self, document_row: int) -> bool:

@@ -110,15 +110,19 @@ class Pass:
         self._others = np.concatenate([np.empty(0, np.int64), *whole])
         self._table = np.empty((0, 0), np.int64)
         """The lists of each centroid, one in every scan."""
+        self._held = np.empty(0, np.int64)
+        """How many allowed rows those hold, copies among them; about so many where `bits` say."""
         self._share: Share | None = None
         if listed:
             firsts = np.array([sweep.firsts[number] for number in listed])
             self._table = np.arange(sweep.lists)[:, None] + firsts
+            self._held = sweep.sizes[self._table].sum(axis=1)
             if bits is not None:
                 rows = np.stack([sweep.scans[number].sizes[sweep.lists : 2 * sweep.lists] for number in listed])
                 passing = [counts.get(number) for number in listed]
                 let = [size if own is None else own for size, own in zip(rows, passing, strict=True)]
                 self._share = Share(rows.sum(axis=0), np.sum(let, axis=0))
+                self._held = _COPIES * self._share.allowed
 
     def search(self, query: NDArray[np.float32], count: int, reach: Reach | None = None) -> Candidates:
         """The best `count` of the allowed rows, numbered by slots, and how close they seem (larger is closer).
@@ -139,7 +143,7 @@ class Pass:
         ]
 
     def _near(self, query: NDArray[np.float32], padded: NDArray[np.float32], count: int, reach: Reach) -> Candidates:
-        lists = self._nearest(query, reach)
+        lists = self._nearest(query, _COPIES * count, reach)
         if lists is not None:
             lists = np.concatenate([lists, self._others])
             [(rows, near)] = self._over(lists, self._middle(lists), padded, _COPIES * count)
@@ -148,19 +152,23 @@ class Pass:
                 return rows, near
         return self._over(self._once, self._half, padded, count)[0]
 
-    def _nearest(self, query: NDArray[np.float32], reach: Reach) -> NDArray[np.int64] | None:
-        """The lists that are near enough to the query, nearest first; None where all had better be gone over."""
+    def _nearest(self, query: NDArray[np.float32], least: int, reach: Reach) -> NDArray[np.int64] | None:
+        """The lists that are near enough to the query, nearest first; None where all had better be gone over.
+
+        As many as are near where those hold fewer than `least` rows.
+        """
         router, share = self._sweep.router, self._share
         assert router is not None
-        if share is None:
-            probes = reach.probes()
-            return self._table[router.search(query, probes, None)[0]].ravel() if probes else None
-        part = float(share.allowed.sum() / max(1, share.rows.sum()))
+        part = 1.0 if share is None else float(share.allowed.sum() / max(1, share.rows.sum()))
         probes = reach.probes(part)
         if not probes:
             return None
-        nearest = router.search(query, probes, None)[0]
-        for closest in (nearest[: -(-probes // 4)], nearest):
+        nearest = router.nearest(query, probes, reach.gap(part))
+        if self._held[nearest].sum() < least:
+            nearest = router.nearest(query, probes)
+        if share is None:
+            return self._table[nearest].ravel()
+        for closest in (nearest[: -(-len(nearest) // 4)], nearest):
             if share.allowed[closest].sum() < _SPARSE * part * share.rows[closest].sum():
                 return None
         lists = self._table[nearest].ravel()

@@ -17,12 +17,17 @@ class Reach:
     depths: tuple[Depth, ...] = ()
 
     def probes(self, share: float = 1.0) -> int:
-        """Of how many centroids the lists are to be gone over, 0: of all, where only a share of the rows is wanted.
-
-        Of rows that are spread evenly, the k-th that is wanted is the k/share-th of all.
+        """Of how many centroids the lists are to be gone over at most, 0: of all, where only a share of the rows is
+        wanted. Of rows that are spread evenly, the k-th that is wanted is the k/share-th of all.
         """
-        wanted = self.results / share if share > 0 else math.inf
-        return math.ceil(_between(self.depths, wanted, "probes"))
+        return math.ceil(_between(self.depths, self._wanted(share), "probes"))
+
+    def gap(self, share: float = 1.0) -> float:
+        """By how much the last of them may be less close to the query than the first, 0: by any."""
+        return _between(self.depths, self._wanted(share), "gap")
+
+    def _wanted(self, share: float) -> float:
+        return self.results / share if share > 0 else math.inf
 
 
 def reach_for(calibration: Calibration | None, wanted: int) -> Reach | None:
@@ -36,12 +41,12 @@ def reach_for(calibration: Calibration | None, wanted: int) -> Reach | None:
 def _between(depths: tuple[Depth, ...], wanted: float, name: str) -> float:
     """0 beyond the last of them, or where one of both is 0."""
     for number, depth in enumerate(depths):
-        here = int(getattr(depth, name))
+        here = float(getattr(depth, name))
         if depth.results >= wanted:
             if depth.results == wanted or number == 0:
                 return here
             below = depths[number - 1]
-            least = int(getattr(below, name))
+            least = float(getattr(below, name))
             share = math.log(wanted / below.results) / math.log(depth.results / below.results)
             return least * math.pow(here / least, share) if least else 0
     return 0

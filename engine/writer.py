@@ -3,6 +3,15 @@
 A commit appends one small segment, marks replaced documents as deleted, and becomes durable by the order of
 its steps: segment, list of deletes, list of changes, manifest, CURRENT, each synced before the next.
 Merging follows as a generation of its own; both are made by `generations`.
+
+A writer is in one of four states:
+
+    idle            nothing is pending: only now are segments merged, spaces filled, documents of a source listed
+    pending         upsert and delete were called: `commit` makes it durable; what cannot be written stays pending
+    under way       a first bulk load goes on while a thread commits (`begin_commit`); what looks up a document of that
+                    commit waits for it, and `settle` tells what came of it
+    unacknowledged  a manifest was written and CURRENT was not: readers may know its number, so the next `commit` makes
+                    another generation, whether anything is pending or not
 """
 
 from __future__ import annotations
@@ -326,7 +335,7 @@ class Writer:
         load it waits for `finish`, unless the segments become too many.
         """
         if self.generations.is_merge_due:
-            self._commits.join()
+            self._commits.wait()
             self.generations.merge_due()
 
     def finish(self) -> None:
@@ -356,7 +365,7 @@ class Writer:
         """Let a commit settle that is under way with any of these documents."""
         under_way = self._commits.under_way
         if under_way is not None and not under_way.rows_of.keys().isdisjoint(document_ids):
-            self._commits.join()
+            self._commits.wait()
 
     @property
     def _manifest(self) -> Manifest:

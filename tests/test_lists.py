@@ -105,7 +105,7 @@ def test_a_bitmap_lets_through_the_same_rows_from_lists() -> None:
 def test_rows_far_from_the_query_are_found_where_only_they_are_allowed() -> None:
     rows = structured(ROWS, DIMENSIONS)
     scan, query = scan_of("cosine", rows), query_of("cosine")
-    places = scan.router.search(query, LISTS, None)[0]
+    places = scan.router.nearest(query, LISTS)
     mask = np.isin(scan.places[0], places[LISTS // 2 :])
     one = Pass(Sweep([scan]), None, bits_of(mask), [scan.counts(mask)])
     found, _ = one.search(query, 20, probing(8))
@@ -184,6 +184,51 @@ def test_more_lists_are_gone_over_where_fewer_rows_are_allowed() -> None:
     reach = probing(10)
     assert [reach.probes(share) for share in (1.0, 0.1, 0.01, 0.001, 0.0)] == [10, 15, 20, 0, 0]
     assert Reach(100).probes() == 0
+
+
+def test_lists_farther_behind_are_gone_over_where_fewer_rows_are_allowed() -> None:
+    reach = Reach(100, 10, (Depth(10, 100, 1.0, 1.0, 10, 0.1), Depth(1000, 5_000, 1.0, 1.0, 20, 0.4)))
+    assert [reach.gap(share) for share in (1.0, 0.01, 0.001, 0.0)] == [0.1, 0.4, 0.0, 0.0]
+    assert reach.gap(0.1) == pytest.approx(0.2)
+    assert Reach(100).gap() == 0
+    assert Reach(100, 10, (Depth(10, 100, 1.0, 1.0, 10),)).gap() == 0
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_only_lists_that_are_little_behind_the_nearest_are_gone_over(distance: Distance) -> None:
+    scan, query = scan_of(distance, structured(ROWS, DIMENSIONS)), query_of(distance)
+    numbers, gaps = scan.router.ranked(query, LISTS)
+    assert sorted(numbers.tolist()) == list(range(LISTS))
+    assert gaps[0] == 0
+    assert (gaps[1:] >= gaps[:-1]).all()
+    gap = float(gaps[4] + gaps[5]) / 2
+    assert scan.router.nearest(query, LISTS, gap).tolist() == numbers[:5].tolist()
+    assert scan.router.nearest(query, 3, gap).tolist() == numbers[:3].tolist()
+    one = Pass(Sweep([scan]))
+    found, _ = one.search(query, 300, Reach(300, 10, (Depth(10, 300, 1.0, 1.0, LISTS, gap),)))
+    assert found.tolist() == one.search(query, 300, probing(5))[0].tolist()
+    assert found.tolist() != one.search(query, 300, probing(6))[0].tolist()
+
+
+def test_more_lists_are_gone_over_where_the_nearest_hold_too_few_rows() -> None:
+    rows = structured(ROWS, DIMENSIONS)
+    scan, query = scan_of("cosine", rows), query_of("cosine")
+    mask = np.arange(ROWS) % 2 == 0
+    masked = Pass(Sweep([scan]), None, bits_of(mask), [scan.counts(mask)])
+    for one, count in ((Pass(Sweep([scan])), 200), (masked, 100)):
+        wide = Reach(count, 10, (Depth(10, count, 1.0, 1.0, 8), Depth(1000, 5_000, 1.0, 1.0, 8)))
+        tight = Reach(count, 10, tuple(replace(depth, gap=1e-9) for depth in wide.depths))
+        found = one.search(query, count, tight)[0].tolist()
+        assert found == one.search(query, count, wide)[0].tolist()
+        assert found != one.search(query, count)[0].tolist()
+
+
+def test_a_longer_query_goes_over_the_same_lists() -> None:
+    scan, query = scan_of("dot", structured(ROWS, DIMENSIONS)), query_of("dot")
+    gap = float(scan.router.ranked(query, LISTS)[1][7])
+    assert gap > 0
+    for length in (0.01, 1, 1_000):
+        assert 7 <= len(scan.router.nearest(np.float32(length) * query, LISTS, gap)) <= 9
 
 
 # -- on disk -----------------------------------------------------------------------------------------------

@@ -77,6 +77,7 @@ def test_recall_reaches_the_target_as_committed_deleted_from_grown_and_compacted
     found = calibration_of(snapshot)
     assert found.kind == "scan"
     assert all(0 < depth.probes < 128 for depth in found.depths)
+    assert all(depth.gap > 0 for depth in found.depths)
     assert measured(snapshot, distance, rows[:STORED], ids[:STORED]) >= 0.98
     with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
         writer.delete(IDS[::3])
@@ -114,7 +115,7 @@ def test_a_space_whose_lists_do_not_pay_has_none(tmp_path: Path, monkeypatch: py
     rows = structured(STORED, 384)
     snapshot = fill(tmp_path, space_of("cosine", 384), rows)
     assert lists_of(snapshot) == [0]
-    assert all(depth.probes == 0 for depth in calibration_of(snapshot).depths)
+    assert all((depth.probes, depth.gap) == (0, 0) for depth in calibration_of(snapshot).depths)
     assert measured(snapshot, "cosine", rows, np.array(IDS)) >= 0.98
 
 
@@ -167,7 +168,7 @@ def test_a_manifest_that_says_nothing_of_lists_is_read_and_searched(tmp_path: Pa
     before = fill(tmp_path, space_of("cosine", 384), rows)
     path = tmp_path / NAME / MANIFESTS / manifest_name(before.generation)
     written = path.read_bytes()
-    body = written[written.index(b'"body":') + 7 : written.rindex(b"}")].replace(b',"probes":0', b"")
+    body = written[written.index(b'"body":') + 7 : written.rindex(b"}")].replace(b',"probes":0,"gap":0.0', b"")
     path.write_bytes(b'{"checksum":"%s","body":%s}\n' % (xxhash.xxh3_128_hexdigest(body).encode(), body))
     assert b"probes" not in path.read_bytes()
     snapshot = Store(tmp_path).open(NAME)
