@@ -5,84 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import pytest
+from places import PLACES, Door, hear_all, refused, turns, whole, working
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
-from aidre.api.frame import Frame
-from aidre.api.guard.guard import Guard
 from aidre.api.refusals import Overloaded
-from aidre.api.settings import parse_settings
-from aidre.engine.errors import AidreError
 
-PLACES = 2
 FREE = ("/healthz", "/readyz", "/metrics", "/.well-known/ai-discovery")
-
-
-class Door:
-    """An application behind its frame, and requests that are under way in it."""
-
-    def __init__(self, app: ASGIApp, deadline: float = 30.0) -> None:
-        base = '[server]\nbase_url = "http://127.0.0.1:8000"\n'
-        self.guard = Guard(parse_settings(f"{base}[limits]\nconcurrency = {PLACES}\n"))
-        self.guard.running.seconds = deadline
-        self._frame = Frame(app, self.guard, refused, refused, [])
-
-    @property
-    def taken(self) -> int:
-        return self.guard.running.count
-
-    async def ask(
-        self, path: str = "/search", receive: Receive | None = None, send: Send | None = None, method: str = "POST"
-    ) -> int:
-        """The status of the answer; 0 where none came."""
-        status = 0
-
-        async def told(message: Message) -> None:
-            nonlocal status
-            status = message.get("status", status)
-            if send is not None:
-                await send(message)
-
-        scope: Scope = {"type": "http", "method": method, "path": path, "headers": [], "client": ("192.0.2.1", 1)}
-        await self._frame(scope, receive or whole, told)
-        return status
-
-
-def refused(request: Request, error: AidreError) -> Response:
-    status = getattr(error, "status", 500)
-    return Response(str(error), status, getattr(error, "headers", {}))
-
-
-async def whole() -> Message:
-    return {"type": "http.request", "body": b"", "more_body": False}
-
-
-async def turns(count: int = 5) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
-async def hear_all(receive: Receive) -> None:
-    while (await receive()).get("more_body", False):
-        pass
-
-
-Work = Callable[[Scope, Receive], Awaitable[None]]
-
-
-def working(work: Work) -> ASGIApp:
-    """Answers 200 when its work is done."""
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await work(scope, receive)
-        await Response("done")(scope, receive, send)
-
-    return app
 
 
 def test_one_more_than_there_are_places_is_told_to_come_back() -> None:
@@ -321,6 +254,57 @@ def test_nothing_looks_at_the_clock_while_nothing_runs() -> None:
         assert not door.guard.running._looking
         await door.ask()
         assert door.guard.running._looking
+
+    asyncio.run(main())
+
+
+def test_who_stops_waiting_for_a_body_holds_one_place_as_before() -> None:
+    async def main() -> None:
+        counts = []
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            waiting = asyncio.ensure_future(receive())
+            await turns()
+            counts.append(door.taken)
+            waiting.cancel()
+            await turns()
+            counts.append(door.taken)
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"a", "more_body": True})
+            await send({"type": "http.response.body", "body": b"b"})
+            counts.append(door.taken)
+
+        async def never() -> Message:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        door = Door(app)
+        assert await door.ask(receive=never) == 200
+        assert counts == [0, 1, 1]
+        assert door.taken == 0
+
+    asyncio.run(main())
+
+
+def test_who_waits_for_a_body_when_its_request_is_over_takes_no_place() -> None:
+    async def main() -> None:
+        waiting = []
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            waiting.append(asyncio.ensure_future(receive()))
+            await turns()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"b"})
+
+        async def never() -> Message:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        door = Door(app)
+        await door.ask(receive=never)
+        waiting[0].cancel()
+        await turns()
+        assert door.taken == 0
 
     asyncio.run(main())
 
