@@ -1,8 +1,16 @@
 """Receipts: what has to be on disk before an answer leaves. The ledger and the event log, off the event loop.
 
-An answer waits for one turn of the disk, together with those beside it: one transaction of the ledger, which also notes
-the lines of the log; those are written; then the ledger alone is synced. A line that the log should lose, because the
-process or the machine died, is written again from the note. Notes are struck once the log was synced, after an answer.
+An answer waits for one turn of the disk, together with those beside it. A turn takes these steps; behind each stands
+what is left where the process dies after it:
+
+    1 spend   the nonce, in the ledger              nothing: 1 to 3 are one transaction, which is not committed
+    2 take    what may be returned, counted         nothing
+    3 note    the lines that the log is to have     notes: who opens the ledger next writes what the log lacks
+    4 write   the lines into the log                the same; a machine that dies may lose them, a process does not
+    5 sync    the ledger                            an event of which no caller knows: the answer leaves after this
+    6 strike  later: sync the log, forget notes     what 3 leaves
+
+Where 4 fails for want of room, the notes are taken back and the answer is an error; the nonce stays spent.
 """
 
 from __future__ import annotations
