@@ -1,4 +1,4 @@
-# make demo [ONCE=1] [PORT=8321]    install, ingest the demo corpus, serve it, show queries of each protocol
+# make demo [ONCE=1] [PORT=8321]    install, ingest the demo corpus, serve it, show a query of each protocol
 # make test                         install with the test tools, then lint, types and tests
 # make bench [NAME=search] [ARGS=]  run the benchmarks, or one with its options, and write their report
 # make hostile [NAME=kills] [ARGS=] kills, power cuts, faults, damage and hostile clients in full: hours, some need root

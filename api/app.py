@@ -28,12 +28,13 @@ from aidre.api.envelope import STATUS, refuse
 from aidre.api.frame import Frame
 from aidre.api.guard import metadata
 from aidre.api.guard.guard import Guard
+from aidre.api.guard.refusals import RateLimited, Unauthorized
 from aidre.api.intake import envelope as intake_envelope
 from aidre.api.intake import routes as intake
 from aidre.api.intake.service import IntakeService
 from aidre.api.intent import envelope as intent_envelope
 from aidre.api.intent import routes as intent
-from aidre.api.intent.discovery import WELL_KNOWN
+from aidre.api.intent.discovery import EVENTS, RETRIEVE, WELL_KNOWN
 from aidre.api.intent.service import Service as IntentService
 from aidre.api.live import Live
 from aidre.api.logs import RequestLog
@@ -65,6 +66,8 @@ SPEAKERS: Mapping[str, Refuse] = dict.fromkeys(("ask", "await", "mcp", "sites"),
 """Who refuses what the framework cannot route, by the path or its first part; AIDRE elsewhere."""
 INTAKE_SPEAKERS: Mapping[str, Refuse] = dict.fromkeys(("intakes", intake.WELL_KNOWN), intake_envelope.refuse)
 
+PARTNERS = frozenset({RETRIEVE, EVENTS})
+"""Where an answer has to say to which request, even one that is not let in."""
 INTENT_SPEAKERS: Mapping[str, Refuse] = dict.fromkeys(("aip", WELL_KNOWN), intent_envelope.refuse)
 
 
@@ -78,6 +81,9 @@ def _refuse(request: Request, error: AidreError) -> Response:
 def _turn_away(request: Request, error: AidreError) -> ASGIApp:
     if request.app.state.intake is not None and request.scope["path"].startswith("/intakes/"):
         return intake.TurnedAway(error)
+    partner = request.app.state.intent is not None and request.scope["path"] in PARTNERS
+    if partner and isinstance(error, RateLimited | Unauthorized):
+        return intent.TurnedAway(error)
     return _refuse(request, error)
 
 

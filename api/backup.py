@@ -14,11 +14,12 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from aidre.api.guard import buckets, budget
+from aidre.api.intake.rates import RATES
 from aidre.engine.errors import StorageFailed
 
 LOG = ".log"
 _SQLITE = b"SQLite format 3\0"
-_LEFT_OUT = ("nlweb-promises.sqlite", "cursor.key", "LOCK", buckets.NAME, budget.NAME, "scrub.")
+_LEFT_OUT = ("nlweb-promises.sqlite", RATES, "cursor.key", "LOCK", buckets.NAME, budget.NAME, "scrub.")
 _OF_SQLITE = ("-wal", "-shm", "-journal")
 
 

@@ -11,6 +11,7 @@ from aidre.engine.errors import InvalidFilter, in_one_line
 from aidre.engine.filters import Filter, fields_of
 from aidre.engine.model import Json
 from aidre.engine.segment import StoredChunk
+from aidre.engine.snapshot import Snapshot
 
 _BODY: Final = re.compile(
     r"(?:^|\.)(?:schema:|https?://schema\.org/)?(?:articleBody|reviewBody|text|transcript)(?:\.|$)"
@@ -36,10 +37,13 @@ def payload_of(chunk: StoredChunk, return_text: bool) -> bytes | None:
     return stored if stored is None or return_text else orjson.dumps(without_bodies(orjson.loads(stored)))
 
 
-def ask_no_bodies(filter: Filter) -> None:
-    """InvalidFilter for one that would tell, answer by answer, what stands in a text that may not leave."""
+def ask_no_bodies(filter: Filter, snapshot: Snapshot) -> None:
+    """InvalidFilter for one that would tell, answer by answer, what stands in a text that may not leave.
+
+    Such texts are members of schema.org objects; metadata of the same name leave with every answer.
+    """
     for name in sorted(fields_of(filter)):
-        if holds_body(name):
+        if holds_body(name) and snapshot.may_be_of_objects(name):
             raise InvalidFilter(
                 f"filter.{in_one_line(name)} is a text, which this collection does not return: leave it out"
             )

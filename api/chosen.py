@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,9 +51,30 @@ def check_granted(store: Store, settings: Settings) -> None:
     opened |= {f"intake {intake.id!r}": intake.collection for intake in settings.intakes if intake.collection}
     for where, name in opened.items():
         if names and name not in names:
-            nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-            cure = f"did you mean {nearest[0]!r}?" if nearest else _offer(names)
-            raise ConfigurationError(f"{where} opens collection {name!r}, which is not in the store: {cure}")
+            raise ConfigurationError(
+                f"{where} opens collection {name!r}, which is not in the store: {_cure(name, names)}"
+            )
+
+
+def absent_names(store: Store, settings: Settings) -> Iterator[str]:
+    """What the configuration says of collections that a store that is not empty lacks, a line each. An ingest may bring
+    them yet; but where a name is misspelled, what was to be private is not."""
+    names = store.collections()
+    named = [(f"collections.{name}", name) for name in settings.collections]
+    if settings.server.default_collection is not None:
+        named.append(("server.default_collection", settings.server.default_collection))
+    for number, key in enumerate(settings.keys):
+        named += [(f"keys[{number}].collections", name) for name in key.collections]
+    for word, grant in settings.oauth.grants.items() if settings.oauth is not None else ():
+        named += [(f'oauth.grants."{word}".collections', name) for name in grant.collections]
+    for where, name in named:
+        if names and name not in names:
+            yield f"{where}: collection {name!r} is not in the store: {_cure(name, names)}"
+
+
+def _cure(name: str, names: Sequence[str]) -> str:
+    nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"did you mean {nearest[0]!r}?" if nearest else _offer(names)
 
 
 def _offer(names: Sequence[str]) -> str:

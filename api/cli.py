@@ -19,7 +19,7 @@ import typer
 from aidre.api import commands, console, maintenance
 from aidre.api.chosen import chosen, existing
 from aidre.api.options import AnyCollection, ConfigOption, JsonOption, NamedCollection, StoreOption, tell
-from aidre.engine.errors import AidreError, ConfigurationError, StorageFailed
+from aidre.engine.errors import AidreError, ConfigurationError, StorageFailed, StoreDamaged
 
 if TYPE_CHECKING:
     from aidre.engine.model import EmbeddingSpace
@@ -238,10 +238,14 @@ def _spaces(
 
 def main() -> None:
     """The console script."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:  # closed: the next file would get its number, and what is written to that
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+            setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r", encoding="utf-8", closefd=False))
     # Before FAISS is loaded: threads that wait for each other should sleep, or a busy machine does little else.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a closed one is None
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
@@ -257,7 +261,7 @@ def run(arguments: Sequence[str]) -> int:
         return 130
     except AidreError as error:
         console.say(str(error))
-        return 1 if isinstance(error, StorageFailed) else 2
+        return 1 if isinstance(error, StorageFailed | StoreDamaged) else 2
     except OSError as error:
         console.say(str(error))
         return 1

@@ -6,18 +6,31 @@ import json
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from aidre.api import console
 from aidre.api.chosen import chosen, existing, named
 from aidre.api.options import AnyCollection, ConfigOption, EveryCollection, JsonOption, StoreOption, tell, terminable
-from aidre.engine.errors import ConfigurationError
+from aidre.engine.errors import AidreError, ConfigurationError
+
+if TYPE_CHECKING:
+    from aidre.engine.store import Store
 
 app = typer.Typer()
 keys = typer.Typer(help="Make keys: those that callers bear, and those that sign what is served.")
 app.add_typer(keys, name="keys")
+
+
+EMPTY = "there is no collection in {}: `aidre ingest` makes one"
+
+
+def _filled(store: Store) -> Store:
+    """A store, and where it is empty a word of that: another folder may have been meant."""
+    if not store.collections():
+        console.say(EMPTY.format(store.path))
+    return store
 
 
 @app.command()
@@ -31,12 +44,15 @@ def status(
     from aidre.api.maintenance import statuses
     from aidre.api.settings import load_settings
 
-    for record in statuses(existing(store), collection, load_settings(config).intent):
+    failed = list[AidreError]()
+    for record in statuses(_filled(existing(store)), collection, load_settings(config).intent, failed.append):
         if as_json:
             console.emit(record)
         else:
             console.show_all(console.status_lines(record))
-    return 0
+    for error in failed:
+        console.say(str(error))
+    return 1 if failed else 0
 
 
 @app.command()
@@ -46,6 +62,8 @@ def verify(store: StoreOption, as_json: JsonOption = False) -> int:
     from aidre.engine import verify as checks
 
     reports, log = checks.verify(existing(store)), list(log_problems(store))
+    if not reports:
+        console.say(EMPTY.format(store))
     ok = all(report.ok for report in reports) and all(problem.derived for problem in log)
     if as_json:
         console.emit(console.verified(reports, ok, log))
@@ -79,7 +97,7 @@ def compact(store: StoreOption, collection: EveryCollection = None, as_json: Jso
     """Rewrite all live rows into as few segments as they fit, and calibrate their indexes anew."""
     from aidre.api import maintenance
 
-    for facts in maintenance.compact(existing(store), collection):
+    for facts in maintenance.compact(_filled(existing(store)), collection):
         tell(as_json, console.held_line(facts), **facts)
     return 0
 
@@ -183,7 +201,7 @@ def backup(
     from aidre.api.backup import log_files
     from aidre.engine.backup import back_up
 
-    opened = existing(store)
+    opened = _filled(existing(store))
     with terminable(), log_files(store) as beside:
         for saved in back_up(opened, named(opened, collection), file, beside):
             facts = asdict(saved)

@@ -34,8 +34,7 @@ def show_all(lines: Iterable[str]) -> None:
 
 def say(message: str) -> None:
     """One line on stderr, whatever line breaks the message holds."""
-    if sys.stderr is not None:  # closed: print would take standard output, where data go
-        print(f"aidre: {' '.join(message.split())}", file=sys.stderr, flush=True)  # noqa: T201
+    print(f"aidre: {' '.join(message.split())}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def plain(text: str) -> str:
@@ -131,7 +130,8 @@ def report_lines(reports: Iterable[CollectionReport], log: Iterable[Problem] = (
         counts = f"{report.documents:,} documents, {report.chunks:,} chunks"
         yield f"{report.collection}: {state}, generation {report.generation}, {counts}"
         for problem in report.problems:
-            cure = " (derived: the next commit or `aidre compact` makes it anew)" if problem.derived else ""
+            maker = "the next commit" if "/changes/" in problem.file else "`aidre compact`"
+            cure = f" (derived: {maker} makes it anew)" if problem.derived else ""
             yield f"  {problem.file} {problem.what}{cure}"
         for problem in report.older:
             yield f"  {problem.file} {problem.what} (of an older generation: there is no way back to it)"

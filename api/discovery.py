@@ -13,6 +13,7 @@ from aidre.api.retrieve import Retrieval, Shown
 from aidre.engine.changes import PROMISED_SECONDS
 from aidre.engine.filters import MAX_DEPTH, MAX_NODES, MAX_VALUES
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.vectors import LARGEST_NORM
 
 VERSION = "1"
 
@@ -38,8 +39,8 @@ BEHAVIOUR = {
     "filter": "a field that no document has matches nothing (ne, not and exists: false hold); meta.ignored names it",
     "return": "unknown fields are ignored; text or vectors where they are not granted are refused with 422 "
     "unsupported_return_field",
-    "normalization": "query vectors are normalised on receipt where the distance is cosine, where a zero vector is "
-    "refused",
+    "normalization": "query vectors are normalised on receipt where the distance is cosine or the space says "
+    f"normalized: a zero vector is refused there; one longer than {LARGEST_NORM:.0e} is refused everywhere",
     "pagination": "meta.next_cursor goes into the request member cursor, with the same query, filter and collection; "
     "top_k and return may change; a cursor reads the generation it began in until it expires (409 conflict), without "
     "what has been deleted since",
@@ -93,7 +94,7 @@ def document(
 def _capabilities(shown: list[Shown], caller: Caller) -> dict[str, bool]:
     return {
         "query_text": bool(shown),
-        "query_vector": True,
+        "query_vector": any(one.snapshot.collection.spaces for one in shown),
         "return_text": any(one.settings.return_text for one in shown),
         "return_semantic_payload": True,
         "return_vectors": caller.vectors and any(one.settings.return_vectors for one in shown),

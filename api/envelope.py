@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -118,6 +119,8 @@ def negotiate(request: Request) -> Variant:
 def cacheable(request: Request, page: Page) -> Response:
     """A response to GET, or 304 where the caller has it already."""
     date = http_date(page.updated_at) if page.updated_at is not None else None
+    if date is not None and date[1] > time.time():
+        date = None  # publishers may date ahead, Last-Modified may not (RFC 9110, 8.8.2.1)
     headers = {"ETag": page.etag, "Cache-Control": page.cache, "Vary": "Accept"}
     if date is not None:
         headers["Last-Modified"] = date[0]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from aidre.api.chosen import disk_bytes, named
+from aidre.engine.errors import AidreError, StorageFailed, StoreDamaged
 
 if TYPE_CHECKING:
     from aidre.api.intent.settings import Intent
@@ -16,14 +17,21 @@ if TYPE_CHECKING:
 Facts = dict[str, "Json"]
 
 
-def statuses(store: Store, collection: str | None, intent: Intent) -> Iterator[Facts]:
-    """What each collection holds, with the documents that Agentic Intent can never serve among the warnings."""
+def statuses(
+    store: Store, collection: str | None, intent: Intent, unusable: Callable[[AidreError], None]
+) -> Iterator[Facts]:
+    """What each collection holds, with the documents that Agentic Intent can never serve among the warnings; `unusable`
+    is told of those that cannot be opened, and the others are gone on with."""
     from aidre.api.intent.limits import warnings_of
     from aidre.api.scrubbing import read_findings
 
     found = read_findings(store.path / ".log").problems
     for name in named(store, collection):
-        snapshot = store.open(name)
+        try:
+            snapshot = store.open(name)
+        except (StoreDamaged, StorageFailed) as error:
+            unusable(error)
+            continue
         record = {**snapshot.status(), "disk_bytes": disk_bytes(store.path / name)}
         scrubbed = [f"{one.file} {one.what}, as the scrub has found" for one in found if one.collection == name]
         record["warnings"] = [*record["warnings"], *scrubbed, *warnings_of(intent, name, snapshot)]

@@ -160,7 +160,12 @@ def _search_request(limits: Limits) -> Schema:
         query_vector=_nullable("array", items={"type": "number", "minimum": -FLOAT32_MOST, "maximum": FLOAT32_MOST}),
         embedding_space=_nullable("string"),
         collection=_nullable("string"),
-        top_k=_nullable("integer", minimum=1, default=limits.top_k_default),
+        top_k=_nullable(
+            "integer",
+            minimum=1,
+            default=limits.top_k_default,
+            description=f"{BEHAVIOUR['top_k']}; written without a fraction, 5.0 is refused",
+        ),
         cursor=_nullable("string"),
         mode={"enum": ["hybrid", "dense", "lexical", None]},
         filter={"type": ["object", "null"], "description": FILTER},

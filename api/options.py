@@ -16,7 +16,15 @@ from aidre.api import console
 if TYPE_CHECKING:
     from aidre.engine.model import Json
 
-StoreOption = Annotated[Path, typer.Option("--store", metavar="DIR", help="The folder of the store.")]
+
+def _folder(value: str) -> Path:
+    """Path takes an empty string, as of a variable that is not set, for the folder we happen to be in."""
+    if not value:
+        raise typer.BadParameter("it is empty: name a folder, . is this one.")
+    return Path(value)
+
+
+StoreOption = Annotated[Path, typer.Option("--store", metavar="DIR", parser=_folder, help="The folder of the store.")]
 NamedCollection = Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection.")]
 AnyCollection = Annotated[
     str | None, typer.Option("--collection", metavar="NAME", help="May be left out where the store has one.")

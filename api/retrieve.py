@@ -179,8 +179,6 @@ class Retrieval:
                     raise
                 mode, space = "lexical", None  # words are better than no answer; the answer says its mode
         filter = None if question.filter is None else await self._filter(question.filter)
-        if filter is not None and not shown.settings.return_text:
-            ask_no_bodies(filter)
         filtered = None if filter is None else canonical(filter)
         binding = _binding(caller, shown.name, (mode, None if space is None else space.id), question, filtered)
         place, snapshot = None, shown.snapshot
@@ -188,6 +186,8 @@ class Retrieval:
             place, snapshot = await self._place(shown, question.cursor, binding)
             if snapshot is not shown.snapshot:  # a cursor of a newer generation has made it open that one
                 shown = self.find(shown.name, caller, protocol)
+        if filter is not None and not shown.settings.return_text:
+            ask_no_bodies(filter, snapshot)
         query = Query(
             vector,
             None if space is None else space.id,

@@ -27,8 +27,9 @@ from starlette.applications import Starlette
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
+from aidre.api import console
 from aidre.api.app import create_app
-from aidre.api.chosen import check_granted
+from aidre.api.chosen import absent_names, check_granted
 from aidre.api.connection import Connection, room_for_connections
 from aidre.api.cursor import INHERITED_SECRET, SECRET_BYTES
 from aidre.api.exposure import check_exposure, private_collections
@@ -66,6 +67,7 @@ def serve(store: Path, settings_path: Path | None, host: str, port: int, workers
         speak(structured=settings.server.log == "requests")
         sys.stderr.write(f"aidre serves {settings.server.base_url}\n")
         sys.stderr.flush()
+        _tell_absent(store, settings)
         if workers == 1:
             _serve_alone(create_app(Store(store), settings), listener)
         else:
@@ -76,7 +78,13 @@ def talk(store: Path, settings_path: Path | None) -> None:
     """Answers the one MCP client on standard input and output, until that closes; raises ConfigurationError."""
     settings = load_settings(settings_path)
     check_granted(Store(store), settings)
+    _tell_absent(store, settings)
     asyncio.run(_talk(create_app(Store(store), settings)))
+
+
+def _tell_absent(store: Path, settings: Settings) -> None:
+    for absent in absent_names(Store(store), settings):
+        console.say(absent)
 
 
 async def _talk(app: Starlette) -> None:

@@ -19,6 +19,7 @@ from aidre.api.guard.settings import OAuth, check_oauth
 from aidre.api.intake.settings import Intake, OfferedIntake, check_intakes
 from aidre.api.intent.settings import Intent, check_intent, dated
 from aidre.api.nlweb.settings import Nlweb, check_nlweb
+from aidre.api.origins import check_origins, check_proxies
 from aidre.api.tables import Duration, Rate, Secret, read
 from aidre.engine.embed import DEFAULT_SPACE
 from aidre.engine.errors import ConfigurationError
@@ -188,7 +189,7 @@ def load_settings(path: Path | None) -> Settings:
     if path is None:
         return Settings()
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # with the mark that some editors put before it
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"the configuration {path} cannot be read: {_reason(error)}") from error
     settings = parse_settings(text)
@@ -209,9 +210,13 @@ def parse_settings(text: str) -> Settings:
     """The settings in a text of TOML; raises ConfigurationError."""
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also a number of more digits than Python reads
         raise ConfigurationError(f"the configuration is not TOML: {error}") from error
     settings: Settings = read(Settings, tables, "")
+    if "top_k_default" not in tables.get("limits", {}):  # a small maximum alone contradicts nothing
+        limits = settings.limits
+        default = min(limits.top_k_default, max(1, limits.top_k_max))
+        settings = replace(settings, limits=replace(limits, top_k_default=default))
     _check_server(settings.server)
     _check_limits(settings.limits)
     _check_sources(settings.sources)
@@ -273,6 +278,8 @@ def _check_server(server: Server) -> None:
         _check_url(url, f"server.{name}")
         if url is not None and url != (plain := _plain(url)):
             raise ConfigurationError(f"server.{name} must be written as clients write it, {plain!r}, not {url!r}")
+    check_origins(server.cors_origins, "server.cors_origins")
+    check_proxies(server.trusted_proxies, "server.trusted_proxies")
     if server.default_collection is not None:
         _check_name(server.default_collection, "server.default_collection")
 

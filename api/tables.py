@@ -35,6 +35,7 @@ class Rate:
 
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "second": 1, "minute": 60, "hour": 3600}
+INTEGERS = range(-(2**63), 2**63)
 KIND_NAMES = {
     bool: "true or false",
     int: "a whole number",
@@ -135,10 +136,23 @@ def _wrong(kind: Any, value: Any, where: str) -> ConfigurationError:
     return ConfigurationError(f"{where} must be {KIND_NAMES[kind]}{shown}")
 
 
+def _whole(value: Any, where: str) -> int:
+    if type(value) is not int:
+        raise _wrong(int, value, where)
+    return _in_64_bits(value, where)
+
+
 def _number(value: Any, where: str) -> float:
     if type(value) not in {int, float}:
         raise _wrong(float, value, where)
-    return float(value)
+    return float(_in_64_bits(value, where) if type(value) is int else value)
+
+
+def _in_64_bits(value: int, where: str) -> int:
+    """TOML promises no more, and what is published could not say more."""
+    if value not in INTEGERS:
+        raise ConfigurationError(f"{where} must be a number of 64 bits, not one of {value.bit_length()}")
+    return value
 
 
 def _duration(value: Any, where: str) -> float:
@@ -172,7 +186,7 @@ def _secret(value: Any, where: str) -> str:
 READERS: Mapping[Any, Callable[[Any, str], Any]] = {
     Any: lambda value, _: value,
     bool: _exactly(bool),
-    int: _exactly(int),
+    int: _whole,
     str: _exactly(str),
     float: _number,
     Duration: _duration,

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import logging
 import re
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from email.utils import formatdate, parsedate_to_datetime
 from functools import lru_cache
@@ -41,6 +42,10 @@ ACCEPT_CHARS = 2_048
 """Of Accept; browsers send a tenth. Whatever is remembered of it is small then."""
 
 ETAG = re.compile(r'(?:W/)?"([^"]*)"')
+DIGEST = re.compile(r"(?:^|,)[ \t]*(sha-256|sha-512)=:([^:]*):")
+"""A member of Content-Digest (RFC 9530); other algorithms are no proof of anything."""
+BEYOND_INTEGERS = 2.0**64
+"""From where on the JSON parser reads integers as floats."""
 
 
 def speaks(refuse: Refuse) -> Callable[[Endpoint], Endpoint]:
@@ -185,7 +190,19 @@ async def _all_parts(request: Request, limit: int) -> bytes:
             raise _too_large(limit)
         parts.append(part)
         if not message.get("more_body", False):
-            return b"".join(parts)
+            content = b"".join(parts)
+            if field(request, b"content-digest") is not None:
+                _check_digest(request, content)
+            return content
+
+
+def _check_digest(request: Request, content: bytes) -> None:
+    """Raises BadRequest where the body is not the one whose digest was sent along (RFC 9530)."""
+    listed = dict(DIGEST.findall(", ".join(request.headers.getlist("content-digest"))))  # each is computed once
+    for algorithm, said in listed.items():
+        found = b64encode(hashlib.new(algorithm.replace("-", ""), content).digest()).decode()
+        if said.rstrip("=") != found.rstrip("="):
+            raise BadRequest(f"Content-Digest is not the {algorithm} of the body that came: send both again")
 
 
 def _too_large(limit: int) -> PayloadTooLarge:
@@ -225,8 +242,8 @@ def positive_member(body: Mapping[str, Any], name: str) -> int | None:
     value = body.get(name)
     if value is None:
         return None
-    if type(value) is float and value.is_integer():
-        value = int(value)  # 10.0 is 10 in JSON, and the parser reads integers beyond 64 bits as floats
+    if type(value) is float and abs(value) >= BEYOND_INTEGERS:
+        value = int(value)  # 5.0 is refused, as "5" is
     if type(value) is not int or value < 1:
         raise BadRequest(f"{name} must be a whole number of at least 1", member=name)
     return value

@@ -6,7 +6,11 @@ It uses nothing but the command `aidre` and HTTP, as a stranger would. Afterward
 from __future__ import annotations
 
 import argparse
+import base64
+import hashlib
+import hmac
 import json
+import secrets
 import shlex
 import signal
 import socket
@@ -16,6 +20,8 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import uuid
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +29,8 @@ ROOT = Path(__file__).resolve().parent.parent
 AIDRE = Path(sys.executable).with_name("aidre")
 STORE = ".demo/store"
 CONFIG = "demo/aidre.toml"
+PARTNER, SECRET = "a-platform", "known-to-all-who-read-this"
+"""A key of Agentic Intent, as it stands in the configuration."""
 DOCUMENTATION = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
 START_SECONDS = 120
 
@@ -101,6 +109,8 @@ def ask_everything(base: str) -> None:
     """One query of each protocol, and of each kind."""
     ask_aidre(base)
     ask_nlweb(base)
+    ask_intent(base)
+    ask_intake(base)
 
 
 def ask_aidre(base: str) -> None:
@@ -124,7 +134,46 @@ def ask_nlweb(base: str) -> None:
     show("MCP: call a tool", base, "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
 
 
-def show(title: str, base: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+def ask_intent(base: str) -> None:
+    """Agentic Intent: what a partner with a key may have of an editorial domain."""
+    show("Agentic Intent: what is declared?", base, "/.well-known/aip.json")
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    wanted = {
+        "aip_version": "0.1",
+        "request_id": "req_" + secrets.token_hex(8),
+        "timestamp": now,
+        "platform": {"id": PARTNER},
+        "intent": {"domain": "food.recipes"},
+        "context": {"language": "en"},
+        "runtime": {"session_id": secrets.token_hex(8), "turn_index": 0, "query_text": "a cake for a birthday"},
+    }
+    show("Agentic Intent: retrieve", base, "/aip/retrieve", wanted, signed=True)
+
+
+def ask_intake(base: str) -> None:
+    """Agent Intake: say what somebody needs, and get an offer."""
+    show("Agent Intake: what can be asked for?", base, "/.well-known/agent-intake.json")
+    needed = {
+        "aip_version": "0.1.0",
+        "agent": {"id": PARTNER, "platform": "demo", "consent_scope": ["intake", "offer"]},
+        "intake_data": {"ingredients": "lentils, carrots, an onion"},
+        "session_id": str(uuid.uuid4()),
+    }
+    show("Agent Intake: submit", base, "/intakes/find-a-recipe", needed)
+
+
+def signature(path: str, body: bytes) -> dict[str, str]:
+    """The fields of a signed request of Agentic Intent."""
+    now, nonce = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), secrets.token_urlsafe(16)
+    text = "\n".join(("POST", path, hashlib.sha256(body).hexdigest(), now, nonce))
+    code = base64.b64encode(hmac.digest(SECRET.encode(), text.encode(), "sha256")).decode()
+    signed = {"Version": "0.1", "Key-Id": PARTNER, "Timestamp": now, "Nonce": nonce, "Signature": f"v1={code}"}
+    return {f"X-AIP-{name}": value for name, value in signed.items()}
+
+
+def show(
+    title: str, base: str, path: str, body: dict[str, Any] | None = None, *, signed: bool = False
+) -> dict[str, Any]:
     """Send one request and print it with its answer."""
     print(f"\n--- {title}\n{'GET' if body is None else 'POST'} {base}{path}")
     headers = {"Accept": "application/json", "Content-Type": "application/json"}
@@ -132,6 +181,7 @@ def show(title: str, base: str, path: str, body: dict[str, Any] | None = None) -
     if body is not None:
         print(pretty(body))
         data = json.dumps(body).encode()
+        headers |= signature(path, data) if signed else {}
     request = urllib.request.Request(base + path, data=data, headers=headers)
     try:
         with urllib.request.urlopen(request, timeout=60) as response:

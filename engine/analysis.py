@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.languages import LANGUAGES
+from aidre.engine.words import is_fresh
 
 ANALYSIS: Final = "1"
 """Names this analysis in lexicons: one of another analysis cannot answer and is built anew."""
@@ -52,6 +53,8 @@ RUN: Final = re.compile(rf"[{_UNSPACED}]+")
 TOKEN: Final = re.compile(rf"[\w{_MARKS}{_UNSPACED}]+")
 _COMPOUND: Final = re.compile("[a-z0-9][A-Z]|[A-Z][A-Z][a-z]|_")
 _HUMP: Final = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_TO_SPACE: Final = re.compile(r".+(?=\s)", re.DOTALL)
+_TO_GAP: Final = re.compile(rf".+(?=[^\w{_MARKS}{_UNSPACED}])", re.DOTALL)
 _PIECE: Final = re.compile(r".{1,1024}(?=\s)|.{1,1024}", re.DOTALL)
 """A run of combining marks takes the square of its length to be put in order, so texts are taken in pieces."""
 
@@ -88,6 +91,18 @@ def normalised(text: str) -> str:
     if text.isascii():
         return text
     return "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECE.findall(text))
+
+
+def cut(text: str, most: int) -> list[str]:
+    """A text in pieces of so many characters at most, cut between two tokens unless there is none to cut after."""
+    pieces, start = [], 0
+    while len(text) - start > most:
+        window = start, start + most + 1
+        found = _TO_SPACE.match(text, *window) or _TO_GAP.match(text, *window)
+        end = start + most if found is None else found.end()
+        pieces.append(text[start:end])
+        start = end
+    return [*pieces, text[start:]]
 
 
 def words_of(token: str) -> Sequence[str]:
@@ -204,7 +219,7 @@ def _recognised() -> tuple[tuple[str, frozenset[str]], ...]:
     return tuple(sorted(by_tag, key=lambda pair: pair[0] != DEFAULT))
 
 
-def recognised(places: Mapping[str, int], codes: NDArray[np.int32], rows: NDArray[np.int64], size: int) -> list[str]:
+def recognised(places: Mapping[str, int], codes: NDArray[np.int32], rows: NDArray[np.int32], size: int) -> list[str]:
     """The language of each of `size` rows by its stop words: `rows[i]` has the word whose place is `codes[i]`."""
     candidates = _recognised()
     known = [word for word in frozenset().union(*(stop_words for _, stop_words in candidates)) if word in places]
@@ -212,15 +227,17 @@ def recognised(places: Mapping[str, int], codes: NDArray[np.int32], rows: NDArra
     numbers = np.full(len(places), -1, np.int32)
     numbers[[places[word] for word in known]] = np.arange(len(known))
     said = numbers[codes]
-    keys = rows[said >= 0] * len(known) + said[said >= 0]
+    keys = rows[said >= 0].astype(np.int64)
+    keys *= len(known)
+    keys += said[said >= 0]
     keys.sort()
-    rows, said = np.divmod(keys[np.diff(keys, prepend=-1) > 0], max(1, len(known)))
+    places_said, said = np.divmod(keys[is_fresh(keys)], max(1, len(known)))
     # Few rows can be of another language than the default one: only they are looked at closely.
-    other, default = (np.bincount(rows, of[said], size) for of in (weights[1:].max(axis=0), weights[0]))
+    other, default = (np.bincount(places_said, of[said], size) for of in (weights[1:].max(axis=0), weights[0]))
     doubtful = (other >= LEAST_EVIDENCE) & (other >= 2 * default)
-    mine = doubtful[rows]
+    mine = doubtful[places_said]
     places_of = np.cumsum(doubtful) - 1
-    evidence = np.stack([np.bincount(places_of[rows[mine]], of[said[mine]], doubtful.sum()) for of in weights])
+    evidence = np.stack([np.bincount(places_of[places_said[mine]], of[said[mine]], doubtful.sum()) for of in weights])
     best, most = evidence.argmax(axis=0), evidence.max(axis=0, initial=0)
     best[(most < LEAST_EVIDENCE) | (most < 2 * evidence[0])] = 0
     languages = np.zeros(size, np.intp)

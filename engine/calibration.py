@@ -110,10 +110,11 @@ def calibrate(space: EmbeddingSpace, targets: Sequence[Target], goal: float) -> 
     # A smaller size than the segments have was tried on fewer rows already; all of them would be encoded for nothing.
     least = min((target.scan.code_size for target in candidates if target.scan is not None), default=0)
     sizes = [size for size in code_sizes(space.dimensions) if size >= least]
+    lacks = not all(_has(target, sizes[0]) for target in candidates)
     with ThreadPoolExecutor(1) as pool:  # a codebook takes one core, neighbours leave part of the other
-        first = pool.submit(_codebook, space, targets, sizes[0])
+        first = pool.submit(_codebook, space, targets, sizes[0]) if lacks else None
         truth = Truth(space, targets, rows)
-        codebook = first.result()
+        codebook = first.result() if first is not None else None
     centroids = _centroids(space, truth, targets, goal)
     for code_size in sizes:
         complete(space, targets, code_size, centroids, codebook if code_size == sizes[0] else None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -101,14 +102,28 @@ def remove_unnamed(folder: Path, newest: ChangesEntry) -> None:
         list_path(folder, number).unlink(missing_ok=True)
 
 
-def remove_old(folder: Path, newest: ChangesEntry, keep_seconds: float = KEEP_SECONDS) -> None:
-    """Remove the lists that nobody may go on from any more; the newest one stays. Call it under the lock only."""
-    limit = time.time() - keep_seconds
-    older = sorted(number for number in _stored(folder) if number < newest.generation)
-    for path in (list_path(folder, number) for number in older):
-        if newest.file is not None and path.stat().st_mtime >= limit:
-            break  # those behind it are younger still
-        path.unlink(missing_ok=True)
+class Retention:
+    """Removes lists that nobody may go on from any more. For one writer, which looks over the folder once: of what is
+    kept a commit costs nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._kept: deque[int] | None = None
+
+    def remove_old(self, newest: ChangesEntry, keep_seconds: float = KEEP_SECONDS) -> None:
+        """The newest list stays. Call it under the lock only, after every generation."""
+        if self._kept is None:
+            self._kept = deque(sorted(number for number in _stored(self._folder) if number <= newest.generation))
+        elif newest.file is not None and (not self._kept or self._kept[-1] < newest.generation):
+            self._kept.append(newest.generation)
+        limit = time.time() - keep_seconds
+        while self._kept and self._kept[0] < newest.generation:
+            path = list_path(self._folder, self._kept[0])
+            with suppress(FileNotFoundError):
+                if newest.file is not None and path.stat().st_mtime >= limit:
+                    break  # those behind it are younger still
+                path.unlink()
+            self._kept.popleft()
 
 
 def list_numbers(folder: Path, first: int, last: int) -> Sequence[int]:

@@ -109,6 +109,20 @@ def _schema_types(schema_object: Mapping[str, Json]) -> Iterator[str]:
                 yield name.rpartition("/")[2]
 
 
+def names_of(content: Content) -> set[str]:
+    """The names of the fields that a document has, as filters write them, the reserved ones aside."""
+    metadata, schema_object = content
+    paths: set[str] = set()
+    for path, value in metadata.items():
+        if type(value) in SCALARS:
+            paths.add(path)
+        else:
+            paths.update(name for name, _ in member_leaves(path, value))
+    if schema_object is not None:
+        paths.update(name for name, _ in object_leaves(schema_object))
+    return set(map(metadata_name, paths))
+
+
 def columns_of(documents: Iterable[FieldRow], dates: Collection[str]) -> tuple[Columns, int]:
     """The columns over the documents and how many these are."""
     documents = list(documents)

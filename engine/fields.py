@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
+from itertools import takewhile
 from typing import Any, Final
 
 import numpy as np
@@ -89,7 +90,7 @@ def _listed(parts: Sequence[Any], values: Strings) -> Strings:
 class Fields:
     """A view over one batch of `build_fields`, in memory or mapped; immutable, safe to share between threads.
 
-    Opening reads the names; a column is looked at when a filter first names it. Raises ValueError for a batch that
+    Opening looks at no name; a column is looked at when a filter first names it. Raises ValueError for a batch that
     is not one of `build_fields`, or whose lengths contradict each other.
     """
 
@@ -102,14 +103,24 @@ class Fields:
             raise ValueError("holds the fields as another release gathers them; compact the collection")
         self.rows = int(metadata[b"rows"])
         self._lists = {name: _Lists(batch.column(name)) for name in (*_NUMBERS, "words")}
-        self._dense = batch.column("dense").to_pylist()
-        self._entries: dict[str, dict[Kind, int]] = {}
-        names: list[Any] = batch.column("name").to_pylist()
-        kinds: list[Any] = batch.column("kind").to_pylist()
-        for entry, (name, kind) in enumerate(zip(names, kinds, strict=True)):
-            self._entries.setdefault(name.decode("utf-8", "surrogatepass"), {})[kind] = entry
+        self._dense, self._kinds = batch.column("dense"), batch.column("kind")
+        self._names = Words(batch.column("name"))
         self._columns: Columns = {}
-        self.names = frozenset(self._entries) - RESERVED
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """All of them but the reserved ones."""
+        return frozenset(self._names.texts()) - RESERVED
+
+    def __contains__(self, name: str) -> bool:
+        """Whether any document has the field."""
+        return bool(self._entries(name))
+
+    def _entries(self, name: str) -> dict[Kind, int]:
+        """The kinds of column that are stored of a field, each with its row of the batch."""
+        wanted = encoded(name)
+        own = takewhile(lambda entry: self._names[entry] == wanted, range(self._names.first(wanted), len(self._names)))
+        return {self._kinds[entry].as_py(): entry for entry in own}
 
     def mask(self, filter: Filter) -> Mask:
         """The rows that the filter lets through; the array belongs to the caller."""
@@ -137,7 +148,7 @@ class Fields:
 
     def _existing(self, name: str) -> Mask:
         mask = np.zeros(self.rows, np.bool_)
-        for kind in self._entries.get(name, {}):
+        for kind in self._entries(name):
             mask |= self.column(name, kind).present()
         return mask
 
@@ -156,18 +167,22 @@ class Fields:
 
     def stored(self) -> Iterator[tuple[str, Kind]]:
         """Every column that the batch holds, by name and kind."""
-        return ((name, kind) for name, kinds in self._entries.items() for kind in kinds)
+        return zip(self._names.texts(), self._kinds.to_pylist(), strict=True)
 
     def kinds(self, name: str) -> list[Kind]:
         """The kinds of column that the field has; strings can always be looked at as dates."""
-        known: list[Kind] = list(self._entries.get(name, {}))
+        known: list[Kind] = list(self._entries(name))
         return [*known, "date"] if "string" in known and "date" not in known else known
+
+    def words(self, name: str) -> Words:
+        """The different strings of a field."""
+        return self.column(name, "string").words if "string" in self._entries(name) else NO_WORDS
 
     def column(self, name: str, kind: Kind) -> Column:
         """A column as it is stored, or dates read from a field's strings where it was not declared a date."""
         column = self._columns.get((name, kind))
         if column is None:
-            entry = self._entries[name].get(kind)
+            entry = self._entries(name).get(kind)
             column = self._dated(name) if entry is None else self._stored(entry, kind)
             self._columns[name, kind] = column
         return column
@@ -175,7 +190,7 @@ class Fields:
     def _stored(self, entry: int, kind: Kind) -> Column:
         words = Words(self._lists["words"].part(entry)) if kind == "string" else NO_WORDS
         values = self._lists[np.dtype(dtype_of(kind, len(words))).name].numbers(entry)
-        rows = None if self._dense[entry] else self._lists["rows"].numbers(entry)
+        rows = None if self._dense[entry].as_py() else self._lists["rows"].numbers(entry)
         if len(values) != (self.rows if rows is None else len(rows)):
             raise ValueError("a column of fields has lost values; build the fields again from the documents")
         return Column(

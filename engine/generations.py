@@ -41,6 +41,7 @@ class Generations:
         self.snapshot = snapshot
         self.bulk = snapshot is None
         self._named = manifest.generation
+        self._retention = changes.Retention(folder)
         self._codebooks: dict[str, tuple[str, int]] = {}
         self._aside: dict[str, Mapping[str, FileEntry]] = {}
         if len(manifest.collection.spaces) == len(manifest.spaces):  # nothing is being filled: what is there was left
@@ -63,7 +64,7 @@ class Generations:
     @property
     def most_rows(self) -> int:
         """The most rows of a segment, in the spaces that are being filled too."""
-        return min(segment_rows(state.space.dimensions) for state in self.manifest.spaces)
+        return min((segment_rows(state.space.dimensions) for state in self.manifest.spaces), default=segment_rows(1))
 
     def publish(self, manifest: Manifest, *, anew: bool = False) -> None:
         """Index, calibrate and make durable; afterwards this generation is the newest for every reader."""
@@ -84,6 +85,7 @@ class Generations:
         self.manifest, self.snapshot = indexed, snapshot
         with suppress(OSError, StorageFailed):  # the commit stands; what cannot go is tried again
             sweep.sweep(self.folder, self._with_aside(indexed))
+            self._retention.remove_old(indexed.changes)
 
     # -- a first bulk load -----------------------------------------------------------------------------------
 

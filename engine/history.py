@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine import changes
-from aidre.engine.errors import AidreError, GenerationMissing, InvalidInput
+from aidre.engine import changes, durable
+from aidre.engine.errors import AidreError, GenerationMissing, InvalidInput, StoreDamaged
 from aidre.engine.generations import Generations
+from aidre.engine.lock import WriterLock
 from aidre.engine.manifest import FEWEST_KEPT, MOST_KEPT, Manifest, now, read_manifest
 from aidre.engine.parts import Part
 from aidre.engine.schema import MANIFESTS
@@ -39,9 +41,12 @@ class Kept:
 
 def kept(store: Store, collection: str) -> list[Kept]:
     """The generations on the disk, newest first; one whose manifest is damaged is left out. CollectionMissing."""
-    current = store.current(collection)
     folder = store.path / collection / MANIFESTS
-    numbers = sorted((int(path.stem) for path in folder.glob("*.json") if path.stem.isdecimal()), reverse=True)
+    numbers = _numbers(folder)
+    try:
+        current = store.current(collection)
+    except StoreDamaged:  # all of them were acknowledged, or could have been
+        current = numbers[0] + 1 if numbers else 0
     found = []
     for number in (number for number in numbers if number <= current):
         with suppress(AidreError, FileNotFoundError):  # a writer may sweep it in this moment
@@ -56,21 +61,18 @@ def roll_back(store: Store, collection: str, generation: int) -> int:
     """Make the content of an older generation the newest one; the number of the generation that has it now.
 
     GenerationMissing where it is not kept any more, StoreDamaged where it cannot be opened, InvalidInput for the
-    newest itself, StoreLocked. A collection that was made private since stays private.
+    newest itself, StoreLocked. A collection that was made private since stays private. Where the newest one is damaged
+    this is the way past it.
     """
-    with store.writer(collection, spaces=None) as writer:
-        generations = writer.generations
-        if generation == generations.manifest.generation:
-            raise InvalidInput(f"generation {generation} of collection {collection!r} is the newest one already")
-        numbers = [old.generation for old in kept(store, collection) if not old.current]
-        if generation not in numbers:
-            known = ", ".join(map(str, numbers)) or "none"
-            raise GenerationMissing(
-                f"collection {collection!r} has no generation {generation} to go back to; kept are: {known}",
-                collection=collection,
-                generation=generation,
-            )
-        return _publish(generations, store.open(collection, generation=generation, previous=writer.snapshot))
+    try:
+        with store.writer(collection, spaces=None) as writer:
+            generations = writer.generations
+            if generation == generations.manifest.generation:
+                raise InvalidInput(f"generation {generation} of collection {collection!r} is the newest one already")
+            _check_kept(store, collection, generation)
+            return _publish(generations, store.open(collection, generation=generation, previous=writer.snapshot))
+    except StoreDamaged:
+        return _pass_damage(store, collection, generation)
 
 
 def keep_generations(store: Store, collection: str, count: int) -> int:
@@ -86,6 +88,44 @@ def keep_generations(store: Store, collection: str, count: int) -> int:
         generations = writer.generations
         generations.publish(replace(generations.manifest, keep=count))
         return generations.manifest.generation
+
+
+def _check_kept(store: Store, collection: str, generation: int) -> None:
+    numbers = [old.generation for old in kept(store, collection) if not old.current]
+    if generation not in numbers:
+        known = ", ".join(map(str, numbers)) or "none"
+        raise GenerationMissing(
+            f"collection {collection!r} has no generation {generation} to go back to; kept are: {known}",
+            collection=collection,
+            generation=generation,
+        )
+
+
+def _pass_damage(store: Store, collection: str, generation: int) -> int:
+    """Make an older generation the newest one where that cannot be opened. How the two differ cannot be told, so the
+    history begins anew; of what came since, what can be read says whether the collection was made private."""
+    folder = store.path / collection
+    with WriterLock(folder, collection), durable.storage_errors(folder):
+        _check_kept(store, collection, generation)
+        wanted = read_manifest(folder / MANIFESTS, generation, collection)
+        numbers = _numbers(folder / MANIFESTS)
+        for number in (number for number in numbers if number > generation):
+            with suppress(AidreError):
+                if read_manifest(folder / MANIFESTS, number, collection).visibility == "private":
+                    wanted = replace(wanted, visibility="private")
+        newest = numbers[0]
+        with suppress(StoreDamaged):
+            newest = max(newest, store.current(collection))
+        snapshot = Snapshot(folder, wanted)
+        generations = Generations(folder, replace(wanted, generation=newest), snapshot)
+        manifest = changes.without_history(replace(wanted, updated_at=now()), generations.next)
+        generations.publish(_with_spaces(manifest))
+        return generations.manifest.generation
+
+
+def _numbers(manifests: Path) -> list[int]:
+    """Of the generations whose manifests are there, newest first."""
+    return sorted((int(path.stem) for path in manifests.glob("*.json") if path.stem.isdecimal()), reverse=True)
 
 
 def _publish(generations: Generations, wanted: Snapshot) -> int:

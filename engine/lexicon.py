@@ -17,11 +17,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine import durable
-from aidre.engine.analysis import ANALYSIS, recognised, terms
+from aidre.engine.analysis import ANALYSIS, cut, recognised, terms
 from aidre.engine.arrow import list_view
 from aidre.engine.json_columns import listed
 from aidre.engine.vocabulary import Spoken, Tokens, read_tokens, read_words
-from aidre.engine.words import Strings, Words, kernels, no_strings, ranked, strings_of
+from aidre.engine.words import Strings, Words, is_fresh, kernels, no_strings, ranked, strings_of
 
 MOST_COUNT: Final = 65_535
 """A term's frequency in a chunk is counted up to here, where BM25 has long stopped to care."""
@@ -32,11 +32,14 @@ MOST_AROUND: Final = 2_000
 _BLOCK: Final = 1 << 22
 """Postings that merging holds in memory at once."""
 
-_AT_ONCE: Final = 1 << 22
-"""Words that building holds in memory at once, where each takes some fifty bytes."""
+_AT_ONCE: Final = 1 << 20
+"""Words that building holds in memory at once, where each takes some forty bytes, and hundreds if all are different."""
 
 _READ_AT_ONCE: Final = 1 << 19
 """Characters that are read at once: what is made of them stays in the cache."""
+
+_LONGEST_TEXT: Final = 1 << 20
+"""Characters of a text that is read whole: a row that brings its vectors may be one chunk of 64 MiB."""
 
 _SCHEMA: Final = pa.schema(
     [
@@ -105,41 +108,86 @@ class Lexicon:
 
 def build_lexicon(chunks: Iterable[LexicalText]) -> pa.RecordBatch:
     """The lexicon of these chunks, row by row in their order."""
-    blocks = list(_blocks(chunks))
+    continued: list[int] = []
+    blocks = list(_blocks(_pieces(chunks, continued)))
     if len(blocks) == 1:
-        return blocks[0]
-    return merge_lexicons([(Lexicon(block), np.arange(len(block.column("lengths")[0]))) for block in blocks])
+        built = blocks[0]
+    else:
+        built = merge_lexicons([(Lexicon(block), np.arange(len(block.column("lengths")[0]))) for block in blocks])
+    return _rejoined(Lexicon(built), continued) if continued else built
+
+
+def _pieces(chunks: Iterable[LexicalText], continued: list[int]) -> Iterator[LexicalText]:
+    """The texts, long ones in pieces; `continued` is told which of all are the continuation of the one before.
+
+    The language of a long text is that of its first piece.
+    """
+    number = 0
+    for chunk in chunks:
+        if len(chunk.text) <= _LONGEST_TEXT:
+            yield chunk
+            number += 1
+            continue
+        pieces = cut(chunk.text, _LONGEST_TEXT)
+        places, codes, sizes = read_words([read_tokens(pieces[:1])])
+        [language] = _languages([chunk.language], places, codes, np.zeros(sizes[0], np.int32))
+        yield from (LexicalText(piece, language) for piece in pieces)
+        continued.extend(range(number + 1, number + len(pieces)))
+        number += len(pieces)
+
+
+def _rejoined(pieces: Lexicon, continued: Sequence[int]) -> pa.RecordBatch:
+    """A lexicon in which some rows are the continuation of the one before, as one in which they are one row."""
+    is_first = np.ones(len(pieces.lengths), np.bool_)
+    is_first[continued] = False
+    rows = (np.cumsum(is_first) - 1)[pieces.rows]
+    fresh = is_fresh(rows)
+    fresh[pieces.starts[:-1]] = True  # every term has a row
+    firsts = np.flatnonzero(fresh)
+    return _batch(
+        pieces.terms.array,
+        np.searchsorted(firsts, pieces.starts),
+        rows[firsts].astype(np.uint32),
+        np.minimum(np.add.reduceat(pieces.counts, firsts, dtype=np.int64), MOST_COUNT).astype(np.uint16),
+        np.add.reduceat(pieces.lengths, np.flatnonzero(is_first), dtype=np.uint32),
+        pieces.languages[is_first],
+        pieces.tags,
+    )
 
 
 def _blocks(chunks: Iterable[LexicalText]) -> Iterator[pa.RecordBatch]:
     """The lexicons of some chunks after the other, at least one."""
-    read, declared, waiting, tokens = list[Tokens](), list[str | None](), list[str](), 0
-    characters = 0
+    read, declared, waiting = list[Tokens](), list[str | None](), list[str]()
+    words = characters = 0
     for text, language in chunks:
         waiting.append(text)
         declared.append(language)
         characters += len(text)
         if characters >= _READ_AT_ONCE:
             read.append(read_tokens(waiting))
-            tokens += len(read[-1].encoded)
+            words += read[-1].most_words
             waiting, characters = [], 0
-        if tokens >= _AT_ONCE:
+        if words >= _AT_ONCE:
             yield _built(read_words(read), declared)
-            read, declared, tokens = [], [], 0
+            read, declared, words = [], [], 0
     yield _built(read_words([*read, read_tokens(waiting)]), declared)
 
 
 def _built(spoken: Spoken, declared: Sequence[str | None]) -> pa.RecordBatch:
     places, codes, sizes = spoken
-    rows = np.repeat(np.arange(len(sizes)), sizes)
+    rows = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     languages = _languages(declared, places, codes, rows)
     tags = sorted(set(languages))
     numbers = {tag: number for number, tag in enumerate(tags)}
     of_row = np.fromiter(map(numbers.__getitem__, languages), np.uint8, len(languages))
     terms, codes, rows = _terms(list(places), codes, rows, tags, of_row)
-    keys = codes.astype(np.int64) << 32 | rows
+    lengths = np.bincount(rows, minlength=len(sizes)).astype(np.uint32)
+    keys = codes.astype(np.int64)
+    keys <<= 32
+    keys |= rows
+    del codes, rows
     keys.sort()
-    firsts = np.flatnonzero(np.diff(keys, prepend=-1))
+    firsts = np.flatnonzero(is_fresh(keys))
     counts = np.diff(firsts, append=len(keys))
     keys = keys[firsts]
     starts = np.searchsorted(keys, np.arange(len(terms) + 1, dtype=np.int64) << 32)
@@ -148,14 +196,14 @@ def _built(spoken: Spoken, declared: Sequence[str | None]) -> pa.RecordBatch:
         starts,
         keys.astype(np.uint32),
         np.minimum(counts, MOST_COUNT).astype(np.uint16),
-        np.bincount(rows, minlength=len(sizes)).astype(np.uint32),
+        lengths,
         of_row,
         tags,
     )
 
 
 def _languages(
-    declared: Sequence[str | None], places: Mapping[str, int], codes: NDArray[np.int32], rows: NDArray[np.int64]
+    declared: Sequence[str | None], places: Mapping[str, int], codes: NDArray[np.int32], rows: NDArray[np.int32]
 ) -> Sequence[str]:
     """The language of each row: as declared, else as recognised."""
     if None not in declared:
@@ -167,12 +215,14 @@ def _languages(
 def _terms(
     known: Sequence[str],
     codes: NDArray[np.int32],
-    rows: NDArray[np.int64],
+    rows: NDArray[np.int32],
     tags: Sequence[str],
     of_row: NDArray[np.uint8],
-) -> tuple[Words, NDArray[np.int32], NDArray[np.int64]]:
+) -> tuple[Words, NDArray[np.int32], NDArray[np.int32]]:
     """The distinct terms in order, and for each word that has one its code and its row."""
-    spoken = of_row[rows].astype(np.int64) * len(known) + codes  # a word of a language
+    spoken = of_row[rows].astype(np.int64)  # a word of a language
+    spoken *= len(known)
+    spoken += codes
     used = np.zeros(len(tags) * len(known), np.bool_)
     used[spoken] = True
     found: list[str | None] = []

@@ -124,6 +124,13 @@ class Pass:
                 self._share = Share(rows.sum(axis=0), np.sum(let, axis=0))
                 self._held = _COPIES * self._share.allowed
 
+    @property
+    def size(self) -> int:
+        """Bytes of the arrays that it holds."""
+        share = () if self._share is None else (self._share.rows, self._share.allowed)
+        bits = () if self._bits is None else (self._bits.packed,)
+        return sum(each.nbytes for each in (self._once, self._others, self._table, self._held, *share, *bits))
+
     def search(self, query: NDArray[np.float32], count: int, reach: Reach | None = None) -> Candidates:
         """The best `count` of the allowed rows, numbered by slots, and how close they seem (larger is closer).
 

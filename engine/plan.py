@@ -6,6 +6,7 @@ A plan is made once and kept with the parts. Of the parts that are scanned one p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,9 @@ from aidre.engine.parts import Allowed, Parts, bitmap
 from aidre.engine.passes import Pass
 
 _PLANS = 64
+_PLAN_BYTES = 1 << 26
+"""What the plans of a generation may hold together: where vectors are narrow, one can name a million rows."""
+
 _GATHER_BYTES = 1 << 24
 
 
@@ -34,12 +38,16 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Passes over codes and how many rows each may find; parts searched exactly; and rows to be gathered, by part."""
+    """Passes over codes and how many rows each may find; parts searched exactly; and rows to be gathered, by part.
+
+    `size` are the bytes of what it holds on its own account.
+    """
 
     passes: tuple[tuple[Pass, int], ...]
     exact: tuple[Exact, ...]
     gathered: tuple[tuple[int, NDArray[np.int64]], ...]
     columns: tuple[Column, ...]
+    size: int
 
 
 def plan_for(parts: Parts, space_id: str, depth: int | None, only: Filter | None) -> Plan:
@@ -50,10 +58,17 @@ def plan_for(parts: Parts, space_id: str, depth: int | None, only: Filter | None
     plan = parts.plans.get(key)
     if plan is None:
         plan = _plan(parts, space_id, depth, [part.allowed(only) for part in parts])
-        while len(parts.plans) >= _PLANS:
-            parts.plans.popitem(last=False)  # in one step: another thread may be here too
-        parts.plans[key] = plan
+        if plan.size <= _PLAN_BYTES:
+            _make_room(parts, plan.size)
+            parts.plans[key] = plan
     return plan
+
+
+def _make_room(parts: Parts, size: int) -> None:
+    """Forget plans until there is room for one more; every step is one of its own, another thread may be here too."""
+    with suppress(KeyError):
+        while len(parts.plans) >= _PLANS or size + sum(plan.size for plan in list(parts.plans.values())) > _PLAN_BYTES:
+            parts.plans.popitem(last=False)
 
 
 def _plan(parts: Parts, space_id: str, depth: int | None, allowed: Sequence[Allowed]) -> Plan:
@@ -67,7 +82,11 @@ def _plan(parts: Parts, space_id: str, depth: int | None, allowed: Sequence[Allo
             gathered.append((place, rows.rows()))
         else:
             exact.append(Exact(place, column, None if rows.mask is None else Bits(rows.packed), rows.count))
-    return Plan(_passes(parts, space_id, scanned, allowed), tuple(exact), tuple(gathered), columns)
+    passes = _passes(parts, space_id, scanned, allowed)
+    size = sum(one.size for one, _ in passes)
+    size += sum(each.bits.packed.nbytes for each in exact if each.bits is not None)
+    size += sum(chosen.nbytes for _, chosen in gathered)
+    return Plan(passes, tuple(exact), tuple(gathered), columns, size)
 
 
 def _row_bytes(column: Column) -> int:

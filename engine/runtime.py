@@ -29,6 +29,9 @@ from aidre.engine.weights import Weights, labelled
 
 EXPORT_FORMAT = 2
 GRAPH, TOKENIZER, CARD = "graph.onnx", "tokenizer.json", "export.json"
+# Before the library is loaded: from 1.29 on it tells its maker of every process, machine and model that it runs.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
 QUERY_THREADS = 4  # a query of ten tokens gains nothing from more
 
 Session: TypeAlias = Any  # onnxruntime and tokenizers ship no type information that reaches mypy here

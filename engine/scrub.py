@@ -100,7 +100,8 @@ class Scrub:
             with suppress(AidreError, OSError):  # a writer may have come in between
                 self._manifest(name)
                 return
-            yield Looked(name, where, False, getattr(error, "message", None) or str(error))
+            details = error.details if isinstance(error, AidreError) else {}
+            yield Looked(name, where, False, str(details.get("problem", error)))
             return
         yield Looked(name, where, False)
         for path, entry, derived in _named(self._store.path / name, manifest):

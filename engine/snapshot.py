@@ -25,6 +25,7 @@ from aidre.engine.schema import SEGMENTS, vectors_file
 from aidre.engine.search import search, search_all
 from aidre.engine.segment import Segment, StoredChunk
 from aidre.engine.vectors import encode_query
+from aidre.engine.words import Words
 
 _FEW_ROWS = 100_000
 _REMEMBERED = 1_000
@@ -55,6 +56,7 @@ class Snapshot:
         self.warnings = tuple(warning for part in self.parts for warning in part.segment.warnings)
         self._statistics = lexical.Statistics(self.parts)
         self._known_fields: dict[str, bool] = {}
+        self._object_fields: dict[str, bool] = {}
         self._reaches: dict[tuple[str, int], Reach | None] = {}
         self._spaces = {state.space.id: state for state in manifest.spaces if state.state == "live"}
 
@@ -190,6 +192,10 @@ class Snapshot:
         """Names of the fields, reserved ones aside, that any document carries, deleted ones too."""
         return frozenset().union(*(part.segment.fields.names for part in self.parts))
 
+    def words(self, name: str) -> list[Words]:
+        """The different strings of a field, segment by segment, those of deleted documents too."""
+        return [part.segment.fields.words(name) for part in self.parts]
+
     def unknown_fields(self, wanted: Filter) -> tuple[str, ...]:
         """The fields a filter names that no live document has, in order: as fields that are missing they match nothing.
 
@@ -200,11 +206,22 @@ class Snapshot:
     def _has_field(self, name: str) -> bool:
         known = self._known_fields.get(name)
         if known is None:
-            parts = [part for part in self.parts if name in part.segment.fields.names]
+            parts = [part for part in self.parts if name in part.segment.fields]
             if not parts:
                 return False
             known = any(part.deleted is None for part in parts) or any(part.has_field(name) for part in parts)
             self._known_fields[name] = known
+        return known
+
+    def may_be_of_objects(self, name: str) -> bool:
+        """Whether a live document that has a schema.org object has the field, be it of its metadata: to a filter both
+        are one."""
+        known = self._object_fields.get(name)
+        if known is None:
+            parts = [part for part in self.parts if name in part.segment.fields]
+            if not parts:
+                return False
+            known = self._object_fields[name] = any(part.has_field(name, beside_object=True) for part in parts)
         return known
 
     def find_documents(self, document_ids: Sequence[str]) -> NDArray[np.int64]:

@@ -71,7 +71,6 @@ def sweep(folder: Path, newest: Manifest, *, keep_seconds: float = KEEP_SECONDS)
             durable.remove_folder(path)
         else:
             path.unlink(missing_ok=True)
-    changes.remove_old(folder, newest.changes)
 
 
 def purge(folder: Path, newest: Manifest) -> None:

@@ -94,7 +94,8 @@ def _verified(store: Store, collection: str) -> CollectionReport:
         return CollectionReport(collection, generation, 0, 0, (Problem(name, "is missing", False),))
     except AidreError as error:
         file = str(error.details.get("file", collection))
-        return CollectionReport(collection, 0, 0, 0, (Problem(file, error.message, False),))
+        what = str(error.details.get("problem", error.message))  # the message repeats the file
+        return CollectionReport(collection, 0, 0, 0, (Problem(file, what, False),))
     problems, older = (*_overtaken(store, folder, generation), *_problems(folder, manifest)), _older(folder, manifest)
     return CollectionReport(collection, generation, manifest.documents, manifest.chunks, problems, tuple(older))
 

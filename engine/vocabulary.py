@@ -6,9 +6,9 @@ Python.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, compress, pairwise
+from itertools import compress, pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,15 +21,22 @@ from aidre.engine.words import kernels
 _POINT: Final = np.dtype("<u4")
 """A character in UTF-32, the form in which all are equally long."""
 
+_COMPOUNDING: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+"""Of ASCII what makes a token more than one word: the whole and one more for each of these, at most."""
+
 _NONE, _LOWER, _OTHER, _UNSPACED = range(4)
 """What a character is: of no token; of one that is a word as it stands; of any other; of a run without spaces."""
 
 
 class Tokens(NamedTuple):
-    """The tokens of some texts in their order, encoded by a dictionary in UTF-32, and how many each text has."""
+    """The tokens of some texts in their order, encoded by a dictionary in UTF-32, and how many each text has.
+
+    They have no more than `most_words` words.
+    """
 
     encoded: Any
     counts: NDArray[np.int64]
+    most_words: int
 
 
 class Spoken(NamedTuple):
@@ -77,7 +84,9 @@ def read_tokens(texts: Sequence[str]) -> Tokens:
     inside = classes[bounds[:-1]] > 0
     starts, lengths = bounds[:-1][inside], np.diff(bounds)[inside]
     tokens = _binary(lengths * _POINT.itemsize, points[kinds > 0])
-    return Tokens(tokens.dictionary_encode(), _counts(starts, texts))
+    kinds_of = np.bincount(kinds, minlength=_UNSPACED + 1)
+    most_words = len(starts) + 2 * int(kinds_of[_OTHER] + kinds_of[_UNSPACED])
+    return Tokens(tokens.dictionary_encode(), _counts(starts, texts), most_words)
 
 
 def _read_ascii(joined: bytes, texts: Sequence[str]) -> Tokens:
@@ -89,9 +98,9 @@ def _read_ascii(joined: bytes, texts: Sequence[str]) -> Tokens:
     tokens = _binary(bounds[1::2] - starts, np.frombuffer(joined.translate(None, others), np.uint8)).dictionary_encode()
     lengths = kernels.binary_length(tokens.dictionary).to_numpy()
     wide = np.frombuffer(_content(tokens.dictionary), np.uint8).astype(_POINT)
-    return Tokens(
-        pa.DictionaryArray.from_arrays(tokens.indices, _binary(lengths * _POINT.itemsize, wide)), _counts(starts, texts)
-    )
+    encoded = pa.DictionaryArray.from_arrays(tokens.indices, _binary(lengths * _POINT.itemsize, wide))
+    most_words = len(starts) + 2 * (len(joined) - len(joined.translate(None, _COMPOUNDING)))
+    return Tokens(encoded, _counts(starts, texts), most_words)
 
 
 def _counts(starts: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.int64]:
@@ -120,10 +129,18 @@ def read_words(read: Sequence[Tokens]) -> Spoken:
     distinct, is_word = _strings(unified.chunk(0).dictionary)
     words = list(compress(distinct, is_word))
     places = {word: place for place, word in enumerate(words)}
-    others = [words_of(token) for token in compress(distinct, ~is_word)]
-    further = [places.setdefault(word, len(places)) for word in chain.from_iterable(others)]
+    others: list[int] = []
+
+    def words_of_others() -> Iterator[str]:
+        """One after the other: of a text without spaces all of them are many times the text."""
+        for token in compress(distinct, ~is_word):
+            found = words_of(token)
+            others.append(len(found))
+            yield from found
+
+    further = np.fromiter((places.setdefault(word, len(places)) for word in words_of_others()), np.int32)
     sizes = np.ones(len(distinct), np.int64)
-    sizes[~is_word] = np.fromiter(map(len, others), np.int64, len(others))
+    sizes[~is_word] = others
     stands = np.repeat(is_word, sizes)
     numbers = np.empty(len(stands), np.int32)
     numbers[stands] = np.arange(len(words))

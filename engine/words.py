@@ -5,6 +5,7 @@ Strings are UTF-8 with lone surrogates passed through, so the order of bytes is 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
@@ -21,6 +22,7 @@ Codes: TypeAlias = NDArray[np.int32]
 kernels: Final[Any] = pc
 """Arrow's functions, whose published types know no arrays of unknown type."""
 _SAMPLE: Final = 4_096
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _WORDS_A_LOOK_UP: Final = 200
 """How many words are looked over in the time of one look-up."""
 
@@ -49,17 +51,32 @@ class Words:
     def codes(self, texts: Sequence[str]) -> Sequence[int]:
         """The codes of those texts that are here, in any order: each looked up, or all words looked over once."""
         if len(texts) * _WORDS_A_LOOK_UP < len(self):
-            found = ((self._first(word), word) for word in map(encoded, texts))
+            found = ((self.first(word), word) for word in map(encoded, texts))
             return [code for code, word in found if code < len(self) and self[code] == word]
         among = kernels.is_in(self.array, value_set=strings_of(texts))
         return np.flatnonzero(among.to_numpy(zero_copy_only=False)).tolist()
 
-    def _first(self, word: bytes) -> int:
+    def matching(self, pattern: str, most: int) -> list[str]:
+        """The strings in which a regular expression is found that RE2 and Python take; none that is not Unicode.
+
+        Python looks again at what RE2 finds, for which `\\W` is every letter beyond ASCII. Of more than `most` it gives
+        the first.
+        """
+        try:
+            strings = self.array.cast(pa.large_string())
+        except pa.ArrowInvalid:
+            strings = pa.array([text for text in self.texts() if _SURROGATE.search(text) is None], pa.large_string())
+        among = strings.filter(kernels.match_substring_regex(strings, pattern))
+        found: list[str] = among[:most].to_pylist()
+        return [text for text in found if re.search(pattern, text)] if len(among) <= most else found
+
+    def first(self, word: bytes) -> int:
+        """The code of a word, or of the next one in order where it is not here."""
         return bisect_left(range(len(self)), word, key=self.__getitem__)
 
     def landmarks(self, text: str) -> Landmarks:
         word = encoded(text)
-        first = self._first(word)
+        first = self.first(word)
         after = first + (first < len(self) and self[first] == word)
         return Landmarks(0, first - 1, after - 1, first, after, len(self) - 1)
 
@@ -77,6 +94,13 @@ def strings_of(texts: Sequence[str]) -> Strings:
         return pa.array(texts, pa.large_string()).cast(pa.large_binary())
     except UnicodeEncodeError:
         return pa.array(list(map(encoded, texts)), pa.large_binary())
+
+
+def is_fresh(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which of the values differ from the one before them."""
+    fresh = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=fresh[1:])
+    return fresh
 
 
 def ranked(strings: Strings) -> tuple[Words, Codes]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +19,7 @@ import pyarrow.parquet as pq
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
+from aidre.ingest.beneath import open_beneath
 from aidre.ingest.found import LARGEST
 
 BATCH_BYTES = 8 << 20
@@ -42,19 +45,18 @@ _BUFFER = 1 << 20
 
 def schema(content: bytes, options: Mapping[str, Any]) -> Json:
     """`columns`, of struct columns the fields, and `spaces`, by the type of the column `vectors` or (a map) its first
-    batch. The content is the path of the file."""
-    with _opened(content) as table:
+    batch. The content are two paths: the folder that the file must be in, or nothing, and the file."""
+    with _opened(content) as (table, _):
         fields = table.schema_arrow
         return {"columns": {field.name: _fields(field.type) for field in fields}, "spaces": _spaces(table)}
 
 
 def batches(content: bytes, options: Mapping[str, Any]) -> Iterator[pa.Buffer]:
-    """The rows of the file whose path is the content, each batch as a stream of Arrow of its own.
+    """The rows of the file that the content names, each batch as a stream of Arrow of its own.
 
     `options`: the `rows` of a batch at most, how many rows to `skip`, and the `wanted` columns (null: all).
     """
-    with _opened(content) as table:
-        size = os.stat(os.fsdecode(content)).st_size  # noqa: PTH116
+    with _opened(content) as (table, size):
         rows, bytes_ = options["skip"], 0
         for batch in _from_row(table, options["skip"], options["rows"], options["wanted"]):
             rows += len(batch)
@@ -67,14 +69,20 @@ def batches(content: bytes, options: Mapping[str, Any]) -> Iterator[pa.Buffer]:
                 yield _stream(part)
 
 
-def _opened(content: bytes) -> pq.ParquetFile:
-    try:
-        table = pq.ParquetFile(os.fsdecode(content), buffer_size=_BUFFER, pre_buffer=False)
-    except (pa.ArrowException, OSError) as error:
-        raise _unreadable(error) from None
-    if len(table.schema) > MOST_COLUMNS:
-        raise InvalidDocument(f"has more than {MOST_COLUMNS:,} columns")
-    return table
+@contextmanager
+def _opened(content: bytes) -> Iterator[tuple[pq.ParquetFile, int]]:
+    """The table and the size of its file."""
+    folder, _, path = os.fsdecode(content).rpartition("\0")
+    with ExitStack() as stack:
+        try:
+            file = os.open(path, os.O_RDONLY) if not folder else open_beneath(Path(folder), Path(path))
+            stack.callback(os.close, file)
+            table = stack.enter_context(pq.ParquetFile(f"/dev/fd/{file}", buffer_size=_BUFFER, pre_buffer=False))
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(error) from None
+        if len(table.schema) > MOST_COLUMNS:
+            raise InvalidDocument(f"has more than {MOST_COLUMNS:,} columns")
+        yield table, os.fstat(file).st_size
 
 
 def _unreadable(error: Exception) -> Exception:

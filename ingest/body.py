@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from aidre.engine.errors import InvalidDocument
+from aidre.ingest.charsets import codec_of
 from aidre.ingest.fetch import Fetched, inflated
 from aidre.ingest.members import printable
 from aidre.ingest.xml import SNIFFED, kind_of_xml
@@ -34,8 +35,6 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "text/csv": (".csv",),
     "text/tab-separated-values": (".tsv",),
 }
-# Western pages say Latin-1 and mean the code page of Windows, which has all of it and more.
-_WESTERN = ("iso-8859-1", "iso8859-1", "latin-1", "latin1", "us-ascii", "ascii")
 
 
 def kind_of(path: Path, fetched: Fetched, suffixes: Collection[str]) -> str | None:
@@ -81,7 +80,7 @@ def gunzipped(path: Path, most: int) -> Path:
 
 def in_utf8(path: Path, charset: str) -> None:
     """Write a text anew in UTF-8, with the mark that tells so; what its encoding has not becomes U+FFFD."""
-    name = "cp1252" if charset in _WESTERN else charset
+    name = codec_of(charset)
     try:
         b" ".decode(name, "replace")  # refuses codecs that are no text encodings, like zip
         decoder = codecs.getincrementaldecoder(name)("replace")

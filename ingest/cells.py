@@ -22,7 +22,7 @@ from aidre.ingest.plain import plain
 Faults = dict[int, str]
 """What is wrong with the rows of a batch, by row."""
 
-_PARSED = ("metadata", "semantic_payload")
+PARSED = ("metadata", "semantic_payload")
 """Columns whose strings may be JSON."""
 
 
@@ -44,7 +44,7 @@ def json_written(column: pa.Array, name: str, faults: Faults) -> Written:
             return made
         there = column.is_valid()
         return Written(*(pc.if_else(there, each, pa.scalar(None, each.type)) for each in made))
-    if is_text(kind) and name not in _PARSED and (strings := sound_strings(column)) is not None:
+    if is_text(kind) and name not in PARSED and (strings := sound_strings(column)) is not None:
         return Written(*[quoted(strings)] * 2)
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return Written(*[written(column)] * 2)
@@ -107,7 +107,7 @@ def json_values(column: pa.Array, name: str, faults: Faults) -> list[Json]:
         return _objects(column, name, faults)
     values = _values(column, name, faults)
     if is_text(kind):
-        return _convert(values, name, _parsed, faults) if name in _PARSED else values
+        return _convert(values, name, _parsed, faults) if name in PARSED else values
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return values
     return _convert(values, name, plain, faults)

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
-from aidre.ingest.found import File, Found, Rejected
+from aidre.ingest.found import File, Found, Rejected, opened
 from aidre.ingest.json_text import read_json
 from aidre.ingest.mapping import ColumnMapping
 from aidre.ingest.rows import bounded_lines, from_json, has_url_lines, json_lines
@@ -44,7 +44,7 @@ def delimited(file: File, rules: VectorRules) -> Iterator[Found]:
     if has_url_lines(file):
         yield from json_lines(file, rules)
         return
-    with file.path.open("rb", buffering=1 << 20) as stream:
+    with opened(file, 1 << 20) as stream:
         table = _Table(stream)
         names = table.header()
         if names is None:
@@ -69,7 +69,7 @@ def columns_of(file: File) -> list[dict[str, Json]]:
     """One row that has every column of a table; raises InvalidDocument, OSError."""
     if has_url_lines(file):
         return []
-    with file.path.open("rb") as stream:
+    with opened(file) as stream:
         return [dict.fromkeys(_Table(stream).header() or (), True)]
 
 
@@ -77,7 +77,7 @@ def spaces_of(file: File) -> set[str]:
     """The embedding spaces that the first rows of a table bring vectors for."""
     names: set[str] = set()
     if not has_url_lines(file):
-        with file.path.open("rb") as stream:
+        with opened(file) as stream:
             table = _Table(stream)
             columns = table.header() or []
             for _, cells in islice(table.rows(), _SAMPLE_LINES) if "vectors" in columns else ():

@@ -6,10 +6,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document
+from aidre.ingest.beneath import open_beneath
 from aidre.ingest.mapping import ColumnMapping
 
 if TYPE_CHECKING:  # the child that reads what strangers wrote has no room for Arrow
@@ -24,7 +25,8 @@ class File:
     """A file of a source: `origin` is its path inside the source, `url` what --url-base makes of that.
 
     Of one that was fetched `origin` is the address that was asked for, which is its id too, and `url` the one that
-    answered. `mapping` is what the configuration says of the columns of rows.
+    answered. `mapping` is what the configuration says of the columns of rows, `within` the folder that a file is not
+    read outside of.
     """
 
     path: Path
@@ -33,6 +35,7 @@ class File:
     url: str | None = None
     fetched: bool = False
     mapping: ColumnMapping | None = None
+    within: Path | None = None
 
     @property
     def id(self) -> str:
@@ -90,9 +93,16 @@ def decoded(content: bytes, encoding: str = "utf-8") -> str:
         raise InvalidDocument(f"declares the unknown encoding {encoding}: convert the file to UTF-8") from None
 
 
+def opened(file: File, buffering: int = -1) -> BinaryIO:
+    """The file as a stream of bytes; raises OSError."""
+    if file.within is None:
+        return file.path.open("rb", buffering)
+    return os.fdopen(open_beneath(file.within, file.path), "rb", buffering)
+
+
 def content(file: File) -> bytes:
     """The bytes of a file that is one document; raises InvalidDocument for a huge one, OSError as it comes."""
-    with file.path.open("rb") as stream:
+    with opened(file) as stream:
         size = os.fstat(stream.fileno()).st_size
         read = stream.read(min(size, LARGEST) + 1)  # so many bytes are allocated before any is read
         if len(read) > size:

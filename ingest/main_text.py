@@ -43,6 +43,11 @@ MOST_TAGS = 50_000
 _BREAKS = {"br": "\n", "li": "\n", "tr": "\n", "dt": "\n", "dd": "\n", "td": "\t", "th": "\t"}
 _WIDTHS = {"": 0, " ": 1, "\t": 2, "\n": 3, "\n\n": 4}
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_NOTE = re.compile(
+    r"(?<![a-z])(?:admonition|callout|caution|danger|footnotes?|hint|important|note|tip|topic|warning)(?![a-z])",
+    re.IGNORECASE,
+)
+"""What generators of documentation call the asides that belong to a text."""
 _SPACE = re.compile(r"[ \t\r\n\f]+")
 _WORD = re.compile(r"\w+")
 _LONG = 20
@@ -51,11 +56,13 @@ _RUN = 3
 
 @dataclass(slots=True)
 class Block:
-    """What stands between two blank lines: `linked` of its characters are links, `exact` are code and tables."""
+    """What stands between two blank lines: `linked` of its characters are links, `exact` are code and tables, a `note`
+    is an aside that belongs to the text."""
 
     parts: list[str] = field(default_factory=list)
     linked: int = 0
     exact: bool = False
+    note: bool = False
     headings: list[tuple[int, int, str]] = field(default_factory=list)
     """Each by its place in the block, its level and its words."""
 
@@ -100,7 +107,8 @@ def fragment_text(markup: str) -> str:
 def _sieved(blocks: Sequence[Block], own: Sequence[str]) -> Sequence[Block]:
     """The blocks that trafilatura has, and between them what it overlooks; all where it has too little.
 
-    Overlooked are code and tables, and on a page that has such also its prose: trafilatura is made for articles.
+    Overlooked are code, tables and notes, and on a page that has the first two also its prose: trafilatura is made for
+    articles.
     """
     passages = _Passages(own)
     has = [passages.have(block.text) for block in blocks]
@@ -114,7 +122,8 @@ def _sieved(blocks: Sequence[Block], own: Sequence[str]) -> Sequence[Block]:
         last += 1
     is_reference = any(kept and block.exact for block, kept in zip(blocks, has, strict=True))
     for at in range(first, last + 1):
-        has[at] = has[at] or ((is_reference or blocks[at].exact) and not blocks[at].is_link_list)
+        is_kept = is_reference or blocks[at].exact or blocks[at].note
+        has[at] = has[at] or (is_kept and not blocks[at].is_link_list)
     return [block for at, block in enumerate(blocks) if has[at] or _is_over(blocks, has, at)]
 
 
@@ -204,7 +213,7 @@ def _events(root: LexborNode, unread: frozenset[str]) -> Iterator[tuple[str, str
         child = None
         if tag == "-text":
             yield tag, node.text_content or ""
-        elif tag not in unread and not tag.startswith(("-", "!", "_")):
+        elif (tag not in unread or _is_own(node)) and not tag.startswith(("-", "!", "_")):
             yield tag, None
             child = node.child
             if child is None:
@@ -221,13 +230,24 @@ def _events(root: LexborNode, unread: frozenset[str]) -> Iterator[tuple[str, str
         node = node.next
 
 
+def _is_own(node: LexborNode) -> bool:
+    """Whether an unread element is the page's own all the same: a button that is all of a heading, whose section it
+    opens, and an aside that is a note on the text."""
+    if node.tag == "button":
+        return node.parent is not None and node.parent.tag in _HEADINGS
+    if node.tag != "aside":
+        return False
+    given = node.attributes
+    return _NOTE.search(" ".join(given.get(name) or "" for name in ("class", "role", "aria-label"))) is not None
+
+
 class _BlockWriter:
     """Collects words into blocks, with white space collapsed outside <pre>."""
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
         self._gap = ""
-        self._depth = dict.fromkeys(("a", "pre", "table"), 0)
+        self._depth = dict.fromkeys(("a", "pre", "table", "aside"), 0)
         self._heading: tuple[int, list[str], tuple[Block, int] | None] | None = None
 
     def words(self, text: str) -> None:
@@ -286,4 +306,5 @@ class _BlockWriter:
         block.parts.append(self._gap + text)
         block.linked += len(text) * (self._depth["a"] > 0)
         block.exact = block.exact or self._depth["pre"] > 0 or self._depth["table"] > 0
+        block.note = block.note or self._depth["aside"] > 0
         self._gap = ""

@@ -30,8 +30,10 @@ RESERVED = frozenset(["updated_at", "canonical", "visibility", "content_hash", "
 
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _INSTANT = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[Tt ]([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})?)?"
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[Tt ]([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(\.[0-9]+)?([Zz]| ?[+-][0-9]{2}:?[0-9]{2})?)?"
 )
+"""RFC 3339, and the offsets of ISO 8601 and of Jekyll: "+0200", " +0200"."""
 
 
 def document(
@@ -121,7 +123,7 @@ def _instant(value: str, name: str) -> str:
     try:
         moment = datetime.fromisoformat(f"{day}T{time or '00:00'}{fraction or ''}")
         if offset not in (None, "Z", "z"):
-            zone = datetime.fromisoformat(f"2000-01-01T00:00{offset}").tzinfo
+            zone = datetime.fromisoformat(f"2000-01-01T00:00{offset.lstrip()}").tzinfo
             moment = moment.replace(tzinfo=zone).astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):
         raise InvalidDocument(f"{name} is no date of the calendar: {value}") from None

@@ -6,6 +6,7 @@ import codecs
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -16,6 +17,7 @@ from selectolax.lexbor import LexborHTMLParser
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest import jsonld
+from aidre.ingest.charsets import codec_of
 from aidre.ingest.found import decoded
 from aidre.ingest.main_text import main_text
 from aidre.ingest.members import instant
@@ -40,7 +42,6 @@ _UNCOUNTED = frozenset(
 )
 """Elements without an end tag, or whose end tag may be left out."""
 
-_WESTERN = frozenset({"iso-8859-1", "iso8859-1", "latin-1", "latin1", "us-ascii", "ascii"})
 _DATES = ("article:modified_time", "og:updated_time", "article:published_time", "last-modified", "dcterms.modified")
 _DECLARATION = re.compile(r"\s*<\?xml[^>]{0,200}\?>")
 
@@ -53,7 +54,7 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
     """
     if (depth := _depth(content)) > DEEPEST:
         raise InvalidDocument(f"more than {DEEPEST} elements are open inside each other: not a page")
-    markup = decoded(content, _charset(content))
+    markup = _decoded(content)
     declaration = _DECLARATION.match(markup)
     markup = markup[declaration.end() :] if declaration else markup
     tree = LexborHTMLParser(markup)
@@ -63,14 +64,24 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
     return {name: value for name, value in page.items() if value or name == "text"}
 
 
+def _decoded(raw: bytes) -> str:
+    """The page in the encoding that it declares; else in UTF-8, where a copy was converted and says what it was."""
+    try:
+        return decoded(raw, _charset(raw))
+    except InvalidDocument:
+        with suppress(InvalidDocument):
+            return decoded(raw)
+        raise
+
+
 def _charset(raw: bytes) -> str:
     """The encoding that the page declares in its first kilobyte, as browsers look for it; else UTF-8."""
     declared = None if raw.startswith(codecs.BOM_UTF8) else _CHARSET.search(raw[: 2 * _CHARSET_WITHIN])
     if declared is None or declared.start() > _CHARSET_WITHIN:
         return "utf-8"
-    name = declared[1].decode("ascii").lower()
-    # Browsers read all of these as windows-1252, and so does everyone who writes them.
-    return "cp1252" if name in _WESTERN else name
+    codec = codec_of(declared[1].decode("ascii"))
+    # Where this could be read byte by byte, it is not in two bytes a letter.
+    return "utf-8" if codec.startswith("utf-16") else codec
 
 
 def _depth(raw: bytes) -> int:

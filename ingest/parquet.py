@@ -20,7 +20,7 @@ from aidre.engine.model import EmbeddingSpace, Json
 from aidre.ingest.ahead import ahead
 from aidre.ingest.batches import REFUSED
 from aidre.ingest.cells import Faults, as_rows, json_values
-from aidre.ingest.found import File, Found, Rejected
+from aidre.ingest.found import File, Found, Rejected, opened
 from aidre.ingest.mapping import KEPT, ColumnMapping
 from aidre.ingest.plain_rows import plain_rows
 from aidre.ingest.rows import documents, is_graph, read, rejected
@@ -48,12 +48,12 @@ def parquet(file: File, rules: VectorRules) -> Iterator[Found]:
 
 def _batches(file: File) -> Iterator[pa.RecordBatch]:
     """The batches of a file as the sandbox gives them; smaller ones as long as they take more memory than it has."""
-    path = _path(file)
+    place = _place(file)
     rows, done = BATCH_ROWS, 0
     while True:
         options = {"rows": rows, "skip": done, "wanted": _wanted(file.mapping)}
         try:
-            for part in TABLES.stream("parquet", path, options):
+            for part in TABLES.stream("parquet", place, options):
                 batch = pa.ipc.open_stream(pa.py_buffer(part)).read_next_batch()
                 batch.validate()
                 done += _count(batch)
@@ -74,10 +74,11 @@ def _count(batch: pa.RecordBatch) -> int:
     return max(1, len(batch))
 
 
-def _path(file: File) -> bytes:
+def _place(file: File) -> bytes:
     """What the child opens, which says less of what is wrong with a file that cannot be."""
-    with file.path.open("rb"):
-        return os.fsencode(file.path.absolute())
+    with opened(file):
+        paths = ("" if file.within is None else file.within.absolute(), file.path.absolute())
+        return b"\0".join(map(os.fsencode, paths))
 
 
 def spaces_of(file: File) -> set[str]:
@@ -91,7 +92,7 @@ def columns_of(file: File) -> list[dict[str, Json]]:
 
 
 def _schema(file: File, member: str, kind: type[T]) -> T:
-    answer = TABLES.parse("parquet schema", _path(file))
+    answer = TABLES.parse("parquet schema", _place(file))
     value = answer.get(member) if type(answer) is dict else None
     if not isinstance(value, kind):
         raise InvalidDocument("cannot be read: its parser gave no answer that makes sense")

@@ -5,7 +5,7 @@ Whatever else a batch holds goes row by row (rows.py), which says what is wrong 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -16,11 +16,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from aidre.engine.errors import InvalidDocument
+from aidre.engine.field_rows import names_of
+from aidre.engine.filters import metadata_name
 from aidre.engine.json_columns import Column, fixed, joined
 from aidre.engine.model import Document
 from aidre.engine.records import Chunks, Records
 from aidre.engine.schema import FINGERPRINT_BYTES
 from aidre.ingest.cells import (
+    PARSED,
     Faults,
     Written,
     decoded,
@@ -52,6 +55,7 @@ class PlainRows:
 
     `places` are the numbers of the rows in their file; row n of each matrix belongs to document n. Columns are large
     strings; `metadata` is JSON, null where it is empty, and `ordered` the same with the names of objects in order.
+    `fields` are names of which the metadata hold no others, None where they have to be read for them.
     """
 
     file: File
@@ -66,6 +70,7 @@ class PlainRows:
     metadata: Column
     ordered: Column
     vectors: Mapping[str, NDArray[np.float32]]
+    fields: frozenset[str] | None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -90,6 +95,12 @@ class PlainRows:
         for row, date in zip(rows, dates, strict=True):
             updated_at[row] = date
         return replace(self, updated_at=pa.array(updated_at, pa.large_string()))
+
+    def field_names(self) -> Set[str]:
+        """At least those of all fields of the metadata."""
+        if self.fields is not None:
+            return self.fields
+        return set().union(*(names_of((orjson.loads(each), None)) for each in self.metadata.drop_null().to_pylist()))
 
     def documents(self) -> Iterator[tuple[str, Document]]:
         """The same as objects, each with its place for messages."""
@@ -172,7 +183,7 @@ def _read(
     stored, ordered = _metadata(columns, size, faults)
     return PlainRows(
         file, range(first, first + size), ids, texts.fill_null(""), titles, urls, types, _dates(moments), sections,
-        stored, ordered, vectors,
+        stored, ordered, vectors, _fields(columns),
     )  # fmt: skip
 
 
@@ -240,6 +251,17 @@ def _metadata(columns: Columns, size: int, faults: Faults) -> Written:
     if not both:
         return Written(pa.nulls(size, pa.large_binary()), pa.repeat(pa.scalar(_EMPTY, pa.large_binary()), size))
     return _without_empty(objects_written({name: json_written(each, name, faults) for name, each in both.items()}))
+
+
+def _fields(columns: Columns) -> frozenset[str] | None:
+    """The names of the fields of the metadata where each is a column of simple values."""
+    own = columns.get("metadata")
+    if own is not None and not has_fields(own.type):
+        return None
+    kinds = {name: column.type for name, column in columns.items() if name not in _MEMBERS}
+    kinds |= {} if own is None else {field.name: field.type for field in own.type}
+    are_simple = all(pa.types.is_primitive(kind) or is_text(kind) for kind in kinds.values())
+    return frozenset(map(metadata_name, kinds)) if are_simple and kinds.keys().isdisjoint(PARSED) else None
 
 
 def _without_empty(objects: Written) -> Written:

@@ -13,7 +13,7 @@ import orjson
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest import jsonld, schemaorg
-from aidre.ingest.found import LARGEST, File, Found, Rejected
+from aidre.ingest.found import LARGEST, File, Found, Rejected, opened
 from aidre.ingest.json_text import read_json
 from aidre.ingest.members import document, document_id, string
 from aidre.ingest.vectors import Brought, VectorRules
@@ -28,7 +28,7 @@ LOOKED_AT = 10_000
 
 def json_lines(file: File, rules: VectorRules) -> Iterator[Found]:
     """The rows of a JSON Lines file, a bad one as what is wrong with it; raises OSError."""
-    with file.path.open("rb", buffering=1 << 20) as stream:
+    with opened(file, 1 << 20) as stream:
         read_line: LineReader | None = None
         for number, line in enumerate(bounded_lines(stream), 1):
             where = f"{file.origin}:{number}"
@@ -153,7 +153,7 @@ def is_url_line(line: bytes) -> bool:
 
 def has_url_lines(file: File) -> bool:
     """Whether the first line of a file that says something is an address, a tab and JSON."""
-    with file.path.open("rb") as stream:
+    with opened(file) as stream:
         line = next((line for line in islice(bounded_lines(stream), _FIRST_ROWS) if line is None or line.strip()), None)
     return line is not None and is_url_line(line)
 
@@ -216,7 +216,7 @@ def rows_of(file: File) -> Iterator[dict[str, Json]]:
 
 def _first_rows(file: File, count: int) -> Iterator[dict[str, Json]]:
     """The rows in the first lines of a JSON Lines file."""
-    with file.path.open("rb", buffering=1 << 20) as stream:
+    with opened(file, 1 << 20) as stream:
         for line in islice(bounded_lines(stream), count):
             try:
                 row = read_json(line or b"")

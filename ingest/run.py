@@ -12,6 +12,7 @@ from pathlib import PurePath
 from aidre.engine.commits import CommitResult
 from aidre.engine.embed import Embedder
 from aidre.engine.errors import InvalidDocument
+from aidre.engine.field_rows import names_of
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Record, Visibility
 from aidre.engine.records import Records, columns_of
 from aidre.engine.writer import Writer
@@ -19,6 +20,7 @@ from aidre.ingest.chunk import Chunker, repeats_too_much
 from aidre.ingest.cutting import Cutter
 from aidre.ingest.embedding import Vectors, VectorStage
 from aidre.ingest.fetch import PUBLIC_ONLY, FetchRules
+from aidre.ingest.field_names import FieldNames
 from aidre.ingest.fingerprint import fingerprint, fingerprints, same_text, settings_digest
 from aidre.ingest.found import Found, Listed, Rejected, Unchanged
 from aidre.ingest.mapping import ColumnMapping
@@ -87,6 +89,8 @@ class Run:
         self._pace = Pace(options.commit_every, models, 4 * sum(space.dimensions for space in spaces))
         self._settings = settings_digest(spaces, chunker)
         self._roots = {source.name: str(source.root) for source in sources}
+        snapshot = writer.snapshot if writer is not None else None
+        self._fields = FieldNames(frozenset if snapshot is None else snapshot.fields)
         self._seen = SeenIds()
         self._mirror = Mirror(sources, whole=options.source is not None) if options.mirror else None
         self._counts = Counts(embedded=embedded)
@@ -193,12 +197,15 @@ class Run:
     def _take_table(self, rows: PlainRows) -> None:
         made = None if self._stage is None else self._stage.stored(rows.vectors)
         if self._writer is None or made is None or len(set(rows.ids)) < len(rows):
-            self._take_batch([each for each in rows.documents() if self._is_fit(*each)])
+            self._take_documents(rows)
             return
         marks = fingerprints(rows, self._settings)
-        self._repeated += int(self._seen.add(rows.ids).sum())
         known = self._writer.fingerprints(rows.ids)
         changed = [at for at, (mark, old) in enumerate(zip(marks, known, strict=True)) if mark != old]
+        if changed and self._fields.take(rows.chosen(changed).field_names()) is not None:
+            self._take_documents(rows)
+            return
+        self._repeated += int(self._seen.add(rows.ids).sum())
         again = [at for at in changed if known[at] is not None]
         undated = [at for at in again if not rows.updated_at[at].is_valid and same_text(marks[at], known[at] or b"")]
         if undated:
@@ -209,6 +216,9 @@ class Run:
         self._count(len(rows), len(changed), len(changed) - len(again))
         self._counts.chunks += len(changed)
         self._end_batch()
+
+    def _take_documents(self, rows: PlainRows) -> None:
+        self._take_batch([each for each in rows.documents() if self._is_fit(*each)])
 
     # -- one batch -------------------------------------------------------------------------------------------
 
@@ -273,7 +283,8 @@ class Run:
         changed, records = [], []
         for candidate in candidates:
             record = self._record(candidate)
-            fault = repeats_too_much(record)
+            contents = candidate.document.metadata, candidate.document.schema_object
+            fault = repeats_too_much(record) or self._fields.take(names_of(contents))
             if fault is None:
                 changed.append(candidate)
                 records.append(record)

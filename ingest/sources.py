@@ -20,7 +20,7 @@ from aidre.ingest.delimited import delimited
 from aidre.ingest.delimited import spaces_of as delimited_spaces
 from aidre.ingest.extracted import sandboxed
 from aidre.ingest.feeds import feed
-from aidre.ingest.found import File, Found, Rejected
+from aidre.ingest.found import File, Found, Rejected, opened
 from aidre.ingest.html import html
 from aidre.ingest.json_file import holds_documents, json_file
 from aidre.ingest.json_file import rows_of as json_file_rows
@@ -89,7 +89,7 @@ class Source:
     def file(self, path: Path) -> File:
         origin = path.relative_to(self.root).as_posix()
         url = None if self.url_base is None else f"{self.url_base}/{quote(os.fsencode(origin))}"
-        return File(path, self.name, origin, url)
+        return File(path, self.name, origin, url, within=self.root if self.only is None else None)
 
 
 AnySource: TypeAlias = Source | WebSource
@@ -173,10 +173,12 @@ def _located(path: str | Path, name: str | None, url_base: str | None) -> AnySou
     if path == "":  # as of a variable that is not set; Path takes it for the folder we happen to be in
         raise ConfigurationError("a source has no name: give a file, a folder (. is this one) or an http(s) address")
     source = _source(Path(path), name, url_base)
-    if source.only is None or _xml_kind(source.root / source.only) != "sitemap":
+    if source.only is None:
+        return source
+    file = source.root / source.only
+    if _xml_kind(source.file(file)) != "sitemap":
         return source
     # Its pages are no documents of the folder, which may be a source of its own.
-    file = source.root / source.only
     return WebSource(name or f"{source.name}/{source.only}", source.only, str(file), file)
 
 
@@ -200,12 +202,12 @@ def _source(path: Path, name: str | None, url_base: str | None) -> Source:
     return Source(name or _name(named.parent), named.parent, named.name, url_base)
 
 
-def _xml_kind(path: Path) -> Kind | None:
-    if path.suffix.lower() != ".xml":
+def _xml_kind(file: File) -> Kind | None:
+    if file.path.suffix.lower() != ".xml":
         return None
     try:
-        with path.open("rb") as file:
-            return kind_of_xml(file.read(SNIFFED))
+        with opened(file) as stream:
+            return kind_of_xml(stream.read(SNIFFED))
     except OSError:
         return None
 
@@ -215,7 +217,7 @@ def _is_read(file: File) -> bool:
     it is linked data or rows (a folder of pages may have a package.json)."""
     match file.path.suffix.lower():
         case ".xml":
-            return _xml_kind(file.path) == "feed"
+            return _xml_kind(file) == "feed"
         case ".json":
             with suppress(OSError):
                 return holds_documents(file)
@@ -249,7 +251,10 @@ class _Walk:
     linked: list[Path] = field(default_factory=list)
 
     def is_inside(self, entry: os.DirEntry[str]) -> bool:
-        if not entry.is_symlink() or Path(os.path.realpath(entry.path)).is_relative_to(self.root):
+        try:
+            if not entry.is_symlink() or Path(os.path.realpath(entry.path)).is_relative_to(self.root):
+                return True
+        except OSError:  # it is gone again, or may not be followed: opening it says so
             return True
         self.leave_out(Path(entry.path).relative_to(self.source.root).as_posix())
         return False

@@ -67,6 +67,11 @@ def stored(tmp_path: Path) -> Bench:
     return bench
 
 
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return stored(tmp_path)
+
+
 def embed(
     bench: Bench, embedder: HashingEmbedder | None = None, report: Callable[[Event], None] = lambda event: None
 ) -> EmbedSummary:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
 from ingesting import Bench
 
 from aidre.ingest.fetch import FetchRules
@@ -14,6 +16,12 @@ FEED = """<?xml version="1.0" encoding="utf-8"?>
 <rss version="2.0"><channel><title>News of tea</title><link>/</link><language>en</language>{}</channel></rss>"""
 ITEM = """<item><guid isPermaLink="false">urn:tea:{0}</guid><title>Entry {0}</title><link>/news/{0}</link>
 <pubDate>Sat, 0{0} Aug 2026 10:00:00 GMT</pubDate><description>{1}</description></item>"""
+
+
+@pytest.fixture
+def body(tmp_path: Path) -> Path:
+    """Where the body of an answer is written."""
+    return tmp_path / "body"
 
 
 def item(number: int | str, text: str) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from numpy.typing import NDArray
 
 from aidre.engine.embed import Embedder
@@ -108,6 +109,11 @@ class Bench:
         assert chunk is not None
         read: dict[str, Any] = orjson.loads(b"{" + chunk.json_metadata + b"}")
         return read
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
 
 
 SPACES = [EmbeddingSpace("s", 3, "cosine"), EmbeddingSpace("d", 2, "dot")]

@@ -77,6 +77,18 @@ async def settled(promises: Promises, token: str, caller: Caller = ANONYMOUS) ->
     return known
 
 
+def kept(folder: Path) -> bytes:
+    """What a promise of work that is done at once comes to, in a worker of its own."""
+
+    async def run() -> bytes:
+        async with worker(folder) as promises:
+            gate = Gate()
+            gate.opened.set()
+            return await settled(promises, await promised(promises, gate))
+
+    return asyncio.run(run())
+
+
 async def failed(promises: Promises, token: str, caller: Caller = ANONYMOUS) -> NlwebFailure:
     with pytest.raises(NlwebFailure) as caught:
         await settled(promises, token, caller)

@@ -13,6 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pytest
+
 Answer: TypeAlias = "Callable[[BaseHTTPRequestHandler], None]"
 
 
@@ -90,6 +92,12 @@ def published() -> Iterator[Site]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with published() as site:
+        yield site
 
 
 @contextmanager

@@ -66,6 +66,17 @@ def test_a_scan_that_finds_nothing_is_not_used(monkeypatch: pytest.MonkeyPatch) 
     assert calibration.kind == "exact"
 
 
+def test_no_codebook_is_trained_where_every_segment_has_its_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    targets = [target_of("cosine", structured(10_000, 64, seed), name=str(seed)) for seed in range(2)]
+    calibrate(space_of("cosine", 64), targets, 0.9)
+    for target in targets:
+        target.built, target.trained_rows = None, 1_000  # of the few rows that there were at the time
+    trained: list[int] = []
+    monkeypatch.setattr(calibration, "train", lambda *given: trained.append(len(given[1])))
+    assert calibrate(space_of("cosine", 64), targets, 0.9).kind == "scan"
+    assert trained == [] and [target.built for target in targets] == [None, None]
+
+
 def test_depths_grow_with_the_number_of_results_and_reach_the_target() -> None:
     target = target_of("cosine", structured(20_000, 384))
     calibration = calibrate(space_of("cosine", 384), [target], 0.99)

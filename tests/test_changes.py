@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -260,6 +261,31 @@ def test_lists_are_kept_for_longer_than_is_promised(tmp_path: Path) -> None:
     with pytest.raises(HistoryMissing):
         since(tmp_path, place)
     assert since(tmp_path, later) == [("add", "e#chunk_1")]
+
+
+def test_a_writer_looks_over_the_kept_lists_once_and_removes_those_that_grow_old_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, ["a"])
+    write(tmp_path, ["b"])
+    looked: list[object] = []
+    real = os.scandir
+
+    def scandir(place: str) -> Any:
+        looked.append(place)
+        return real(place)
+
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        for number in range(6):
+            put(writer, [f"c{number}"], ROWS[:1])
+            if number == 1:
+                monkeypatch.setattr(os, "scandir", scandir)
+            if number == 4:
+                age(tmp_path, changes.PROMISED_SECONDS + 2 * DAY)
+            writer.commit()
+        monkeypatch.undo()
+    assert tmp_path / NAME / "manifests" in looked and tmp_path / NAME / "changes" not in looked
+    assert len(lists(tmp_path)) == 2 and lists(tmp_path)[-1] == newest(tmp_path).generation
 
 
 def test_the_newest_list_stays_however_old_it_is(tmp_path: Path) -> None:

@@ -56,6 +56,27 @@ def test_a_missing_store_is_one_line_and_2(shell: Shell, words: list[str]) -> No
     assert not shell.store.exists()
 
 
+def test_a_store_without_a_name_is_not_the_folder_we_happen_to_be_in(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shell.source.parent)
+    status, out, err = shell.run("ingest", shell.source, "--store", "", "--collection", "docs")
+    assert (status, out) == (2, "")
+    assert one_line(err)
+    assert "--store" in err
+    assert not (shell.source.parent / "docs").exists()
+
+
+@pytest.mark.parametrize("command", ["status", "verify", "compact"])
+def test_a_folder_without_collections_is_told_of(shell: Shell, command: str) -> None:
+    """Where the name is mistyped or the disk is not mounted, silence would be taken for a sound store."""
+    shell.store.mkdir()
+    status, _, err = shell.run(command, "--store", shell.store)
+    assert status == 0
+    assert one_line(err)
+    assert str(shell.store) in err
+
+
 def test_a_wrong_configuration_is_named_before_anything_is_written(shell: Shell) -> None:
     shell.config.write_text("[limts]\n", encoding="utf-8")
     status, events, err = shell.ingest()
@@ -135,6 +156,15 @@ def test_a_closed_standard_output_ends_quietly(filled: Shell) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_with_a_closed_standard_error_messages_do_not_get_among_the_data(shell: Shell) -> None:
+    (shell.source / "wrong.md").write_bytes(b"\xff")
+    words = ["ingest", str(shell.source), "--store", str(shell.store), "--collection", "docs", "--json"]
+    command = shlex.join([sys.executable, "-m", "aidre.api.cli", *words, "--config", str(shell.config)])
+    done = subprocess.run(["sh", "-c", f"{command} 2>&-"], stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert [json.loads(line)["event"] for line in done.stdout.splitlines()] == ["commit", "done"]
+
+
 def test_a_second_writer_is_refused_by_name(filled: Shell) -> None:
     spaces = Store(filled.store).open("docs").collection.spaces
     with Store(filled.store).writer("docs", spaces=spaces):
@@ -174,6 +204,19 @@ def test_verify_is_content_with_a_sound_store(filled: Shell) -> None:
     assert (report["ok"], report["documents"], report["chunks"], report["problems"]) == (True, 3, 3, [])
     [collection] = report["collections"]
     assert (collection["collection"], collection["generation"], collection["documents"]) == ("docs", 1, 3)
+
+
+def test_status_shows_the_collections_that_are_sound(filled: Shell) -> None:
+    filled.ingest(collection="more")
+    for file in (filled.store / "docs" / "segments").glob("*/chunks.arrow"):
+        file.chmod(0o600)
+        file.write_bytes(b"")
+    status, out, err = filled.run("status", "--store", filled.store, "--json")
+    assert status == 1
+    assert [json.loads(line)["collection"] for line in out.splitlines()] == ["more"]
+    assert one_line(err)
+    assert "docs/segments/" in err
+    assert filled.run("search", "tea", "--store", filled.store, "--collection", "docs")[0] == 1
 
 
 def test_verify_finds_a_flipped_byte(filled: Shell) -> None:

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+import fetching
+import publishing
 import pytest
-from publishing import Site, encrypted, published
+from publishing import Site, encrypted
 
 from aidre.engine.errors import FetchFailed
 from aidre.ingest.connection import look_up
 from aidre.ingest.fetch import Fetcher, FetchRules
 from aidre.ingest.urls import read_url
 
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with published() as site:
-        yield site
-
-
-@pytest.fixture
-def body(tmp_path: Path) -> Path:
-    return tmp_path / "body"
+site = publishing.site
+body = fetching.body
 
 
 class Net:

@@ -53,15 +53,17 @@ def test_status_shows_what_calibration_measured() -> None:
 
 
 def test_damage_to_what_is_derived_leaves_a_store_usable() -> None:
-    derived = CollectionReport("c", 1, 2, 3, (Damage("c/ids.arrow", "is missing", True),))
+    history = Damage("c/changes/000001.arrow", "is missing", True)
+    derived = CollectionReport("c", 1, 2, 3, (Damage("c/ids.arrow", "is missing", True), history))
     lost = CollectionReport("d", 1, 2, 3, (Damage("d/chunks.arrow", "is missing", False),))
     lines = list(console.report_lines([derived, lost]))
     assert lines[0].startswith("c: usable")
-    assert "compact" in lines[1]
-    assert lines[2].startswith("d: damaged")
+    assert "(derived: `aidre compact` makes it anew)" in lines[1]
+    assert "(derived: the next commit makes it anew)" in lines[2]
+    assert lines[3].startswith("d: damaged")
     verified = console.verified([derived, lost], False)
     assert (verified["ok"], verified["documents"], verified["chunks"]) == (False, 4, 6)
-    assert [problem["derived"] for problem in verified["problems"]] == [True, False]
+    assert [problem["derived"] for problem in verified["problems"]] == [True, True, False]
 
 
 def test_an_ingest_names_what_failed_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gzip
 import tracemalloc
-from collections.abc import Iterator
-from pathlib import Path
 
+import ingesting
+import publishing
 import pytest
 from fetching import counts, page, run, sitemap
 from ingesting import Bench
@@ -16,16 +16,8 @@ from aidre.ingest.fetch import FetchRules
 
 LONG_AGO, RECENTLY = "2026-01-01T00:00:00Z", "2026-02-01"
 
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with published() as site:
-        yield site
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+site = publishing.site
+bench = ingesting.bench
 
 
 def test_a_sitemap_brings_its_pages_and_skips_those_that_did_not_change(bench: Bench, site: Site) -> None:

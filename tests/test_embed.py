@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -186,6 +187,16 @@ def test_an_operators_label_stays_behind_the_revision_however_often_it_is_loaded
     assert once == "sha256:ab;mean;v1;spring"
     assert weights.labelled("sha256:cd;mean;v1", once) == "sha256:cd;mean;v1;spring"
     assert weights.labelled("sha256:cd;mean;v1", "sha256:ab;mean;v1") == "sha256:cd;mean;v1"
+
+
+def test_the_runtime_tells_its_maker_nothing(tmp_path: Path) -> None:
+    """It would keep an id of this machine and what it has to tell in the user's cache folder, and send it."""
+    told = {"CI", "ORT_DISABLE_TELEMETRY", "ORT_RUNNING_UNIT_TESTS"}
+    environment = {name: value for name, value in os.environ.items() if name not in told}
+    program = "import aidre.engine.runtime, onnxruntime"
+    environment |= {"XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_importing_embed_imports_nothing_heavy() -> None:

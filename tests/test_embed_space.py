@@ -6,10 +6,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import adding
 import numpy as np
 import orjson
 import pytest
-from adding import MORE, Revised, both, check_complete, embed, everything, interrupt, state_of, stored
+from adding import MORE, Revised, both, check_complete, embed, everything, interrupt, state_of
 from ingesting import WORDS, Bench, CountingEmbedder
 from numpy.typing import NDArray
 from shell import CONFIGURATION, Shell, one_line
@@ -23,10 +24,7 @@ from aidre.engine.verify import verify
 from aidre.ingest.embed_space import drop_space
 from aidre.ingest.progress import Committed, Event, Notice, Progress
 
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return stored(tmp_path)
+bench = adding.bench
 
 
 # -- taking a space away --------------------------------------------------------------------------------------------

@@ -7,12 +7,13 @@ import socket
 import time
 import tracemalloc
 import zlib
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
+import fetching
+import publishing
 import pytest
-from publishing import Site, published, raw, send
+from publishing import Site, raw, send
 
 from aidre.engine.errors import FetchFailed
 from aidre.ingest.fetch import Fetched, Fetcher, FetchRules
@@ -20,16 +21,8 @@ from aidre.ingest.urls import read_url
 
 ALLOWED = FetchRules(allow_private_addresses=True, timeout=20)
 
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with published() as site:
-        yield site
-
-
-@pytest.fixture
-def body(tmp_path: Path) -> Path:
-    return tmp_path / "body"
+site = publishing.site
+body = fetching.body
 
 
 def got(url: str, into: Path, rules: FetchRules = ALLOWED, state: dict[str, str] | None = None) -> Fetched:

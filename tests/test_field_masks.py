@@ -13,6 +13,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aidre.engine.field_rows import names_of
 from aidre.engine.fields import FieldRow, Fields, build_fields, concat_fields
 from aidre.engine.filters import parse_filter
 
@@ -264,6 +265,7 @@ def test_merging_chosen_rows_makes_what_building_from_their_documents_makes(
     chosen = [document for document, kept in marked if kept]
     joined, built = concat_fields(parts), build_fields(chosen, DATES)
     assert repr(joined.to_pylist()) == repr(built.to_pylist())
-    assert Fields(joined).names == Fields(built).names
+    names = set().union(*(names_of((document.metadata, document.schema_object)) for document in chosen))
+    assert Fields(joined).names == Fields(built).names == names
     asked = parse_filter(written, DATES)
     assert Fields(joined).mask(asked).tolist() == [answer(document, written, DATES) for document in chosen]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
@@ -317,6 +318,18 @@ def test_thousands_of_names_cost_rows_of_one_small_batch() -> None:
     assert batch.nbytes < 1_000_000
     assert matches(rows, {"name4711": 4711}) == [4711]
     assert len(Fields(batch).names) == 5_001
+
+
+def test_opening_takes_no_memory_for_a_name() -> None:
+    batch = build_fields([row({f"name{i}": i for i in range(20_000)})])
+    tracemalloc.start()
+    try:
+        fields = Fields(batch)
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert taken < 20_000
+    assert "name4711" in fields and "name20000" not in fields and "" not in fields
 
 
 def test_names_are_the_metadata_members_and_not_the_reserved_fields() -> None:

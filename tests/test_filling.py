@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import adding
 import numpy as np
 import pytest
-from adding import MORE, Revised, check_complete, contents, embed, everything, interrupt, state_of, stored
+from adding import MORE, Revised, check_complete, contents, embed, everything, interrupt, state_of
 from building import DISTANCES, NAME, SPACE, delete, names, nearest, normal, recall, space_of, structured
 from building import fill as fill_store
 from ingesting import WORDS, Bench, CountingEmbedder
@@ -28,10 +29,7 @@ from aidre.engine.store import Store
 from aidre.engine.verify import verify
 from aidre.ingest.embed_space import drop_space
 
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return stored(tmp_path)
+bench = adding.bench
 
 
 class Given:

@@ -255,3 +255,30 @@ def test_what_the_connection_itself_answers_has_an_id_and_a_date(server: Served)
     ids = {part for one in said for part in one.split(b"\r\n") if part.startswith(b"x-request-id: req_")}
     assert len(ids) == 3
     assert all(b"\r\ndate: " in one for one in said)
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        (b"GET /chunks/a#chunk_1 HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
+        ("GET /chunks/ü HTTP/1.1\r\nHost: x\r\n\r\n".encode(), b"400"),
+        (b"ASK /search HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
+        (b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", b"431"),
+        (b"GET / HTTP/2.0\r\nHost: x\r\n\r\n", b"505"),
+    ],
+)
+def test_what_no_protocol_has_seen_is_refused_by_a_json_object(server: Served, asked: bytes, status: bytes) -> None:
+    said = server.say(asked)
+    head, _, body = said.partition(b"\r\n\r\n")
+    assert statuses(said) == [status]
+    assert b"\r\ncontent-type: application/aidre+json\r\n" in head
+    error = json.loads(body)
+    assert set(error) == {"error", "message", "details", "request_id"}
+    assert b"\r\nx-request-id: " + error["request_id"].encode() in head
+    assert b"\r\ncontent-length: %d\r\n" % len(body) in head
+
+
+def test_a_head_request_that_no_protocol_has_seen_gets_no_body(server: Served) -> None:
+    said = server.say(b"HEAD /chunks/a#chunk_1 HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert statuses(said) == [b"400"]
+    assert said.endswith(b"\r\n\r\n")

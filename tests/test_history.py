@@ -12,7 +12,14 @@ import xxhash
 from building import NAME, SPACE, everything, fill, names, normal, put, record, write
 
 from aidre.engine import sweep
-from aidre.engine.errors import CollectionMissing, GenerationMissing, InvalidInput, StoreDamaged, StoreLocked
+from aidre.engine.errors import (
+    CollectionMissing,
+    GenerationMissing,
+    HistoryMissing,
+    InvalidInput,
+    StoreDamaged,
+    StoreLocked,
+)
 from aidre.engine.feed import Place
 from aidre.engine.history import keep_generations, kept, roll_back
 from aidre.engine.model import Record
@@ -132,6 +139,61 @@ def test_a_collection_that_was_made_private_stays_private(tmp_path: Path) -> Non
     assert everything(store.open(NAME)) == ["a"]
 
 
+def overwrite(file: Path, content: bytes) -> None:
+    file.chmod(0o644)
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("damaged", ["CURRENT", "manifests/000003.json", "segments", "ahead", "gone"])
+def test_a_roll_back_leads_past_a_newest_generation_that_is_damaged(tmp_path: Path, damaged: str) -> None:
+    store = three_generations(tmp_path)
+    place = followed(store.open(NAME), None, {})
+    old = everything(store.open(NAME, generation=1))
+    folder = tmp_path / NAME
+    if damaged == "segments":
+        first = {entry.id for entry in store.open(NAME, generation=1).manifest.segments}
+        for segment in (folder / "segments").iterdir():
+            if segment.name not in first:
+                overwrite(segment / "chunks.arrow", b"")
+    elif damaged == "ahead":
+        (folder / "CURRENT").write_bytes(b"000099\n")
+    elif damaged == "gone":
+        (folder / "manifests" / "000003.json").unlink()
+    else:
+        overwrite(folder / damaged, b"")
+    with pytest.raises(StoreDamaged):
+        store.open(NAME)
+    assert 1 in [each.generation for each in kept(store, NAME)]
+    number = roll_back(store, NAME, 1)
+    new = store.open(NAME)
+    assert number == new.generation > 3
+    assert everything(new) == old
+    assert [each for report in verify(store) for each in report.problems] == []
+    with pytest.raises(HistoryMissing):
+        new.changes(place, 100)
+    write(tmp_path, ["e"])
+    assert everything(store.open(NAME)) == [*old, "e"]
+
+
+def test_what_was_made_private_stays_private_past_damage(tmp_path: Path) -> None:
+    for name, visibility in (("a", "public"), ("b", "private"), ("c", None)):
+        write(tmp_path, [name], visibility=visibility)
+    overwrite(tmp_path / NAME / "manifests" / "000003.json", b"{}")
+    roll_back(Store(tmp_path), NAME, 1)
+    assert Store(tmp_path).open(NAME).collection.visibility == "private"
+
+
+def test_past_damage_a_generation_that_is_damaged_itself_is_refused(tmp_path: Path) -> None:
+    store = three_generations(tmp_path)
+    for chunks_of in (tmp_path / NAME / "segments").glob("*/chunks.arrow"):
+        overwrite(chunks_of, b"")
+    with pytest.raises(StoreDamaged):
+        roll_back(store, NAME, 1)
+    with pytest.raises(GenerationMissing, match="kept are: 2, 1"):
+        roll_back(store, NAME, 3)
+    assert store.current(NAME) == 3
+
+
 def test_what_cannot_be_gone_back_to_is_refused_and_nothing_changes(tmp_path: Path) -> None:
     store = three_generations(tmp_path)
     with pytest.raises(GenerationMissing, match="no generation 9 to go back to; kept are: 2, 1"):
@@ -142,7 +204,8 @@ def test_what_cannot_be_gone_back_to_is_refused_and_nothing_changes(tmp_path: Pa
         roll_back(store, "none", 1)
     with store.writer(NAME, spaces=None), pytest.raises(StoreLocked):
         roll_back(store, NAME, 1)
-    vectors = next((tmp_path / NAME / "segments").glob("*/*.vectors.arrow"))
+    [first] = store.open(NAME, generation=1).manifest.segments
+    vectors = next((tmp_path / NAME / "segments" / first.id).glob("*.vectors.arrow"))
     vectors.unlink()
     with pytest.raises(StoreDamaged):
         roll_back(store, NAME, 1)

@@ -71,6 +71,33 @@ def test_main_text_comes_without_menus_scripts_and_forms(tmp_path: Path) -> None
     assert read(tmp_path, "<article>one</article><article>two</article>").text == "one\n\ntwo"
 
 
+def test_a_heading_that_is_a_button_is_a_heading(tmp_path: Path) -> None:
+    """As in the accordions of frequent questions."""
+    item = "<h2 class=accordion-header><button type=button>{}</button></h2><div><p>{}</div>"
+    answer = "Send it back within thirty days, in its own box, with the slip that came with it. " * 8
+    page = item.format("May I return it?", answer) + "<button>Chat with us</button>" + item.format("Who pays?", answer)
+    document = read(tmp_path, f"<main>{page}</main>")
+    assert [each.title for each in document.headings] == ["May I return it?", "Who pays?"]
+    assert "Chat" not in document.text
+
+
+@pytest.mark.parametrize(
+    ("given", "is_own"),
+    [
+        ("class='starlight-aside starlight-aside--caution' aria-label=Caution", True),
+        ("class='footnote-list brackets'", True),
+        ("role=note", True),
+        ("class=sidebar", False),
+        ("class=topics", False),
+        ("", False),
+    ],
+)
+def test_an_aside_that_is_a_note_is_part_of_the_text(tmp_path: Path, given: str, is_own: bool) -> None:
+    prose = "<p>The command takes the name of a store, and looks for what has not been used for a long time. " * 6
+    page = f"<main><h1>Clean</h1>{prose}<aside {given}><p>Caution<p>It deletes what it finds.</aside>{prose}</main>"
+    assert ("It deletes what it finds." in read(tmp_path, page).text) == is_own
+
+
 def test_the_declared_encoding_is_read(tmp_path: Path) -> None:
     page = '<meta charset="{}"><p>café “x”'
     assert read(tmp_path, page.format("windows-1252").encode("cp1252")).text == "café “x”"
@@ -78,6 +105,27 @@ def test_the_declared_encoding_is_read(tmp_path: Path) -> None:
     legacy = "<meta http-equiv=content-type content='text/html; charset=shift_jis'>日本"
     assert read(tmp_path, legacy.encode("shift_jis")).text == "日本"
     assert read(tmp_path, b"\xef\xbb\xbf" + page.format("latin-1").encode()).text == "café “x”"
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "words"),
+    [
+        ("gb2312", "gbk", "朱镕基"),
+        ("Shift_JIS", "cp932", "①髙﨑"),
+        ("x-sjis", "cp932", "日本"),
+        ("euc-kr", "cp949", "똠방각하"),
+        ("big5", "cp950", "碁盤"),
+        ("windows-874", "cp874", "ไทย"),
+        ("iso-8859-8-i", "iso-8859-8", "שלום"),
+        ("utf-16", "utf-8", "café"),
+        ("gb2312", "utf-8", "新电脑"),
+        ("no-such-code", "utf-8", "café"),
+    ],
+)
+def test_an_encoding_is_read_as_browsers_read_it(tmp_path: Path, name: str, codec: str, words: str) -> None:
+    """Older names are used for larger encodings, ASCII that says it is UTF-16 is not, and copies were converted."""
+    page = f"<meta charset={name}><title>{words}</title><p>{words}"
+    assert read(tmp_path, page.encode(codec)).text == words
 
 
 @pytest.mark.parametrize("name", ["no-such-code", "zip", "hex", "undefined", "idna"])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conformance.intakes import CONFIGURATION, fill_all
+from serving import serving
 
 from aidre.api.intake import manifest
 from aidre.api.intake.schemas import complaint
@@ -58,7 +61,22 @@ def an_intake(text: str = "", id: str = "ask") -> str:
         ),
         ('id = "a"\ninput_schema = { pattern = "(?=a)b" }', "intakes[0].input_schema"),
         ('id = "a"\ninput_schema = { const = 2026-11-22 }', "intakes[0].input_schema"),
+        ('id = "a"\ninput_schema = { maxProperties = 9223372036854775808 }', "intakes[0].input_schema"),
+        ('id = "a"\ninput_schema = { const = ' + "[" * 300 + "]" * 300 + " }", "intakes[0].input_schema"),
+        ('id = "a"\ninput_schema = { type = "array" }', "intakes[0].input_schema.type"),
+        ('id = "a"\ninput_schema = { type = ["string", "null"] }', "intakes[0].input_schema.type"),
+        ('id = "a"\ndetails = { a = [9223372036854775808] }', "intakes[0].details"),
+        ('id = "a"\nrate_limit = { requests_per_day = 9223372036854775808 }', "intakes[0].rate_limit"),
         ('id = "a"\nquery = "{need}"\ninput_schema = { properties = { x = {} } }', "intakes[0].query"),
+        (
+            'id = "a"\nquery = "{at.town}"\ninput_schema = { properties = { at = { properties = { city = {} } } } }',
+            "intakes[0].query: {at.town}",
+        ),
+        (
+            'id = "a"\nquery = "{place.city}"\ninput_schema = { properties = { place = { type = "string" } } }',
+            "intakes[0].query: {place.city}",
+        ),
+        ('id = "a"\nquery = "{place} {place.city}"', "intakes[0].query: {place.city}"),
         ('id = "a"\n[[intakes]]\nid = "a"', "intakes[1].id"),
         ('id = "a"\n[intake]\nwebhook = "http://hooks.example/x"', "intake.webhook"),
         ('id = "a"\n[intake]\nwebhook = "hooks"', "intake.webhook"),
@@ -98,8 +116,14 @@ def test_the_key_file_stands_beside_the_configuration(tmp_path: Path) -> None:
 def test_without_a_schema_the_names_of_the_query_are_asked_for() -> None:
     [intake] = parse_settings(an_intake('query = "{need} {place.city} {need}"')).intakes
     assert intake.schema["required"] == ["need", "place"]
-    assert complaint(intake.schema, {"need": "a", "place": "b"}, "data") is None
+    assert complaint(intake.schema, {"need": "a", "place": {"city": "b"}}, "data") is None
     assert complaint(intake.schema, {"need": "a"}, "data") == "missing required field: data.place"
+    # A string in its place would be taken, and never asked for.
+    assert (
+        complaint(intake.schema, {"need": "a", "place": "b"}, "data")
+        == "data.place does not fit its schema: type (object)"
+    )
+    assert complaint(intake.schema, {"need": "a", "place": {}}, "data") == "missing required field: data.place.city"
 
 
 @pytest.mark.parametrize(
@@ -139,6 +163,76 @@ def test_the_retention_is_declared_and_never_longer_than_declared(
     [said] = manifest.document(settings)["intakes"]
     assert said["privacy"]["data_retention"] == declared
     assert retention_of(settings.intakes[0], settings.intake) == seconds
+
+
+def test_at_start_the_operator_is_told_of_intakes_that_nobody_can_use(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill_all(tmp_path)
+    mistaken = CONFIGURATION.replace("{ open = true }", "{ opened = true }")
+    keys = mistaken[mistaken.index("[[keys]]") : mistaken.index("[collections.textless]")]
+    mistaken = mistaken.replace(keys, "")
+    with serving(tmp_path, mistaken) as client, caplog.at_level(logging.WARNING):
+        client._runner.run(client.app.state.intake.open())
+    assert "the filter of intake inside asks for opened, which no document has" in caplog.text
+    assert "intake members requires_auth, but there are no [[keys]]" in caplog.text
+    assert "find-a-plumber" not in caplog.text
+
+
+ROOM: dict[str, Any] = {
+    "$defs": {
+        "room": {
+            "oneOf": [
+                {"properties": {"type": {"const": kind}, "parts": {"items": {"$ref": "#/$defs/room"}}}}
+                for kind in ("room", "floor", "house")
+            ]
+        }
+    },
+    "properties": {"site": {"$ref": "#/$defs/room"}},
+}
+MANY = {"properties": {"a": {"anyOf": [{"type": "string"}, {"items": {"type": "string"}}]}}}
+
+
+PARTS = {
+    "$defs": {
+        "order": {"anyOf": [{"type": "string"}, {"properties": {"parts": {"items": {"$ref": "#/$defs/part"}}}}]},
+        "part": {"anyOf": [{"type": "string"}, {"required": ["name"]}]},
+    },
+    "properties": {"a": {"$ref": "#/$defs/order"}},
+}
+"""Whose references go in one direction."""
+
+
+def rooms(levels: int) -> dict[str, Any]:
+    """Rooms within rooms, of which the innermost is none."""
+    found: dict[str, Any] = {"type": "shed"}
+    for _ in range(levels):
+        found = {"type": "house", "parts": [found]}
+    return {"site": found}
+
+
+@pytest.mark.parametrize(
+    ("schema", "few", "many"),
+    [
+        (ROOM, rooms(1), rooms(8)),
+        (MANY, {"a": [1]}, {"a": [1] * 9_999}),
+        (PARTS, {"a": {"parts": [{"x": 1}] * 40}}, {"a": {"parts": [{"x": 1}] * 9_999}}),
+    ],
+)
+def test_what_is_wrong_within_a_choice_is_looked_for_as_far_as_that_is_quick(
+    schema: dict[str, Any], few: dict[str, Any], many: dict[str, Any]
+) -> None:
+    [member] = few
+    assert str(complaint(schema, few, "data")).startswith(f"data.{member} does not fit its schema: ")
+    assert complaint(schema, many, "data") == "data does not fit its schema"
+
+
+def test_data_however_deep_or_long_that_fit_a_schema_with_choices_are_taken() -> None:
+    deep: dict[str, Any] = {"type": "room"}
+    for _ in range(100):
+        deep = {"type": "house", "parts": [deep]}
+    assert complaint(ROOM, {"site": deep}, "data") is None
+    assert complaint(MANY, {"a": ["x"] * 9_999}, "data") is None
 
 
 DATA: dict[str, Any] = {

@@ -146,10 +146,13 @@ def test_events_that_a_power_cut_took_from_the_log_are_listed(
     ledger.close()
 
 
-def test_a_ledger_that_cannot_be_read_is_said(
-    kept: tuple[Path, list[dict[str, Any]]], capsys: pytest.CaptureFixture[str]
+def test_a_ledger_that_cannot_be_read_is_said_behind_what_the_log_has(
+    kept: tuple[Path, list[dict[str, Any]]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (kept[0] / ".log" / "intent.sqlite").write_bytes(b"not a database " * 100)
-    status, _, error = printed(capsys, "events", "--store", kept[0])
-    assert status == 1
+    store, events = kept
+    (store / ".log" / "intent.sqlite").write_bytes(b"not a database " * 100)
+    status, lines, error = printed(capsys, "events", "--store", store, "--json")
+    assert (status, [json.loads(line) for line in lines]) == (1, events)
     assert "cannot use intent.sqlite" in str(error)
+    assert run(["events", "--store", str(store), "--export", str(tmp_path / "all.jsonl")]) == 1
+    assert not (tmp_path / "all.jsonl").exists()

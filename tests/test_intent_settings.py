@@ -138,13 +138,23 @@ def test_at_start_the_operator_is_told_what_can_never_be_served(store: Path, cap
     text = CONFIGURATION.replace('collection = "vault"', 'collection = "absent"').replace(
         "[server]", "[server]\n" + ORIGIN
     )
+    text = text.replace('topic = "metals"', 'topik = "metals"')
     with publishing(store, text) as (client, _), caplog.at_level(logging.WARNING):
         client._runner.run(client.app.state.intent.open())
     said = "\n".join(record.getMessage() for record in caplog.records)
     assert "collection news: 1 of 10 documents have too few chunks" in said
     assert "collection news: 1 documents have no url" in said
     assert "collection absent: an editorial domain opens it, but it is not in the store" in said
+    assert 'intent.editorial_domains."finance.markets.metals".filter: no document of news has topik' in said
+    assert "has topic" not in said
     assert "intent.publisher.domain is 127.0.0.1, but aip.json is served at example.com" in said
+
+
+def test_a_protocol_that_nobody_has_a_key_to_is_told_of(store: Path, caplog: pytest.LogCaptureFixture) -> None:
+    keyless = CONFIGURATION.partition("[intent.keys]")[0]
+    with publishing(store, keyless) as (client, _), caplog.at_level(logging.WARNING):
+        client._runner.run(client.app.state.intent.open())
+    assert "intent.keys is empty" in caplog.text
 
 
 ORIGIN = 'base_url = "https://ai.example.com"\norigin = "https://example.com"'

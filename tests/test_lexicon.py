@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -88,6 +89,45 @@ def test_it_does_not_show_how_much_is_held_while_building(
         patch.setattr(module, "_READ_AT_ONCE", characters)
         patch.setattr(module, "_AT_ONCE", words)
         assert build_lexicon(texts).equals(whole, check_metadata=True)
+
+
+@given(_texts, st.sampled_from([8, 13, 40]), st.sampled_from([1, 1 << 20]))
+def test_a_text_that_is_read_in_pieces_is_one_row(texts: list[LexicalText], longest: int, words: int) -> None:
+    declared = [LexicalText(text, language or "de") for text, language in texts]  # else the first piece tells it
+    whole = build_lexicon(declared)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_LONGEST_TEXT", longest)
+        patch.setattr(module, "_AT_ONCE", words)
+        patch.setattr(module, "_READ_AT_ONCE", 1)
+        assert build_lexicon(declared).equals(whole, check_metadata=True)
+
+
+def test_a_text_in_pieces_has_the_language_of_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LONGEST_TEXT", 100)
+    lexicon = Lexicon(build_lexicon([LexicalText("nicht und der die das ein eine ist " * 9 + "running " * 40)]))
+    assert [lexicon.tags[place] for place in lexicon.languages] == ["de"]
+    assert lexicon.postings("running") is not None and lexicon.postings("run") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a " * 1_000_000, "aB" * 1_000_000, "aBcDe " * 300_000, "検索" * 250_000, "ab_" * 600_000, "\ufffd " * 500_000],
+    ids=["short tokens", "one compound", "compounds", "no spaces", "underscores", "no tokens"],
+)
+def test_what_building_takes_is_bounded_however_long_a_text_and_short_its_tokens(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr(module, "_LONGEST_TEXT", 1 << 14)
+    monkeypatch.setattr(module, "_READ_AT_ONCE", 1 << 13)
+    monkeypatch.setattr(module, "_AT_ONCE", 1 << 15)
+    build_lexicon([LexicalText("Warm aB 検索")])
+    tracemalloc.start()
+    try:
+        build_lexicon([LexicalText(text, "en")])
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert taken < 12 << 20
 
 
 def test_postings_can_lie_in_files_while_merging(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from building import NAME, everything, write
 from aidre.api.backup import LOG, log_files
 from aidre.api.database import connect, transaction
 from aidre.api.guard.guard import Guard
+from aidre.api.intake.rates import RATES
 from aidre.api.settings import parse_settings
 from aidre.engine.backup import back_up
 from aidre.engine.errors import StorageFailed
@@ -41,7 +42,8 @@ def test_receipts_come_back_and_what_concerns_a_running_server_does_not(tmp_path
     (store / LOG / "events" / "000001.jsonl").write_text("{}\n")
     (store / LOG / "events" / "LOCK").touch()
     (store / LOG / "cursor.key").write_text("secret")
-    (store / LOG / "nlweb-promises.sqlite").write_bytes(b"SQLite format 3\0")
+    for name in ("nlweb-promises.sqlite", RATES):
+        (store / LOG / name).write_bytes(b"SQLite format 3\0")
     asyncio.run(Guard(parse_settings(LIMITS), [store / LOG]).close())
     assert {path.name for path in (store / LOG).iterdir()} >= {"limits", "chunks-today"}
     connection = connect(store / LOG / "intent.sqlite", synchronous="FULL")

@@ -52,6 +52,8 @@ def test_front_matter_gives_the_members_and_the_rest_is_metadata(tmp_path: Path)
 
 def test_date_is_the_time_of_update_where_no_other_is_given(tmp_path: Path) -> None:
     assert read(tmp_path, "---\ndate: 2026-04-01 10:00:00\n---\nx").updated_at == "2026-04-01T10:00:00Z"
+    jekyll = read(tmp_path, "---\ndate: 2026-04-01 10:00:00 +0200\n---\nx")
+    assert jekyll.updated_at == "2026-04-01T08:00:00Z"
     document = read(tmp_path, "---\ndate: 2026-04-01\nupdated_at: 2026-05-01\n---\nx")
     assert (document.updated_at, document.metadata) == ("2026-05-01T00:00:00Z", {"date": "2026-04-01"})
 
@@ -146,6 +148,7 @@ def test_front_matter_that_cannot_be_meant_fails_in_one_line(tmp_path: Path, mat
     with pytest.raises(InvalidDocument) as error:
         read(tmp_path, f"---\n{matter}\n---\nx")
     assert "\n" not in error.value.message
+    assert not error.value.message.endswith("Error")  # a reason, not the name of a class of Python
 
 
 def test_a_pathological_text_takes_no_pathological_time() -> None:

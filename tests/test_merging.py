@@ -32,6 +32,19 @@ def settle(sizes: list[Size], most_rows: int = MOST_ROWS) -> tuple[list[Size], i
     raise AssertionError("merging does not end")
 
 
+def test_a_collection_of_words_alone_is_merged_and_compacted(tmp_path: Path) -> None:
+    for name in names(MOST_SEGMENTS + 3):
+        with Store(tmp_path).writer(NAME, spaces=[]) as writer:
+            put(writer, [name], {})
+            writer.commit()
+            writer.finish()
+    assert 1 < len(Store(tmp_path).open(NAME).parts) <= MOST_SEGMENTS
+    with Store(tmp_path).writer(NAME, spaces=[]) as writer:
+        writer.compact()
+    snapshot = Store(tmp_path).open(NAME)
+    assert (len(snapshot.parts), snapshot.documents) == (1, MOST_SEGMENTS + 3)
+
+
 @pytest.mark.parametrize("rows", [64, 100, 3000])
 def test_a_thousand_commits_leave_few_segments_and_rewrite_a_row_a_few_times(rows: int) -> None:
     sizes: list[Size] = []

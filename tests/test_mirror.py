@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ingesting
 import pytest
 from ingesting import Bench
 
 from aidre.engine.errors import ConfigurationError
 from aidre.ingest.mirror import SeenIds
 
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+bench = ingesting.bench
 
 
 def test_mirror_deletes_what_a_source_no_longer_has_and_nothing_else(bench: Bench) -> None:

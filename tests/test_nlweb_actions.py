@@ -91,6 +91,19 @@ def test_an_action_whose_placeholder_the_item_lacks_is_left_out() -> None:
     assert actions_of(SOUP, rules) == []
 
 
+def test_a_description_is_text_whatever_the_item_has_there() -> None:
+    whole = ActionSettings("buy", "{name}", "MCP", server="{seller}", tool="buy", arguments={"name": "{name}"})
+    [action] = actions_of({"name": 7, "seller": "shop-mcp"}, [whole])
+    assert (action["description"], action["server"], action["arguments"]) == ("7", "shop-mcp", {"name": 7})
+    assert actions_of({"name": ["a", "b"], "seller": "shop-mcp"}, [whole]) == []
+    assert actions_of({"name": "a", "seller": {"name": "shop"}}, [whole]) == []
+
+
+def test_an_action_has_a_name_in_any_script() -> None:
+    [action] = potential({"@type": "注文", "target": "https://x.example/o"})
+    assert (action["name"], action["description"]) == ("act", "注文: Soup & bread")
+
+
 def test_an_item_cannot_turn_a_configured_address_into_another() -> None:
     rule = ActionSettings("open", "Open", "HTTP", method="GET", endpoint="https://shop.example/{name}")
     [action] = actions_of({**SOUP, "name": "../../@evil.example/?#"}, [rule])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from aidre.api.nlweb import filters
 from aidre.api.nlweb.filters import attribute_filter
+from aidre.api.nlweb.places import place_pattern
 from aidre.engine.fields import FieldRow, Fields, build_fields
 from aidre.engine.filters import parse_filter, with_dates
 from aidre.engine.model import Json
@@ -37,7 +38,8 @@ ITEMS: dict[str, dict[str, Json]] = {
         "@type": "AggregateOffer", "lowPrice": 15, "highPrice": 40, "priceCurrency": "USD"}},
     "film": {"@type": "Movie", "name": "Film", "datePublished": "1999", "inLanguage": "en", "genre": ["Drama", "War"]},
     "concert": {"@type": "MusicEvent", "name": "Concert", "startDate": "2026-07-01T20:00:00+02:00",
-                "isAccessibleForFree": "False"},
+                "isAccessibleForFree": "False",
+                "location": {"@type": "Place", "name": "Old Mill", "address": "Mill St. 1, Springfield, ID 83702"}},
 }  # fmt: skip
 METADATA: dict[str, dict[str, Json]] = {
     "note": {"price": 7, "type": "tool", "reviewed": "2025-01-02", "team": "Search"},
@@ -56,9 +58,13 @@ FIELDS = Fields(
 )
 
 
+def texts(field: str, pattern: str) -> list[str]:
+    return FIELDS.words(field).matching(pattern, 10)
+
+
 def found(attributes: dict[str, Any]) -> set[str]:
     """The documents that pass, of attributes that are all applied."""
-    filtered = attribute_filter(attributes, FIELDS.names, ["reviewed"])
+    filtered = attribute_filter(attributes, FIELDS.names, ["reviewed"], texts)
     assert filtered.ignored == ()
     if filtered.filter is None:
         return set(NAMES)
@@ -124,10 +130,20 @@ def test_bounds_may_be_attributes_of_their_own_or_nested() -> None:
 @pytest.mark.parametrize(
     ("value", "names"),
     [
-        ("Idaho", {"diner"}),
-        ("idaho", {"diner"}),
-        ("ID", {"diner"}),
-        ("in Idaho", {"diner"}),
+        ("Idaho", {"diner", "concert"}),
+        ("idaho", {"diner", "concert"}),
+        ("ID", {"diner", "concert"}),
+        ("in Idaho", {"diner", "concert"}),
+        ("springfield", {"concert"}),
+        ("Springfield, Idaho", {"concert"}),
+        ("mill st. 1", {"concert"}),
+        ("83702", {"concert"}),
+        ("Mill", {"concert"}),
+        ("Spring", set()),
+        ("field", set()),
+        ("Springfield, Oregon", set()),
+        (".*", set()),
+        ("st", set()),
         ("near Boise", {"diner"}),
         ("Boise, ID", {"diner"}),
         ("Boise, Idaho, USA", {"diner"}),
@@ -154,6 +170,8 @@ def test_a_location_is_compared_with_where_the_item_is(value: Any, names: set[st
         ("datePublished", "2021..2024", {"muffins", "roast"}),
         ("startDate", "2026-07-01", {"concert"}),
         ("date", "July 2026", {"concert"}),
+        ("date", "1999", {"film"}),
+        ("published", "July 2026", set()),
         ("updated_at", "before 2025", {"note"}),
         ("reviewed", "2025", {"note"}),
     ],
@@ -185,6 +203,8 @@ def test_a_cooking_time_is_compared_by_its_minutes(value: str, names: set[str]) 
         ("cuisine", "american", {"muffins"}),
         ("suitableForDiet", "https://schema.org/VeganDiet", {"muffins"}),
         ("suitableForDiet", "VeganDiet", {"muffins"}),
+        ("diet", "vegan", {"muffins"}),
+        ("availability", "in stock", {"knife"}),
         ("availability", "instock", set()),
         ("availability", "InStock", {"knife"}),
         ("sku", "10-20", {"knife"}),
@@ -295,6 +315,35 @@ def test_any_attributes_make_a_filter_that_the_engine_takes(attributes: dict[str
         FIELDS.mask(with_dates(parse_filter(filtered.filter, ["reviewed"]), ["reviewed"]))
     for name in filtered.ignored:
         assert name.split(".")[0] in {key.split(".")[0] for key in attributes}
+
+
+def test_where_too_many_texts_would_have_to_be_looked_through_a_place_is_named() -> None:
+    filtered = attribute_filter({"location": "Springfield", "genre": "War"}, FIELDS.names, (), lambda *_: None)
+    assert filtered.ignored == ("location",)
+    assert filtered.filter is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "held"),
+    [
+        ("東京", ["東京都渋谷区1-1"]),
+        ("örebro", ["Örebro, Sverige"]),
+        ("Sweden", ["Örebro, Sverige"]),
+        ("new york", ["New  York City"]),
+        ("rebro", []),
+        ("stanbul", []),
+        ("in", []),
+        ("ulm", ["Ulm, Donau"]),
+        ("(Old) *", ["Mill (Old) * 1"]),
+        ("x\ud800", []),
+    ],
+)
+def test_a_place_is_words_of_their_own_in_any_script(name: str, held: list[str]) -> None:
+    known = ["東京都渋谷区1-1", "Örebro, Sverige", "New  York City", "in the park", "Ulm, Donau", "Mill (Old) * 1"]
+    members: dict[str, Json] = {"location": [*known, "İstanbul", "\ud800"]}
+    stored = Fields(build_fields([FieldRow("a", None, None, "2026-01-01T00:00:00Z", members, None)]))
+    pattern = place_pattern(name)
+    assert held == ([] if pattern is None else stored.words("location").matching(pattern, 9))
 
 
 def test_attributes_that_would_take_long_to_read_are_named_unread(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,6 +62,14 @@ def test_sentences_stand_behind_the_names_of_their_items() -> None:
     assert "Bean Chili: A hearty chili with beans and a little cinnamon." in summary.text
 
 
+def test_a_description_without_its_full_stop_is_a_sentence() -> None:
+    eggs = Found("Scrambled Eggs", "Nutritious eggs loaded with colorful vegetables", "4 large eggs\n\nspinach")
+    soup = Found("Soup", "Creamy soup of roasted pumpkin and eggs ", "Creamy soup of roasted pumpkin and eggs")
+    said = "Scrambled Eggs: Nutritious eggs loaded with colorful vegetables."
+    assert text_of("eggs", [eggs, soup]) == f"{said} Soup: Creamy soup of roasted pumpkin and eggs."
+    assert text_of("eggs", [Found("Eggs", "# Eggs of all kinds and sizes"), Found("Lamp", "red")]) == "Eggs; Lamp."
+
+
 def test_a_summary_is_short() -> None:
     long = [
         Found(f"Item {number} " + "x" * 500, "", " ".join(f"Word{one} is number {number} here." for one in range(500)))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
+import ingesting
+import publishing
 import pytest
 from fetching import ALLOWED, counts, page, run, sitemap
 from ingesting import Bench
-from publishing import Site, published, send
+from publishing import Site, send
 
 from aidre.engine.errors import FetchFailed
 from aidre.ingest.fetch import Fetcher, FetchRules
@@ -21,16 +22,8 @@ from aidre.ingest.urls import read_url
 
 NOW = datetime(2026, 4, 1, 12, 0, 0, tzinfo=UTC)
 
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with published() as site:
-        yield site
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+site = publishing.site
+bench = ingesting.bench
 
 
 @pytest.fixture

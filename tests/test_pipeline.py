@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import ingesting
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from ingesting import BROUGHT, SCALED, WORDS, Bench
 
 from aidre.engine.model import Query
-from aidre.ingest import chunk
+from aidre.ingest import chunk, field_names
 from aidre.ingest.pipeline import ingest
-from aidre.ingest.progress import Committed, Event
+from aidre.ingest.progress import Committed, Event, Summary
 from aidre.ingest.run import IngestOptions
 
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+bench = ingesting.bench
 
 
 def test_a_folder_becomes_chunks_that_a_query_finds(bench: Bench) -> None:
@@ -157,6 +158,39 @@ def test_a_document_whose_chunks_would_repeat_too_much_fails_by_name(
     assert bench.problems[0].startswith("r.jsonl:1: ") and "metadata" in bench.problems[0]
     assert bench.ids() == ["b"]
     assert bench.run(dry_run=True).failed == 1
+
+
+@pytest.mark.parametrize("written", ["jsonl", "parquet", "parquet with nested fields"])
+def test_a_document_with_a_field_beyond_the_bound_fails_by_name_and_the_rest_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    monkeypatch.setattr(field_names, "MOST_FIELDS", 3)
+    bench = Bench(tmp_path, (BROUGHT,))
+    members: list[dict[str, Any]] = [{"a": 1}, {"b": 1, "c": 2}, {"c": 1, "d": "x"}, {"a": 2, "b": 2}]
+    if "nested" in written:
+        members = [{"x": each} for each in ({"a": 1}, {"b": 1}, {"d": 1}, {"a": 2, "b": 2})]
+
+    def put(first: int) -> Summary:
+        rows = [
+            {"id": f"{at}", "text": "words", "metadata": each, "vectors": {"brought": [1.0, 2.0, 3.0, 4.0]}}
+            for at, each in enumerate(members, first)
+        ]
+        if written == "jsonl":
+            bench.rows("r.jsonl", *rows)
+        else:
+            bench.docs.mkdir(exist_ok=True)
+            pq.write_table(pa.Table.from_pylist(rows), bench.docs / "r.parquet")
+        return bench.run()
+
+    summary = put(0)
+    assert (summary.failed, summary.updated, summary.exit_status) == (1, 3, 1)
+    (problem,) = bench.problems
+    assert "2: field" in problem or ":3: field" in problem
+    assert "d is one more than the 3 different fields" in problem and "semantic_payload" in problem
+    assert bench.ids() == ["0", "1", "3"]
+    assert bench.store.open("c").fields() == ({"x", "x.a", "x.b"} if "nested" in written else {"a", "b", "c"})
+    members = [{"d": 1}, *members[:1]]
+    assert (put(4).failed, bench.ids()) == (1, ["0", "1", "3", "5"])  # what is stored counts too
 
 
 def test_failures_are_named_counted_and_do_not_stop_the_rest(bench: Bench) -> None:

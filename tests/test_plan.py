@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from building import NAME, Vectors, ask, best, fill, names, put, shuffled, space_of, structured, true_scores
 
-from aidre.engine import codebook, generations, kernel, passes
+from aidre.engine import codebook, generations, kernel, passes, plan
 from aidre.engine.codebook import blocks_of, train
 from aidre.engine.filters import parse_filter
 from aidre.engine.index import Scan, index_batch, open_scan
@@ -64,6 +64,33 @@ def test_few_rows_are_gathered_and_more_are_scanned(tmp_path: Path) -> None:
     assert sum(allowed for _, allowed in half.passes) == ROWS // 2
     assert not planned(snapshot, depth=None).passes
     assert planned(snapshot, 0.5, 101) is half
+
+
+def test_plans_are_kept_as_long_as_together_they_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    space, size = space_of("dot", 2), 4_000
+    rows = structured(size, 2)
+    snapshot = fill(tmp_path, space, rows, metadata=[{"number": number} for number in range(size)])
+    monkeypatch.setattr(plan, "_PLAN_BYTES", 20_000)
+
+    def made(count: int) -> Plan:
+        return plan_for(snapshot.parts, space.id, None, parse_filter({"number": {"lt": count}}))
+
+    def held() -> int:
+        arrays = [rows for each in snapshot.parts.plans.values() for _, rows in each.gathered]
+        bits = [one.bits.packed for each in snapshot.parts.plans.values() for one in each.exact if one.bits]
+        return sum(array.nbytes for array in [*arrays, *bits])
+
+    few = made(10)
+    assert few.gathered and made(10) is few
+    for count in range(2_000, 11, -37):
+        made(count)
+        assert held() <= 20_000
+    assert len(snapshot.parts.plans) > 1 and made(10) is not few
+    monkeypatch.setattr(plan, "_PLAN_BYTES", 100)
+    assert made(3_000) is not made(3_000)  # larger than all may be
+    for count in (10, 3_000):
+        found = ask(snapshot, rows[5], filter=parse_filter({"number": {"lt": count}}))
+        assert found == best(true_scores("dot", rows[:count], rows[5]), names(count), 10)
 
 
 @pytest.mark.usefixtures("unmerged")

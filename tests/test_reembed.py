@@ -8,28 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from adding import Revised
 from building import record
-from ingesting import WORDS, Bench, CountingEmbedder
+from ingesting import WORDS, Bench
 from numpy.typing import NDArray
 
 from aidre.engine.embed import embedding_key
 from aidre.engine.errors import ModelUnavailable, SpaceConflict
-from aidre.engine.model import EmbeddingSpace, Encoded
+from aidre.engine.model import Encoded
 from aidre.engine.segment import StoredChunk
 from aidre.ingest.chunk import Chunker
 from aidre.ingest.embedding import Recomputation
 from aidre.ingest.progress import Notice
-
-
-class Revised(CountingEmbedder):
-    """The next revision of the model, whose vectors point the other way."""
-
-    def __init__(self, space: EmbeddingSpace) -> None:
-        super().__init__(space)
-        self.space = replace(self.space, revision="next")
-
-    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return -super().embed_documents(texts)
 
 
 @pytest.fixture

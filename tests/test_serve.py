@@ -101,6 +101,17 @@ def test_a_server_answers_over_http_and_ends_cleanly(store: Path) -> None:
         assert server.process.stderr.read() == ""
 
 
+def test_it_tells_of_collections_that_only_the_configuration_knows(store: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "aidre.toml"
+    settings.write_text('[collections.doc]\nvisibility = "private"\n')
+    with running(store, settings=settings) as server:
+        assert server.stop() == 0
+        assert server.process.stderr is not None
+        assert "collections.doc: collection 'doc' is not in the store: did you mean 'docs'?" in (
+            server.process.stderr.read()
+        )
+
+
 def test_an_interrupt_ends_it_cleanly_too(store: Path) -> None:
     with running(store) as server:
         assert server.stop(signal.SIGINT) == 0

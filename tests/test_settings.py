@@ -123,6 +123,13 @@ lifetime = "30d"
 """
 
 
+@pytest.mark.parametrize(("most", "default"), [(1, 1), (5, 5), (10, 10), (50, 10)])
+def test_the_default_of_top_k_is_never_beyond_the_most(most: int, default: int) -> None:
+    assert parse_settings(f"[limits]\ntop_k_max = {most}").limits.top_k_default == default
+    with pytest.raises(ConfigurationError, match="top_k_default"):
+        parse_settings(f"[limits]\ntop_k_max = {most}\ntop_k_default = {most + 1}")
+
+
 def test_without_a_file_everything_has_its_default() -> None:
     settings = load_settings(None)
     assert settings == Settings()
@@ -222,6 +229,11 @@ def test_an_unknown_key_unlike_all_others_lists_the_valid_ones() -> None:
         ("[server]\ntls = 'some'", "server.tls"),
         ("[server]\ncors_origins = '*'", "server.cors_origins"),
         ("[server]\ncors_origins = [1]", "server.cors_origins[0]"),
+        ("[server]\ncors_origins = ['app.example.com']", "server.cors_origins"),
+        ("[server]\ncors_origins = ['https://app.example.com/']", "server.cors_origins"),
+        ("[server]\ntrusted_proxies = ['10.0.0.0/33']", "server.trusted_proxies"),
+        ("[server]\ntrusted_proxies = ['10.0.0']", "server.trusted_proxies"),
+        ("[server]\ntrusted_proxies = ['']", "server.trusted_proxies"),
         ("[server]\ndefault_collection = '.log'", "server.default_collection"),
         ("[collections.Docs]", "collections"),
         ("[collections.docs]\nvisibility = 'secret'", "collections.docs.visibility"),
@@ -237,6 +249,10 @@ def test_an_unknown_key_unlike_all_others_lists_the_valid_ones() -> None:
         ("[[keys]]\nname = 'a'\nsha256 = 'secret'", "keys[0].sha256"),
         ("[[intakes]]\nid = 'bind'", "intakes[0].id"),
         ("[intent]\nmax_document_fraction = 'half'", "intent.max_document_fraction"),
+        ("[intent]\nmax_chunks = 9223372036854775808", "intent.max_chunks must be a number of 64 bits"),
+        ("[nlweb]\nmin_score = 1" + "0" * 400, "nlweb.min_score must be a number of 64 bits"),
+        ("[limits]\ntop_k_max = " + "1" * 5_000, "not TOML"),
+        ("a = " + "[" * 5_000 + "]" * 5_000, "not TOML"),
         ("[limits", "not TOML"),
     ],
 )
@@ -290,6 +306,12 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path, content: bytes |
         path.write_bytes(content)
     with pytest.raises(ConfigurationError, match="cannot be read"):
         load_settings(path)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "aidre.toml"
+    path.write_text('[server]\ntrusted_proxies = ["10.0.0.1", "fd00::/8", "proxy.internal"]\n', encoding="utf-8-sig")
+    assert len(load_settings(path).server.trusted_proxies) == 3
 
 
 def test_the_runtime_of_models_is_a_setting() -> None:

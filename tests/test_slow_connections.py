@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import socket
 import struct
@@ -58,6 +59,7 @@ def test_a_header_that_trickles_in_is_ended_and_told_so(server: Server) -> None:
         said, seconds = trickle(client, header_lines())
         assert said.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
         assert b"connection: close" in said
+        assert json.loads(said.partition(b"\r\n\r\n")[2])["error"] == "invalid_request"
         assert 0.2 < seconds < 3
 
 
@@ -258,6 +260,7 @@ def test_a_server_that_is_full_says_so_and_has_room_again() -> None:
             assert said.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
             assert b"\r\nretry-after: 1\r\n" in said
             assert b"\r\nx-request-id: req_" in said
+            assert json.loads(said.partition(b"\r\n\r\n")[2])["error"] == "service_unavailable"
         for client in held:
             client.close()
         deadline = time.monotonic() + WAIT_SECONDS

@@ -120,6 +120,18 @@ def test_links_are_followed_once_and_loops_end(tmp_path: Path) -> None:
     assert [each.origin for each in documents(tmp_path / "docs")] == ["link.md", "z/a.md", "shown/c.md"]
 
 
+def test_a_link_that_may_not_be_followed_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of processes in /proc, and one that is removed in this moment."""
+    write(tmp_path / "docs" / "a.md")
+    (tmp_path / "docs" / "link").symlink_to("a.md")
+
+    def refuse(path: str) -> str:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "readlink", refuse)
+    assert [each.origin for each in documents(tmp_path / "docs")] == ["a.md"]
+
+
 def test_links_out_of_a_folder_are_left_out_and_told_of(tmp_path: Path) -> None:
     root = tmp_path / "docs"
     write(root / "a.md")
@@ -142,6 +154,53 @@ def test_links_out_of_a_folder_are_left_out_and_told_of(tmp_path: Path) -> None:
     [note] = notes
     assert note.startswith("docs: 7 links that lead out of the folder left out (absolute.md, ")
     assert note.endswith(", ...): give what they lead to as a source of its own") and "\n" not in note
+
+
+SECRET: dict[str, str | bytes] = {
+    "md": "secret", "txt": "secret", "html": "<p>secret", "jsonl": '{"text": "secret"}', "json": '[{"text": "secret"}]',
+    "csv": "text\nsecret\n", "xml": "<rss version='2.0'><channel><item><title>secret</title></item></channel></rss>",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [*SECRET, "parquet"])
+@pytest.mark.parametrize("swapped", ["file", "folder"])
+def test_what_becomes_a_link_out_of_the_folder_after_it_was_looked_at_is_not_read(
+    tmp_path: Path, kind: str, swapped: str
+) -> None:
+    outside, root = tmp_path / "outside", tmp_path / "docs"
+    write(root / "a.md")
+    for folder in (outside, root / "b"):
+        write(folder / f"b.{kind}", SECRET.get(kind, ""))
+        if kind == "parquet":
+            pq.write_table(pa.table({"text": ["secret"]}), folder / f"b.{kind}")
+    assert len(documents(root)) == 2
+    if swapped == "file":
+        (root / "b" / "a.md").write_text("text")
+    source = Source("docs", root)
+    stream = read(source, RULES, lambda _: None)
+    assert len(documents_of([next(stream)])) == 1
+    if swapped == "file":
+        assert len(documents_of([next(stream)])) == 1
+        (root / "b" / f"b.{kind}").unlink()
+        (root / "b" / f"b.{kind}").symlink_to(outside / f"b.{kind}")
+    else:
+        (root / "b").rename(root / "c")
+        (root / "b").symlink_to(outside)
+    rest = list(stream)
+    reasons = [each.reason for each in rest if isinstance(each, Rejected)]
+    assert len(reasons) == len(rest) == (kind != "xml")  # of which only feeds are read
+    assert all("cannot be read: a link that leads out of the folder" in reason for reason in reasons)
+
+
+def test_what_becomes_a_pipe_after_it_was_looked_at_does_not_block(tmp_path: Path) -> None:
+    write(tmp_path / "docs" / "a.md")
+    write(tmp_path / "docs" / "b.md")
+    stream = read(Source("docs", tmp_path / "docs"), RULES, lambda _: None)
+    next(stream)
+    (tmp_path / "docs" / "b.md").unlink()
+    os.mkfifo(tmp_path / "docs" / "b.md")
+    [rejected] = stream
+    assert isinstance(rejected, Rejected) and rejected.reason == "cannot be read: not a file any more"
 
 
 def test_a_folder_that_is_a_link_is_read_with_the_links_inside(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from test_damage import SPACES, alter, files, flipped, report_of
 from aidre.engine import manifest, verify
 from aidre.engine.errors import StoreDamaged
 from aidre.engine.filters import parse_filter
+from aidre.engine.scrub import Scrub
 from aidre.engine.sealed import seal
 from aidre.engine.store import Store
 
@@ -126,6 +128,18 @@ def test_what_only_older_generations_name_is_verified_too(store: Path) -> None:
         f"{NAME}/manifests/000001.json",
         f"{NAME}/segments/{old.parent.name}/{old.name}",
     }
+
+
+def test_a_damaged_manifest_is_named_once(store: Path) -> None:
+    path = store / NAME / "manifests" / f"{Store(store).current(NAME):06d}.json"
+    alter(path, flipped(300))
+    (problem,) = report_of(store).problems
+    assert (problem.file, problem.what) == (
+        path.relative_to(store).as_posix(),
+        "does not have the checksum that was recorded",
+    )
+    (seen,) = Scrub(Store(store), 0.001, threading.Event()).one_pass()
+    assert (seen.file, seen.problem) == (problem.file, problem.what)
 
 
 def frame_of_generation(store: Path, path: Path, generation: int) -> list[int]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+import ingesting
+import publishing
 import pytest
 from fetching import counts, feed, item, page, run
 from ingesting import Bench
@@ -16,16 +17,8 @@ from aidre.api.settings import parse_settings
 from aidre.engine.errors import ConfigurationError
 from aidre.ingest.fetch import FetchRules
 
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with published() as site:
-        yield site
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+site = publishing.site
+bench = ingesting.bench
 
 
 def test_a_page_becomes_a_document_under_its_address(bench: Bench, site: Site) -> None:
@@ -226,8 +219,10 @@ def test_rows_and_texts_are_read_by_their_media_type(bench: Bench, site: Site) -
     site.put("/read.md", "# Title\n\nMarked down.", "text/plain")
     site.put("/untyped.txt", "untyped", "application/octet-stream")
     site.put("/page", b"<html><head><meta charset='latin-1'></head><body><p>W\xc3\xb6rter</p></body></html>")
-    paths = ["/rows", "/text", "/read.md", "/untyped.txt", "/page"]
-    assert counts(run(bench, *map(site.url, paths))) == (6, 6, 0, 0, 0)
+    site.put("/old", "朱镕基".encode("gbk"), "text/plain; charset=GB2312")
+    paths = ["/rows", "/text", "/read.md", "/untyped.txt", "/page", "/old"]
+    assert counts(run(bench, *map(site.url, paths))) == (7, 7, 0, 0, 0)
+    assert bench.text(site.url("/old#chunk_1")) == "朱镕基"
     assert bench.text(site.url("/text#chunk_1")) == bench.text(site.url("/page#chunk_1")) == "Wörter"
     assert bench.text(site.url("/read.md#chunk_1")).endswith("Marked down.")
     assert counts(run(bench, site.url("/rows"))) == (2, 0, 2, 0, 0)

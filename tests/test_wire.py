@@ -89,7 +89,7 @@ def test_a_whole_number_may_be_of_any_size(value: object, expected: int | None) 
     assert positive_member({"top_k": value}, "top_k") == expected
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.5, True, False, "1", [], -(2.0**70)])
+@pytest.mark.parametrize("value", [0, -1, 1.5, 5.0, 2.0**53, True, False, "1", [], -(2.0**70)])
 def test_what_is_no_positive_whole_number_is_refused_by_name(value: object) -> None:
     with pytest.raises(BadRequest, match="top_k"):
         positive_member({"top_k": value}, "top_k")

@@ -1,13 +1,15 @@
 """JSON Schemas (draft 2020-12): those of the protocol's requests, and how data are checked against them.
 
-Patterns run in linear time and no reference leaves the schema, so a schema can neither hang nor call. Complaints name
-the member and the keyword, never the value: what agents send is not repeated, here or in a log.
+Patterns run in linear time, no reference leaves the schema, and what is wrong inside of a choice is looked for only as
+far as that is quick: so a schema can neither hang nor call. Complaints name the member and the keyword, never the
+value: what agents send is not repeated, here or in a log.
 """
 
 from __future__ import annotations
 
+import graphlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -18,6 +20,9 @@ Schema: TypeAlias = Mapping[str, Any]
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 PATTERN_BYTES = 1_048_576
+BRANCHING = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "patternProperties"})
+ERRORS_MOST = 10_000
+"""That may be made to find the one that is told of."""
 SCOPES = ["intake", "offer", "bind", "account_creation", "payment"]
 TEXT: Schema = {"type": "string"}
 NAMED: Schema = {"type": "string", "minLength": 1}
@@ -99,8 +104,13 @@ def _validator(schema: bytes) -> jsonschema_rs.Draft202012Validator:
 
 def complaint(schema: Schema, value: Any, root: str) -> str | None:
     """What is wrong with a value, naming the member at fault; None where nothing is. `root` names the value itself."""
+    validator = compiled(schema)
+    if validator.is_valid(value):
+        return None
+    if _errors_most(schema, value) > ERRORS_MOST:
+        return f"{root or 'the body'} does not fit its schema"
     try:
-        compiled(schema).validate(value)
+        validator.validate(value)
         return None
     except jsonschema_rs.ValidationError as caught:
         error = caught
@@ -116,6 +126,68 @@ def complaint(schema: Schema, value: Any, root: str) -> str | None:
             return f"{place or 'the body'} has members that are not declared"
         case _:
             return f"{place or 'the body'} does not fit its schema: {kind.name}{_wanted(kind)}"
+
+
+def _errors_most(schema: Schema, value: Any) -> int:
+    """How many errors the validator may make of a value: for every branch one of everything in it that is wrong, and
+    again for its own branches, where a reference may lead back even as often as the value has levels."""
+    branches, recursive = _branches(orjson.dumps(schema))
+    if branches == 0:
+        return 1
+    count, levels, level = 0, 0, [value]
+    while level and count <= ERRORS_MOST:
+        count += len(level)
+        held = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = [item for one in held for item in one]
+        levels += bool(held)
+    most: int = count * branches ** (levels if recursive else 1)
+    return most
+
+
+@lru_cache(maxsize=256)
+def _branches(schema: bytes) -> tuple[int, bool]:
+    """In how many places a value may be asked about once more, and whether a reference may lead back to one."""
+    parsed = orjson.loads(schema)
+    return _branches_in(parsed), b'"$id"' in schema or _may_lead_back(parsed)
+
+
+def _may_lead_back(schema: Any) -> bool:
+    """Not where all references are to definitions, and those refer to each other in one direction."""
+    leads: dict[str, set[str]] = {}
+    for place, target in _references(schema, ""):
+        name = target.removeprefix("#/$defs/").partition("/")[0]
+        if name == target or not name.isidentifier():
+            return True
+        leads.setdefault(place, set()).add(name)
+    try:
+        graphlib.TopologicalSorter(leads).prepare()
+    except graphlib.CycleError:
+        return True
+    return False
+
+
+def _references(node: Any, place: str) -> Iterator[tuple[str, str]]:
+    """In which definition they stand, if in one, and where they lead."""
+    if isinstance(node, list):
+        for one in node:
+            yield from _references(one, place)
+    elif isinstance(node, dict):
+        yield from ((place, node[name]) for name in ("$ref", "$dynamicRef") if isinstance(node.get(name), str))
+        for name, inner in node.items():
+            defined = inner if name == "$defs" and not place and isinstance(inner, dict) else {}
+            for key, one in defined.items():
+                yield from _references(one, key)
+            if not defined:
+                yield from _references(inner, place)
+
+
+def _branches_in(node: Any) -> int:
+    if isinstance(node, list):
+        return sum(map(_branches_in, node))
+    if not isinstance(node, dict):
+        return 0
+    own = sum(len(node[name]) if isinstance(node[name], list | dict) else 1 for name in BRANCHING & node.keys())
+    return own + sum(map(_branches_in, node.values()))
 
 
 def _path(root: str, path: Sequence[str | int]) -> str:

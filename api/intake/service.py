@@ -39,6 +39,7 @@ from aidre.api.intake.schemas import BIND_DATA, complaint
 from aidre.api.intake.settings import OfferedIntake, retention_of
 from aidre.api.retrieve import Retrieval
 from aidre.engine.errors import AidreError
+from aidre.engine.filters import parse_filter
 
 logger = logging.getLogger("aidre")
 
@@ -180,8 +181,12 @@ class IntakeService:
     async def open(self) -> None:
         """Begins to deliver and to forget."""
         for intake in self.intakes.values():
+            if intake.requires_auth and not self.settings.knows_callers:
+                logger.warning("intake %s requires_auth, but there are no [[keys]]: nobody can submit to it", intake.id)
             try:
-                self.retrieval.find(intake.collection, granted(intake.collection), "intake")
+                shown = self.retrieval.find(intake.collection, granted(intake.collection), "intake")
+                for name in () if intake.filter is None else shown.snapshot.unknown_fields(parse_filter(intake.filter)):
+                    logger.warning("the filter of intake %s asks for %s, which no document has", intake.id, name)
             except AidreError as error:
                 logger.warning("intake %s has nothing to offer until this is cured: %s", intake.id, error)
         if self._key is not None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from aidre.api.intake.schemas import schema_fault
 from aidre.api.intake.templates import HITS, names_in
-from aidre.api.tables import Duration, Secret, check_secret
+from aidre.api.tables import INTEGERS, Duration, Secret, check_secret
 from aidre.engine.errors import ConfigurationError, InvalidFilter
 from aidre.engine.filters import parse_filter
 
@@ -33,6 +33,9 @@ RETENTIONS: Mapping[str, float | None] = {
 """What `privacy.data_retention` may declare, in seconds where that says a time."""
 RATE_MEMBERS: Mapping[str, int] = {"requests_per_minute": 60, "requests_per_day": 86_400}
 """What `rate_limit` may declare: how many requests in how many seconds."""
+RATE_MOST = 1_000_000_000
+LEVELS_MOST = 200
+JSON_WANTED = f"must be JSON: strings, numbers of 64 bits, true, false, lists and tables, at most {LEVELS_MOST} deep"
 COMPOSING = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties"})
 
 
@@ -74,9 +77,7 @@ class OfferedIntake:
         """What the intake's data must be like."""
         if self.input_schema:
             return self.input_schema
-        names = list(dict.fromkeys(name.partition(".")[0] for name in names_in(self.query)))
-        text = {"type": "string", "minLength": 1}
-        return {"type": "object", "properties": dict.fromkeys(names, text), "required": names}
+        return _asking_for([name.split(".") for name in names_in(self.query)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,16 @@ class Intake:
     webhook: Secret | None = field(default=None, repr=False)
     retention: Duration = MONTH
     max_offers: int = 100_000
+
+
+def _asking_for(paths: Sequence[Sequence[str]]) -> Table:
+    """A schema of data that have something at all these paths."""
+    further: dict[str, list[Sequence[str]]] = {}
+    for name, *path in paths:
+        further.setdefault(name, []).append(path)
+    text = {"type": "string", "minLength": 1}
+    properties = {name: _asking_for(inner) if all(inner) else text for name, inner in further.items()}
+    return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 def retention_of(intake: OfferedIntake, settings: Intake) -> float:
@@ -179,25 +190,29 @@ def _check_rates(rates: Table, where: str) -> None:
     for name, value in rates.items():
         if name not in RATE_MEMBERS:
             raise ConfigurationError(f"{where}.{name} is none of {', '.join(RATE_MEMBERS)}")
-        if type(value) is not int or value < 1:
-            raise ConfigurationError(f"{where}.{name} must be a whole number of at least 1, not {value!r}")
+        if type(value) is not int or not 1 <= value <= RATE_MOST:
+            raise ConfigurationError(f"{where}.{name} must be a whole number from 1 to {RATE_MOST:,}, not {value!r}")
 
 
 def _check_schema(intake: OfferedIntake, where: str) -> None:
     place = f"{where}.input_schema"
     if not _is_json(intake.input_schema):
-        raise ConfigurationError(f"{place} must be JSON: strings, numbers, true, false, lists and tables")
+        raise ConfigurationError(f"{place} {JSON_WANTED}")
+    if not _admits_objects(intake.schema):
+        raise ConfigurationError(f'{place}.type must be "object": it is what intake_data are')
     fault = schema_fault(intake.schema)
     if fault is not None:
         raise ConfigurationError(f"{place} is no schema that can be used here: {fault}")
 
 
-def _is_json(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(map(_is_json, value.values()))
-    if isinstance(value, list):
-        return all(map(_is_json, value))
-    return type(value) in {str, bool, int} or (type(value) is float and math.isfinite(value))
+def _is_json(value: Any, levels: int = LEVELS_MOST) -> bool:
+    """Whether it can be written out as JSON, within what is around it."""
+    if isinstance(value, dict | list):
+        inner = value.values() if isinstance(value, dict) else value
+        return levels > 0 and all(_is_json(one, levels - 1) for one in inner)
+    if type(value) is int:
+        return value in INTEGERS
+    return type(value) in {str, bool} or (type(value) is float and math.isfinite(value))
 
 
 def _check_templates(intake: OfferedIntake, where: str) -> None:
@@ -206,22 +221,29 @@ def _check_templates(intake: OfferedIntake, where: str) -> None:
     if "items" in intake.details:
         raise ConfigurationError(f"{where}.details.items is where the hits stand: choose another name")
     if not _is_json(intake.details):
-        raise ConfigurationError(f"{where}.details must be JSON: strings, numbers, true, false, lists and tables")
+        raise ConfigurationError(f"{where}.details {JSON_WANTED}")
     offered = [("summary", intake.summary), *(("details", text) for text in _texts(intake.details))]
     for place, template in (("query", intake.query), *offered):
         for name in names_in(template):
-            first = name.partition(".")[0]
-            if first == "hits" and place != "query":
+            if name.partition(".")[0] == "hits" and place != "query":
                 if name not in HITS:
                     raise ConfigurationError(f"{where}.{place}: {{{name}}} is none of {', '.join(HITS)}")
-            elif not _may_have(intake.schema, first):
+            elif not _may_have(intake.schema, name):
                 raise ConfigurationError(f"{where}.{place}: {{{name}}} is not a property of its input_schema")
 
 
-def _may_have(schema: Table, name: str) -> bool:
-    """Whether data of this schema can have a member; True where that is not plain from its properties."""
-    properties = schema.get("properties")
-    return not isinstance(properties, dict) or name in properties or not COMPOSING.isdisjoint(schema)
+def _may_have(schema: Any, path: str) -> bool:
+    """Whether data of this schema can have a member at a path; True where that is not plain from its properties."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict) or not COMPOSING.isdisjoint(schema):
+        return not isinstance(schema, dict) or _admits_objects(schema)
+    name, _, rest = path.partition(".")
+    return name in properties and (not rest or _may_have(properties[name], rest))
+
+
+def _admits_objects(schema: Table) -> bool:
+    kind = schema.get("type", "object")
+    return "object" in (kind if isinstance(kind, list) else [kind])
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from aidre.api.intent.ledger import FILE, read_noted
 from aidre.api.intent.log import FOLDER, PRIVATE, read_events
 from aidre.engine.durable import storage_errors, sync_file, sync_folder
-from aidre.engine.errors import ConfigurationError
+from aidre.engine.errors import ConfigurationError, StorageFailed
 from aidre.engine.filters import parse_instant
 
 if TYPE_CHECKING:
@@ -55,9 +55,17 @@ def instant(text: str | None, option: str) -> int | None:
 
 
 def events(store: Path, wanted: Wanted) -> Iterator[Event]:
-    """In the order in which they were written, with those that a power cut took from the log. StorageFailed."""
-    noted = read_noted(store / ".log" / FILE)
-    return (event for event in read_events(store / ".log" / FOLDER, noted) if wanted.admits(event))
+    """In the order in which they were written, with those that a power cut took from the log. StorageFailed, behind
+    those of the log where only the ledger cannot be read."""
+    noted: list[bytes] = []
+    failure: StorageFailed | None = None
+    try:
+        noted = read_noted(store / ".log" / FILE)
+    except StorageFailed as error:
+        failure = error
+    yield from (event for event in read_events(store / ".log" / FOLDER, noted) if wanted.admits(event))
+    if failure is not None:
+        raise failure
 
 
 def check_export(path: Path) -> None:

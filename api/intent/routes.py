@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from aidre.api.intent import discovery, passages
 from aidre.api.intent.envelope import conversation_of, head_of, refuse, respond
@@ -19,6 +21,7 @@ from aidre.api.intent.service import Service
 from aidre.api.intent.signing import rfc3339
 from aidre.api.refusals import BadRequest, UnsupportedMediaType
 from aidre.api.wire import JSON, content_type, digest, not_modified, read_body, speaks
+from aidre.engine.errors import AidreError
 
 Members: TypeAlias = dict[str, Any]
 PartnerEndpoint: TypeAlias = Callable[[Request, Members, Nonce], Awaitable[Response]]
@@ -36,10 +39,7 @@ def _to_partners(endpoint: PartnerEndpoint) -> Callable[[Request], Awaitable[Res
     @functools.wraps(endpoint)
     async def answering(request: Request) -> Response:
         service = _service(request)
-        content = await read_body(request, service.retrieval.settings.limits.body_bytes)
-        body = _json(content)
-        if isinstance(body, dict) and type(body.get("request_id")) is str and len(body["request_id"]) <= ID_CHARS:
-            conversation_of(request).request_id = body["request_id"]
+        content, body = await _body(request)
         nonce = service.authenticate(request, content)
         try:
             return await endpoint(request, _members(request, body), nonce)
@@ -47,6 +47,28 @@ def _to_partners(endpoint: PartnerEndpoint) -> Callable[[Request], Awaitable[Res
             await service.receipts.spend(nonce)
 
     return answering
+
+
+class TurnedAway:
+    """Answers a partner who was not let in: the body is read for the request_id that the answer has to echo."""
+
+    def __init__(self, error: AidreError) -> None:
+        self._error = error
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        with suppress(AidreError):
+            await _body(request)
+        await refuse(request, self._error)(scope, receive, send)
+
+
+async def _body(request: Request) -> tuple[bytes, Any]:
+    """The body, and what it says. Whatever is answered from now on echoes its request_id, if it has one."""
+    content = await read_body(request, _service(request).retrieval.settings.limits.body_bytes)
+    body = _json(content)
+    if isinstance(body, dict) and type(body.get("request_id")) is str and len(body["request_id"]) <= ID_CHARS:
+        conversation_of(request).request_id = body["request_id"]
+    return content, body
 
 
 def _json(content: bytes) -> Any:

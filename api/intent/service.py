@@ -17,6 +17,7 @@ from aidre.api.intent.discovery import publisher_of
 from aidre.api.intent.envelope import VERSIONS, AuthenticationFailed, conversation_of
 from aidre.api.intent.limits import warnings_of
 from aidre.api.intent.receipts import Nonce, Receipts
+from aidre.api.intent.settings import EditorialDomain
 from aidre.api.intent.signing import (
     KEY,
     NONCE,
@@ -33,7 +34,8 @@ from aidre.api.intent.signing import (
 from aidre.api.retrieve import Retrieval
 from aidre.api.settings import is_loopback
 from aidre.api.wire import target_of
-from aidre.engine.errors import StorageFailed
+from aidre.engine.errors import AidreError, StorageFailed
+from aidre.engine.filters import parse_filter
 
 logger = logging.getLogger("aidre")
 
@@ -69,6 +71,8 @@ class Service:
 
     def _warnings(self) -> list[str]:
         said = []
+        if self.intent.enabled and not self.intent.keys:
+            said.append("intent.keys is empty: nobody can sign a request, so all are refused; give partners their keys")
         if self.publisher["domain"] != self._host and not is_loopback(self._host):
             said.append(
                 f"intent.publisher.domain is {self.publisher['domain']}, but aip.json is served at {self._host}: "
@@ -86,7 +90,21 @@ class Service:
                 said.append(f"collection {name}: an editorial domain opens it, but it is not in the store")
             else:
                 said += [f"collection {name}: {what}" for what in warnings_of(self.intent, name, opened.snapshot)]
+        for name, domain in self.intent.editorial_domains.items():
+            said += [
+                f'intent.editorial_domains."{name}".filter: no document of {domain.collection} has {field}'
+                for field in self._unknown_fields(domain)
+            ]
         return said
+
+    def _unknown_fields(self, domain: EditorialDomain) -> tuple[str, ...]:
+        opened = self.retrieval.live.collections.get(domain.collection)
+        if opened is None or opened.snapshot is None or domain.filter is None:
+            return ()
+        try:
+            return opened.snapshot.unknown_fields(parse_filter(domain.filter))
+        except AidreError:  # a damaged file is told of where it is opened, and keeps nobody from starting
+            return ()
 
     async def close(self) -> None:
         await asyncio.to_thread(self.receipts.close)

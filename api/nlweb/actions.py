@@ -80,10 +80,10 @@ def _strings(value: Json) -> list[str]:
 def _configured(rule: ActionSettings, item: Mapping[str, Json]) -> dict[str, Json] | None:
     try:
         action: dict[str, Json] = {} if rule.type is None else {"@context": VOCABULARY, "@type": rule.type}
-        action |= {"name": rule.name, "description": _filled(rule.description, item), "protocol": rule.protocol}
+        action |= {"name": rule.name, "description": _worded(rule.description, item), "protocol": rule.protocol}
         for member in ACTION_MEMBERS[rule.protocol]:
             written = str(getattr(rule, member))
-            action[member] = _address(written, item) if member in {"endpoint", "agent_url"} else _filled(written, item)
+            action[member] = _address(written, item) if member in {"endpoint", "agent_url"} else _worded(written, item)
         for member in _EXTRAS[rule.protocol]:
             if getattr(rule, member):
                 action[member] = _filled(dict(getattr(rule, member)), item)
@@ -104,7 +104,12 @@ def _filled(value: Json, item: Mapping[str, Json]) -> Json:
     alone = _PLACEHOLDER.fullmatch(value)
     if alone is not None:
         return _member(item, alone[1])
-    return _PLACEHOLDER.sub(lambda match: _text(item, match[1]), value)
+    return _worded(value, item)
+
+
+def _worded(written: str, item: Mapping[str, Json]) -> str:
+    """The same as text, whatever the placeholders name."""
+    return _PLACEHOLDER.sub(lambda match: _text(item, match[1]), written)
 
 
 def _address(written: str, item: Mapping[str, Json]) -> str:
@@ -155,7 +160,7 @@ def _potential(action: Mapping[str, Json], item: Mapping[str, Json]) -> Iterator
         found: dict[str, Json] = {
             "@context": VOCABULARY,
             "@type": kind,
-            "name": name or _slug(words),
+            "name": name or _slug(words) or "act",
             "description": (description or f"{words}: {title if type(title) is str else endpoint}")[:LONGEST],
             "protocol": "HTTP",
             "method": method,

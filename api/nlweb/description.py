@@ -139,7 +139,7 @@ AWAITED: Schema = {
 MESSAGE = _object(
     ["jsonrpc", "method"],
     jsonrpc={"const": "2.0"},
-    id={"type": ["string", "integer", "null"]},
+    id={"type": ["string", "integer"]},
     method=STRING,
     params={"type": ["object", "null"]},
 )

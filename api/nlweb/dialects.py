@@ -23,6 +23,7 @@ COUNTS = ("limit", "max_results", "num_results", "top_k")
 ATTRIBUTES = ("itemType", "location", "price")
 """The filters of a legacy request: what else stands in it are parameters of clients, not filters."""
 MODES = {"generate": "summarize", "none": "list"}
+FLAGS = {"prefer": frozenset({"streaming", "respond-async"}), "meta": frozenset({"remember"})}
 TRUE, FALSE = frozenset({"true", "1", "yes", "on"}), frozenset({"false", "0", "no", "off"})
 
 
@@ -43,20 +44,23 @@ def canonical(body: Mapping[str, Json]) -> Body:
 def from_parameters(parameters: Iterable[tuple[str, str]]) -> Body:
     """The body that a query string or a form stands for; `prefer.streaming=true` reaches into a section."""
     body: Body = {}
+    sections: dict[str, Body] = {}
     for name, value in parameters:
         if not value and name.removeprefix("query.") not in TEXTS:
             continue  # left empty in a form
         section, _, member = name.partition(".")
         if member and section in SECTIONS:
-            inner = body.setdefault(section, {})
-            if type(inner) is dict:
-                _put(inner, member, value)
-        elif type(body.get(name)) is not dict:
+            _put(sections.setdefault(section, {}), member, value)
+        else:
             _put(body, name, value)
-    prefer = body.get("prefer")
-    if type(prefer) is dict:
-        for name in ("streaming", "respond-async"):
-            prefer[name] = _flag(prefer.get(name))
+    if "query" in sections and dialect_of(body) == "legacy":  # what restricts a query must not be lost
+        flat = _unflattened(body)
+        body = {**flat, "query": flat["query"] | sections.pop("query")}
+    for name, inner in sections.items():
+        body[name] = _section(body, name) | inner
+    for name, flags in FLAGS.items():
+        for flag in flags.intersection(_section(body, name)):
+            body[name][flag] = _flag(body[name][flag])
     query = body.get("query")
     if type(query) is dict:
         _join_sites(query)

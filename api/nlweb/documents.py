@@ -12,7 +12,7 @@ from itertools import chain
 from urllib.parse import urlsplit
 
 from aidre.api.access import Caller
-from aidre.api.nlweb.filters import Filtered, attribute_filter
+from aidre.api.nlweb.filters import Filtered, asks_place, attribute_filter
 from aidre.api.nlweb.relevance import least, meets, percent, weighed
 from aidre.api.nlweb.request import Ask
 from aidre.api.nlweb.rewriting import Rewritten
@@ -20,7 +20,7 @@ from aidre.api.retrieve import Answer, Question, Retrieval, Shown
 from aidre.api.settings import Settings
 from aidre.engine.filters import site_of
 from aidre.engine.model import EmbeddingSpace
-from aidre.engine.snapshot import Hit
+from aidre.engine.snapshot import Hit, Snapshot
 
 WEIGHED = 50
 """So many documents at least are weighed by what is known of the user, whatever the page."""
@@ -29,6 +29,13 @@ BEST = 3
 """Hits that are looked through for the words of the query."""
 SITE_CHARS = 2_048
 """Of a site that are looked at: its host is at its begin, and Python remembers addresses that it has split."""
+MOST_LOOKS = 2_000_000
+LOOKS_AT_LEAST = 1_000
+"""Texts of fields that are looked at for the places of one request; what a look into a field counts at least."""
+MOST_TEXTS = 4_000
+"""Texts that may name the places of one request."""
+HOST_CHARS = 253
+"""Of a name that DNS knows."""
 FIRST_CHUNKS = 2
 DEEPER = 4
 """How many chunks are fetched for each document at first, and how many times more each time that was too few."""
@@ -63,7 +70,10 @@ class Place:
 async def find_documents(retrieval: Retrieval, ask: Ask, query: Rewritten, caller: Caller) -> Documents:
     """The documents that answer the query of `ask` as it was rewritten; raises what Retrieval raises."""
     places = _places(retrieval, ask.sites, caller)
-    filtered = _filtered(ask, places) if ask.attributes else Filtered()
+    filtered = Filtered()
+    if ask.attributes:  # texts are many: they are looked through in a thread
+        looks = asks_place(ask.attributes)
+        filtered = await asyncio.to_thread(_filtered, ask, places) if looks else _filtered(ask, places)
     wanted, text = ask.start + ask.count, query.query
     question = Question(max(wanted, WEIGHED) if query.keywords else wanted, text=text, filter=filtered.filter)
     searches = [_in_place(retrieval, place, question, caller) for place in places]
@@ -86,7 +96,25 @@ def _filtered(ask: Ask, places: Sequence[Place]) -> Filtered:
     snapshots = [place.shown.snapshot for place in places]
     known = frozenset[str]().union(*(snapshot.fields() for snapshot in snapshots))
     dates = frozenset[str]().union(*(snapshot.manifest.dates for snapshot in snapshots))
-    return attribute_filter(ask.attributes, known, dates)
+    return attribute_filter(ask.attributes, known, dates, _Texts(snapshots))
+
+
+class _Texts:
+    """What the documents of some collections say in a field; looks at so many texts for one request, not more."""
+
+    def __init__(self, snapshots: Sequence[Snapshot]) -> None:
+        self._snapshots = snapshots
+        self._looks, self._room = MOST_LOOKS, MOST_TEXTS
+
+    def __call__(self, field: str, pattern: str) -> list[str] | None:
+        found: set[str] = set()
+        for words in chain.from_iterable(snapshot.words(field) for snapshot in self._snapshots):
+            self._looks -= max(len(words), LOOKS_AT_LEAST)
+            if self._looks < 0:
+                return None
+            found.update(words.matching(pattern, self._room + 1))
+        self._room -= len(found)
+        return sorted(found) if self._room >= 0 else None
 
 
 def _weighed(found: Found, keywords: Sequence[str]) -> Found:
@@ -105,7 +133,7 @@ def _places(retrieval: Retrieval, sites: Sequence[str], caller: Caller) -> list[
         return [Place(one) for one in shown]
     # A name without a dot that is one of a collection is no host: the fields of others are not asked for.
     names = {one.name for one in shown if "." not in one.name}
-    known = tuple(dict.fromkeys(_site(host) for host in hosts if host and host not in names))
+    known = tuple(dict.fromkeys(chain.from_iterable(_sites(host) for host in hosts if host and host not in names)))
     return [Place(one, () if one.name in asked else known) for one in shown if one.name in asked or known]
 
 
@@ -126,8 +154,18 @@ def host_of(site: str) -> str:
     return host.removesuffix({"http": ":80", "https": ":443"}.get(parts.scheme, ""))
 
 
-def _site(host: str) -> str:
-    return site_of(f"//{host}") or host
+def _sites(host: str) -> list[str]:
+    """A host as items may have it: in the letters of its language, or in those that DNS knows."""
+    site = site_of(f"//{host}") or host
+    if len(site) > HOST_CHARS or (site.isascii() and "xn--" not in site):
+        return [site]
+    try:
+        coded = site.encode("idna")
+        read = coded.decode("idna")
+        same = site in {coded.decode(), read} and read.encode("idna") == coded
+    except UnicodeError:
+        return [site]
+    return [coded.decode(), read] if same else [site]  # what does not come back as it was is another host: ß, ss
 
 
 async def _in_place(retrieval: Retrieval, place: Place, question: Question, caller: Caller) -> tuple[list[Found], bool]:

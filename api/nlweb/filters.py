@@ -1,16 +1,17 @@
 """The open filter attributes of a query (3.1) as a filter of the engine; what cannot be applied is named.
 
 An attribute is looked for among the fields that items carry, by its whole name or its last member, in any case. Types
-go with their subtypes, quantities and dates are read from free text, places and all other words are compared whole,
-in several casings: the engine's grammar knows no parts of strings. Bounds on a list of values hold where any value
-passes each of them.
+go with their subtypes, quantities and dates are read from free text, words are compared whole, in several casings: the
+engine's grammar knows no parts of strings. A place is looked for inside of addresses that are written in words, too:
+the stored texts that name it are asked for, whole. Bounds on a list of values hold where any value passes each of
+them.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -19,14 +20,16 @@ import orjson
 
 from aidre.api.bodies import holds_body
 from aidre.api.nlweb import durations
+from aidre.api.nlweb.clauses import Clause, all_of, any_of, either, nodes_in
 from aidre.api.nlweb.periods import read_period
-from aidre.api.nlweb.places import names_in, names_place, place_parts, place_texts
+from aidre.api.nlweb.places import names_in, names_place, place_pattern, places_in, tells_place
 from aidre.api.nlweb.quantities import Bounds, read_bounds
 from aidre.api.nlweb.types import subtypes, type_name
 from aidre.engine.filters import field_name, holds_dates
 from aidre.engine.model import Json
 
-Clause: TypeAlias = dict[str, Json]
+Texts: TypeAlias = Callable[[str, str], Sequence[str] | None]
+"""What a field holds that a regular expression is found in; None where that is too much to say."""
 
 MOST_FIELDS: Final = 16
 """Fields that one attribute is compared with."""
@@ -74,11 +77,14 @@ class Filtered:
     ignored: tuple[str, ...] = ()
 
 
-def attribute_filter(attributes: Mapping[str, Json], known: Collection[str], dates: Collection[str] = ()) -> Filtered:
-    """`known` are the names of all fields that documents carry, `dates` those that the collection declares as dates."""
+def attribute_filter(
+    attributes: Mapping[str, Json], known: Collection[str], dates: Collection[str] = (), texts: Texts | None = None
+) -> Filtered:
+    """`known` are the names of all fields that documents carry, `dates` those that the collection declares as dates.
+    Without `texts` places are compared whole."""
     if not attributes:
         return Filtered()
-    reader = _Reader(_fields(frozenset(known)), frozenset(map(field_name, dates)))
+    reader = _Reader(_fields(frozenset(known)), frozenset(map(field_name, dates)), texts)
     clauses: list[Clause] = []
     ignored: list[str] = []
     asked: set[str] = set()
@@ -92,13 +98,18 @@ def attribute_filter(attributes: Mapping[str, Json], known: Collection[str], dat
             continue
         asked.add(_key(name))
         for path, clause in reader.read(name, value, 1):
-            size = 0 if clause is None else _nodes(clause)
+            size = 0 if clause is None else nodes_in(clause)
             if clause is None or nodes + size > MOST_NODES:
                 ignored.append(path)
             elif clause:
                 nodes += size
                 clauses.append(clause)
-    return Filtered(_all(clauses) or None, tuple(dict.fromkeys(ignored)))
+    return Filtered(all_of(clauses) or None, tuple(dict.fromkeys(ignored)))
+
+
+def asks_place(attributes: Mapping[str, Json]) -> bool:
+    """Whether texts will be looked through for the name of a place."""
+    return any(_key(name) in _LOCATIONS for name in attributes)
 
 
 def _size(value: Json) -> int:
@@ -157,6 +168,7 @@ class _Reader:
 
     fields: _Fields
     dates: frozenset[str]
+    texts: Texts | None
 
     def read(self, name: str, value: Json, depth: int) -> Iterable[tuple[str, Clause | None]]:
         key = _key(name)
@@ -181,11 +193,11 @@ class _Reader:
         nodes = 0
         for one in value:
             clause = self._one(name, key, one)
-            nodes += 0 if clause is None else _nodes(clause)
+            nodes += 0 if clause is None else nodes_in(clause)
             if clause is None or nodes > MOST_READ:
                 return None
             clauses.append(clause)
-        return _either(clauses)
+        return either(clauses)
 
     def _one(self, name: str, key: str, value: Json) -> Clause | None:
         if type(value) is str and (len(value) > LONGEST or not value.strip()):
@@ -198,9 +210,10 @@ class _Reader:
             return self._price(key, value)
         names = [_RESERVED[key]] if key in _RESERVED else self.fields.meant(name)
         if key in {"date", "published"}:
-            names = names or [str(one) for one in _DATES if one in self.fields.names][:1] or ["updated_at"]
+            dates = _DATES if key == "date" else _DATES[1:]
+            names = names or [str(one) for one in dates if one in self.fields.names] or ["updated_at"]
         clauses = [clause for clause in (self._compared(one, value) for one in names) if clause is not None]
-        return _either(clauses) if clauses else None
+        return either(clauses) if clauses else None
 
     def _asks_price(self, key: str) -> bool:
         return key == "price" or (key in _PRICES | _LOWEST | _HIGHEST and key not in self.fields.paths)
@@ -209,7 +222,7 @@ class _Reader:
         bounds = read_bounds(value)
         if bounds is None:
             ranges = self.fields.meant("priceRange") if type(value) is str else []
-            return _either([_equal(one, value) for one in ranges]) if ranges and _signs(value) else None
+            return either([_equal(one, value) for one in ranges]) if ranges and _signs(value) else None
         if bounds.exact and key in _LOWEST:
             bounds = Bounds(bounds.low, None, currencies=bounds.currencies)
         elif bounds.exact and key in _HIGHEST:
@@ -221,7 +234,7 @@ class _Reader:
             if "shipping" not in one.lower() and "delivery" not in one.lower()
         )
         clauses = [self._price_in(holder, bounds) for holder in list(holders)[:MOST_FIELDS]]
-        return _either(clauses) if clauses else None
+        return either(clauses) if clauses else None
 
     def _price_in(self, holder: str, bounds: Bounds) -> Clause:
         """The price, or the span from the lowest to the highest, of one kind of offer, in its currency."""
@@ -233,13 +246,13 @@ class _Reader:
             below = Bounds(None, bounds.high, high_closed=bounds.high_closed)
             above = Bounds(bounds.low, None, low_closed=bounds.low_closed)
             clauses += [_within(one, bounds) for one in ends]
-            clauses += [_all([_within(low, below), _within(high, above)])] if len(ends) == 2 else []
-        found = _either(clauses) or {}
+            clauses += [all_of([_within(low, below), _within(high, above)])] if len(ends) == 2 else []
+        found = either(clauses) or {}
         currency = self._currency(holder)
         if not bounds.currencies or currency is None:
             return found
         codes = sorted({spelled for code in bounds.currencies for spelled in (code, code.lower())})
-        return _all([found, {"or": [{currency: {"in": codes}}, {currency: {"exists": False}}]}])
+        return all_of([found, {"or": [{currency: {"in": codes}}, {currency: {"exists": False}}]}])
 
     def _currency(self, holder: str) -> str | None:
         """Where the currency of an offer stands: beside its price, or further up."""
@@ -252,20 +265,22 @@ class _Reader:
             holder = holder.rpartition(".")[0]
 
     def _location(self, value: Json) -> Clause | None:
-        fields = [name for name in self.fields.names if names_place(name)]
-        fields = sorted(fields, key=lambda one: (one.count("."), one))[:MOST_FIELDS]
-        texts = place_texts(value)
-        if not fields or not texts:
-            return None
+        fields = sorted(filter(names_place, self.fields.names), key=lambda one: (one.count("."), one))[:MOST_FIELDS]
         wanted: list[Clause] = []
-        for text in texts:
-            parts = place_parts(text)
-            if not parts:
+        for text, parts in places_in(value) if fields else ():
+            named = [[(one, self._place_names(one, part)) for one in fields] for part in parts]
+            known = [{one: names for one, names in part if names is not None} for part in named]
+            if any(len(part) < len(fields) for part in known):
                 return None
-            each = _all([_any_of({one: _place_spellings(one, part) for one in fields}) for part in parts])
-            whole = _any_of({one: _spellings(text) for one in fields})
+            each, whole = all_of(list(map(any_of, known))), any_of({one: _spellings(text) for one in fields})
             wanted.append(each if len(parts) == 1 else {"or": [whole, each]})
-        return _all(wanted)
+        return all_of(wanted) or None
+
+    def _place_names(self, field: str, name: str) -> list[str] | None:
+        """How a place may stand in a field: by one of its names, or inside of an address in words."""
+        pattern = place_pattern(name) if self.texts is not None and tells_place(field) else None
+        found = () if pattern is None or self.texts is None else self.texts(field, pattern)
+        return None if found is None else list(dict.fromkeys([*_place_spellings(field, name), *found]))
 
     def _compared(self, field: str, value: Json) -> Clause | None:
         """One field against one value; None where the value makes no sense for it."""
@@ -301,6 +316,8 @@ def _equal(field: str, value: Json) -> Clause:
     if type(value) is not str:
         return {field: {"eq": value}}
     spelled: list[Json] = list(_spellings(value))
+    if field.rpartition(".")[2] == "suitableForDiet":
+        spelled += [f"{one}Diet" for one in spelled]
     bounds = read_bounds(value) if value.strip()[:1].isdigit() else None
     if bounds is not None and bounds.exact and bounds.low is not None and not _COMPARISON.search(value):
         spelled.append(bounds.low)
@@ -347,12 +364,13 @@ def _type_clause(values: Sequence[Json]) -> Clause | None:
 
 
 def _spellings(text: str) -> list[str]:
-    """A text as it may be cased, without the address of a schema.org term."""
+    """A text as it may be cased, without the address of a schema.org term; words as one term: in stock, InStock."""
     bare = " ".join(text.split())
     if "://" in bare:
-        term = _ADDRESS.fullmatch(bare)
-        return [bare] if term is None else [bare, term[1]]
-    cased = (bare.lower(), bare.upper(), bare.title(), bare.capitalize(), bare[:1].upper() + bare[1:])
+        named = _ADDRESS.fullmatch(bare)
+        return [bare] if named is None else [bare, named[1]]
+    term = "".join(word[:1].upper() + word[1:] for word in re.split(r"[\s-]+", bare))
+    cased = (bare.lower(), bare.upper(), bare.title(), bare.capitalize(), bare[:1].upper() + bare[1:], term)
     return list(dict.fromkeys([text, bare, *cased]))
 
 
@@ -362,39 +380,3 @@ def _place_spellings(field: str, text: str) -> list[str]:
 
 def _signs(value: Json) -> bool:
     return type(value) is str and re.fullmatch(r"[$€£¥]{1,5}(?:\s*-\s*[$€£¥]{1,5})?", value.strip()) is not None
-
-
-def _all(clauses: Sequence[Clause]) -> Clause:
-    real = [clause for clause in clauses if clause]
-    return (real[0] if len(real) == 1 else {"and": real}) if real else {}
-
-
-def _either(clauses: Sequence[Clause | None]) -> Clause | None:
-    """Any of the clauses; None where one of them cannot be applied. Lists of values of one field become one list."""
-    if any(clause is None for clause in clauses):
-        return None
-    listed: dict[str, dict[Json, None]] = {}
-    others: list[Clause] = []
-    for clause in clauses:
-        [(name, asked)] = clause.items() if clause else [("", None)]
-        if name not in {"and", "or"} and type(asked) is dict and list(asked) == ["in"]:
-            listed.setdefault(name, {}).update(dict.fromkeys((type(one).__name__, one) for one in asked["in"]))
-        elif clause:
-            others.append(clause)
-        else:
-            return {}
-    merged: list[Clause] = [{name: {"in": [one for _, one in values]}} for name, values in listed.items()]
-    both = [*merged, *others]
-    return both[0] if len(both) == 1 else {"or": both}
-
-
-def _any_of(spelled: Mapping[str, Sequence[str]]) -> Clause:
-    clauses: list[Clause] = [{name: {"in": list(values)}} for name, values in spelled.items()]
-    return clauses[0] if len(clauses) == 1 else {"or": clauses}
-
-
-def _nodes(clause: Json) -> int:
-    """How many conditions the engine will count, roughly and never too few."""
-    if type(clause) is dict:
-        return sum(1 + _nodes(one) for one in clause.values())
-    return sum(map(_nodes, clause)) if type(clause) is list and clause and type(clause[0]) is dict else 0

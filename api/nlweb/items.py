@@ -117,8 +117,8 @@ class Items:
             added["url"] = url
         known = {**whole, **added}
         doable = actions_of(known, self._actions) if self._actions or "potentialAction" in whole else []
-        if doable:
-            own = whole.get("actions")
+        own = whole.get("actions", [])
+        if doable or type(own) is not list:
             added["actions"] = [*own, *doable] if type(own) is list else doable
         if stored is None or not texts or not {*ADDED, *added}.isdisjoint(whole):
             kept = {name: value for name, value in whole.items() if name not in ADDED}

@@ -44,9 +44,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("aidre")
 
 IDS = (str, int, type(None))
-PARSE_ERROR, INVALID_REQUEST = -32_700, -32_600
+PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS = -32_700, -32_600, -32_602
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 BOTH = b"application/json, text/event-stream"
+ENDING_SECONDS = 10.0
+"""What requests may still take when standard input has ended."""
 NO_CLIENT = {"name": "unknown", "version": "0"}
 REFUSED: Mapping[int, str] = {
     403: "this Origin may not ask here: server.cors_origins must list it",
@@ -85,12 +87,17 @@ class McpEndpoint:
 
         server = _server(self._service)
         passing, passed = anyio.create_memory_object_stream[Any](0)
+        answering, answers = anyio.create_memory_object_stream[Any](0)
+        asked = _Asked()
         try:
-            async with stdio_server() as (reading, writing), anyio.create_task_group() as tasks:
-                tasks.start_soon(_pass_on, reading, passing, writing)
-                await server.run(passed, writing, server.create_initialization_options())
-                tasks.cancel_scope.cancel()
-        except* BrokenPipeError:
+            async with stdio_server() as (reading, writing), anyio.create_task_group() as coming:
+                coming.start_soon(_pass_on, reading, passing, writing, asked)
+                async with anyio.create_task_group() as going:
+                    going.start_soon(_pass_back, answers, writing, asked)
+                    async with answering:
+                        await server.run(passed, answering, server.create_initialization_options())
+                coming.cancel_scope.cancel()
+        except* (BrokenPipeError, anyio.BrokenResourceError):
             logger.info("the client has gone")
 
     async def close(self) -> None:
@@ -126,13 +133,32 @@ def _malformed(body: bytes) -> Response | None:
         return _error(400, PARSE_ERROR, f"the body is not JSON: {error}")
     if type(message) is not dict:
         return _error(400, INVALID_REQUEST, "the body must be one JSON-RPC message: batches are not supported")
-    if type(message.get("id")) not in IDS:  # the SDK takes it for a notification: its caller would wait
-        return _error(400, INVALID_REQUEST, "id must be a string or a whole number")
+    fault = _fault(message)
+    if fault is None:
+        return None
+    identifier = message.get("id")
+    return _error(400, *fault, identifier if type(identifier) in IDS else None)
+
+
+def _fault(message: Mapping[str, Any]) -> tuple[int, str] | None:
+    """What is wrong with a message, in one line: the SDK would tell of its own models."""
+    asks = "method" in message
+    if message.get("jsonrpc") != "2.0":
+        return INVALID_REQUEST, 'jsonrpc must be "2.0"'
+    if asks and type(message["method"]) is not str:
+        return INVALID_REQUEST, "method must be a string"
+    if not asks and type(message.get("result", message.get("error"))) is not dict:
+        return INVALID_REQUEST, "method is missing: say what is asked"
+    # The SDK takes a request with any other id for a notification: its caller would wait.
+    if "id" in message and type(message["id"]) not in (IDS[:2] if asks else IDS):
+        return INVALID_REQUEST, "id must be a string or a whole number"
+    if type(message.get("params")) not in {dict, type(None)}:
+        return INVALID_PARAMS, "params must be an object"
     return None
 
 
-def _error(status: int, code: int, message: str) -> Response:
-    whole = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
+def _error(status: int, code: int, message: str, identifier: str | int | None = None) -> Response:
+    whole = {"jsonrpc": "2.0", "id": identifier, "error": {"code": code, "message": message}}
     return Response(orjson.dumps(whole), status, media_type=JSON)
 
 
@@ -141,7 +167,9 @@ def _scope(request: Request, origins: Sequence[str]) -> Scope:
 
     Where any origin may read the answers, none is refused: the Host keeps foreign names from being pointed here.
     """
-    headers = [(name, value) for name, value in request.scope["headers"] if name not in {b"accept", b"host", b"origin"}]
+    ours = {b"accept", b"content-type", b"host", b"origin"}
+    headers = [(name, value) for name, value in request.scope["headers"] if name not in ours]
+    headers.append((b"content-type", JSON.encode()))  # which it is, however it was written
     headers.append((b"accept", ", ".join(request.headers.getlist("accept")).encode("latin-1").strip() or BOTH))
     headers.append((b"host", request.headers.get("host", "").lower().encode("latin-1")))
     if "origin" in request.headers and "*" not in origins:
@@ -170,30 +198,77 @@ async def _exchange(manager: StreamableHTTPSessionManager, scope: Scope, body: b
     return Response(content, status, media_type=JSON if content else None)
 
 
-async def _pass_on(reading: Any, passing: Any, writing: Any) -> None:
-    """Messages from standard input to the server. The SDK says nothing to one it cannot read: its caller would wait."""
+class _Asked:
+    """The requests that have not been answered, by id."""
+
+    def __init__(self) -> None:
+        self._ids: set[Any] = set()
+        self._changed = asyncio.Event()
+
+    def ask(self, message: Any) -> None:
+        if message.method == "notifications/cancelled":
+            self.answer((message.params or {}).get("requestId"))
+        elif hasattr(message, "id"):
+            self._ids.add(message.id)
+
+    def answer(self, identifier: Any) -> None:
+        if type(identifier) in {str, int}:  # of a cancellation it may be anything
+            self._ids.discard(identifier)
+            self._changed.set()
+
+    async def none(self) -> None:
+        """Until all are answered, or it takes too long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ENDING_SECONDS):
+                while self._ids:
+                    self._changed.clear()
+                    await self._changed.wait()
+
+
+async def _pass_on(reading: Any, passing: Any, writing: Any, asked: _Asked) -> None:
+    """Messages from standard input to the server. The SDK says nothing to one it cannot read: its caller would wait.
+    Where the input ends it would break off what was asked before."""
     async with passing:
         async for message in reading:
             refused = _unreadable(message) if isinstance(message, Exception) else None
-            await (passing.send(message) if refused is None else writing.send(refused))
+            if refused is not None:
+                await writing.send(refused)
+                continue
+            if hasattr(getattr(message, "message", None), "method"):
+                asked.ask(message.message)
+            await passing.send(message)
+        await asked.none()
+
+
+async def _pass_back(answers: Any, writing: Any, asked: _Asked) -> None:
+    async with writing:
+        async for message in answers:
+            await writing.send(message)
+            asked.answer(getattr(message.message, "id", None))
 
 
 def _unreadable(error: Exception) -> SessionMessage | None:
-    """The refusal of a request that is JSON but not Unicode; None where nobody can be told."""
+    """The refusal of a request that is JSON but not Unicode, or no request; None where nobody can be told."""
     from mcp.shared.message import SessionMessage
     from mcp_types import ErrorData, JSONRPCError
     from pydantic import ValidationError
 
-    line = error.errors()[0].get("input") if isinstance(error, ValidationError) else None
-    try:
-        message = json.loads(line) if type(line) is str else None
-    except (ValueError, RecursionError):
-        return None
+    found = error.errors() if isinstance(error, ValidationError) else []
+    # What was read lies in the complaint that it has no result: it is looked at as a request and as an answer.
+    message = next((one["input"] for one in found if one["type"] == "missing" and type(one["input"]) is dict), None)
+    if message is not None:
+        code, said = _fault(message) or (INVALID_REQUEST, "this is no message of JSON-RPC")
+    else:
+        code, said = PARSE_ERROR, "the message is not JSON in Unicode, or nested too deep"
+        line = found[0]["input"] if found else None
+        try:
+            message = json.loads(line) if type(line) is str else None
+        except (ValueError, RecursionError):
+            return None
     identifier = message.get("id") if type(message) is dict else None
     if type(identifier) not in {int, str}:
         return None
-    said = ErrorData(code=PARSE_ERROR, message="the message is not JSON in Unicode, or nested too deep")
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=identifier, error=said))
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=identifier, error=ErrorData(code=code, message=said)))
 
 
 def _session_manager(service: Service) -> StreamableHTTPSessionManager:
@@ -228,7 +303,7 @@ def _security(settings: Settings) -> TransportSecuritySettings:
 def _server(service: Service) -> Server[Any]:
     from mcp.server.lowlevel.server import Server
     from mcp.shared.exceptions import MCPError
-    from mcp_types import INVALID_PARAMS, ListToolsResult
+    from mcp_types import ListToolsResult
 
     async def on_list_tools(
         context: ServerRequestContext[Any, Any], params: PaginatedRequestParams | None

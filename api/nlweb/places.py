@@ -32,6 +32,10 @@ NAMES: Final = frozenset(
     }
 )  # fmt: skip
 """The last member of a field that names a place, or the one before its `name`."""
+_COMPONENTS: Final = frozenset(
+    {"addressCountry", "addressLocality", "addressRegion", "city", "country", "postalCode", "region", "state", "town"}
+)
+"""Fields that hold one name; the others may hold an address in words."""
 _HOLDERS: Final = NAMES | {
     "applicantLocationRequirements", "availableAtOrFrom", "containedInPlace", "eligibleRegion", "homeLocation",
     "itemLocation", "jobLocation", "locationCreated", "offers", "serviceArea", "workLocation",
@@ -39,6 +43,12 @@ _HOLDERS: Final = NAMES | {
 _AROUND: Final = re.compile(r"(?:somewhere )?(?:in|near|around|at|within|from|close to|bei) (?:the )?", re.IGNORECASE)
 _MOST_PARTS: Final = 8
 _MOST_NAMES: Final = 16
+_LONGEST: Final = 200
+"""Characters of a name that is looked for inside of texts."""
+_SHORT: Final = 3
+"""Names of fewer letters are looked for in capitals alone, `in` is not Indiana, of so many not in small letters."""
+_UNSPACED: Final = "\u2e80"
+"""Scripts without spaces between words begin about here."""
 _NOWHERE: Final = frozenset(
     {"anywhere", "around me", "here", "me", "my area", "my location", "near", "near me", "nearby"}
 )
@@ -72,6 +82,12 @@ def place_parts(written: str) -> list[str]:
     return [] if len(parts) > _MOST_PARTS or any(part.lower() in _NOWHERE for part in parts) else parts
 
 
+def places_in(value: Json) -> list[tuple[str, list[str]]]:
+    """The places that a value names, each whole and in its parts; empty where one of them is none."""
+    places = [(text, place_parts(text)) for text in place_texts(value)]
+    return places if all(parts for _, parts in places) else []
+
+
 def place_texts(value: Json) -> list[str]:
     """The names in a place, which may be an object; empty where it holds anything else, such as coordinates."""
     found: list[str] = []
@@ -87,9 +103,35 @@ def place_texts(value: Json) -> list[str]:
     return found if len(found) <= _MOST_NAMES else []
 
 
+def place_pattern(name: str) -> str | None:
+    """A regular expression for a text about where something is: the name or another of the place, as words of
+    their own. A state may stand there by its two letters, behind a comma. None for what is no name."""
+    if len(name) > _LONGEST or not name.isprintable():
+        return None
+    states = names_in("addressRegion", name)
+    said = dict.fromkeys([*states, *names_in("addressCountry", name)])
+    start = "" if name[0] >= _UNSPACED else r"(?:^|\W)"
+    end = "" if name[-1] >= _UNSPACED else r"(?:\W|$)"
+    forms = [start + _form(one) for one in said if one == name or len(one) >= _SHORT]
+    forms += [rf",\s*(?-i:{one})" for one in states if one != name and len(one) < _SHORT]
+    return f"(?i)(?:{'|'.join(forms)}){end}"
+
+
+def _form(name: str) -> str:
+    words = r"\s+".join(map(re.escape, name.split()))
+    if len(name) > _SHORT or not name.isalpha() or not name.isascii():
+        return words
+    return f"(?-i:{name.upper()})" if len(name) < _SHORT else f"(?-i:{name.upper()}|{name.title()})"
+
+
 def names_place(field: str) -> bool:
     """Whether a field, by its dotted name, says where an item is: not where its author lives."""
     return _member(field) in NAMES and field.removeprefix("metadata.").split(".")[0] in _HOLDERS
+
+
+def tells_place(field: str) -> bool:
+    """Whether a field that names a place may do so in words, such as "Main Street 1, Springfield"."""
+    return _member(field) not in _COMPONENTS
 
 
 def _member(field: str) -> str:

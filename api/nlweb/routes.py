@@ -24,9 +24,10 @@ from aidre.api.nlweb.envelope import (
     respond,
 )
 from aidre.api.nlweb.request import FORMATS, MODES, read_ask
-from aidre.api.nlweb.stream import EVENT_STREAM, EventStream, frames, while_there
+from aidre.api.nlweb.stream import EVENT_STREAM, EventStream, failing, frames, while_there
 from aidre.api.refusals import UnsupportedMediaType
 from aidre.api.wire import JSON, accept_of, content_type, digest, not_modified, note_refusal, quality, read_body, speaks
+from aidre.engine.model import Json
 
 FORM = "application/x-www-form-urlencoded"
 PARAMETERS_MOST = 256
@@ -41,8 +42,7 @@ async def ask(request: Request) -> Response:
     if not body:
         return _self_description(request)
     response = await _ask(request, body)
-    prefer = canonical(body).get("prefer")
-    if type(prefer) is not dict or prefer.get("streaming") is None:
+    if _streaming(body) is None:
         response.headers.add_vary_header("Accept")  # which decides whether this is a stream
     return response
 
@@ -76,7 +76,12 @@ async def _ask(request: Request, body: Body) -> Response:
     try:
         asked = read_ask(body, service.settings, streaming=_wants_stream(request))
     except NlwebFailure as error:
-        return _respond(request, error, dialect)
+        wanted = _streaming(body)
+        streams = wanted is True or (wanted is None and _wants_stream(request))
+        if error.status != 200 or not streams:
+            return _respond(request, error, dialect)
+        note_refusal(request, error.failure)
+        return EventStream(failing(error, dialect))
     if not asked.streaming:
         return _respond(request, await while_there(request.receive, answer(asked, caller, service)), dialect)
     # What fails before the first event can still be said by the status.
@@ -91,6 +96,12 @@ def _respond(request: Request, outcome: Outcome, dialect: Dialect) -> Response:
     if isinstance(outcome, NlwebFailure):
         note_refusal(request, outcome.failure)
     return respond(outcome, dialect)
+
+
+def _streaming(body: Body) -> Json:
+    """What a request says of streaming; None where it says nothing."""
+    prefer = canonical(body).get("prefer")
+    return prefer.get("streaming") if type(prefer) is dict else None
 
 
 def _wants_stream(request: Request) -> bool:
@@ -108,7 +119,7 @@ async def _body(request: Request) -> Body:
     if charset not in {"", "utf-8"} or request.headers.get("content-encoding", "identity") != "identity":
         raise UnsupportedMediaType("a body must be UTF-8, without Content-Encoding", {"Accept-Encoding": "identity"})
     content = await read_body(request, limit)
-    if kind == FORM:
+    if kind == FORM and not content.lstrip().startswith(b"{"):  # curl calls whatever it sends a form
         return _from_parameters(content.decode("utf-8", "replace"))
     try:
         value = orjson.loads(content)
@@ -150,7 +161,7 @@ def _self_description(request: Request) -> Response:
 def _cacheable(request: Request, body: dict[str, Any], cache: str) -> Response:
     content = orjson.dumps(body)
     etag = f'"{digest(content)}"'
-    headers = {"ETag": etag, "Cache-Control": cache, "Vary": "Authorization"}
+    headers = {"ETag": etag, "Cache-Control": cache}
     if not_modified(request, etag, None):
         return Response(status_code=304, headers=headers)
     return Response(content, 200, headers, JSON)

@@ -57,6 +57,15 @@ async def frames(
     yield _complete(first, last, dialect)
 
 
+def failing(failure: NlwebFailure, dialect: Dialect) -> AsyncIterator[bytes]:
+    """The events of a stream that never comes to an answer."""
+
+    async def again(_: Findings) -> Outcome:
+        return failure
+
+    return frames(failure, again, dialect)
+
+
 def _start(first: Findings | Outcome, dialect: Dialect) -> bytes:
     outcome = Answered(()) if isinstance(first, Findings) else first
     data: dict[str, Json] = {"_meta": meta_of(outcome, dialect, streaming=True)}

@@ -127,6 +127,11 @@ def sentences(text: str) -> list[str]:
     return [one for one in (found[:-1] if cut else found) if _is_whole(one)]
 
 
+def _described(text: str) -> list[str]:
+    """The sentences of a description; one that has none is often a phrase without its full stop."""
+    return sentences(text) or sentences(f"{text.rstrip()}.")
+
+
 def _is_whole(sentence: str) -> bool:
     if len(sentence) > LONGEST_SENTENCE or _WHOLE.fullmatch(sentence) is None:
         return False
@@ -147,7 +152,7 @@ def _candidates(asked: frozenset[str], passages: Sequence[Passage]) -> list[_Sen
     found = [
         _Sentence(item, place, sentence, _stems(words(sentence)))
         for item, passage in enumerate(passages)
-        for place, sentence in enumerate(dict.fromkeys(sentences(passage.description) + sentences(passage.passage)))
+        for place, sentence in enumerate(dict.fromkeys(_described(passage.description) + sentences(passage.passage)))
     ]
 
     def merit(one: _Sentence) -> tuple[float, int, int]:

@@ -38,7 +38,8 @@ DESCRIBED_CHARS = 1_000
 
 FILTERS = (
     "query.text is the question; query.site (a collection or a host), query.itemType (a schema.org type), query.price "
-    "and any other property narrow it; prefer.mode is list or summarize, or both with a comma."
+    "and any other property narrow it, query.limit is how many results; prefer.mode is list or summarize, or both with "
+    "a comma."
 )
 ASK_SCHEMA: Mapping[str, Json] = {
     "type": "object",
@@ -179,7 +180,9 @@ async def _await(arguments: Arguments, caller: Caller, service: Service) -> byte
 
 async def _search(arguments: Arguments, caller: Caller, service: Service) -> bytes:
     retrieval = service.retrieval
-    ask = read_ask({"query": arguments.get("query")}, retrieval.settings)
+    if arguments.get("query") is None:
+        raise invalid("query is missing: say what to look for")
+    ask = read_ask({"query": arguments["query"]}, retrieval.settings)
     documents = await find_documents(retrieval, ask, rewrite(ask.text), caller)
     results = [_result(found.shown, found.hits[0].chunk, service) for found in documents.found]
     return orjson.dumps({"results": results})
@@ -194,7 +197,9 @@ def _titled(shown: Shown, chunk: StoredChunk, service: Service) -> dict[str, Jso
     """A connector cites by title and url: a document without one of its own is found where AIDRE serves it."""
     url = chunk.url
     if url is None and "aidre" in shown.settings.protocols:
-        url = f"{service.retrieval.settings.server.base_url}/chunks/{quote(chunk.id, safe='')}"
+        # With its collection: another one may have a document of the same id.
+        base = service.retrieval.settings.server.base_url
+        url = f"{base}/chunks/{quote(chunk.id, safe='')}?collection={shown.name}"
     return {"title": chunk.title or chunk.document_id, "url": url or ""}
 
 

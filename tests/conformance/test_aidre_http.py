@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from base64 import b64encode
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-from serving import AIDRE, COSINE, DOT, Client, vector_of
+from serving import AIDRE, COSINE, DOT, Client, a_document, fill, serving, vector_of
 
 from aidre.engine.segment import StoredChunk
 from conformance.conftest import DISCOVERY, ERROR_MEMBERS, JSON, SPECIAL_IDS, ids, refused
@@ -123,6 +125,21 @@ def test_15_4_any_other_media_type_is_415(client: Client, content_type: str) -> 
     response = client.post(b'{"query":"alpha"}', content_type=content_type)
     refused(response, 415, "unsupported_media_type")
     assert response.headers["accept"] == "application/aidre+json, application/json"
+
+
+@pytest.mark.parametrize("algorithm", ["sha-256", "sha-512"])
+def test_15_4_a_body_is_held_against_the_digest_that_was_sent_along(client: Client, algorithm: str) -> None:
+    body = b'{"query": "alpha"}'
+    right, wrong = (b64encode(hashlib.new(algorithm.replace("-", ""), sent).digest()) for sent in (body, body + b" "))
+    for value, expected in [
+        (f"{algorithm}=:{right.decode()}:", 200),
+        (f"md5=:AAAA:, {algorithm}=:{right.decode()}:", 200),
+        ("md5=:AAAA:", 200),
+        ("no dictionary", 200),
+    ]:
+        assert client.post(body, content_digest=value).status_code == expected
+    for value in (f"{algorithm}=:{wrong.decode()}:", f"md5=:AAAA:, {algorithm}=:{wrong.decode()}:", f"{algorithm}=::"):
+        refused(client.post(body, content_digest=value), 400, "invalid_request")
 
 
 def test_15_4_a_coded_body_is_415(client: Client) -> None:
@@ -278,6 +295,16 @@ def test_9_if_modified_since_counts_without_if_none_match(client: Client) -> Non
     assert client.get(CHUNK, {"if-modified-since": "Wed, 01 Apr 2026 10:00:00 GMT"}).status_code == 304
     assert client.get(CHUNK, {"if-modified-since": "Wed, 01 Apr 2026 09:59:59 GMT"}).status_code == 200
     assert client.get(CHUNK, {"if-modified-since": "yesterday"}).status_code == 200
+
+
+def test_9_what_is_dated_ahead_has_no_last_modified(tmp_path: Path) -> None:
+    fill(tmp_path, "docs", [a_document("ahead", "alpha", updated_at="2999-01-01T00:00:00Z")])
+    with serving(tmp_path) as client:
+        found = client.get("/chunks/ahead%23chunk_1")
+        assert found.json()["metadata"]["updated_at"] == "2999-01-01T00:00:00Z"
+        assert "last-modified" not in found.headers
+        since = {"if-modified-since": "Tue, 01 Jan 2999 00:00:00 GMT"}
+        assert client.get("/chunks/ahead%23chunk_1", since).status_code == 200
 
 
 def test_9_search_is_not_conditional(client: Client) -> None:

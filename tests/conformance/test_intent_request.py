@@ -230,13 +230,15 @@ def test_30_a_throttled_call_waits_and_is_answered(store: Path) -> None:
 
     with publishing(store, '[limits]\nrate = "2/second"\n' + CONFIGURATION) as (client, platform):
         platform.sleep = wait
-        sent = [platform.post(RETRIEVE, platform.request()) for _ in range(8)]
+        asked = platform.request()
+        sent = [platform.post(RETRIEVE, asked) for _ in range(8)]
         throttled = [one for one in sent if one[0] == 429]
         assert len(throttled) >= 3
         _, headers, content = throttled[0]
         body = json.loads(content)
         valid(RETRIEVE_RESPONSE, body)
         denied(body, "rate_limited")
+        assert {json.loads(one[2])["request_id"] for one in throttled} == {asked["request_id"]}
         assert int(headers["retry-after"]) >= 1
         assert headers["ratelimit"] == f'"default";r=0;t={headers["retry-after"]}'
         assert (headers["ratelimit-policy"], headers["ratelimit-remaining"]) == ('"default";q=2;w=1', "0")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import Client
+from serving import Client, a_document, fill, serving
 
 from conformance import recipes
 from conformance.recipes import (
     ASYNC,
     CHATGPT,
+    CONFIGURATION,
     ask,
     events,
     failed,
@@ -91,6 +93,17 @@ def test_r4_no_site_and_the_servers_own_origin_mean_all(client: Client, site: An
 def test_r4_several_sites_are_searched_together(client: Client) -> None:
     found = results(ask(client, query("whale eggs", site=["long", "recipes.example"], limit=20)))
     assert {item["site"] for item in found} == {"long", "recipes.example"}
+
+
+def test_r4_a_host_in_the_letters_of_its_language_is_that_of_dns(tmp_path: Path) -> None:
+    urls = {"read": "https://bücher.example/a", "coded": "https://www.xn--bcher-kva.example:8443/b"}
+    urls["other"] = "https://strasse.example/c"
+    fill(tmp_path, "docs", [a_document(name, f"book {name}", title=name, url=url) for name, url in urls.items()])
+    with serving(tmp_path, CONFIGURATION) as client:
+        for site in ("bücher.example", "https://BÜCHER.example/x", "xn--bcher-kva.example"):
+            assert sorted(names(ask(client, query("book", site=site)))) == ["coded", "read"]
+        for site in ("xn--.example", "xn--" + "ü" * 300, "ü..x", "xn--\u00ad", "straße.example"):
+            failed(ask(client, query("book", site=site)), "NO_RESULTS")
 
 
 def test_r4_the_fields_of_other_collections_are_none_of_a_site(client: Client) -> None:

@@ -69,6 +69,18 @@ def test_a3_members_of_nlweb_stand_once_whatever_the_object_has(client: Client) 
     assert response.text.count('"score"') == 1
 
 
+def test_a4_actions_that_are_no_list_do_not_leave(tmp_path: Path) -> None:
+    acts = {"@type": "OrderAction", "target": "https://shop.example/order"}
+    items: dict[str, dict[str, Any]] = {"odd": {"actions": "none"}, "both": {"actions": {}, "potentialAction": acts}}
+    fill(tmp_path, "docs", [an_object(name, f"food {name}", {"name": name, **item}) for name, item in items.items()])
+    with serving(tmp_path, CONFIGURATION) as client:
+        response = ask(client, query("food"))
+        found = {item["name"]: item["actions"] for item in results(response)}
+        assert found["odd"] == []
+        assert [action["endpoint"] for action in found["both"]] == ["https://shop.example/order"]
+        assert response.text.count('"actions"') == 2
+
+
 def test_a3_a_document_without_an_object_becomes_an_article_and_with_an_address_a_webpage(client: Client) -> None:
     found = {item["name"]: item for item in results(ask(client, query("cinnamon")))}
     story, page = found["Story"], found["Page"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,6 +79,24 @@ def test_r7_a_price_bounds_the_offers(client: Client, price: Any, left: list[int
 
 def test_r8_a_location_is_found_in_addresses(client: Client) -> None:
     assert names(ask(client, query("restaurant", location="Idaho"))) == ["Idaho Pumpkin Place"]
+
+
+def test_r8_a_location_is_found_in_an_address_of_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = {"@type": "Restaurant", "name": "Town Hall", "address": "Main Street 1, Springfield, Idaho"}
+    served = {"@type": "Bakery", "name": "Baker", "areaServed": "all of Springfield"}
+    far = {"@type": "Restaurant", "name": "Far", "address": "Springfield Road 3, Boston"}
+    items = {"town": place, "baker": served, "far": far}
+    fill(tmp_path, "docs", [an_object(name, f"food {name}", item) for name, item in items.items()])
+    with serving(tmp_path, CONFIGURATION) as client:
+        assert sorted(names(ask(client, query("food", location="Springfield, Idaho")))) == ["Town Hall"]
+        assert sorted(names(ask(client, query("food", location="springfield")))) == ["Baker", "Far", "Town Hall"]
+        failed(ask(client, query("food", location="Spring")), "NO_RESULTS")
+        monkeypatch.setattr("aidre.api.nlweb.documents.MOST_TEXTS", 2)
+        answer = told(ask(client, query("food", location="springfield")), "answer")
+        assert answer["_meta"]["ignored_filters"] == ["location"]
+        monkeypatch.setattr("aidre.api.nlweb.documents.MOST_LOOKS", 500)
+        answer = told(ask(client, query("food", location="Boston")), "answer")
+        assert answer["_meta"]["ignored_filters"] == ["location"]
 
 
 def test_r5_what_was_not_applied_is_listed(client: Client) -> None:

@@ -152,6 +152,20 @@ def test_get_sections_may_be_reached_with_dots(client: Client) -> None:
     answer = told(client.get("/ask?query.text=lamp&query.site=docs&query.limit=2&prefer.mode=summarize"), "answer")
     assert len(answer["results"]) == 3
     assert told(client.get("/ask?query=and&prev=reading+lamp"), "answer")["_meta"]["decontextualized_query"]
+    assert told(client.get("/ask?query.text=lamp&meta.remember=true"), "answer")["_meta"]["remembered"] is False
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["query=reading+lamp&query.itemType=Product", "query.itemType=Product&query=reading+lamp"],
+)
+def test_get_a_flat_query_is_restricted_by_members_with_dots(client: Client, address: str) -> None:
+    found = results(client.get(f"/ask?{address}&num_results=2"))
+    assert [item["@type"][0] for item in found] == ["Product", "Product"]
+    failed(client.get(f"/ask?{address}&query.site=absent.example"), "NO_RESULTS")
+    failed(client.get(f"/ask?{address}&query.site=absent.example,other.example"), "NO_RESULTS")
+    assert results(client.get(f"/ask?{address}&query.site=absent.example,docs"))
+    assert events(client.get(f"/ask?{address}&prefer.streaming=true"))
 
 
 def test_legacy_a_bare_string_is_answered_in_the_envelope_of_0_55(client: Client) -> None:
@@ -169,6 +183,12 @@ def test_legacy_a_form_is_read(client: Client) -> None:
         "POST", "/ask", content=b"query=reading+lamp&itemType=Product&num_results=2", headers=headers
     )
     assert [item["@type"][0] for item in results(response)] == ["Product", "Product"]
+
+
+def test_json_that_curl_calls_a_form_is_json(client: Client) -> None:
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    response = client.request("POST", "/ask", content=b' {"query": {"text": "cinnamon"}}', headers=headers)
+    assert results(response) == results(ask(client, query()))
 
 
 def test_rust_sdk_a_site_as_an_origin_and_a_limit(client: Client) -> None:

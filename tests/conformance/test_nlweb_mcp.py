@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from serving import Client, serving
+from serving import Client, a_document, fill, serving
 
 from aidre.api.access import Caller
 from aidre.api.nlweb import answering
 from conformance import recipes
 from conformance.calling import call, message, post, refused, result
-from conformance.recipes import ask, failed, query
+from conformance.recipes import CONFIGURATION, ask, failed, query
 from conformance.test_nlweb_await import as_caller, without_time
 
 filled, client = recipes.filled, recipes.client
@@ -195,7 +195,24 @@ def test_search_and_fetch_have_the_shape_that_connectors_look_for(client: Client
 def test_fetch_gives_the_whole_document(client: Client) -> None:
     fetched = call(client, "fetch", {"id": "long:book"})["structuredContent"]
     assert fetched["text"] == "".join(f"whale chapter {number}" for number in range(40))
-    assert fetched["url"] == "http://127.0.0.1:8000/chunks/book%23chunk_1"
+    assert fetched["url"] == "http://127.0.0.1:8000/chunks/book%23chunk_1?collection=long"
+    assert client.get(fetched["url"]).status_code == 200
+
+
+def test_a_document_is_cited_by_an_address_of_its_own(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        fill(tmp_path, name, [a_document("same", f"pasta of {name}")])
+    with serving(tmp_path, CONFIGURATION) as client:
+        found = call(client, "search", {"query": "pasta"})["structuredContent"]["results"]
+        cited = [client.get(one["url"]) for one in found]
+        assert [one.json()["text"] for one in cited] == [one["text"] for one in found]
+        assert sorted(one.json()["text"] for one in cited) == ["pasta of one", "pasta of two"]
+
+
+def test_search_without_a_query_says_what_it_wants(client: Client) -> None:
+    called = call(client, "search", {})
+    assert called["isError"] is True
+    assert called["structuredContent"]["error"]["message"] == "query is missing: say what to look for"
 
 
 def test_without_text_neither_search_nor_fetch_tells_any(client: Client) -> None:

@@ -137,6 +137,45 @@ def test_a_request_that_is_not_unicode_is_refused_by_its_id(filled: Path) -> Non
     assert (answered["id"], answered["result"]["serverInfo"]["name"]) == (8, "aidre")
 
 
+def test_a_request_that_is_none_is_refused_by_its_id(filled: Path) -> None:
+    asked: list[tuple[dict[str, Any], int, str]] = [
+        ({"jsonrpc": "2.0", "id": 1, "method": 5}, -32600, "method must be a string"),
+        ({"id": "a", "method": "ping"}, -32600, 'jsonrpc must be "2.0"'),
+        ({"jsonrpc": "2.0", "id": 3, "method": "ping", "params": []}, -32602, "params must be an object"),
+        ({"jsonrpc": "2.0", "id": 4}, -32600, "method is missing: say what is asked"),
+    ]
+    ping = {"jsonrpc": "2.0", "id": 5, "method": "ping"}
+    unsaid = ({"method": "ping"}, [ping], "ping")
+    done = exchange(filled, *(json.dumps(one) for one, _, _ in asked), *map(json.dumps, unsaid), json.dumps(ping))
+    *refused, answered = map(json.loads, done.stdout.splitlines())
+    told = [(one["id"], one["error"]["code"], one["error"]["message"]) for one in refused]
+    assert told == [(one["id"], code, said) for one, code, said in asked]
+    assert (answered["id"], answered["result"]) == (5, {})
+
+
+def test_what_was_asked_before_the_input_ended_is_answered(filled: Path) -> None:
+    begin = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}
+    calls = [
+        {"jsonrpc": "2.0", "id": f"call {one}", "method": "tools/call", "params": {"name": "ask", "arguments": query()}}
+        for one in range(5)
+    ]
+    begun = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    done = exchange(filled, *map(json.dumps, [begin, begun, *calls]))
+    told = {one["id"]: one.get("result") for one in map(json.loads, done.stdout.splitlines())}
+    assert set(told) == {0, *(one["id"] for one in calls)}
+    assert all(told[one["id"]]["structuredContent"]["results"] for one in calls)
+
+
+def test_what_was_cancelled_is_not_waited_for(filled: Path) -> None:
+    begin = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "ask", "arguments": query()}}
+    named: list[dict[str, Any] | None] = [None, {}, {"requestId": []}, {"requestId": 1}]
+    ended = [{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params} for params in named]
+    done = exchange(filled, *map(json.dumps, [begin, call, *ended]))
+    assert (done.returncode, done.stderr.count("Traceback")) == (0, 0)
+    assert json.loads(done.stdout.splitlines()[0])["id"] == 0
+
+
 def test_without_a_store_it_says_so_on_standard_error(tmp_path: Path) -> None:
     done = exchange(tmp_path / "missing")
     assert (done.returncode, done.stdout) == (2, "")

@@ -30,7 +30,7 @@ def test_anything_but_post_ends_at_once_with_405(client: Client, method: str) ->
     assert "POST" in response.headers["allow"]
 
 
-@pytest.mark.parametrize("id", [{}, [], [1], True, 1.5])
+@pytest.mark.parametrize("id", [{}, [], [1], True, 1.5, None])
 def test_an_id_that_could_not_be_answered_is_refused(client: Client, id: Any) -> None:
     refused(post(client, {**message("ping"), "id": id}), -32600, 400)
 
@@ -83,12 +83,40 @@ def test_any_accept_that_admits_json_is_served(client: Client, accept: str | Non
         (b'"x"', -32600),
         (b"[]", -32600),
         (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600),
-        (b"{}", -32602),
-        (b'{"function_call":{"name":"ask","arguments":"{}"}}', -32602),
+        (b"{}", -32600),
+        (b'{"function_call":{"name":"ask","arguments":"{}"}}', -32600),
+        (b'{"id":1,"method":"ping"}', -32600),
+        (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":5}', -32600),
+        (b'{"jsonrpc":"2.0","id":1}', -32600),
+        (b'{"jsonrpc":"2.0","id":1,"result":5}', -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}', -32602),
     ],
 )
 def test_what_is_no_message_is_400(client: Client, body: bytes, code: int) -> None:
-    refused(post(client, body), code, 400)
+    said = refused(post(client, body), code, 400)
+    assert "\n" not in said
+    assert "pydantic" not in said
+
+
+def test_what_is_asked_wrongly_is_refused_by_its_id(client: Client) -> None:
+    assert post(client, {"jsonrpc": "2.0", "id": "a", "method": "ping", "params": 5}).json()["id"] == "a"
+    assert post(client, {"jsonrpc": "2.0", "id": [], "method": "ping"}).json()["id"] is None
+
+
+def test_notifications_and_answers_are_taken(client: Client) -> None:
+    told: list[dict[str, Any]] = [
+        {"method": "notifications/initialized"},
+        {"id": 7, "result": {}},
+        {"id": None, "error": {"code": 1, "message": "x"}},
+    ]
+    for one in told:
+        response = post(client, {"jsonrpc": "2.0", **one})
+        assert (response.status_code, response.content) == (202, b"")
+
+
+def test_a_media_type_is_the_same_in_capitals(client: Client) -> None:
+    assert result(post(client, message("ping"), content_type="Application/JSON; Charset=UTF-8")) == {}
 
 
 def test_limits_of_http_are_said_in_the_failure_envelope(client: Client) -> None:

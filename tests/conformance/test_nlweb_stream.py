@@ -95,6 +95,18 @@ def test_s5_s9_nothing_found_is_an_error_event_between_start_and_complete(client
     assert all(event.data["_meta"]["response_type"] == "failure" for event in found)
 
 
+@pytest.mark.parametrize(
+    ("prefer", "code"), [({"mode": "poem"}, "UNSUPPORTED_MODE"), ({"response_format": "xml"}, "UNSUPPORTED_FORMAT")]
+)
+def test_s5_s9_what_is_not_supported_is_an_error_event_too(client: Client, prefer: dict[str, str], code: str) -> None:
+    found = events(ask(client, streaming(prefer=prefer)))
+    assert [event.name for event in found] == ["start", "error", "complete"]
+    assert found[1].data["error"]["code"] == code
+    assert all(event.data["_meta"]["response_type"] == "failure" for event in found)
+    assert events(ask(client, {**query(), "prefer": prefer}, accept=STREAM)) == found
+    failed(ask(client, {**query(), "prefer": {**prefer, "streaming": False}}, accept=STREAM), code)
+
+
 def test_s5_a_summary_that_fails_leaves_no_gap(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken(*_: Any) -> None:
         raise RuntimeError("a secret of the server")
