@@ -88,7 +88,7 @@ def test_a_file_that_is_replaced_in_place_is_found_out(
     """The control: the proof can fail."""
     (delete,) = [stage for stage in whole if stage.name == "delete"]
     monkeypatch.setattr(points, "meeting", in_place)
-    with pytest.raises(AssertionError, match="CURRENT does not hold a generation number"):
+    with pytest.raises(AssertionError, match="does not hold a generation number"):
         points.die_everywhere(report, 12, chance, InPlace(), [delete])
 
 
