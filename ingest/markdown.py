@@ -79,6 +79,8 @@ def front_matter(text: str) -> tuple[dict[str, Json], str]:
         loaded = _Loader(text[opening.end() : closing.start()]).get_single_data()
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidDocument(f"front matter is not valid YAML: {_one_line(error)}") from None
+    except (LookupError, AttributeError, TypeError):  # PyYAML looks at neither `!!bool maybe` nor `!!timestamp soon`
+        raise InvalidDocument("front matter is not valid YAML: a value is not what its tag says") from None
     if loaded is not None and not isinstance(loaded, dict):
         return {}, text
     members: dict[str, Json] = plain(loaded or {}, "front matter")

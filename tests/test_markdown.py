@@ -120,6 +120,9 @@ def test_a_canonical_url_elsewhere_makes_a_copy(tmp_path: Path) -> None:
     [
         "a: [1",
         "a: b: c",
+        "a: !!bool maybe",
+        "a: !!timestamp soon",
+        "a: !!float",
         "updated_at: yesterday",
         "date: 2026-13-45",
         "when: 2026-13-45",
