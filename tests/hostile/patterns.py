@@ -32,7 +32,10 @@ EVERY = frozenset({"match", "fullmatch", "search", "sub", "subn", "split", "find
 CALLS = EVERY | {"compile"}
 HANDED_ON = dict.fromkeys(("URI", "HOSTNAME", "DOMAIN", "LANGUAGE", "COUNTRY"), frozenset({"fullmatch"}))
 """Patterns that are used as values, by name, and what is done with them there."""
-MADE = {"re.search(f'(?<!\\\\w){option}(?!\\\\w)', words)": "the operator's words, escaped"}
+MADE = {
+    "re.search(f'(?<!\\\\w){option}(?!\\\\w)', words)": "the operator's words, escaped",
+    "re.search(pattern, text)": "the name of a place, its words escaped, with blanks between two of them",
+}
 """Calls whose pattern is made of what a function is given, and why that is harmless."""
 SHORT = {
     "api/nlweb/durations.py": quantities.LONGEST,
