@@ -13,7 +13,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
@@ -263,5 +263,6 @@ def processor_seconds(pid: int) -> float:
     """What all threads of a process have used so far, in user space and in the kernel."""
     total = 0
     for task in os.scandir(f"/proc/{pid}/task"):
-        total += int(Path(task.path, "schedstat").read_text().split()[0])
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread may end in this moment
+            total += int(Path(task.path, "schedstat").read_text().split()[0])
     return total / 1e9
