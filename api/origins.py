@@ -22,7 +22,7 @@ def check_proxies(proxies: Iterable[str], where: str) -> None:
     """Raises ConfigurationError where what is written like an address or a network is none; a name is one of a host."""
     for proxy in proxies:
         try:
-            if not re.fullmatch(r"[A-Za-z0-9_-]*[A-Za-z_-][A-Za-z0-9_.-]*", proxy):
+            if not re.fullmatch(r"[0-9]*[A-Za-z_-][A-Za-z0-9_.-]*", proxy):
                 ip_network(proxy, strict=False)
         except ValueError:
             raise ConfigurationError(
