@@ -142,5 +142,6 @@ def _words(heading: str) -> str:
 
 def _one_line(error: Any) -> str:
     mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or str(error) or type(error).__name__
-    return f"{problem}, line {mark.line + 2}" if mark else str(problem)
+    said = getattr(error, "problem", None) or str(error) or type(error).__name__
+    problem = " ".join(said.split())
+    return f"{problem}, line {mark.line + 2}" if mark else problem

@@ -123,6 +123,7 @@ def test_a_canonical_url_elsewhere_makes_a_copy(tmp_path: Path) -> None:
         "a: !!bool maybe",
         "a: !!timestamp soon",
         "a: !!float",
+        "a: \x00",
         "updated_at: yesterday",
         "date: 2026-13-45",
         "when: 2026-13-45",
