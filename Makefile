@@ -1,4 +1,4 @@
-# make demo [ONCE=1] [PORT=8321]    install, ingest the demo corpus, serve it, show a query of each protocol
+# make demo [ONCE=1] [PORT=8321]    install, ingest the demo corpus, serve it, ask over each protocol; VERBOSE=1: all JSON
 # make test                         install with the test tools, then lint, types and tests
 # make bench [NAME=search] [ARGS=]  run the benchmarks, or one with its options, and write their report
 # make hostile [NAME=kills] [ARGS=] kills, power cuts, faults, damage and hostile clients in full: hours, some need root
@@ -8,6 +8,7 @@
 PYTHON ?= python3
 PORT ?= 8321
 ONCE ?=
+VERBOSE ?=
 NAME ?=
 ARGS ?=
 VENV := .venv
@@ -36,7 +37,7 @@ $(VENV)/.tools: $(VENV)/.installed
 	@touch $@
 
 demo: $(VENV)/.installed
-	$(BIN)/python demo/run.py --port $(PORT) $(if $(ONCE),--once)
+	$(BIN)/python demo/run.py --port $(PORT) $(if $(ONCE),--once) $(if $(VERBOSE),--verbose)
 
 check: $(VENV)/.tools
 	$(BIN)/ruff check
@@ -44,7 +45,7 @@ check: $(VENV)/.tools
 	$(BIN)/mypy tests benchmarks demo
 
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 bench: $(VENV)/.tools
 	$(BIN)/python -m benchmarks $(NAME) $(ARGS)

@@ -1,10 +1,13 @@
-"""Puts the pieces together: the routes of all protocols, what stands around them, and what runs beside them."""
+"""The application: joins the protocols (`Mounted`), the operators' endpoints, the middleware and the background tasks.
+
+Layers of a request, from the outside: metrics and access log, signatures, admission, routing, endpoint.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,129 +21,121 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from aidre.api import aidre, changes, exposition, health, openapi
-from aidre.api.batching import TextQueries
-from aidre.api.cursor import Cursors, store_secret
-from aidre.api.database import make_private
-from aidre.api.direct import Direct
-from aidre.api.door import Door
-from aidre.api.envelope import STATUS, refuse
-from aidre.api.frame import Frame
-from aidre.api.guard import metadata
-from aidre.api.guard.guard import Guard
-from aidre.api.guard.refusals import RateLimited, Unauthorized
-from aidre.api.intake import envelope as intake_envelope
-from aidre.api.intake import routes as intake
-from aidre.api.intake.service import IntakeService
-from aidre.api.intent import envelope as intent_envelope
-from aidre.api.intent import routes as intent
-from aidre.api.intent.discovery import EVENTS, RETRIEVE, WELL_KNOWN
-from aidre.api.intent.service import Service as IntentService
-from aidre.api.live import Live
-from aidre.api.logs import RequestLog
-from aidre.api.metrics import Metrics
-from aidre.api.nlweb import envelope as nlweb_envelope
-from aidre.api.nlweb import mcp
-from aidre.api.nlweb import routes as nlweb
-from aidre.api.nlweb.answering import Service
-from aidre.api.nlweb.items import Items
-from aidre.api.nlweb.language_model import ChatModel
-from aidre.api.nlweb.promises import Promises
-from aidre.api.page import routes as page
-from aidre.api.provenance import routes as provenance_routes
-from aidre.api.provenance.answers import SignedAnswers
-from aidre.api.provenance.service import Provenance, provenance_for
-from aidre.api.refusals import MethodNotAllowed, NotFound, Refusal, ServerFault
-from aidre.api.retrieve import Retrieval
-from aidre.api.scrubbing import Scrubber
-from aidre.api.settings import Protocol, Settings
-from aidre.api.watch import Watch
-from aidre.api.wire import Refuse
-from aidre.engine.embed import load_stored
+from aidre.api.access import Guard, metadata
+from aidre.api.config import Protocol, Settings
+from aidre.api.http import (
+    STATUS,
+    AccessLog,
+    HttpError,
+    MethodNotAllowed,
+    Metrics,
+    NotFound,
+    ServerFault,
+    make_private_folder,
+    render_error,
+)
+from aidre.api.operations import Scrubber, health, openapi, prometheus, search_page
+from aidre.api.protocols.aidre import mount as mount_aidre
+from aidre.api.protocols.intake import mount as mount_intake
+from aidre.api.protocols.intent import mount as mount_intent
+from aidre.api.protocols.nlweb import mount as mount_nlweb
+from aidre.api.protocols.provenance import mount as mount_provenance
+from aidre.api.retrieval import Cursors, LiveSnapshots, QueryEmbedders, Retrieval, store_secret
+from aidre.api.server import ErrorResponses, FastRoutes, FrameMiddleware, Mounted, ObserveMiddleware, RejectionCache
+from aidre.engine.collection import Store
+from aidre.engine.embedding import load_stored
 from aidre.engine.errors import AidreError
-from aidre.engine.store import Store
 
 STDOUT = 1
 DEFAULT_BASE_URL = "http://127.0.0.1:8000"
-SPEAKERS: Mapping[str, Refuse] = dict.fromkeys(("ask", "await", "mcp", "sites"), nlweb_envelope.refuse)
-"""Who refuses what the framework cannot route, by the path or its first part; AIDRE elsewhere."""
-INTAKE_SPEAKERS: Mapping[str, Refuse] = dict.fromkeys(("intakes", intake.WELL_KNOWN), intake_envelope.refuse)
-
-PARTNERS = frozenset({RETRIEVE, EVENTS})
-"""Where an answer has to say to which request, even one that is not let in."""
-INTENT_SPEAKERS: Mapping[str, Refuse] = dict.fromkeys(("aip", WELL_KNOWN), intent_envelope.refuse)
-
-
-def _refuse(request: Request, error: AidreError) -> Response:
-    path: str = request.scope["path"]
-    speakers: Mapping[str, Refuse] = request.app.state.speakers
-    speaker = speakers.get(path) or speakers.get(path.partition("/")[2].partition("/")[0], refuse)
-    return speaker(request, error)
-
-
-def _turn_away(request: Request, error: AidreError) -> ASGIApp:
-    if request.app.state.intake is not None and request.scope["path"].startswith("/intakes/"):
-        return intake.TurnedAway(error)
-    partner = request.app.state.intent is not None and request.scope["path"] in PARTNERS
-    if partner and isinstance(error, RateLimited | Unauthorized):
-        return intent.TurnedAway(error)
-    return _refuse(request, error)
-
-
-async def _refuse_http(request: Request, error: Exception) -> Response:
-    """What the framework refuses, in the envelope of the protocol."""
-    if not isinstance(error, HTTPException):
-        raise error
-    allow = (error.headers or {}).get("Allow")
-    if error.status_code == 405 and allow is not None:
-        methods = ", ".join(sorted({*allow.split(", "), "OPTIONS"}))
-        if request.method == "OPTIONS":
-            return Response(status_code=204, headers={"Allow": methods})
-        return _refuse(request, MethodNotAllowed(f"use {methods} here", {"Allow": methods}))
-    if error.status_code == 404:
-        return _refuse(request, NotFound("there is nothing at this address"))
-    fault = ServerFault("the server failed") if error.status_code >= 500 else Refusal(error.detail)
-    return _refuse(request, fault)
+"""Without `server.base_url`, for ASGI servers other than `aidre serve`, which sets its own address."""
 
 
 def create_app(store: Store, settings: Settings, run: Path | None = None) -> Starlette:
-    """The whole server over one store, ready to be run by any ASGI server. `run` is a folder that its workers share."""
-    if settings.server.base_url is None:
-        settings = replace(settings, server=replace(settings.server, base_url=DEFAULT_BASE_URL))
-    settings = replace(settings, server=replace(settings.server, base_url=str(settings.server.base_url).rstrip("/")))
+    """The application of one store, for any ASGI server. `run` is a folder in which the worker processes share
+    counts."""
+    settings = _with_base_url(settings)
+    log_folder = store.path / ".log"
     with suppress(OSError):  # a store that cannot be written is served all the same
-        make_private(store.path / ".log")
-    provenance = provenance_for(settings)
-    routes = _routes(settings)
-    metrics = Metrics([route.path for route in routes], get_args(Protocol), _codes(AidreError), run)
-    log = RequestLog(STDOUT, metrics.dropped) if settings.server.log == "requests" else None
-    live = Live(store)
-    live.refresh()
+        make_private_folder(log_folder)
+    signatures = mount_provenance(settings)
+    guard = Guard(settings, [log_folder, *([run] if run is not None else [])])
+    metrics = Metrics(get_args(Protocol))
+    retrieval = _retrieval(store, settings, guard, metrics)
+    mounted = [
+        mount_aidre(),
+        mount_nlweb(retrieval, log_folder),
+        _operations(),
+        mount_intake(retrieval, store.path),
+        mount_intent(retrieval, log_folder),
+        signatures,
+    ]
+    routes = [route for one in mounted for route in one.routes]
+    metrics.declare([route.path for route in routes], _error_codes(mounted), run)
+    log = AccessLog(STDOUT, metrics.add_dropped) if settings.server.log == "requests" else None
     scrubber = Scrubber(store, settings.server.scrub)
-    texts = TextQueries(functools.partial(load_stored, runtime=settings.embedding.runtime), settings.limits.wait)
-    guard = Guard(settings, [store.path / ".log", *([run] if run is not None else [])])
-    retrieval = Retrieval(settings, live, Cursors(store_secret(store.path)), texts, metrics, budget=guard.budget)
-    promises = Promises(store.path / ".log", settings.nlweb.timeout)
-    model = ChatModel(settings.nlweb.llm) if settings.nlweb.llm is not None else None
-    service = Service(retrieval, promises, Items(settings.nlweb.actions), model)
-    endpoint = mcp.McpEndpoint(service)
-    intakes = IntakeService(retrieval, store.path) if settings.intakes else None
-    intents = IntentService(retrieval, store.path / ".log") if settings.intent.declared else None
 
+    lifespan = _lifespan(mounted, retrieval, scrubber, guard, metrics=metrics, log=log)
+    app = Starlette(routes=routes, lifespan=lifespan)
+    app.router.redirect_slashes = False
+    framed = _framed(app, routes, mounted, guard, settings)
+    app.middleware_stack = ObserveMiddleware(framed, metrics, log, routes)
+    app.state.guard, app.state.retrieval, app.state.metrics = guard, retrieval, metrics
+    app.state.scrubber = scrubber
+    for one in mounted:
+        for name, value in one.state.items():
+            setattr(app.state, name, value)
+    return app
+
+
+def _with_base_url(settings: Settings) -> Settings:
+    base_url = DEFAULT_BASE_URL if settings.server.base_url is None else str(settings.server.base_url)
+    return replace(settings, server=replace(settings.server, base_url=base_url.rstrip("/")))
+
+
+def _retrieval(store: Store, settings: Settings, guard: Guard, metrics: Metrics) -> Retrieval:
+    snapshots = LiveSnapshots(store)
+    snapshots.refresh()
+    load = functools.partial(load_stored, runtime=settings.embedding.runtime)
+    embedders = QueryEmbedders(load, settings.limits.wait)
+    cursors = Cursors(store_secret(store.path))
+    return Retrieval(settings, snapshots, cursors, embedders, metrics, budget=guard.budget)
+
+
+def _operations() -> Mounted:
+    routes = [*openapi.routes, *health.routes, *prometheus.routes, *metadata.routes, *search_page.routes]
+    return Mounted(routes=routes)
+
+
+def _error_codes(mounted: Sequence[Mounted]) -> set[str]:
+    """Every code of an error response, for the metrics."""
+
+    def declared(kind: type[AidreError]) -> set[str]:
+        return {kind.code}.union(*map(declared, kind.__subclasses__()))
+
+    codes = declared(AidreError) | {code for _, code in STATUS.values()}
+    return codes.union(*(one.error_codes for one in mounted))
+
+
+def _lifespan(
+    mounted: Sequence[Mounted],
+    retrieval: Retrieval,
+    scrubber: Scrubber,
+    guard: Guard,
+    *,
+    metrics: Metrics,
+    log: AccessLog | None,
+) -> Callable[[Starlette], Any]:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
-        following = asyncio.create_task(_follow(retrieval, provenance, scrubber))
+        following = asyncio.create_task(_follow(retrieval, scrubber, mounted))
         scrubber.open()
         await guard.open()
-        await promises.open()
-        keepers = [one for one in (intakes, intents) if one is not None]
-        for keeper in keepers:
-            await keeper.open()
-        yield {"door": Door(guard.running, metrics, log)}
-        for keeper in keepers:
-            await keeper.close()
-        await endpoint.close()
-        await promises.close()
+        for one in mounted:
+            await one.open()
+        yield {"rejections": RejectionCache(guard.running, metrics, log)}
+        for one in reversed(mounted):
+            await one.close()
         following.cancel()
         scrubber.close()
         with suppress(asyncio.CancelledError):
@@ -151,55 +146,52 @@ def create_app(store: Store, settings: Settings, run: Path | None = None) -> Sta
             await log.close()
         metrics.close()
 
-    app = Starlette(routes=routes, lifespan=lifespan)
-    app.middleware_stack = Watch(_framed(app, routes, guard, settings, provenance), metrics, log, routes)
-    app.router.redirect_slashes = False
-    app.state.guard, app.state.retrieval, app.state.metrics = guard, retrieval, metrics
-    app.state.provenance, app.state.nlweb, app.state.mcp = provenance, service, endpoint
-    app.state.scrubber = scrubber
-    app.state.intake, app.state.intent = intakes, intents
-    app.state.speakers = {
-        **SPEAKERS,
-        **(INTAKE_SPEAKERS if intakes is not None else {}),
-        **(INTENT_SPEAKERS if intents is not None else {}),
-    }
-    return app
+    return lifespan
+
+
+async def _follow(retrieval: Retrieval, scrubber: Scrubber, mounted: Sequence[Mounted]) -> None:
+    """Keeps the snapshots, the models and what the protocols derive from files up to date."""
+    refreshers = [one.refresh for one in mounted if one.refresh is not None]
+
+    def refresh() -> None:
+        retrieval.snapshots.mark_damaged(scrubber.refresh())
+        retrieval.warm()
+        for refresh_one in refreshers:
+            refresh_one()
+
+    retrieval.warm()
+    await retrieval.snapshots.follow(refresh)
 
 
 def _framed(
-    app: Starlette, routes: Sequence[Route], guard: Guard, settings: Settings, provenance: Provenance | None
+    app: Starlette, routes: Sequence[Route], mounted: Sequence[Mounted], guard: Guard, settings: Settings
 ) -> ASGIApp:
-    """The router and what stands around it. The framework's own outermost layer is left out: it would answer what
-    breaks a second time, and stands in the way of every message."""
-    routed = Direct(ExceptionMiddleware(app.router, {HTTPException: _refuse_http}), routes)
-    framed = Frame(routed, guard, _refuse, _turn_away, settings.server.cors_origins)
-    return framed if provenance is None else SignedAnswers(framed, provenance.answers)
+    """The router, wrapped in the middleware. Starlette's outermost middleware is left out: it would answer an
+    unexpected error a second time, and it costs time for every message."""
+    errors = ErrorResponses(mounted, render_error)
+    routed = FastRoutes(ExceptionMiddleware(app.router, {HTTPException: _renderer_of_http(errors)}), routes)
+    framed: ASGIApp = FrameMiddleware(routed, guard, errors.render, errors.reject, settings.server.cors_origins)
+    for one in mounted:
+        if one.wrap is not None:
+            framed = one.wrap(framed)
+    return framed
 
 
-def _routes(settings: Settings) -> list[Route]:
-    routes = [*aidre.routes, *changes.routes, *nlweb.routes, *mcp.routes, *openapi.routes, *health.routes]
-    routes += [*exposition.routes, *metadata.routes, *page.routes]
-    if settings.intakes:
-        routes += intake.routes
-    if settings.intent.declared:
-        routes += intent.routes
-    if settings.provenance.key is not None:
-        routes += provenance_routes.routes
-    return routes
+def _renderer_of_http(errors: ErrorResponses) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """A handler that renders Starlette's own errors (404, 405) in the envelope of the protocol."""
 
+    async def render(request: Request, error: Exception) -> Response:
+        if not isinstance(error, HTTPException):
+            raise error
+        allow = (error.headers or {}).get("Allow")
+        if error.status_code == 405 and allow is not None:
+            methods = ", ".join(sorted({*allow.split(", "), "OPTIONS"}))
+            if request.method == "OPTIONS":
+                return Response(status_code=204, headers={"Allow": methods})
+            return errors.render(request, MethodNotAllowed(f"use {methods} here", {"Allow": methods}))
+        if error.status_code == 404:
+            return errors.render(request, NotFound("there is nothing at this address"))
+        fault = ServerFault("the server failed") if error.status_code >= 500 else HttpError(error.detail)
+        return errors.render(request, fault)
 
-def _codes(kind: type[AidreError]) -> set[str]:
-    """Every reason of a refusal that any protocol gives."""
-    declared = {*get_args(nlweb_envelope.Code), *get_args(intake_envelope.Code), *get_args(intent_envelope.Reason)}
-    return declared.union({kind.code}, {code for _, code in STATUS.values()}, *map(_codes, kind.__subclasses__()))
-
-
-async def _follow(retrieval: Retrieval, provenance: Provenance | None, scrubber: Scrubber) -> None:
-    def refreshed() -> None:
-        retrieval.live.distrust(scrubber.refresh())
-        retrieval.warm()
-        if provenance is not None:
-            provenance.ring.refresh()
-
-    retrieval.warm()
-    await retrieval.live.follow(refreshed)
+    return render

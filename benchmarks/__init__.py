@@ -1,1 +1,1 @@
-"""Measurements: each module is one command, prints JSON lines, asserts nothing and is never a test."""
+"""Benchmarks. Each `bench_*` module is one command: it measures, prints JSON, asserts nothing, and is no test."""

@@ -1,9 +1,9 @@
-"""Runs benchmarks by name, one after the other, each in a process of its own, and writes the report.
+"""Runs the named benchmarks one after the other, each in its own process, and writes the report.
 
-    python -m benchmarks [NAME ...] [OPTION ...]     all of them where none is named; options go to each that is named
+    python -m benchmarks [NAME ...] [OPTION ...]     without a name: all benchmarks; options are passed to each of them
     python -m benchmarks list | report
 
-One that fails is told at the end and does not stop the others.
+A failed benchmark is reported at the end and does not stop the others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HERE: Final = Path(__file__).resolve().parent
 
 
 def names() -> dict[str, str]:
-    """The benchmarks, with the first line of what each says of itself."""
+    """Benchmark names, each with the first line of its module docstring."""
     found = {}
     for path in sorted(HERE.glob("bench_*.py")):
         with path.open(encoding="utf-8") as lines:
@@ -35,27 +35,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     if set(words) & {"-h", "--help"} and words[0].startswith("-"):
         print(__doc__)
         return 0
-    known = names()
-    first_option = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
+    benchmarks = names()
+    first_option = next((index for index, word in enumerate(words) if word.startswith("-")), len(words))
     chosen, options = words[:first_option], words[first_option:]
     if chosen == ["list"]:
-        for name, line in known.items():
+        for name, line in benchmarks.items():
             print(f"{name:10}{line}")
         return 0
-    if unknown := [name for name in chosen if name not in known and name != "report"]:
-        print(f"bench: no benchmark is named {unknown[0]!r}: there are {', '.join(known)}, report", file=sys.stderr)
+    if unknown := [name for name in chosen if name not in benchmarks and name != "report"]:
+        print(
+            f"bench: no benchmark is named {unknown[0]!r}; choose from: {', '.join(benchmarks)}, report",
+            file=sys.stderr,
+        )
         return 2
-    failed = run([name for name in chosen or known if name != "report"], options)
+    failed = run([name for name in chosen or benchmarks if name != "report"], options)
     report.write()
     if not available():
-        print("bench: the plots are left out: pip install -e '.[bench]' draws them", file=sys.stderr)
+        print(
+            "bench: no plots drawn: matplotlib is missing; install it with pip install -e '.[bench]'", file=sys.stderr
+        )
     for name in failed:
         print(f"bench: {name} failed", file=sys.stderr)
     return 1 if failed else 0
 
 
 def run(chosen: Sequence[str], options: Sequence[str]) -> list[str]:
-    """The names of those that failed."""
+    """Runs the benchmarks; returns the names of those that failed."""
     failed = []
     for name in chosen:
         started = time.monotonic()

@@ -1,11 +1,11 @@
-"""What NLWeb costs beside AIDRE: one server, the same questions, asked in turn of both.
+"""Latency of NLWeb `/ask` against AIDRE `/search`: one server, the same questions, side by side.
 
     python -m benchmarks.bench_ask [--rounds N] [--folder DIR] [--update-readme]
 
-The corpus are documented functions of the standard library as schema.org objects, embedded by the default model.
-Every question is asked once before, so that its embedding is cached: what differs is retrieval by document, making
-items, and a summary. Both sides answer ten results over one kept connection. Times in milliseconds, medians; a ratio
-compares two medians of the same run.
+The corpus is the documented functions of the standard library as schema.org objects, embedded by the default model.
+A warm-up round asks every question once, so that its embedding is cached: the remaining difference is retrieval by
+document, building the items, and the summary. Both sides return ten results over one keep-alive connection. Times are
+median milliseconds; a ratio compares two medians of the same run.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ QUESTIONS = 60
 COLLECTION = "functions"
 
 Ask = Callable[[http.client.HTTPConnection, str], float]
-"""Asks one question; the milliseconds it took."""
+"""Asks one question; returns the latency in milliseconds."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench_ask", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--folder", type=Path, help="where the temporary store goes")
+    parser.add_argument("--folder", type=Path, help="parent of the temporary store")
     parser.add_argument("--update-readme", action="store_true")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measure(folder: Path, rounds: int) -> dict[str, Any]:
-    """The figures of one server over a store that is made in `folder`."""
+    """Serves a store built in `folder` and measures it."""
     documented = functions()
     rows, store = folder / "functions.jsonl", folder / "store"
     with rows.open("w", encoding="utf-8") as file:
@@ -62,7 +62,7 @@ def measure(folder: Path, rounds: int) -> dict[str, Any]:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         for round_ in range(rounds + 1):
             for question in questions:
-                for name, way in ways.items():  # in turn, so that what disturbs one disturbs all
+                for name, way in ways.items():  # interleaved, so that a disturbance affects all requests alike
                     taken = way(connection, question)
                     if round_:
                         times[name].append(taken)
@@ -70,13 +70,13 @@ def measure(folder: Path, rounds: int) -> dict[str, Any]:
 
 
 def _figures(times: dict[str, list[float]]) -> dict[str, Any]:
-    middle = {name: median(taken) for name, taken in times.items()}
+    medians = {name: median(taken) for name, taken in times.items()}
     return {
-        "search_p50_ms": round(middle["search"], 2),
-        "ask_p50_ms": round(middle["ask"], 2),
-        "ask_over_search": round(middle["ask"] / middle["search"], 2),
-        "first_stream_result_p50_ms": round(middle["first result"], 2),
-        "summary_adds_p50_ms": round(middle["ask with summary"] - middle["ask"], 2),
+        "search_p50_ms": round(medians["search"], 2),
+        "ask_p50_ms": round(medians["ask"], 2),
+        "ask_over_search": round(medians["ask"] / medians["search"], 2),
+        "first_stream_result_p50_ms": round(medians["first result"], 2),
+        "summary_adds_p50_ms": round(medians["ask with summary"] - medians["ask"], 2),
     }
 
 
@@ -95,7 +95,7 @@ def summarize(connection: http.client.HTTPConnection, question: str) -> float:
 
 
 def stream(connection: http.client.HTTPConnection, question: str) -> float:
-    """Until the first result of a stream is there."""
+    """Milliseconds until the first result event of the stream."""
     body = json.dumps({"query": {"text": question, "limit": 10}, "prefer": {"streaming": True}})
     started = time.perf_counter()
     connection.request("POST", "/ask", body, {"Content-Type": "application/json", "Accept": "text/event-stream"})

@@ -1,9 +1,9 @@
-"""What one search of one segment costs by each means: the figures from which engine/cost.py has its constants.
+"""Cost of searching one segment by each method: the source of the constants in engine/search/cost.py.
 
     python -m benchmarks.bench_cost [--rows N] [--dimensions D ...] [--rounds N]
 
-Every means is asked in turn, round after round, on one thread. A figure is the lower quartile of the processor time
-of its single queries, so that a busy moment of the machine does not count. What is fitted is the relative error.
+All methods take turns on one thread. A sample is the lower quartile of the processor time of single queries, so that
+a busy moment of the machine does not count. The fit minimizes the relative error.
 """
 
 from __future__ import annotations
@@ -20,20 +20,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.codebook import TRAIN_ROWS, blocks_of, code_sizes, fill, train
-from aidre.engine.index import Scan
-from aidre.engine.kernel import Bits, Column, nearest
+from aidre.engine.index.vectors.codes import VectorIndex
+from aidre.engine.index.vectors.distance import Bitmap, VectorColumn, score_rows
+from aidre.engine.index.vectors.quantizer import (
+    MAX_TRAINING_ROWS,
+    code_sizes,
+    quantize_rows,
+    row_blocks,
+    train_codebook,
+)
+from aidre.engine.index.vectors.scan import Scan, ScanGroup
 from aidre.engine.model import EmbeddingSpace, Precision
-from aidre.engine.passes import Pass, Sweep
 from benchmarks.data import queries, vectors
 from benchmarks.report import record
 
 SELECTIVITIES = (0.5, 0.1, 0.03, 0.01, 0.003, 0.001)
 DEPTHS = (100, 400, 1_600)
 KEPT = 26
-"""Results of an exact search: ten and the slack that ties need."""
+"""Results of an exact search: k = 10, and slack for the tie-break."""
 
-GATHERED_BYTES = 1 << 24
+MAX_GATHERED_BYTES = 1 << 24
+"""Larger selections are not measured with `gather`."""
+
 PRECISIONS: tuple[Precision, ...] = ("float16", "float32")
 FEATURES = {
     "exact": ("call", "bytes"),
@@ -45,8 +53,8 @@ FEATURES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """One way to search, and what it has to go over."""
+class Method:
+    """A search method with the amount of data that it reads (`features`, in the order of FEATURES)."""
 
     kind: str
     features: tuple[float, ...]
@@ -55,7 +63,7 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one means took, in microseconds of processor time."""
+    """Processor time of one method, in microseconds."""
 
     kind: str
     features: tuple[float, ...]
@@ -80,63 +88,62 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def measured(rows: int, dimensions: int, precision: Precision, rounds: int) -> list[Sample]:
     space = EmbeddingSpace("v", dimensions, "cosine", normalized=True, precision=precision)
-    means = list(all_means(space, vectors(rows, dimensions).astype(precision)))
-    seconds = np.zeros((rounds, len(means)))
+    searched = list(methods(space, vectors(rows, dimensions).astype(precision)))
+    seconds = np.zeros((rounds, len(searched)))
     for turn, query in enumerate(queries(rounds, dimensions)[:, None, :]):
-        for place, one in enumerate(means):
+        for column, method in enumerate(searched):
             started = time.thread_time()
-            one.search(query)
-            seconds[turn, place] = time.thread_time() - started
-    quartiles = np.percentile(seconds[1:], 25, axis=0) * 1e6  # the first turn warms the caches
-    samples = [Sample(one.kind, one.features, float(us)) for one, us in zip(means, quartiles, strict=True)]
-    for taken in samples:
-        print(
-            f"{dimensions:5d} {precision} {taken.kind:12s} {taken.features} {taken.microseconds:9.1f}", file=sys.stderr
-        )
+            method.search(query)
+            seconds[turn, column] = time.thread_time() - started
+    quartiles = np.percentile(seconds[1:], 25, axis=0) * 1e6  # the first turn is warm-up
+    samples = [Sample(method.kind, method.features, float(us)) for method, us in zip(searched, quartiles, strict=True)]
+    for sample in samples:
+        line = f"{dimensions:5d} {precision} {sample.kind:12s} {sample.features} {sample.microseconds:9.1f}"
+        print(line, file=sys.stderr)
     return samples
 
 
-def compare(column: Column, bits: Bits | None, query: NDArray[np.float32]) -> object:
+def compare(column: VectorColumn, bits: Bitmap | None, query: NDArray[np.float32]) -> object:
     return column.search(query, KEPT, bits)
 
 
-def gather(column: Column, rows: NDArray[np.int64], query: NDArray[np.float32]) -> object:
-    return nearest([(column, rows)], query, 10)
+def gather(column: VectorColumn, rows: NDArray[np.int64], query: NDArray[np.float32]) -> object:
+    return score_rows([(column, rows)], query, 10)
 
 
-def bits_of(mask: NDArray[np.bool_]) -> Bits:
-    return Bits(np.packbits(mask, bitorder="little"))
+def bits_of(mask: NDArray[np.bool_]) -> Bitmap:
+    return Bitmap(np.packbits(mask, bitorder="little"))
 
 
-def scanned(one: Pass, depth: int, query: NDArray[np.float32]) -> object:
+def scanned(one: Scan, depth: int, query: NDArray[np.float32]) -> object:
     return one.search(query, depth)
 
 
-def all_means(space: EmbeddingSpace, codes: NDArray[Any]) -> Iterator[Means]:
+def methods(space: EmbeddingSpace, codes: NDArray[Any]) -> Iterator[Method]:
     total, width = len(codes), codes.itemsize * codes.shape[1]
-    column = Column(space, codes)
+    column = VectorColumn(space, codes)
     for rows in (256, 1_024, 4_096, 16_384, total):
-        yield Means("exact", (1, rows * width), partial(compare, Column(space, codes[:rows]), None))
+        yield Method("exact", (1, rows * width), partial(compare, VectorColumn(space, codes[:rows]), None))
     rng = np.random.default_rng(1)
     masks = [rng.random(total) < share for share in SELECTIVITIES]
     for mask in masks:
         count = int(mask.sum())
-        yield Means("masked", (1, total, count * width), partial(compare, column, bits_of(mask)))
-        if count * width <= GATHERED_BYTES:
-            yield Means("gather", (1, count, count * width), partial(gather, column, np.flatnonzero(mask)))
-    sample = codes[np.sort(rng.choice(total, min(total, TRAIN_ROWS), replace=False))]
+        yield Method("masked", (1, total, count * width), partial(compare, column, bits_of(mask)))
+        if count * width <= MAX_GATHERED_BYTES:
+            yield Method("gather", (1, count, count * width), partial(gather, column, np.flatnonzero(mask)))
+    sample = codes[np.sort(rng.choice(total, min(total, MAX_TRAINING_ROWS), replace=False))]
     for size in code_sizes(space.dimensions):
-        sweep = Sweep([Scan(space, fill(train(space, sample, size), blocks_of(codes)))])
+        sweep = ScanGroup([VectorIndex(space, quantize_rows(train_codebook(space, sample, size), row_blocks(codes)))])
         for depth in DEPTHS:
             features = (1, total * size, depth)
-            yield Means("scan", features, partial(scanned, Pass(sweep), depth))
+            yield Method("scan", features, partial(scanned, Scan(sweep), depth))
             for mask in masks:
                 allowed = min(depth, int(mask.sum()))
-                yield Means("masked scan", features, partial(scanned, Pass(sweep, bits=bits_of(mask)), allowed))
+                yield Method("masked scan", features, partial(scanned, Scan(sweep, bitmap=bits_of(mask)), allowed))
 
 
 def fit(samples: Sequence[Sample]) -> dict[str, float]:
-    """Microseconds for one of each feature, none negative, and how far off the model is: lowest and highest ratio."""
+    """Non-negative cost per feature in microseconds; `least` and `most`: extremes of predicted over measured time."""
     names = FEATURES[samples[0].kind]
     features = np.array([one.features for one in samples], np.float64)
     times = np.array([one.microseconds for one in samples])

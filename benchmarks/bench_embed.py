@@ -2,7 +2,8 @@
 
     python -m benchmarks.bench_embed [--corpus FILE.jsonl] [--passages N] [--queries N] [--rounds N] [--update-readme]
 
-Rounds are interleaved, so that what else the machine does falls on both. Prints a JSON line a round and a table.
+Rounds are interleaved, so that other load on the machine affects both sides. Prints one JSON line per round, and a
+table.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.embed import DEFAULT_SPACE, Embedder, load_embedder
-from aidre.engine.reference import load_model
-from aidre.engine.weights import find_weights
+from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
+from aidre.engine.embedding.torch import load_model
+from aidre.engine.embedding.weights import find_weights
 from benchmarks.report import record
 
-WORDS = 120
+PASSAGE_WORDS = 120
 Encode = Callable[[Any], NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One way to embed. `query` takes one text."""
+    """An embedder. `documents` takes a list of texts, `query` one text; both return float32 rows."""
 
     name: str
     documents: Encode
@@ -61,7 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench_embed", description=__doc__)
-    parser.add_argument("--corpus", type=Path, help="JSON Lines with a text in each; default: this Python's docstrings")
+    parser.add_argument(
+        "--corpus", type=Path, help="JSON Lines with a `text` member; default: docstrings of the standard library"
+    )
     parser.add_argument("--passages", type=int, default=256)
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
@@ -71,7 +74,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def reference() -> Contender:
-    """SentenceTransformer.encode as a user calls it: batches of 32, its own threads."""
+    """SentenceTransformer.encode with its defaults: batches of 32, its own thread pool."""
     model = load_model(find_weights(str(DEFAULT_SPACE.model)).folder)
 
     def encode(texts: Any) -> NDArray[np.float32]:
@@ -88,13 +91,13 @@ def ours(embedder: Embedder) -> Contender:
 
 
 def texts(corpus: Path | None) -> Iterator[str]:
-    """Passages of WORDS words from `corpus`, or from the docstrings of the standard library."""
+    """Passages of PASSAGE_WORDS words from `corpus`, by default from the docstrings of the standard library."""
     words: list[str] = []
     for text in rows(corpus) if corpus else docstrings():
         words += text.split()
-        while len(words) >= WORDS:
-            yield " ".join(words[:WORDS])
-            words = words[WORDS:]
+        while len(words) >= PASSAGE_WORDS:
+            yield " ".join(words[:PASSAGE_WORDS])
+            words = words[PASSAGE_WORDS:]
 
 
 def rows(corpus: Path) -> Iterator[str]:
@@ -140,7 +143,7 @@ def closeness(contenders: Sequence[Contender], passages: list[str]) -> float:
 
 
 def summary(contenders: Sequence[Contender], rounds: list[dict[str, Any]]) -> dict[str, Any]:
-    """Medians over the rounds, and how many times better the second contender is."""
+    """Medians over the rounds, and the factor by which the second contender is better."""
     figures: dict[str, Any] = {}
     for name in ("documents_per_second", "cpu_ms_per_document", "query_p50_ms", "query_p95_ms"):
         first, second = (

@@ -1,13 +1,13 @@
-"""Filtered searches inside one process: recall, numbers of results and times against the unfiltered search.
+"""Filtered search in process: recall, result counts and latency relative to the unfiltered search.
 
     python -m benchmarks.bench_filter [--rows N ...] [--dimensions D] [--commits N] [--update-readme]
 
-Each document has a random number and its place in the order of nearness to one point (both 0 to 1), so that a range
-of the first is a random filter, of the second a correlated one: what it lets through lies together in vector space.
-That is asked with queries from inside (the nearest to the point) and from outside (the farthest). Recall@10 is
-measured against float64. Times are of single queries on one thread, unfiltered ones in turn with filtered ones.
-*Cached* asks one filter again and again; *cold* gives every query a filter that was never asked before. Behind an x
-stands what a filtered search takes in unfiltered ones: p50 against p50, p99 against p99.
+Every document has a random number and its rank by distance from one point (both scaled to 0..1). A range of the
+first is a random filter, a range of the second a correlated one: the rows that pass are neighbours in vector space.
+Correlated filters are measured with queries from inside (nearest to the point) and outside (farthest from it).
+Recall@10 is measured against float64. Latencies are of single queries on one thread, unfiltered and filtered in turns.
+*Cached* repeats one filter; *cold* gives every query a new filter. `x` is the ratio of filtered to unfiltered latency:
+p50 to p50, p99 to p99.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.filters import Filter, parse_filter
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
+from aidre.engine.index.fields.filters import Filter, parse_filter
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Query, Record
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
 from benchmarks.data import queries, vectors
 from benchmarks.report import record
 
 SPACE = "v"
 COLLECTION = "bench"
-WANTED = 10
+K = 10
 SELECTIVITIES = (0.5, 0.1, 0.01, 0.001)
 MASKS: dict[str, Any] = {
     "equal": {"language": "de"},
@@ -49,7 +49,7 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """The rows, what their documents say of them, and the queries of each kind of filter."""
+    """Vectors, the two filter fields (0..1 per row), and the queries for each kind of filter."""
 
     rows: Vectors
     random: NDArray[np.float64]
@@ -59,7 +59,7 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A kind of filter at a selectivity: what the documents must have, and the queries."""
+    """One kind of filter at one selectivity."""
 
     kind: str
     share: float
@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def measure(folder: Path, rows: int, dimensions: int, commits: int, count: int) -> dict[str, Any]:
     data = prepared(rows, dimensions, count)
     snapshot = build(folder, data, commits)
-    figures: dict[str, Any] = {"segments": len(snapshot.parts)}
+    figures: dict[str, Any] = {"segments": len(snapshot.segments)}
     unfiltered: list[float] = []
     for share in SELECTIVITIES:
         for kind in KINDS:
@@ -124,7 +124,7 @@ def prepared(rows: int, dimensions: int, count: int) -> Data:
 
 
 def build(path: Path, data: Data, commits: int) -> Snapshot:
-    """A store of the rows made in some commits."""
+    """Writes the rows to a store in `commits` commits, and opens it."""
     space = EmbeddingSpace(SPACE, data.rows.shape[1], "cosine", normalized=True)
     with Store(path).writer(COLLECTION, spaces=[space]) as writer:
         for numbers in np.array_split(np.arange(len(data.rows)), commits):
@@ -150,7 +150,7 @@ def records(data: Data, numbers: NDArray[np.int64]) -> Iterator[Record]:
 
 
 def of_case(snapshot: Snapshot, data: Data, case: Case) -> tuple[list[float], str]:
-    """Seconds of the unfiltered searches, and the case against them in words."""
+    """Seconds of the unfiltered searches, and a line that reports recall and latency ratios of the case."""
     asked = data.asked[case.kind]
     plain: list[float] = []
     cached: list[float] = []
@@ -159,7 +159,7 @@ def of_case(snapshot: Snapshot, data: Data, case: Case) -> tuple[list[float], st
             plain.append(seconds(snapshot, query, None))
             cached.append(seconds(snapshot, query, case.filter()))
         if turn == 0:
-            plain, cached = [], []  # the first turn warms the caches
+            plain, cached = [], []  # the first turn is warm-up
     starts = np.linspace(0.001, 1 - case.share, len(asked)).tolist()
     cold = [seconds(snapshot, query, case.filter(start)) for query, start in zip(asked, starts, strict=True)]
     ratios = [
@@ -175,36 +175,36 @@ def percentile(times: Sequence[float], percent: int) -> float:
 
 
 def seconds(snapshot: Snapshot, query: Vectors, only: Filter | None) -> float:
-    wanted = Query(query, SPACE, WANTED, filter=only)
+    request = Query(query, SPACE, K, filter=only)
     started = time.perf_counter()
-    snapshot.search(wanted)
+    snapshot.search(request)
     return time.perf_counter() - started
 
 
 def recall(snapshot: Snapshot, data: Data, case: Case) -> float:
-    """Share of the true ten nearest among the allowed (ties tolerated); 0 as soon as one answer is too short."""
+    """Recall@10 among the rows that pass, ties tolerated; 0 if any query returns too few hits."""
     allowed = case.allowed(data)
     rows = data.rows[allowed].astype(np.float64)
-    count = min(WANTED, len(allowed))
-    place = {int(row): number for number, row in enumerate(allowed)}
+    count = min(K, len(allowed))
+    position = {int(row): index for index, row in enumerate(allowed)}
     found = 0
     for query in data.asked[case.kind].astype(np.float64):
-        hits = snapshot.search(Query(query, SPACE, WANTED, filter=case.filter()))
+        hits = snapshot.search(Query(query, SPACE, K, filter=case.filter()))
         if len(hits) != count:
             return 0.0
         scores = rows @ query
         last = np.partition(scores, -count)[-count] - 1e-9
-        found += sum(scores[place[int(hit.chunk.document_id[4:])]] >= last for hit in hits)
+        found += sum(scores[position[int(hit.chunk.document_id[4:])]] >= last for hit in hits)
     return found / (count * len(data.asked[case.kind]))
 
 
-def mask_time(snapshot: Snapshot, wanted: Filter) -> float:
-    """Seconds to make the mask of a filter over all segments, columns already looked at once."""
+def mask_time(snapshot: Snapshot, condition: Filter) -> float:
+    """Median seconds to build the bitmap of a filter over all segments, with warm columns."""
     times = []
     for _ in range(9):
         started = time.perf_counter()
-        for part in snapshot.parts:
-            part.segment.fields.mask(wanted)
+        for part in snapshot.segments:
+            part.segment.fields.mask(condition)
         times.append(time.perf_counter() - started)
     return median(times)
 

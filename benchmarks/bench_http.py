@@ -1,13 +1,13 @@
-"""The serving path: what a server adds to a search, at how many connections it answers how fast, and beside peers.
+"""The serving path: overhead of the server over a search, throughput and latency by connections, and peers.
 
     python -m benchmarks.bench_http [--rows N] [--rounds N] [--seconds S] [--peers] [--figures] [--folder DIR]
 
-Over real embeddings (`benchmarks.real`). The server is pinned to one core and the load generator (`benchmarks.load`)
-to another, but for runs of several workers. Everything is asked in turns: the same searches in process on the server's
-core, echoes under the same uvicorn, the server with its search left out (`benchmarks.stored`), searches by vector and
-by text, every protocol; then at half of the rate that was reached, from the moment each request was due. Every latency
-is kept in results/raw/bench_http.npz, and `--figures` computes the figures anew from there. Ratios are of one turn:
-their median, and the least and the most.
+The data are real embeddings (`benchmarks.real`). The server is pinned to one core and the load generator
+(`benchmarks.load`) to another, except in the runs with several workers. The series take turns: the same searches in
+process on the server's core, echo servers under the same uvicorn, the server without its search (`benchmarks.stored`),
+vector and text searches, every protocol; then an open loop at half of the highest rate reached, where latency counts
+from the moment a request was due. All latencies are kept in results/raw/bench_http.npz; `--figures` recomputes the
+figures from that file. A ratio is taken within a turn and given as the median (minimum to maximum) over the turns.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.embed import DEFAULT_SPACE, load_embedder
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
+from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
 from aidre.engine.model import Chunk, Document, Query, Record
-from aidre.engine.schema import NO_KEY
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
+from aidre.engine.storage.format import NO_KEY
 from benchmarks import questions
 from benchmarks.bench_ingest import first_answer, memory, server, until_answered
 from benchmarks.load import Load, Request, Samples, answer, free_port, pinned, processor_seconds
@@ -53,11 +53,11 @@ CORES: Final = sorted(os.sched_getaffinity(0))
 SERVER_CORE, LOAD_CORE = CORES[0], CORES[-1]
 
 Key = tuple[str, int, int]
-"""A series, its connections (0: in process), and the turn."""
+"""Series, number of connections (0: in process), turn."""
 
 
 class Runs:
-    """All samples of a run, by series, connections and turn, and facts beside them."""
+    """All samples of a benchmark run by series, connections and turn, and scalar facts by name."""
 
     def __init__(self) -> None:
         self.samples: dict[Key, Samples] = {}
@@ -99,7 +99,7 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What all measurements share."""
+    """The context that all measurements share."""
 
     runs: Runs
     data: Real
@@ -117,7 +117,7 @@ class Bench:
     def closed(
         self, series: str, port: int, asked: Sequence[Request], connections: int, pid: int | None = None
     ) -> None:
-        """One series at one number of connections; what the server's processor did for it where a process is named."""
+        """One closed-loop series. With `pid`, also notes the processor time of that process per request."""
         with pinned(LOAD_CORE), Load(port, connections) as load:
             load.closed(asked, min(WARM_SECONDS, self.seconds))
             before = processor_seconds(pid) if pid else 0.0
@@ -132,10 +132,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench_http", description=__doc__)
     parser.add_argument("--rows", type=int, default=60_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of each run")
-    parser.add_argument("--peers", action="store_true", help="beside the servers of peers, where they are installed")
-    parser.add_argument("--figures", action="store_true", help="only compute the figures from the stored samples")
-    parser.add_argument("--folder", type=Path, help="where the temporary store goes")
+    parser.add_argument("--seconds", type=float, default=2.0, help="duration of each run")
+    parser.add_argument("--peers", action="store_true", help="also measure the servers of installed peers")
+    parser.add_argument("--figures", action="store_true", help="only compute the figures from stored samples")
+    parser.add_argument("--folder", type=Path, help="parent of the temporary store")
     parser.add_argument("--update-readme", action="store_true")
     options = parser.parse_args(argv)
     if not options.figures:
@@ -165,7 +165,7 @@ def measure(folder: Path, rows: int, rounds: int, seconds: float, *, peers: bool
 
 
 def build(path: Path, data: Real) -> Snapshot:
-    """A store of the passages with the vectors that they have already."""
+    """Writes the passages with their precomputed vectors to a store, and opens it."""
     embedder = load_embedder(DEFAULT_SPACE)
     space, passages = embedder.space, data.passages()
     with Store(path).writer(COLLECTION, spaces=[space], runtimes={space.id: embedder.runtime}) as writer:
@@ -188,7 +188,7 @@ def _record(number: int, text: str) -> Record:
 
 
 def one_core(bench: Bench, snapshot: Snapshot, rounds: int) -> None:
-    """One worker beside echoes and beside the search alone, all on the same core."""
+    """One worker against echo servers and in-process search, all on the same core."""
     texts, queries = bench.texts(), np.asarray(bench.data.queries)
     vectors = questions.vectors(queries, DEFAULT_SPACE.id)
     ways: Mapping[str, Sequence[Request]] = {
@@ -224,7 +224,7 @@ def one_core(bench: Bench, snapshot: Snapshot, rounds: int) -> None:
 
 
 def asked(port: int, ways: Mapping[str, Sequence[Request]]) -> dict[str, bytes]:
-    """One answer to each, looked at before it is asked a hundred thousand times."""
+    """Sends one request of each series and checks the answer, before the load generator repeats it 100,000 times."""
     found = {}
     for series, requests in ways.items():
         content = requests[0] if isinstance(requests[0], bytes) else requests[0]()
@@ -236,7 +236,7 @@ def asked(port: int, ways: Mapping[str, Sequence[Request]]) -> dict[str, bytes]:
 
 
 def in_process(bench: Bench, snapshot: Snapshot, queries: NDArray[np.float32]) -> None:
-    """The same searches without a server, on its core, for as long as a series."""
+    """The same searches without a server, on the server's core, for the duration of a series."""
     latencies = []
     with pinned(SERVER_CORE):
         for query in queries[:200]:
@@ -254,7 +254,7 @@ def in_process(bench: Bench, snapshot: Snapshot, queries: NDArray[np.float32]) -
 
 
 def several_workers(bench: Bench) -> None:
-    """As an operator runs it: the system places the workers, and the load generator beside them."""
+    """Production layout: no pinning; the kernel schedules the workers and the load generator."""
     vectors = questions.vectors(np.asarray(bench.data.queries), DEFAULT_SPACE.id)
     for workers in (1, 2):
         with server(bench.arguments, workers) as (_, port):
@@ -268,7 +268,7 @@ def several_workers(bench: Bench) -> None:
 
 
 def beside(bench: Bench, folder: Path, rounds: int) -> None:
-    """aidre and a peer in turns, each on the one core."""
+    """aidre and each peer in turns, both servers on the same core."""
     queries, texts = np.asarray(bench.data.queries), bench.texts()
     vectors = questions.vectors(queries, DEFAULT_SPACE.id)
     ours: Mapping[str, Sequence[Request]] = {"chroma": vectors, "txtai": questions.new_texts(texts)}
@@ -277,11 +277,11 @@ def beside(bench: Bench, folder: Path, rounds: int) -> None:
         "txtai": lambda peer: [peer.request(text, questions.TOP_K) for text in texts],
     }
     for name, requests in ours.items():
-        place = folder / name
-        place.mkdir()
+        scratch = folder / name
+        scratch.mkdir()
         try:
             with ExitStack() as stack:
-                peer = stack.enter_context(serve(name, bench.data, folder=place, core=SERVER_CORE))
+                peer = stack.enter_context(serve(name, bench.data, folder=scratch, core=SERVER_CORE))
                 theirs = asking[name](peer)
                 with pinned(SERVER_CORE):
                     _, port = stack.enter_context(server(bench.arguments, 1))
@@ -291,12 +291,12 @@ def beside(bench: Bench, folder: Path, rounds: int) -> None:
                         bench.closed(name, peer.port, theirs, connections)
                         bench.closed(f"beside {name}", port, requests, connections)
         except PeerMissing as missing:
-            print(f"{name} not run: {missing}", file=sys.stderr)
+            print(f"{name} was not measured: {missing}", file=sys.stderr)
 
 
 @contextmanager
 def started(name: str, *arguments: object) -> Iterator[tuple[int, int]]:
-    """A running server of this package, echo or stored: its process id and port."""
+    """Runs the module `echo` or `stored` as a server; yields its process id and port."""
     port = free_port()
     script = Path(__file__).with_name(f"{name}.py")
     process = subprocess.Popen([sys.executable, script, *map(str, arguments), str(port)])
@@ -309,7 +309,7 @@ def started(name: str, *arguments: object) -> Iterator[tuple[int, int]]:
 
 
 def figures(runs: Runs) -> dict[str, Any]:
-    """What a report shows: ratios within turns, and for scale rates and times."""
+    """The figures of the report: ratios within turns, and absolute rates and times for scale."""
     facts = {name: median(values) for name, values in runs.facts.items()}
     found: dict[str, Any] = {"rows": int(facts["rows"])}
     eight, one = runs.turns("vector", 8), runs.turns("vector", 1)

@@ -1,11 +1,11 @@
-"""How the cost of a search grows: with rows, dimensions, distance, results, deleted rows and segments.
+"""How search cost scales with rows, dimensions, distance, k, deleted rows and segments.
 
     python -m benchmarks.bench_index [--groups GROUP ...] [--rows N] [--sizes N ...] [--huge] [--update-readme]
 
-Groups: sizes, dimensions, distances, results, deleted, segments; all of them where none is named. Each case is a store
-of its own, measured in turns with the base (real embeddings, cosine, one segment), and is told as a ratio to it.
-Beyond the real rows the data are mixes of them (`real`), in other dimensions synthetic ones (`data`). `--huge` adds
-10,000,000 rows of 96 dimensions, written in blocks. Queries are single, on one thread; recall is against exact search.
+Groups: sizes, dimensions, distances, results, deleted, segments; by default all of them. Each case is a separate store,
+measured in turns with the base (real embeddings, cosine, one segment) and reported as a ratio to it. Rows beyond the
+real ones are mixes of them (`real`); other dimensions use synthetic vectors (`data`). `--huge` measures
+only sizes, up to 10,000,000 rows of 96 dimensions. Queries are single, on one thread; recall is against exact search.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
 from aidre.engine.model import Distance, EmbeddingSpace, Query
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
 from benchmarks import data, report
 from benchmarks.metrics import against, figure, growth
 from benchmarks.peers.aidre import COLLECTION, SPACE, number, records, vector_bytes
@@ -52,7 +52,7 @@ Blocks = Callable[[], Iterator[Vectors]]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One store and how it is asked. `label` is its value in its group."""
+    """One store and its queries. `label` is the value that varies within the group."""
 
     group: str
     label: str
@@ -68,7 +68,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A case that can be asked, with what making and opening it took."""
+    """A case with its open store, its ground truth, and the cost of building and opening it."""
 
     case: Case
     snapshot: Snapshot
@@ -84,9 +84,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows = options.rows
         found = synthetic(Path(folder) / "made", rows) if options.synthetic else real(min(rows, ROWS))
         base = built(based(found, rows), Path(folder) / "base")
-        for place, case in enumerate(cases(options, found)):
+        for ordinal, case in enumerate(cases(options, found)):
             started = time.monotonic()
-            made = built(case, Path(folder) / f"{place}")
+            made = built(case, Path(folder) / f"{ordinal}")
             name = "huge" if options.huge else case.group
             raw = groups.setdefault(name, {"base": base.facts, "cases": []})
             raw["cases"].append(measured(made, base, options.turns, cores))
@@ -102,19 +102,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench_index", description=__doc__)
     parser.add_argument("--groups", nargs="+", default=GROUPS, metavar="GROUP", choices=GROUPS, help=", ".join(GROUPS))
-    parser.add_argument("--rows", type=int, default=ROWS, help="of the base")
+    parser.add_argument("--rows", type=int, default=ROWS, help="rows of the base")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--dimensions", type=int, nargs="+", default=DIMENSIONS)
-    parser.add_argument("--huge", action="store_true", help=f"{HUGE_ROWS:,} rows of {HUGE_DIMENSIONS} dimensions alone")
+    parser.add_argument(
+        "--huge", action="store_true", help=f"only up to {HUGE_ROWS:,} rows of {HUGE_DIMENSIONS} dimensions"
+    )
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--synthetic", action="store_true", help="vectors of benchmarks.data in place of real ones")
-    parser.add_argument("--folder", type=Path, help="where the temporary stores go")
+    parser.add_argument("--synthetic", action="store_true", help="use vectors of benchmarks.data instead of real ones")
+    parser.add_argument("--folder", type=Path, help="parent of the temporary stores")
     parser.add_argument("--update-readme", action="store_true", help="write benchmarks/REPORT.md and README.md")
     return parser.parse_args(argv)
 
 
 def based(found: Real, rows: int, group: str = "base", label: str = "", **other: Any) -> Case:
-    """Real rows, or mixes of them behind the real ones."""
+    """A case over real rows, followed by mixes of them beyond their number."""
     asked = np.ascontiguousarray(found.queries[:QUERIES])
     return Case(group, label, rows, found.rows.shape[1], partial(blocks, rows, found.rows), asked, **other)
 
@@ -130,19 +132,19 @@ def cases(options: argparse.Namespace, found: Real) -> Iterator[Case]:
         for rows in (HUGE_ROWS // 100, HUGE_ROWS // 10, HUGE_ROWS):
             yield generated(rows, HUGE_DIMENSIONS, "sizes", f"{rows:,} x {HUGE_DIMENSIONS}")
         return
-    wanted = options.groups
-    if "sizes" in wanted:
+    groups = options.groups
+    if "sizes" in groups:
         yield from (based(found, rows, "sizes", label=f"{rows:,}") for rows in options.sizes)
-    if "dimensions" in wanted:
+    if "dimensions" in groups:
         yield from (generated(options.rows, each, "dimensions", str(each)) for each in options.dimensions)
-    if "distances" in wanted:
+    if "distances" in groups:
         distances: tuple[Distance, ...] = ("dot", "euclidean")
         yield from (based(found, options.rows, "distances", label=each, distance=each) for each in distances)
-    if "results" in wanted:
+    if "results" in groups:
         yield from (based(found, options.rows, "results", label=str(each), k=each) for each in RESULTS)
-    if "deleted" in wanted:
+    if "deleted" in groups:
         yield from (based(found, options.rows, "deleted", label=f"{each:.0%}", deleted=each) for each in DELETED)
-    if "segments" in wanted:
+    if "segments" in groups:
         yield from (based(found, options.rows, "segments", label=str(each), segments=each) for each in SEGMENTS)
 
 
@@ -163,7 +165,7 @@ def built(case: Case, path: Path) -> Built:
         "rows": case.rows,
         "dimensions": case.dimensions,
         "k": case.k,
-        "segments": len(snapshot.parts),
+        "segments": len(snapshot.segments),
         "kind": calibration.kind if calibration else "exact",
         "seconds": seconds,
         "open_seconds": opened,
@@ -175,19 +177,19 @@ def built(case: Case, path: Path) -> Built:
 
 
 def write(case: Case, path: Path) -> None:
-    """The store of a case, block by block, so that memory does not grow with it."""
+    """Writes the store of a case block by block, so that memory use stays constant."""
     space = EmbeddingSpace(SPACE, case.dimensions, case.distance, normalized=case.distance == "cosine")
     with Store(path).writer(COLLECTION, spaces=[space]) as writer:
-        place = 0
+        first = 0
         for block in case.blocks():
-            numbers = range(place, place + len(block))
+            numbers = range(first, first + len(block))
             writer.upsert(list(records(numbers, {})), {SPACE: writer.encode(SPACE, np.asarray(block))}, {})
-            place += len(block)
-            if place % (4 * BLOCK) == 0:
+            first += len(block)
+            if first % (4 * BLOCK) == 0:
                 writer.commit()
         writer.commit()
         writer.finish()
-        if len(Store(path).open(COLLECTION).parts) > 1:
+        if len(Store(path).open(COLLECTION).segments) > 1:
             writer.compact()
         if case.segments > 1:
             writer.generations.split(-(-case.rows // case.segments))
@@ -201,17 +203,17 @@ def gone(case: Case) -> NDArray[np.bool_]:
 
 
 def judged(case: Case) -> Truth:
-    """For unit rows all three distances have the same neighbours."""
+    """Ground truth of a case. For unit rows all three distances have the same neighbours."""
     rows = np.empty((case.rows, case.dimensions), np.float32)
-    place = 0
+    first = 0
     for block in case.blocks():
-        rows[place : place + len(block)] = block
-        place += len(block)
+        rows[first : first + len(block)] = block
+        first += len(block)
     return truth(rows, case.queries, case.k, ~gone(case) if case.deleted else None)
 
 
 def measured(made: Built, base: Built, turns: int, cores: set[int]) -> dict[str, Any]:
-    """The case and the base in turns, on one core."""
+    """Raw samples of the case and the base, in turns on one core."""
     count = len(made.case.queries)
     times: dict[str, list[list[float]]] = {"microseconds": [], "base": []}
     os.sched_setaffinity(0, {max(cores)})
@@ -219,7 +221,7 @@ def measured(made: Built, base: Built, turns: int, cores: set[int]) -> dict[str,
         for turn in range(turns + 1):
             ours = [timed(made, number) for number in range(count)]
             others = [timed(base, number) for number in range(len(base.case.queries))]
-            if turn:  # the first one warms the caches
+            if turn:  # the first turn is warm-up
                 times["microseconds"].append(ours)
                 times["base"].append(others)
     finally:
@@ -229,9 +231,9 @@ def measured(made: Built, base: Built, turns: int, cores: set[int]) -> dict[str,
 
 
 def timed(made: Built, number_: int) -> float:
-    wanted = Query(made.case.queries[number_], SPACE, made.case.k)
+    query = Query(made.case.queries[number_], SPACE, made.case.k)
     started = time.perf_counter()
-    made.snapshot.search(wanted)
+    made.snapshot.search(query)
     return round((time.perf_counter() - started) * 1e6, 1)
 
 
@@ -247,10 +249,10 @@ def lines(raw: dict[str, Any]) -> Iterator[str]:
         yield (
             f"{case['group']:10} {case['label']:>16} {case['kind']:6} recall {recall:.4f} p50 {figure(p50)} us, "
             f"{against(case)} of the base; {case['bytes'] / case['rows']:.0f} bytes a row, "
-            f"built in {case['seconds']:.1f} s, opened and answered in {1000 * case['open_seconds']:.0f} ms"
+            f"built in {case['seconds']:.1f} s, opened and first query in {1000 * case['open_seconds']:.0f} ms"
         )
     for name, found in growth(raw["cases"]).items():
-        yield f"{name} grows with rows to the power of {found:.2f}"
+        yield f"{name} grows as rows^{found:.2f}"
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Bulk load, small commits, text and start-up as an operator meets them: the real commands in their own processes.
+"""Bulk load, small commits, text ingest and start-up time, by the real commands in their own processes.
 
     python -m benchmarks.bench_ingest [--rows N] [--dimensions D] [--texts N] [--commits N] [--folder DIR]
                                       [--update-readme]
 
-Ingests vectors from Parquet (rows a second including the index, by stage; peak memory of all processes beyond the page
-cache), commits one and a hundred documents at a time, ingests text and embeds the same chunks by the bare model in
-turns, then serves the rows: seconds from start to the first answered vector search, those of the imports told apart,
-and the proportional set size that a second worker adds to the first one's.
+Ingests vectors from Parquet (rows a second including the index, by stage; peak anonymous memory of all processes),
+commits one and a hundred documents at a time, and ingests text in turns with embedding the same chunks by the bare
+model. Then serves the rows: seconds from start to the first answered vector search, the share of the imports, and the
+proportional set size (PSS) that a second worker adds.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from aidre.engine.embed import DEFAULT_SPACE, Embedder, load_embedder
+from aidre.engine.collection.store import Store
+from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Record
-from aidre.engine.store import Store
-from aidre.ingest.pipeline import ingest as ingested
-from aidre.ingest.run import IngestOptions
+from aidre.ingest.pipeline.ingest import ingest as ingested
+from aidre.ingest.pipeline.run import IngestOptions
 from benchmarks.bench_embed import texts as passages
 from benchmarks.data import queries, vectors, write_parquet
 from benchmarks.report import record
@@ -59,12 +59,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench_ingest", description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--dimensions", type=int, default=384)
-    parser.add_argument("--texts", type=int, default=1000, help="passages to embed; 0 leaves text out")
-    parser.add_argument("--commits", type=int, default=50, help="small commits of each size")
-    parser.add_argument("--folder", type=Path, help="where the temporary folder goes")
+    parser.add_argument("--texts", type=int, default=1000, help="passages to embed; 0 skips text ingest")
+    parser.add_argument("--commits", type=int, default=50, help="number of small commits of each size")
+    parser.add_argument("--folder", type=Path, help="parent of the temporary folder")
     parser.add_argument("--update-readme", action="store_true", help="write the figures into README.md")
     options = parser.parse_args(argv)
-    # A folder of its own in any case: a store that is there already would make all rows unchanged.
+    # Always a fresh folder: against an existing store all rows would be unchanged and skipped.
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         figures = measure(Path(folder), options.rows, options.dimensions)
         figures |= commit_seconds(Path(folder) / "commits", options.dimensions, options.commits)
@@ -107,13 +107,16 @@ def measure(folder: Path, rows: int, dimensions: int) -> dict[str, Any]:
 
 
 def aidre(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "aidre.api.cli", *map(str, arguments)]
+    return [sys.executable, "-m", "aidre.api.cli.main", *map(str, arguments)]
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One `aidre ingest --json`: its events, each with the seconds after its start, and the largest anonymous
-    resident memory of all its processes together in KiB."""
+    """One run of `aidre ingest --json`.
+
+    `peak` is the peak anonymous resident memory of all its processes together, in KiB; an event is stamped with the
+    seconds since the start.
+    """
 
     seconds: float
     peak: int
@@ -121,7 +124,7 @@ class Load:
 
 
 def ingest(arguments: Sequence[object]) -> tuple[float, int]:
-    """Seconds, and the largest anonymous resident memory in KiB, of one `aidre ingest`."""
+    """Runs `aidre ingest`; returns its seconds and its peak anonymous resident memory in KiB."""
     load = watched(arguments)
     return load.seconds, load.peak
 
@@ -151,7 +154,7 @@ def watched(arguments: Sequence[object]) -> Load:
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """The processes that a process has started."""
+    """The child processes of a process, and theirs."""
     try:
         lists = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
     except OSError:
@@ -162,7 +165,7 @@ def descendants(pid: int) -> Iterator[int]:
 
 
 def commit_seconds(folder: Path, dimensions: int, commits: int) -> dict[str, Any]:
-    """The milliseconds of small commits to a collection that grows by them, merges left out."""
+    """Milliseconds of small commits to a growing collection, without merges."""
     space = EmbeddingSpace(SPACE, dimensions, "cosine", normalized=True)
     figures: dict[str, Any] = {}
     for size in (1, 100):
@@ -170,9 +173,9 @@ def commit_seconds(folder: Path, dimensions: int, commits: int) -> dict[str, Any
         taken = []
         with Store(folder / str(size)).writer("bench", spaces=[space]) as writer:
             for number in range(commits):
-                wanted = range(number * size, (number + 1) * size)
-                records = [_record(each) for each in wanted]
-                writer.upsert(records, {SPACE: writer.encode(SPACE, rows[wanted.start : wanted.stop])}, {})
+                batch = range(number * size, (number + 1) * size)
+                records = [_record(row) for row in batch]
+                writer.upsert(records, {SPACE: writer.encode(SPACE, rows[batch.start : batch.stop])}, {})
                 started = time.perf_counter()
                 writer.commit()
                 taken.append(1000 * (time.perf_counter() - started))
@@ -188,8 +191,8 @@ def _record(number: int) -> Record:
 
 
 def text_share(folder: Path, count: int, rounds: int = 3) -> dict[str, Any]:
-    """The rate of an ingest of text as a share of the bare model's over the same chunks, in turns in one process."""
-    embedder = Listening(load_embedder(DEFAULT_SPACE))
+    """Throughput of text ingest as a share of the bare model's over the same chunks, in turns in one process."""
+    embedder = RecordingEmbedder(load_embedder(DEFAULT_SPACE))
     folder.mkdir()
     data = folder / "texts.jsonl"
     rows = ({"id": str(number), "text": text} for number, text in enumerate(islice(passages(None), count)))
@@ -220,8 +223,8 @@ def text_share(folder: Path, count: int, rounds: int = 3) -> dict[str, Any]:
     }
 
 
-class Listening:
-    """An Embedder that remembers what it was asked to embed."""
+class RecordingEmbedder:
+    """An Embedder that records the texts it embeds."""
 
     def __init__(self, bare: Embedder) -> None:
         self.bare, self.space, self.runtime, self.max_tokens = bare, bare.space, bare.runtime, bare.max_tokens
@@ -238,7 +241,7 @@ class Listening:
 
 
 def status(pid: int, name: str) -> int:
-    """A figure of /proc/PID/status in KiB, 0 once the process is gone."""
+    """A value of /proc/PID/status in KiB; 0 if the process has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -248,7 +251,7 @@ def status(pid: int, name: str) -> int:
 
 @contextmanager
 def server(arguments: Sequence[object], workers: int) -> Iterator[tuple[int, int]]:
-    """A running server: its process id and port."""
+    """Runs `aidre serve`; yields its process id and port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -262,14 +265,15 @@ def server(arguments: Sequence[object], workers: int) -> Iterator[tuple[int, int
 
 
 def imports() -> float:
-    """Seconds of a process that only loads what a server loads."""
+    """Seconds of a process that only imports the modules of a server."""
     started = time.perf_counter()
-    loads = "import aidre.api.cli, aidre.api.serve, aidre.api.app, uvicorn"
+    loads = "import aidre.api.cli.main, aidre.api.cli.serve, aidre.api.app, uvicorn"
     subprocess.run([sys.executable, "-c", loads], check=True)
     return time.perf_counter() - started
 
 
 def first_answer(arguments: Sequence[object], body: bytes) -> float:
+    """Seconds from the start of a server to its first answer."""
     started = time.perf_counter()
     with server(arguments, 1) as (_, port):
         until_answered(port, body)
@@ -292,7 +296,7 @@ def until_answered(port: int, body: bytes) -> None:
 
 
 def memory(arguments: Sequence[object], body: bytes, workers: int) -> int:
-    """Proportional set size in KiB of all worker processes after some searches."""
+    """Proportional set size in KiB of all worker processes, after 50 searches per worker."""
     with server(arguments, workers) as (pid, port):
         for _ in range(50 * workers):
             until_answered(port, body)
@@ -301,7 +305,7 @@ def memory(arguments: Sequence[object], body: bytes, workers: int) -> int:
 
 
 def children(pid: int) -> list[int]:
-    """The worker processes of a server: its children that have files of the store mapped."""
+    """The worker processes of a server: its children that map files of the store."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -1,13 +1,13 @@
-"""What a receipt costs: a retrieve of Agentic Intent beside the same AIDRE search, and beside one fsync.
+"""Cost of a receipt: a retrieve of Agentic Intent against the same AIDRE search, and against one fsync.
 
     python -m benchmarks.bench_intent [--rounds N] [--folder DIR] [--update-readme]
 
-The corpus are the documented functions of each module of the standard library, one document a module, embedded by the
-default model. One server answers over one kept connection, in turn: a search for ten chunks with their texts, and a
-signed retrieve of ten chunks in a session of its own. Every question is asked as it was before, so that its embedding
-is cached, and in words that are new, so that it is not. In between, as many bytes as an access event has are appended
-to a file in the same file system and synced. Times in milliseconds, medians; a ratio compares medians of the same run:
-what the retrieve takes beyond the fsync, over what the search takes.
+The corpus is the documented functions of each module of the standard library, one document per module, embedded by the
+default model. One server answers over one keep-alive connection, in turns: a search for ten chunks with their texts,
+and a signed retrieve of ten chunks in a new session. Every question is asked unchanged (*cached*: its embedding is
+cached) and with a random suffix (*new*: it is not). In between, a record of the size of an access event is appended to
+a file on the same file system and synced. Times are median milliseconds; a ratio compares medians of the same run:
+retrieve without the fsync, over search.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ JSON = {"Content-Type": "application/json"}
 
 Members = dict[str, Any]
 Ask = Callable[[http.client.HTTPConnection, str], float]
-"""Asks one question; the milliseconds it took."""
+"""Asks one question; returns the latency in milliseconds."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench_intent", description=__doc__)
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--folder", type=Path, help="where the temporary store goes")
+    parser.add_argument("--folder", type=Path, help="parent of the temporary store")
     parser.add_argument("--update-readme", action="store_true")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measure(folder: Path, rounds: int) -> Members:
-    """The figures of one server over a store that is made in `folder`."""
+    """Serves a store built in `folder` and measures it."""
     store, config = folder / "store", folder / "aidre.toml"
     documented = functions()
     config.write_text(CONFIGURATION)
@@ -78,15 +78,15 @@ def measure(folder: Path, rounds: int) -> Members:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         for round_ in range(rounds + 1):
             for question in questions:
-                for name, way in ways.items():  # in turn, so that what disturbs one disturbs all
+                for name, way in ways.items():  # interleaved, so that a disturbance affects both alike
                     taken = {
                         f"{name} cached": way(connection, question),
                         f"{name} new": way(connection, f"{question} {secrets.token_hex(4)}"),
                         "fsync": disk.append(),
                     }
                     if round_:
-                        for what, milliseconds in taken.items():
-                            times.setdefault(what, []).append(milliseconds)
+                        for series, milliseconds in taken.items():
+                            times.setdefault(series, []).append(milliseconds)
     return _figures(times)
 
 
@@ -100,7 +100,7 @@ def make_store(store: Path, rows: Path, documented: Sequence[Function]) -> None:
 
 
 class Disk:
-    """One fsync: what an access event costs at the least, on the file system of the store."""
+    """Measures one append and fdatasync on the file system of the store: the lower bound of an access event."""
 
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / "appended", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -119,7 +119,7 @@ class Disk:
 
 
 EVENT = b"e" * 360
-"""About as long as an access event."""
+"""Roughly the size of an access event."""
 
 
 def search(connection: http.client.HTTPConnection, question: str) -> float:
@@ -131,7 +131,7 @@ def search(connection: http.client.HTTPConnection, question: str) -> float:
 
 
 def retrieve(connection: http.client.HTTPConnection, question: str) -> float:
-    """With the time that the platform takes to sign left out."""
+    """Latency of a signed retrieve, without the time of signing."""
     body, fields = signed_retrieve(question, DOMAIN, KEY, SECRET)
     taken, answer = _posted(connection, "/aip/retrieve", body, {**JSON, **fields})
     if answer["status"] != "ok":
@@ -154,17 +154,17 @@ def _posted(
 
 
 def _figures(times: Mapping[str, Sequence[float]]) -> Members:
-    middle = {name: median(taken) for name, taken in times.items()}
-    found: Members = {"fsync_p50_ms": round(middle["fsync"], 3)}
+    medians = {name: median(taken) for name, taken in times.items()}
+    found: Members = {"fsync_p50_ms": round(medians["fsync"], 3)}
     for asked in ("cached", "new"):
         searched, retrieved = f"search {asked}", f"retrieve {asked}"
-        beyond = [one - middle["fsync"] for one in times[retrieved]]
+        beyond = [one - medians["fsync"] for one in times[retrieved]]
         ratios = [one / other for one, other in zip(beyond, times[searched], strict=True)]
         found |= {
-            f"search_{asked}_p50_ms": round(middle[searched], 2),
-            f"retrieve_{asked}_p50_ms": round(middle[retrieved], 2),
+            f"search_{asked}_p50_ms": round(medians[searched], 2),
+            f"retrieve_{asked}_p50_ms": round(medians[retrieved], 2),
             f"retrieve_{asked}_without_fsync_over_search": round(
-                (middle[retrieved] - middle["fsync"]) / middle[searched], 2
+                (medians[retrieved] - medians["fsync"]) / medians[searched], 2
             ),
             f"retrieve_{asked}_ratio_quartiles": [round(one, 2) for one in quantiles(ratios, n=4)[::2]],
         }

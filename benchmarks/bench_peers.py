@@ -1,11 +1,12 @@
-"""aidre beside other engines on real embeddings: recall against latency, build, bytes, filters; in turns, in one run.
+"""aidre and other engines side by side on real embeddings: recall, latency, build time, bytes and filters.
 
     python -m benchmarks.bench_peers [--rows N] [--peers NAME ...] [--turns N] [--no-filters] [--update-readme]
 
-Every contender runs in a process of its own, in its own environment (`python -m benchmarks.peers install`), on one
-core, one query a call. Around each chunk of its queries aidre, as a user gets it, answers the same ones: a ratio
-compares two medians that were taken within a second or so of each other, and its spread is that over the turns. Raw
-samples go to benchmarks/results/ as soon as a contender is done. One that cannot run is named with the reason.
+Every contender runs in its own process and virtual environment (`python -m benchmarks.peers install`), on one core,
+one query per call. Before each batch of its queries aidre answers the same queries with its default settings (the
+anchor): a ratio compares two medians taken within about a second of each other, and its spread is the range over the
+turns. Raw samples are written to benchmarks/results/ as soon as a contender is done. A contender that cannot run is
+reported with the reason.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from benchmarks.truth import Truth, truth
 K: Final = 10
 QUERIES: Final = 500
 PRODUCT: Final = 0
-ENOUGH: Final = 0.9975
-"""Deeper settings than the first one that has so much recall are left out."""
+SATURATED_RECALL: Final = 0.9975
+"""Settings deeper than the first one that reaches this recall are skipped."""
 
 GOAL: Final = 0.99
 SHARES: Final = (0.5, 0.1, 0.01, 0.001)
@@ -45,7 +46,7 @@ FILTER_TURNS, FILTER_QUERIES, PROBES = 3, 40, 25
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """The files that every contender reads, and what the answers are judged by."""
+    """The files that every contender reads, and the arrays for the ground truth."""
 
     files: dict[str, Any]
     rows: NDArray[np.float32]
@@ -57,7 +58,7 @@ class Data:
 
 
 class Contest:
-    """A run against one anchor; keeps the raw samples."""
+    """Measures contenders against one anchor and keeps the raw samples."""
 
     def __init__(self, data: Data, anchor: Running, turns: int, count: int) -> None:
         self.runs: list[dict[str, Any]] = []
@@ -75,21 +76,21 @@ class Contest:
         ]
 
     def measure(self, peer: Running) -> None:
-        """All settings of a peer in turns, each beside the anchor."""
+        """Measures all settings of a peer in turns, side by side with the anchor."""
         settings = list(peer.facts["settings"])
         for turn in range(self._turns):
             for setting in list(settings):
                 run = self._side_by_side(peer, setting, turn, self._truth, count=self._count)
                 self.runs.append(run)
                 recall = sum(run["found"]) / (len(run["found"]) * self._truth.count)
-                if turn == 0 and recall >= ENOUGH and setting != PRODUCT:
+                if turn == 0 and recall >= SATURATED_RECALL and setting != PRODUCT:
                     settings = [one for one in settings if one <= setting]
                     break
 
     def filter(self, peer: Running) -> None:
-        """Each filter at the shallowest setting that reaches the goal, else at the deepest."""
+        """Measures each filter at the shallowest setting that reaches GOAL, else at the deepest."""
         settings: dict[str, list[int]] = {}
-        for only, share, judged in self._filters:  # what fewer rows pass needs no less depth: looked for from there on
+        for only, share, judged in self._filters:  # a stricter filter needs no less depth: resume at the last setting
             left = settings.setdefault(only.field, list(peer.facts["settings"]))
             setting = self._deep_enough(peer, left, only, judged)
             del left[: left.index(setting)]
@@ -132,12 +133,12 @@ class Contest:
 def main(argv: Sequence[str] | None = None) -> int:
     options = arguments(argv)
     cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, cores[:1])  # what is measured has the last core to itself
+    os.sched_setaffinity(0, cores[:1])  # reserve the last core for the contender
     try:
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
             raw = contest(Path(folder).resolve(), options, cores)
     except PeerMissing as reason:
-        print(f"bench_peers: aidre did not run: {reason}", file=sys.stderr)
+        print(f"bench_peers: aidre failed to run: {reason}", file=sys.stderr)
         return 1
     finally:
         os.sched_setaffinity(0, cores)
@@ -151,17 +152,17 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench_peers", description=__doc__)
     parser.add_argument("--rows", type=int, default=ROWS)
     names = [one.name for one in ENTRIES if one.environment]
-    parser.add_argument("--peers", nargs="*", default=names, metavar="NAME", help=f"of: {', '.join(names)}")
+    parser.add_argument("--peers", nargs="*", default=names, metavar="NAME", help=f"choose from: {', '.join(names)}")
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--queries", type=int, default=100, help="a chunk")
+    parser.add_argument("--queries", type=int, default=100, help="queries per batch")
     parser.add_argument("--no-filters", action="store_true")
-    parser.add_argument("--build-seconds", type=float, default=300.0, help="a peer that takes longer is left out")
-    parser.add_argument("--synthetic", action="store_true", help="vectors of benchmarks.data in place of real ones")
-    parser.add_argument("--folder", type=Path, help="where the temporary files go")
+    parser.add_argument("--build-seconds", type=float, default=300.0, help="skip a peer whose build takes longer")
+    parser.add_argument("--synthetic", action="store_true", help="use vectors of benchmarks.data instead of real ones")
+    parser.add_argument("--folder", type=Path, help="parent of the temporary files")
     parser.add_argument("--update-readme", action="store_true", help="write benchmarks/REPORT.md and README.md")
     options = parser.parse_args(argv)
     for unknown in set(options.peers) - {one.name for one in ENTRIES}:
-        parser.error(f"no peer is named {unknown!r}: there are {', '.join(names)}")
+        parser.error(f"no peer is named {unknown!r}; choose from: {', '.join(names)}")
     return options
 
 
@@ -183,7 +184,7 @@ def contest(folder: Path, options: argparse.Namespace, cores: Sequence[int]) -> 
                             running_contest.filter(peer)
             except PeerMissing as reason:
                 raw["contenders"].setdefault(name, {})["problem"] = str(reason)
-                say(f"{name}: not run: {reason}")
+                say(f"{name}: not measured: {reason}")
             report.keep(f"peers_{len(data.rows)}", raw)
             say(f"{name}: {time.monotonic() - started:.0f} s")
     return raw
@@ -193,8 +194,8 @@ def contest(folder: Path, options: argparse.Namespace, cores: Sequence[int]) -> 
 def built(
     name: str, data: Data, raw: dict[str, Any], options: argparse.Namespace, cores: Sequence[int]
 ) -> Iterator[Running]:
-    """A contender that is ready, on the last core."""
-    os.sched_setaffinity(0, cores)  # inherited: a build may use them all
+    """A contender with a built index, pinned to the last core."""
+    os.sched_setaffinity(0, cores)  # inherited by the process: a build may use all cores
     with running(name, options.folder) as found:
         os.sched_setaffinity(0, cores[:1])
         facts = found.build(data.files, options.build_seconds)
@@ -222,12 +223,12 @@ def prepared(folder: Path, rows: int, base: Real | None) -> Data:
 
 
 def mixed(path: Path, rows: int, base: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Real rows and mixes of them in a file, made a block at a time."""
+    """Writes real rows and mixes of them to a mapped file, block by block."""
     found = np.lib.format.open_memmap(path, "w+", np.float32, (rows, base.shape[1]))
-    place = 0
+    first = 0
     for block in blocks(rows, base):
-        found[place : place + len(block)] = block
-        place += len(block)
+        found[first : first + len(block)] = block
+        first += len(block)
     return found
 
 
@@ -243,9 +244,9 @@ def show(raw: dict[str, Any]) -> None:
         )
     for name, facts in raw["contenders"].items():
         if "problem" in facts:
-            print(f"{name:14}not run: {facts['problem']}")
+            print(f"{name:14}not measured: {facts['problem']}")
         else:
-            print(f"{name:14}build {facts['seconds']:.1f} s, {facts['bytes'] / raw['rows']:.0f} bytes a vector")
+            print(f"{name:14}build {facts['seconds']:.1f} s, {facts['bytes'] / raw['rows']:.0f} bytes per vector")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""How good the answers are: nDCG@10 and recall@100 of lexical, dense and hybrid search over test collections.
+"""Retrieval quality: nDCG@10 and recall@100 of lexical, dense and hybrid search over test collections.
 
     python -m benchmarks.bench_quality [PATH...] [--whole] [--keep DIR] [--raw DIR] [--a A] [--c C] [--update-readme]
     python -m benchmarks.bench_quality --again DIR [--a A] [--c C]
 
-Every set (benchmarks/quality.py; a PATH is one or a folder of them; without any, the one that is made of this Python)
-goes through the ingest and the search of the product, with the default model. A document ranks where its best chunk
-does. --whole also brings each document as a single chunk, embedded by its beginning, which tells what chunking costs
-or gains. --keep DIR leaves the stores there, and a later run embeds nothing again. --raw DIR keeps, for every query,
-the cosine and the BM25 score of all chunks found; --again DIR ranks these anew, so that other values of `a` and `c`
-are tried in seconds.
+A PATH is a test set or a folder of sets (format: benchmarks/quality.py); without one, a set is made from this Python's
+standard library. Every set passes through the product's ingest and search with the default model. A document has the
+rank of its best chunk. --whole also measures each document as a single chunk, embedded up to the model's window, which
+shows the effect of chunking. --keep DIR keeps the stores, so that a later run embeds nothing again. --raw DIR keeps the
+cosine and the BM25 score of all retrieved chunks for every query; --again DIR re-ranks them, so that other values of
+`a` and `c` are tried in seconds.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from typing import Any, Final
 
 import orjson
 
-from aidre.engine.embed import DEFAULT_SPACE, Embedder, load_embedder
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
+from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
 from aidre.engine.model import Fusion, Mode, Query
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
-from aidre.ingest.pipeline import chunker_of, ingest
-from aidre.ingest.progress import Event, Notice, Problem
-from aidre.ingest.run import IngestOptions
+from aidre.ingest.pipeline.ingest import chunker_for, ingest
+from aidre.ingest.pipeline.progress import Event, Notice, Problem
+from aidre.ingest.pipeline.run import IngestOptions
 from benchmarks import rankings
 from benchmarks.quality import JudgedSet, read_set, rows_of, sets_in
 from benchmarks.rankings import MODES, Parts, Result, outcome, ranking
@@ -51,11 +51,12 @@ REFERENCE: Final[Mapping[str, float]] = {
     "xquad_en": 0.979,
     "scifact_train": 0.736,
 }
-"""nDCG@10 that a fusion of scores (min-max, maximum or saturated) of bm25s and all-MiniLM-L6-v2 in float32 reached on
-these sets before this engine had words, over whole documents cut at the model's window, its weights chosen on them."""
+"""Reference nDCG@10, measured before this engine had lexical search: score fusion (min-max, maximum or saturated) of
+bm25s and all-MiniLM-L6-v2 in float32, over whole documents truncated at the model's window, with the weights chosen on
+these sets."""
 
 WHOLE: Final = ".whole"
-"""What the name of a result ends with where each document is one chunk."""
+"""Suffix of a result's name if each document is one chunk."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,24 +74,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench_quality", description=__doc__)
-    parser.add_argument("paths", nargs="*", type=Path, help="sets, or folders of sets")
-    parser.add_argument("--whole", action="store_true", help="measure each document as one chunk, too")
-    parser.add_argument("--keep", type=Path, help="keep the stores in this folder and use those that it has")
-    parser.add_argument("--raw", type=Path, help="write what was found for each query into this folder")
-    parser.add_argument("--again", type=Path, help="rank what --raw wrote into this folder anew")
-    parser.add_argument("--a", type=float, default=Fusion().a, help="the weight of the cosine in hybrid search")
-    parser.add_argument("--c", type=float, default=Fusion().c, help="the BM25 score that counts half")
+    parser.add_argument("paths", nargs="*", type=Path, help="test sets, or folders of test sets")
+    parser.add_argument("--whole", action="store_true", help="also measure each document as one chunk")
+    parser.add_argument("--keep", type=Path, help="keep the stores in this folder, and reuse existing ones")
+    parser.add_argument("--raw", type=Path, help="write the scored candidates of each query to this folder")
+    parser.add_argument("--again", type=Path, help="re-rank the candidates that --raw wrote to this folder")
+    parser.add_argument("--a", type=float, default=Fusion().a, help="weight of the cosine in hybrid search")
+    parser.add_argument("--c", type=float, default=Fusion().c, help="BM25 score that saturates to one half")
     parser.add_argument("--update-readme", action="store_true", help="write the figures into README.md")
     options = parser.parse_args(argv)
     if options.paths and options.again:
-        parser.error("name some sets, or what to rank --again")
+        parser.error("name test sets or --again, not both")
     return options
 
 
 def again(folder: Path, fusion: Fusion) -> list[Result]:
     results = [rankings.read(path, fusion) for path in sorted(folder.glob("*.json"))]
     if not results:
-        raise ValueError(f"{folder} holds nothing that --raw wrote")
+        raise ValueError(f"{folder} holds no file written by --raw")
     return results
 
 
@@ -110,7 +111,7 @@ def run(options: argparse.Namespace, fusion: Fusion) -> list[Result]:
 
 @contextmanager
 def kept(folder: Path | None) -> Iterator[Path]:
-    """The folder where stores stay, or one that is gone afterwards."""
+    """The folder for the stores: `folder`, or a temporary one."""
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         yield folder
@@ -122,7 +123,7 @@ def kept(folder: Path | None) -> Iterator[Path]:
 def measure(
     data: JudgedSet, embedder: Embedder, fusion: Fusion, folder: Path, *, whole: bool = False, raw: Path | None = None
 ) -> Result:
-    """Ingest a set into a store in `folder` and ask all its queries."""
+    """Ingests a set into a store in `folder` and runs all its queries."""
     name = re.sub(r"[^a-z0-9._-]+", "-", data.name.lower()) + (WHOLE if whole else "")
     source = as_whole(data, embedder, folder / name) if whole else data.corpus
     started = time.perf_counter()
@@ -161,17 +162,17 @@ def ingested(store: Store, collection: str, source: Path, embedder: Embedder) ->
 
 
 def as_whole(data: JudgedSet, embedder: Embedder, folder: Path) -> Path:
-    """A copy of the corpus whose rows bring their vector, since such a row stays one chunk however long it is.
+    """Writes a copy of the corpus whose rows bring their vectors: such a row stays one chunk, whatever its length.
 
-    Embedded is what stands for a chunk before the model, here the whole document: it is cut at the model's window.
+    The embedding input is that of a chunk, with the whole document as its text: the model truncates it at its window.
     """
     digest = sha256(data.corpus.read_bytes() + str(embedder.space.revision).encode()).hexdigest()
     path = folder / f"{digest[:16]}.jsonl"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        chunker = chunker_of([embedder.space], {embedder.space.id: embedder})
+        chunker = chunker_for([embedder.space], {embedder.space.id: embedder})
         rows = [row for row in rows_of(data.corpus, ("id", "text")) if row["text"].strip()]
-        texts = [chunker.embedded_text(row.get("title"), None, row["text"]) for row in rows]
+        texts = [chunker.join_embedding_input(row.get("title"), None, row["text"]) for row in rows]
         vectors = embedder.embed_documents(texts)
         unfinished = path.with_suffix(".unfinished")
         with unfinished.open("wb") as file:
@@ -183,7 +184,7 @@ def as_whole(data: JudgedSet, embedder: Embedder, folder: Path) -> Path:
 
 
 def show(results: Sequence[Result]) -> None:
-    """A table: of each set nDCG@10 and recall@100 of the three modes, and the figure to compare hybrid with."""
+    """Prints a table: per set, nDCG@10 and recall@100 of the three modes, and the reference for hybrid."""
     print(f"{'nDCG@10 / recall@100':32}{'chunks':>8}" + "".join(f"{mode:>18}" for mode in MODES) + f"{'reference':>12}")
     for group in ([each for each in results if is_whole(each) == whole] for whole in (False, True)):
         for result in group:
@@ -196,7 +197,7 @@ def show(results: Sequence[Result]) -> None:
 
 
 def figures(results: Sequence[Result], fusion: Fusion) -> dict[str, Any]:
-    """What README quotes."""
+    """The figures of the report."""
     chunked = [each for each in results if not is_whole(each)]
     whole = [each for each in results if is_whole(each)]
     written: dict[str, Any] = {"fusion": f"a = {fusion.a}, c = {fusion.c}"}
@@ -224,7 +225,7 @@ def mean_recall(results: Sequence[Result], mode: Mode) -> float:
 
 
 def reference(results: Sequence[Result]) -> str:
-    """The mean of the figures to compare with, where every set has one."""
+    """The mean reference, if every set has one; else the empty string."""
     known = [REFERENCE.get(result.name.removesuffix(WHOLE)) for result in results]
     return f"{fmean(filter(None, known)):.4f}" if all(known) else ""
 

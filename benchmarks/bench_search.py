@@ -1,9 +1,9 @@
-"""Searches inside one process: scan against exact, and a store of a thousand commits against the compacted one.
+"""Search in process: quantized scan against exact search, and a thousand commits against one segment.
 
     python -m benchmarks.bench_search [--rows N] [--dimensions D] [--commits N] [--update-readme]
 
-Recall@10 is measured against float64 on held-out queries; times are medians of single queries on one thread,
-both sides in turn in one run, and only their ratios are meant.
+Recall@10 is measured against float64 on held-out queries. Times are medians of single queries on one thread, both
+sides in turns in one run; only their ratios are meaningful.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
+from aidre.engine.index.vectors.encoding import encode_query
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Query, Record
-from aidre.engine.search import search
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
-from aidre.engine.vectors import encode_query
+from aidre.engine.search.dense import search_dense
 from benchmarks.data import queries, vectors
 from benchmarks.report import record
 
@@ -66,14 +66,14 @@ def measure(folder: Path, rows: int, dimensions: int, commits: int, count: int) 
         "p50_us": round(median(times["one"]) * 1e6),
         "p99_us": round(float(np.percentile(times["one"], 99)) * 1e6),
         "commits": commits,
-        "segments_after_commits": len(many.parts),
+        "segments_after_commits": len(many.segments),
         "many_over_one": round(median(times["many"]) / median(times["one"]), 2),
         "written_over_data": round(written / compacted, 2),
     }
 
 
 def build(path: Path, data: NDArray[np.float32], commits: int) -> int:
-    """A store of `data` made in some commits, not compacted; returns the bytes that were written."""
+    """Writes `data` to a store in `commits` commits, without compaction; returns the bytes written."""
     space = EmbeddingSpace(SPACE, data.shape[1], "cosine", normalized=True)
     before = written_bytes()
     with Store(path).writer(COLLECTION, spaces=[space]) as writer:
@@ -93,13 +93,13 @@ def records(numbers: NDArray[np.int64]) -> Iterator[Record]:
 
 
 def written_bytes() -> int:
-    """Bytes this process has handed to write calls so far."""
+    """Bytes that this process has passed to write calls so far."""
     lines = Path("/proc/self/io").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("wchar:")).split()[1])
 
 
 def recall(snapshot: Snapshot, data: NDArray[np.float32], asked: NDArray[np.float32]) -> float:
-    """Share of the true ten nearest (ties tolerated) among the ten hits."""
+    """Recall@10 against float64, ties tolerated."""
     rows = data.astype(np.float64)
     found = 0
     for query in asked.astype(np.float64):
@@ -111,22 +111,22 @@ def recall(snapshot: Snapshot, data: NDArray[np.float32], asked: NDArray[np.floa
 
 
 def compare(one: Snapshot, many: Snapshot, asked: NDArray[np.float32]) -> dict[str, list[float]]:
-    """Seconds of single searches: one segment, many segments, and one segment searched exactly, in turn."""
+    """Seconds of single searches, in turns: one segment, many segments, and one segment searched exactly."""
     state = one.space(SPACE)
     times: dict[str, list[float]] = {"one": [], "many": [], "exact": []}
     for turn in range(3):
         for query in asked:
-            wanted = Query(query, SPACE, 10)
+            request = Query(query, SPACE, 10)
             for name, snapshot in (("one", one), ("many", many)):
                 started = time.perf_counter()
-                snapshot.search(wanted)
+                snapshot.search(request)
                 times[name].append(time.perf_counter() - started)
         for query in asked[:20]:
             started = time.perf_counter()
-            search(one.parts, SPACE, encode_query(state.space, query), wanted=10)
+            search_dense(one.segments, SPACE, encode_query(state.space, query), k=10)
             times["exact"].append(time.perf_counter() - started)
         if turn == 0:
-            times = {name: [] for name in times}  # the first turn warms the caches
+            times = {name: [] for name in times}  # the first turn is warm-up
     return times
 
 

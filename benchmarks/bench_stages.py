@@ -1,10 +1,10 @@
-"""The stages of answering one search inside one process, each alone, by pytest-benchmark.
+"""The stages of one search request in process, each measured alone by pytest-benchmark.
 
     python -m benchmarks.bench_stages [--rows N] [--synthetic] [--update-readme]
 
-A request's bytes are read, parsed, its vector encoded, searched, the answer rendered; then what a filter and a text
-query add. The store holds real passages with their embeddings. A figure is the median of many rounds over different
-queries, in microseconds, and as a share of the vector search.
+The stages: read the JSON, parse the request, encode the vector, search, render the answer; then the additional stages
+of a filter and of a text query. The store holds real passages with their embeddings. A figure is the median of many
+rounds over different queries, in microseconds and as a share of the vector search.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ import numpy as np
 import orjson
 import pytest
 
-from aidre.api import aidre
-from aidre.api.envelope import PLAIN
-from aidre.api.retrieve import Answer, Shown
-from aidre.api.settings import CollectionSettings, Limits
-from aidre.engine.embed import DEFAULT_SPACE, load_embedder
-from aidre.engine.filters import parse_filter
+from aidre.api.config.settings import CollectionSettings, Limits
+from aidre.api.http.envelope import JSON_VARIANT
+from aidre.api.protocols.aidre import search
+from aidre.api.retrieval.retrieve import Answer
+from aidre.api.retrieval.visibility import VisibleCollection
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
+from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
+from aidre.engine.index.fields.filters import parse_filter
+from aidre.engine.index.vectors.encoding import encode_query
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Query, Record
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
-from aidre.engine.vectors import encode_query
 from benchmarks import report
 from benchmarks.metrics import figure
 from benchmarks.real import ROWS, Real, real, synthetic
@@ -41,16 +42,16 @@ COLLECTION, SPACE, TOP_K, BATCH = "bench", "v", 10, 20_000
 QUERIES: Final = 200
 CONDITION: Final = {"year": {"gte": 2000}}
 ROWS_OF, SYNTHETIC = "AIDRE_STAGES_ROWS", "AIDRE_STAGES_SYNTHETIC"
-"""How `main` tells the stages what it was asked: pytest runs them in a process of its own making."""
+"""Environment variables by which `main` passes its options to the stages, which pytest imports itself."""
 
-OF: Final = "search"
-"""The stage that the others are shares of."""
+REFERENCE_STAGE: Final = "search"
+"""The other stages are reported as shares of this one."""
 
 Benchmark = Callable[[Callable[[], Any]], Any]
 
 
 class Served(NamedTuple):
-    """A snapshot and what it is asked."""
+    """A snapshot, query vectors, query texts, and request bodies."""
 
     snapshot: Snapshot
     queries: list[Any]
@@ -61,8 +62,8 @@ class Served(NamedTuple):
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench_stages", description=__doc__)
     parser.add_argument("--rows", type=int, default=ROWS)
-    parser.add_argument("--synthetic", action="store_true", help="vectors of benchmarks.data in place of real ones")
-    parser.add_argument("--seconds", type=float, default=1.0, help="each stage")
+    parser.add_argument("--synthetic", action="store_true", help="use vectors of benchmarks.data instead of real ones")
+    parser.add_argument("--seconds", type=float, default=1.0, help="time limit per stage")
     parser.add_argument("--update-readme", action="store_true", help="write benchmarks/REPORT.md and README.md")
     options = parser.parse_args(argv)
     os.environ |= {ROWS_OF: str(options.rows), SYNTHETIC: "1" if options.synthetic else ""}
@@ -85,9 +86,9 @@ def run(measured: Path, seconds: float) -> int:
 
 
 def stages(raw: dict[str, Any]) -> dict[str, Any]:
-    """Median microseconds of each stage, the middle half, and the share of the search."""
+    """Median and quartiles of each stage in microseconds, and its share of the search."""
     found = {one["name"].removeprefix("stage_"): one["stats"] for one in raw["benchmarks"]}
-    whole = found[OF]["median"]
+    whole = found[REFERENCE_STAGE]["median"]
     return {
         name.replace("_", " "): {
             "p50_us": float(figure(1e6 * stats["median"]).replace(",", "")),
@@ -141,7 +142,7 @@ def stage_read(benchmark: Benchmark, served: Served) -> None:
 
 
 def stage_parse(benchmark: Benchmark, served: Served) -> None:
-    each(benchmark, [orjson.loads(body) for body in served.bodies], lambda body: aidre.parse(body, Limits()))
+    each(benchmark, [orjson.loads(body) for body in served.bodies], lambda body: search.parse(body, Limits()))
 
 
 def stage_encode(benchmark: Benchmark, served: Served) -> None:
@@ -154,10 +155,14 @@ def stage_search(benchmark: Benchmark, served: Served) -> None:
 
 
 def stage_render(benchmark: Benchmark, served: Served) -> None:
-    shown = Shown(COLLECTION, served.snapshot, CollectionSettings(), "public")
+    shown = VisibleCollection(COLLECTION, served.snapshot, CollectionSettings(), "public")
     answers = [Answer(shown, "dense", SPACE, served.snapshot.search(query), None) for query in dense(served)]
     meta = {"returned": TOP_K, "top_k": TOP_K, "mode": "dense", "embedding_space": SPACE}
-    each(benchmark, answers, lambda answer: aidre.render(answer, aidre.Returns(text=True), meta, "0" * 8, PLAIN))
+    each(
+        benchmark,
+        answers,
+        lambda answer: search.render(answer, search.ReturnFields(text=True), meta, "0" * 8, JSON_VARIANT),
+    )
 
 
 def stage_filter_parsed(benchmark: Benchmark, served: Served) -> None:
@@ -165,32 +170,32 @@ def stage_filter_parsed(benchmark: Benchmark, served: Served) -> None:
 
 
 def stage_mask_made(benchmark: Benchmark, served: Served) -> None:
-    parts, wanted = served.snapshot.parts, parse_filter(CONDITION)
-    each(benchmark, [wanted], lambda condition: [part.segment.fields.mask(condition) for part in parts])
+    segments, condition = served.snapshot.segments, parse_filter(CONDITION)
+    each(benchmark, [condition], lambda only: [view.segment.fields.mask(only) for view in segments])
 
 
 def stage_search_filtered(benchmark: Benchmark, served: Served) -> None:
-    wanted = [Query(row, SPACE, TOP_K, filter=parse_filter(CONDITION)) for row in served.queries]
-    each(benchmark, wanted, served.snapshot.search)
+    requests = [Query(row, SPACE, TOP_K, filter=parse_filter(CONDITION)) for row in served.queries]
+    each(benchmark, requests, served.snapshot.search)
 
 
 def stage_query_embedded(benchmark: Benchmark, served: Served) -> None:
     if os.environ.get(SYNTHETIC):
-        pytest.skip("loads no model")
+        pytest.skip("synthetic runs load no model")
     embedder = load_embedder(DEFAULT_SPACE)
     each(benchmark, served.texts, lambda text: embedder.embed_queries([text]))
 
 
 def stage_search_lexical(benchmark: Benchmark, served: Served) -> None:
-    wanted = [Query(None, None, TOP_K, text=text, mode="lexical") for text in served.texts]
-    each(benchmark, wanted, served.snapshot.search)
+    requests = [Query(None, None, TOP_K, text=text, mode="lexical") for text in served.texts]
+    each(benchmark, requests, served.snapshot.search)
 
 
 def stage_search_hybrid(benchmark: Benchmark, served: Served) -> None:
-    """Both sides and their fusion."""
+    """Dense search, BM25 and their fusion."""
     pairs = zip(served.queries, served.texts, strict=True)
-    wanted = [Query(row, SPACE, TOP_K, text=text, mode="hybrid") for row, text in pairs]
-    each(benchmark, wanted, served.snapshot.search)
+    requests = [Query(row, SPACE, TOP_K, text=text, mode="hybrid") for row, text in pairs]
+    each(benchmark, requests, served.snapshot.search)
 
 
 def dense(served: Served) -> list[Query]:

@@ -1,12 +1,12 @@
-"""A hybrid text query inside one process, embedding and answer included, and what its parts take.
+"""A hybrid text query in process, from embedding to rendered answer, and the time of its parts.
 
     python -m benchmarks.bench_text [--rows N...] [--queries N] [--folder DIR] [--update-readme]
 
-A chunk is made of two real passages (docstrings of the standard library): half of the words of each, a third of them
-drawn anew from all words by their frequency, and for its vector the sum of both passages' embeddings with noise. So
-postings are as long as in real text, chunks that share words tend to be near, and a million of them needs only a
-thousand embeddings. Queries are three to nine words of passages that no chunk is made of, each asked for the first
-time. Times are of single queries, one after the other; the parts of a query are timed while it is answered.
+A chunk is generated from two real passages (docstrings of the standard library): half of the words of each, a third of
+them redrawn from the vocabulary by frequency; its vector is the sum of both passages' embeddings plus noise. Posting
+lists are therefore as long as in real text, chunks that share words tend to be neighbours, and a million chunks need
+only a thousand embeddings. Queries are three to nine words of held-out passages, each asked once. Latencies are of
+single queries in sequence; the parts of a query are timed while it runs.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.api import aidre
-from aidre.api.envelope import PLAIN
-from aidre.api.retrieve import Answer, Shown
-from aidre.api.settings import CollectionSettings
-from aidre.engine import fuse, lexical
-from aidre.engine.embed import DEFAULT_SPACE, Embedder, load_embedder
-from aidre.engine.fuse import Hybrid
+from aidre.api.config.settings import CollectionSettings
+from aidre.api.http.envelope import JSON_VARIANT
+from aidre.api.protocols.aidre import search
+from aidre.api.retrieval.retrieve import Answer
+from aidre.api.retrieval.visibility import VisibleCollection
+from aidre.engine.collection.snapshot import Hit, Snapshot
+from aidre.engine.collection.store import Store
+from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
 from aidre.engine.model import Chunk, Document, Query, Record
-from aidre.engine.schema import NO_KEY
-from aidre.engine.snapshot import Hit, Snapshot
-from aidre.engine.store import Store
-from aidre.ingest.pacing import COMMIT_BYTES
+from aidre.engine.search import bm25, hybrid
+from aidre.engine.search.hybrid import HybridQuery
+from aidre.engine.storage.format import NO_KEY
+from aidre.ingest.pipeline.batching import COMMIT_BYTES
 from benchmarks.bench_embed import texts
 from benchmarks.report import record
 
@@ -47,14 +48,14 @@ PASSAGES: Final = 1_000
 BLOCK: Final = 25_000
 REDRAWN: Final = 1 / 3
 NOISE: Final = 0.7
-"""Length of the noise beside the sum of two unit vectors."""
+"""Length of the noise vector; the signal is the sum of two unit vectors."""
 
 WARM_UP: Final = 100
 TOP_K: Final = 10
 
 
 class Material(NamedTuple):
-    """What chunks are made of: passages as words, their embeddings, all words and how often each comes up to there."""
+    """The source of the chunks: tokenized passages, their embeddings, the vocabulary, its cumulative frequencies."""
 
     passages: list[list[str]]
     vectors: NDArray[np.float32]
@@ -63,20 +64,20 @@ class Material(NamedTuple):
 
 
 PARTS: Final = (
-    ("analysis_and_postings", lexical, "asked"),
-    ("bm25", lexical.Scorer, "score"),
-    ("bm25", lexical.Scorer, "strongest"),
-    ("dense", fuse, "search"),
-    ("vectors_of_chunks_found_by_words", Hybrid, "_compare"),
+    ("analysis_and_postings", bm25, "query_words"),
+    ("bm25", bm25.Bm25Scorer, "score"),
+    ("bm25", bm25.Bm25Scorer, "top_candidates"),
+    ("dense", hybrid, "search_dense"),
+    ("vectors_of_chunks_found_by_words", HybridQuery, "_cosines"),
 )
-"""What a hybrid search spends its time on, by the functions that do it; none of them calls another."""
+"""The timed parts of a hybrid search, each by the function that does it; none of them calls another."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench_text", description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000])
     parser.add_argument("--queries", type=int, default=500)
-    parser.add_argument("--folder", type=Path, help="where the temporary folder goes")
+    parser.add_argument("--folder", type=Path, help="parent of the temporary folder")
     parser.add_argument("--update-readme", action="store_true", help="write the figures into README.md")
     options = parser.parse_args(argv)
     embedder = load_embedder(DEFAULT_SPACE)
@@ -90,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measure(folder: Path, embedder: Embedder, rows: int, count: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The figures, and the seconds of every query."""
+    """The figures, and the raw seconds of every query."""
     passages = list(texts(None))
     made, held_out = passages[:PASSAGES], passages[PASSAGES:]
     started = time.perf_counter()
@@ -108,7 +109,7 @@ def measure(folder: Path, embedder: Embedder, rows: int, count: int) -> tuple[di
     raw["lexical_search_alone"] = [words_alone(snapshot, text) for text in others]
     median = {name: float(np.median(seconds)) for name, seconds in raw.items()}
     parts = list(dict.fromkeys(name for name, *_ in PARTS))
-    statistics = lexical.Statistics(snapshot.parts)
+    statistics = bm25.Statistics(snapshot.segments)
     calibration = snapshot.space(embedder.space.id).calibration
     figures = {
         "chunks": snapshot.chunks,
@@ -135,7 +136,7 @@ def milliseconds(seconds: float) -> float:
 
 
 class Stopwatch:
-    """Takes the time of the PARTS while they run."""
+    """Times the functions of PARTS while queries run."""
 
     def __init__(self) -> None:
         self._seconds = dict.fromkeys((name for name, *_ in PARTS), 0.0)
@@ -161,13 +162,13 @@ class Stopwatch:
         return timed
 
     def taken(self) -> dict[str, float]:
-        """Seconds of each part since the last time."""
+        """Seconds of each part since the last call."""
         seconds, self._seconds = self._seconds, dict.fromkeys(self._seconds, 0.0)
         return seconds
 
 
 def request(snapshot: Snapshot, embedder: Embedder, text: str) -> dict[str, float]:
-    """A text query from its words to the bytes of the answer: seconds of its stages."""
+    """Runs one text query from its text to the rendered answer; returns the seconds of each stage."""
     started = time.perf_counter()
     (vector,) = embedder.embed_queries([text])
     embedded = time.perf_counter()
@@ -188,14 +189,14 @@ def words_alone(snapshot: Snapshot, text: str) -> float:
     return time.perf_counter() - started
 
 
-def holding(snapshot: Snapshot, statistics: lexical.Statistics, text: str) -> int:
-    """How many chunks hold a word of the query."""
-    words = lexical.asked(snapshot.parts, statistics, text)
+def holding(snapshot: Snapshot, statistics: bm25.Statistics, text: str) -> int:
+    """Number of chunks that contain a term of the query."""
+    words = bm25.query_words(snapshot.segments, statistics, text)
     total = 0
-    for part in snapshot.parts:
-        found = np.zeros(part.segment.entry.chunks, np.bool_)
+    for view in snapshot.segments:
+        found = np.zeros(view.segment.entry.chunks, np.bool_)
         for term in (term for word in words for term in word.terms):
-            postings = part.postings(term)
+            postings = view.postings(term)
             if postings is not None:
                 found[postings.rows] = True
         total += int(np.count_nonzero(found))
@@ -203,14 +204,14 @@ def holding(snapshot: Snapshot, statistics: lexical.Statistics, text: str) -> in
 
 
 def render(snapshot: Snapshot, query: Query, hits: list[Hit]) -> bytes:
-    shown = Shown(COLLECTION, snapshot, CollectionSettings(), "public")
+    shown = VisibleCollection(COLLECTION, snapshot, CollectionSettings(), "public")
     meta = {"returned": len(hits), "top_k": query.top_k, "mode": query.mode, "embedding_space": query.space}
     answer = Answer(shown, query.mode, query.space, hits, None)
-    return aidre.render(answer, aidre.Returns(text=True), meta, "00000000", PLAIN)
+    return search.render(answer, search.ReturnFields(text=True), meta, "00000000", JSON_VARIANT)
 
 
 def questions(passages: Sequence[str], count: int) -> list[str]:
-    """Distinct runs of three to nine words."""
+    """Distinct word sequences of three to nine words."""
     found: dict[str, None] = {}
     for start in range(0, 110):
         for number, passage in enumerate(passages):
@@ -218,7 +219,7 @@ def questions(passages: Sequence[str], count: int) -> list[str]:
             if any(len(word) > 3 for word in words):
                 found[" ".join(words)] = None
     if len(found) < count:
-        raise SystemExit(f"only {len(found)} queries can be made: ask for fewer")
+        raise SystemExit(f"only {len(found)} distinct queries exist: ask for fewer with --queries")
     return list(islice(found, count))
 
 
@@ -245,7 +246,7 @@ def build(folder: Path, embedder: Embedder, made_of: Material, rows: int) -> Non
 
 
 def vectors_of(made_of: Material, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Which two passages each chunk of a block is made of, and its vector."""
+    """For each chunk of a block: the ordinals of its two passages, shape (count, 2), and its unit vector."""
     rng = np.random.default_rng([7, first])
     pairs = rng.integers(0, len(made_of.passages), (count, 2))
     vectors = made_of.vectors[pairs].sum(axis=1)
@@ -259,10 +260,10 @@ def records_of(made_of: Material, pairs: NDArray[np.int64], first: int) -> Itera
     rng = np.random.default_rng([8, first])
     for number, (one, other) in enumerate(pairs.tolist(), first):
         words = [*made_of.passages[one][::2], *made_of.passages[other][1::2]]
-        places = np.flatnonzero(rng.random(len(words)) < REDRAWN)
-        drawn = np.searchsorted(made_of.cumulated, rng.random(len(places)))
-        for place, word in zip(places.tolist(), drawn.tolist(), strict=True):
-            words[place] = made_of.words[word]
+        positions = np.flatnonzero(rng.random(len(words)) < REDRAWN)
+        drawn = np.searchsorted(made_of.cumulated, rng.random(len(positions)))
+        for position, word in zip(positions.tolist(), drawn.tolist(), strict=True):
+            words[position] = made_of.words[word]
         text = " ".join(words)
         document = Document(f"row-{number:08d}", text, title=f"Row {number}")
         chunk = Chunk(f"{document.id}#chunk_1", 1, text, 0, len(text))

@@ -1,14 +1,14 @@
-"""What trust costs a request: access, limits, metrics, log and signatures, as layers around one constant answer.
+"""Per-request cost of access control, limits, metrics, log and signatures: middleware around a constant answer.
 
     python -m benchmarks.bench_trust [--rounds N] [--bytes N] [--update-readme]
 
-The answer is made once, so what is measured is the layer alone: the time of this thread with it less the time without
-it, in microseconds, as medians over rounds in which all take turns. `guard_us` knows a key, counts in its bucket and
-holds a place among the requests that are answered at once, beyond a server that knows no keys and has no limits at all;
-`budget_us` counts the ten chunks of an answer, where that is on; `trusted_us` is guard, metrics and log together, as a
-server has them, and `trusted_signed_us` what the signature adds to that. `signature_us` is a signed answer in all; of
-it `ed25519_us` is the signing of as many bytes alone, and `signature_over_ed25519` the ratio of the two, which holds on
-a slow machine too. `chunk_us` is the signature of a chunk that was asked for before.
+The answer is precomputed, so a figure is the cost of the middleware alone: thread time with it minus thread time
+without it, in microseconds, as the median over interleaved rounds. `guard_us` authenticates a key, takes a token from
+its bucket and counts towards the concurrency limit, relative to a server without keys or limits. `budget_us` charges
+the ten chunks of an answer to the daily budget, if one is configured. `trusted_us` is guard, metrics and log together,
+as in a server; `trusted_signed_us` is the additional cost of the signature. `signature_us` is the whole signature of an
+answer; `ed25519_us` the bare signing of as many bytes; `signature_over_ed25519` their ratio, which is comparable
+between machines. `chunk_us` is the cached signature of a chunk.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from aidre.api.frame import Frame
-from aidre.api.guard.budget import ChunkBudget
-from aidre.api.guard.guard import Guard
-from aidre.api.logs import RequestLog
-from aidre.api.metrics import Metrics
-from aidre.api.provenance.answers import AnswerSigner, SignedAnswers
-from aidre.api.provenance.chunks import ChunkSigner, Claims
-from aidre.api.provenance.keys import Ring, make_key
-from aidre.api.settings import parse_settings
-from aidre.api.watch import Watch
+from aidre.api.access.guard import Guard
+from aidre.api.access.limits.chunk_budget import ChunkBudget
+from aidre.api.config.settings import parse_settings
+from aidre.api.http.access_log import AccessLog
+from aidre.api.http.metrics import Metrics
+from aidre.api.protocols.provenance.answers import AnswerSigner, SignatureMiddleware
+from aidre.api.protocols.provenance.chunks import ChunkSigner, Claims
+from aidre.api.protocols.provenance.keys import KeyRing, make_key
+from aidre.api.server.frame import FrameMiddleware
+from aidre.api.server.observe import ObserveMiddleware
 from aidre.engine.errors import AidreError
 from benchmarks.report import record
 
 CALLS = 500
 BASE_BYTES = 420
-"""About as long is what an answer's signature is made over."""
+"""Approximate length of the signature base of an answer."""
 BASE_URL = "https://ai.example.com"
 CLAIMS = Claims("docs", "doc#chunk_1", "sha256:" + "0" * 64, "https://example.com/doc", "2026-04-01T10:00:00Z")
 
@@ -74,7 +74,7 @@ class Template:
 
 
 class Unlimited(Guard):
-    """Lets in as many at once as come."""
+    """A guard without a concurrency limit."""
 
     def enter(self, path: str, method: str, receive: Receive) -> None:
         return None
@@ -83,7 +83,7 @@ class Unlimited(Guard):
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench_trust", description=__doc__)
     parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--bytes", type=int, default=3_000, help="of an answer")
+    parser.add_argument("--bytes", type=int, default=3_000, help="size of the answer body")
     parser.add_argument("--update-readme", action="store_true")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
@@ -95,22 +95,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 async def measure(folder: Path, rounds: int, size: int) -> dict[str, Any]:
     make_key(folder / "keys.pem", time.time())
-    ring = Ring(folder / "keys.pem")
-    metrics = Metrics(["/search"], ["aidre"], ["not_found"], folder)
+    ring = KeyRing(folder / "keys.pem")
+    metrics = Metrics(["aidre"])
+    metrics.declare(["/search"], ["not_found"], folder)
     sink = os.open(os.devnull, os.O_WRONLY)
-    log = RequestLog(sink, metrics.dropped, flush_seconds=0.0)
+    log = AccessLog(sink, metrics.add_dropped, flush_seconds=0.0)
     answer = constant(b"x" * size)
     guards = {"open": Unlimited(parse_settings(OPEN)), "guarded": Guard(parse_settings(GUARDED), [folder])}
-    frames = {name: Frame(answer, guard, _broken, _broken, ["*"]) for name, guard in guards.items()}
-    trusted = Watch(frames["guarded"], metrics, log)
+    frames = {name: FrameMiddleware(answer, guard, _broken, _broken, ["*"]) for name, guard in guards.items()}
+    trusted = ObserveMiddleware(frames["guarded"], metrics, log)
     layers: dict[str, ASGIApp] = {
         "nothing": answer,
         **frames,
         "trusted": trusted,
-        "trusted and signed": Watch(SignedAnswers(frames["guarded"], AnswerSigner(ring, BASE_URL)), metrics, log),
-        "metrics": Watch(answer, metrics),
-        "metrics and log": Watch(answer, metrics, log),
-        "signature": SignedAnswers(answer, AnswerSigner(ring, BASE_URL)),
+        "trusted and signed": ObserveMiddleware(
+            SignatureMiddleware(frames["guarded"], AnswerSigner(ring, BASE_URL)), metrics, log
+        ),
+        "metrics": ObserveMiddleware(answer, metrics),
+        "metrics and log": ObserveMiddleware(answer, metrics, log),
+        "signature": SignatureMiddleware(answer, AnswerSigner(ring, BASE_URL)),
     }
     sign, base = ring.signing.sign, b"x" * BASE_BYTES
     chunks = ChunkSigner(ring, BASE_URL, 86_400)
@@ -132,7 +135,7 @@ async def measure(folder: Path, rounds: int, size: int) -> dict[str, Any]:
             taken = called(verb)
             if round_:
                 times[name].append(taken)
-        await log.close()  # a line that is dropped costs less than one that is written
+        await log.close()  # flush: a dropped line would cost less than a written one
     os.close(sink)
     metrics.close()
     budget.close()
@@ -159,7 +162,7 @@ def constant(body: bytes) -> ASGIApp:
 
 
 async def asked(app: ASGIApp, headers: Sequence[tuple[bytes, bytes]]) -> float:
-    """Microseconds of one request."""
+    """Mean microseconds of thread time per request."""
     scope = {
         "type": "http",
         "method": "POST",

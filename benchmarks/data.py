@@ -1,8 +1,8 @@
 """Synthetic vectors with the structure of text embeddings, and Parquet files of them.
 
-A row is a point of a mixture (2,000 centres in 48 dimensions, unit spread) seen through a fixed random
-projection into d dimensions, with a little noise, scaled to length one: like sentence embeddings it has far
-fewer directions than dimensions, so neighbours exist. Rows of a block depend on the seed and the block alone.
+A row is a point of a Gaussian mixture (2,000 centres in 48 latent dimensions, unit variance) under a fixed random
+projection to d dimensions, plus noise, normalized to unit length: like sentence embeddings, the data have a low
+intrinsic dimension, so near neighbours exist. The rows of a block depend only on the seed and the number of the block.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 LATENT = 48
 CENTRES = 2_000
 BLOCK = 50_000
+"""Rows generated at once."""
+
 _NOISE = 0.15
 _SPREAD = 1.2
 
@@ -41,7 +43,7 @@ def vectors(rows: int, dimensions: int, seed: int = 5) -> NDArray[np.float32]:
 
 
 def queries(count: int, dimensions: int, seed: int = 5) -> NDArray[np.float32]:
-    """Held-out points of the same mixture: rows of a block that no data set reaches."""
+    """Held-out points of the same mixture, from a block number beyond any data set."""
     rng = np.random.default_rng([seed, 1 << 31])
     world = np.random.default_rng(seed)
     projection = world.standard_normal((LATENT, dimensions)).astype(np.float32) / np.sqrt(np.float32(LATENT))
@@ -53,7 +55,7 @@ def queries(count: int, dimensions: int, seed: int = 5) -> NDArray[np.float32]:
 
 
 def write_parquet(path: Path, rows: int, dimensions: int, space: str) -> None:
-    """A Parquet file of rows as `aidre ingest` reads them: id, title, text, url, metadata, vectors."""
+    """Writes the Parquet columns that `aidre ingest` reads: id, title, text, url, metadata, vectors."""
     vector = pa.list_(pa.float32(), dimensions)
     schema = pa.schema(
         [

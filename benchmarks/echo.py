@@ -1,4 +1,4 @@
-"""The least that any server of this kind costs: an answer of fixed length under uvicorn, bare or through Starlette.
+"""An echo server, the lower bound for any ASGI server: a fixed-length answer under uvicorn, bare or with Starlette.
 
 python -m benchmarks.echo bare|starlette BYTES PORT
 """
@@ -38,7 +38,7 @@ def starlette(content: bytes) -> ASGIApp:
 
 
 def main(kind: str, size: str, port: str) -> None:
-    """As `aidre serve` configures uvicorn."""
+    """Serves with the uvicorn settings of `aidre serve`."""
     app = {"bare": bare, "starlette": starlette}[kind](b"x" * int(size))
     uvicorn.run(
         app,

@@ -1,8 +1,8 @@
-"""A load generator: prebuilt HTTP/1.1 requests over kept connections, one thread, no library between it and the socket.
+"""A load generator: prebuilt HTTP/1.1 requests over keep-alive connections, on one thread, directly on sockets.
 
-Closed loop: every connection sends its next request when it has its answer. Open loop: requests are due at a fixed
-rate and latency counts from the moment one was due, so a server that stalls is charged for all that should have been
-asked meanwhile (no coordinated omission). It keeps every sample; figures are computed from them afterwards.
+Closed loop: every connection sends its next request as soon as its answer has arrived. Open loop: requests are due at
+a fixed rate and latency counts from the due time, so a stalled server is charged for all requests that should have
+been sent meanwhile (no coordinated omission). Every sample is kept; figures are computed from the samples afterwards.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 WAIT_SECONDS = 30.0
-"""How long answers that are out may take when a run is over: what comes later is an error."""
+"""Grace period for pending answers at the end of a run; a later answer counts as an error."""
 
 _READ = 1 << 18
 _ENDS = b"\r\n\r\n"
 
 Request = bytes | Callable[[], bytes]
-"""Bytes as they go out, or what makes them: a signature belongs to its moment."""
+"""The bytes of a request, or a function that makes them when they are sent (a signature carries its time)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Every answer of a run: its latency in seconds and its status, 0 where the connection broke; the run's seconds.
+    """All answers of a run: latencies in seconds, statuses (0: the connection broke), and the duration in seconds.
 
-    `reconnected` is how often the server had ended a connection that waited for nothing, and another took its place.
+    `reconnected` counts idle connections that the server closed and the generator replaced.
     """
 
     latencies: NDArray[np.float64]
@@ -48,7 +48,7 @@ class Samples:
         return self.latencies[(self.statuses >= 200) & (self.statuses < 300)]
 
     def figures(self) -> dict[str, float]:
-        """Rate in answers a second, quantiles in milliseconds, both of good answers; and how many were not good."""
+        """Throughput (answers a second) and latency percentiles (ms) of 2xx answers; number of all other answers."""
         good = self.good
         quantiles = 1e3 * np.quantile(good, [0.5, 0.99, 0.999]) if len(good) else np.full(3, np.nan)
         names = ("p50_ms", "p99_ms", "p999_ms")
@@ -60,7 +60,7 @@ class Samples:
 
 
 def request(method: str, path: str, body: bytes = b"", **headers: str) -> bytes:
-    """A request as bytes; an underscore in the name of a header stands for a hyphen."""
+    """The bytes of a request; underscores in header names become hyphens."""
     fields = {"host": "127.0.0.1", "content_type": "application/json", **headers, "content_length": str(len(body))}
     head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in fields.items())
     return f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body
@@ -68,7 +68,7 @@ def request(method: str, path: str, body: bytes = b"", **headers: str) -> bytes:
 
 @contextmanager
 def pinned(core: int | None) -> Iterator[None]:
-    """This thread, and every process that it starts meanwhile, on one core; on all where that is None."""
+    """Pins this thread, and the processes it starts meanwhile, to one core; None: no pinning."""
     former = os.sched_getaffinity(0)
     if core is not None:
         os.sched_setaffinity(0, {core})
@@ -83,18 +83,18 @@ class _Connection:
     socket: socket.socket
     since: float = 0.0
     asked: bool = False
-    """Whether an answer is awaited."""
+    """Whether an answer is pending."""
 
     parts: list[bytes] = field(default_factory=list)
     size: int = 0
     whole: int = 0
-    """Bytes of the answer that is coming; 0 until its header is there, -1 where only its end tells."""
+    """Length of the pending answer in bytes; 0 until its header has arrived, -1 if it is chunked."""
 
     status: int = 0
 
 
 class Load:
-    """Connections to one server, to be asked several runs."""
+    """Keep-alive connections to one server, for several runs."""
 
     def __init__(self, port: int, connections: int, host: str = "127.0.0.1") -> None:
         self._address = (host, port)
@@ -116,7 +116,7 @@ class Load:
         self._poll.close()
 
     def closed(self, requests: Sequence[Request], seconds: float) -> Samples:
-        """As many requests as the server answers in that time, one at a time on each connection, round and round."""
+        """Closed loop: cycles through the requests for `seconds`, with one pending request per connection."""
         self._begin_run()
         following = cycle(requests)
         started = time.perf_counter()
@@ -132,7 +132,7 @@ class Load:
         return samples
 
     def open(self, requests: Sequence[Request], seconds: float, rate: float) -> Samples:
-        """Requests at a fixed rate, each on a connection that is free; where none is, it is late since it was due."""
+        """Open loop: `rate` requests a second on idle connections; waiting for one counts towards latency."""
         self._begin_run()
         following = cycle(requests)
         started = time.perf_counter()
@@ -143,14 +143,14 @@ class Load:
             if now >= due and self._idle:
                 self._send(self._idle.popleft(), next(following), due)
                 sent += 1
-            else:  # looked at without waiting: the system's shortest wait is longer than the gaps
+            else:  # poll without sleeping: the shortest sleep exceeds the gap between requests
                 self._receive(0.0 if self._idle else 0.001)
         self._settle()
         return self._samples(time.perf_counter() - started)
 
     def _begin_run(self) -> None:
         self._latencies, self._statuses, self._reconnected = [], [], 0
-        self._receive(0.0)  # which connections were ended since the last run
+        self._receive(0.0)  # replace connections closed since the last run
 
     def _samples(self, seconds: float) -> Samples:
         return Samples(np.array(self._latencies), np.array(self._statuses, np.int16), seconds, self._reconnected)
@@ -163,8 +163,8 @@ class Load:
         self._poll.register(made.fileno(), select.EPOLLIN)
         return connection
 
-    def _send(self, connection: _Connection, wanted: Request, due: float | None = None) -> None:
-        content = wanted if isinstance(wanted, bytes) else wanted()
+    def _send(self, connection: _Connection, message: Request, due: float | None = None) -> None:
+        content = message if isinstance(message, bytes) else message()
         connection.since = time.perf_counter() if due is None else due
         connection.asked = True
         try:
@@ -177,7 +177,7 @@ class Load:
             self._broken(connection)
 
     def _receive(self, timeout: float) -> None:
-        """Takes what has come; connections whose answer is whole are idle again."""
+        """Reads available data; a connection with a complete answer becomes idle."""
         for number, _ in self._poll.poll(timeout):
             connection = self._by_number[number]
             if not connection.asked:
@@ -199,7 +199,7 @@ class Load:
 
     @staticmethod
     def _begin(connection: _Connection) -> None:
-        """Reads the header of an answer, as soon as all of it is there."""
+        """Parses the header of an answer once it is complete."""
         head, end, _ = b"".join(connection.parts).partition(_ENDS)
         if not end:
             return
@@ -220,7 +220,7 @@ class Load:
         self._idle.append(self._connect())
 
     def _ended(self, connection: _Connection) -> None:
-        """The server may end a connection that waits for nothing: that is no answer, and another takes its place."""
+        """Replaces an idle connection that the server closed, which is no error."""
         self._reconnected += 1
         self._idle.remove(connection)
         self._forget(connection)
@@ -233,7 +233,7 @@ class Load:
         connection.socket.close()
 
     def _settle(self) -> None:
-        """Waits for the answers that are out; those that do not come count as broken."""
+        """Waits for pending answers; missing ones count as broken connections."""
         end = time.perf_counter() + WAIT_SECONDS
         while len(self._idle) < len(self._by_number) and time.perf_counter() < end:
             self._receive(0.05)
@@ -242,7 +242,7 @@ class Load:
 
 
 def answer(port: int, content: bytes) -> tuple[int, bytes]:
-    """The status and the body of one answer, to look at before it is asked a hundred thousand times."""
+    """Sends one request; returns the status and the body, for a check before a load run."""
     with socket.create_connection(("127.0.0.1", port), timeout=WAIT_SECONDS) as connection:
         connection.sendall(content.replace(b"\r\n", b"\r\nconnection: close\r\n", 1))
         parts = []
@@ -260,9 +260,9 @@ def free_port() -> int:
 
 
 def processor_seconds(pid: int) -> float:
-    """What all threads of a process have used so far, in user space and in the kernel."""
+    """Processor time of all threads of a process so far, user and kernel."""
     total = 0
     for task in os.scandir(f"/proc/{pid}/task"):
-        with suppress(FileNotFoundError, ProcessLookupError):  # a thread may end in this moment
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread may have ended
             total += int(Path(task.path, "schedstat").read_text().split()[0])
     return total / 1e9

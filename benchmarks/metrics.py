@@ -1,4 +1,4 @@
-"""Figures from raw samples: recall, quantiles, ratios of two sides of one run with their spread, exponents."""
+"""Figures from raw samples: recall, latency percentiles, side-by-side ratios with their spread, growth exponents."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How many times one side takes what the other does: the median over the turns, and the least and the most."""
+    """The ratio of two sides: median, minimum and maximum over the turns."""
 
-    middle: float
-    least: float
-    most: float
+    median: float
+    minimum: float
+    maximum: float
 
     def __str__(self) -> str:
-        return f"{figure(self.middle)} ({figure(self.least)} to {figure(self.most)})"
+        return f"{figure(self.median)} ({figure(self.minimum)} to {figure(self.maximum)})"
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One contender at one setting: all its turns together."""
+    """One contender at one setting, over all turns. Times are in microseconds."""
 
     contender: str
     setting: int
@@ -34,33 +34,33 @@ class Point:
     p99: float
     mean: float
     ratio: Ratio
-    """Its p50 over that of the anchor, which was measured beside it in every turn."""
+    """p50 over the p50 of the anchor, which was measured side by side in every turn."""
 
     @property
     def rate(self) -> float:
-        """Queries a second, one after the other."""
+        """Throughput of sequential queries, per second."""
         return 1e6 / self.mean
 
 
 def figure(value: float, digits: int = 3) -> str:
-    """A number with so many significant digits, and none that mean nothing."""
+    """Formats a number to `digits` significant digits."""
     if not math.isfinite(value):
         return "-"
     if value == 0:
         return "0"
     rounded = float(f"{value:.{digits - 1}e}")
-    places = digits - 1 - math.floor(math.log10(abs(rounded)))
-    return f"{rounded:,.{max(0, places)}f}"
+    decimals = digits - 1 - math.floor(math.log10(abs(rounded)))
+    return f"{rounded:,.{max(0, decimals)}f}"
 
 
 def ratio(upper: Sequence[float], lower: Sequence[float]) -> Ratio:
-    """Of values that belong together pair by pair."""
-    each = [one / other for one, other in zip(upper, lower, strict=True)]
-    return Ratio(median(each), min(each), max(each))
+    """Pairwise ratios, one per turn."""
+    ratios = [one / other for one, other in zip(upper, lower, strict=True)]
+    return Ratio(median(ratios), min(ratios), max(ratios))
 
 
 def points(runs: Iterable[Mapping[str, Any]], k: int) -> list[Point]:
-    """Raw runs of one kind of query to points: the turns of a contender and setting together, in the order of both."""
+    """Groups raw runs of one kind of query into points, one per contender and setting, in order of appearance."""
     grouped: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
     for run in runs:
         grouped.setdefault((run["contender"], run["setting"]), []).append(run)
@@ -91,22 +91,22 @@ def cheapest(found: Iterable[Point], contender: str, recall: float) -> Point | N
 
 
 def against(case: Mapping[str, Any]) -> Ratio:
-    """The p50 of a case in p50s of the base that was measured with it, turn by turn."""
+    """The p50 of a case over the p50 of the base, turn by turn."""
     return ratio([median(turn) for turn in case["microseconds"]], [median(turn) for turn in case["base"]])
 
 
 def memory(case: Mapping[str, Any]) -> int:
-    """What answering needs: the vectors and the index, which are mapped, and what the process has for itself."""
+    """Bytes needed to answer: mapped vectors and index, plus private memory of the process."""
     return int(case["bytes"] + case["private_bytes"])
 
 
 def growth(cases: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """The exponents with which cases of several sizes grow with their rows; none where there is one size."""
+    """Growth exponents of time, memory and build time over the rows; empty with fewer than two sizes."""
     grown = [case for case in cases if case["group"] == "sizes"]
     if len(grown) < 2:
         return {}
     costs = {
-        "time": [against(case).middle for case in grown],
+        "time": [against(case).median for case in grown],
         "memory": [float(memory(case)) for case in grown],
         "time to build": [case["seconds"] for case in grown],
     }
@@ -114,5 +114,5 @@ def growth(cases: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
-    """The e of cost = c * size**e that fits best in logarithms."""
+    """The exponent e of cost = c * size**e, by least squares in logarithms."""
     return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])

@@ -1,4 +1,4 @@
-"""What was measured as one page of Markdown, as plots, and as the short table of the README."""
+"""Renders stored results: the page benchmarks/REPORT.md, its plots, and the table of README.md."""
 
 from __future__ import annotations
 
@@ -14,28 +14,32 @@ from benchmarks.metrics import Point, against, cheapest, figure, growth, memory,
 from benchmarks.plots import Line, Panel
 
 GOALS: Final = (0.99, 0.95)
-LEAST_SHOWN: Final = 0.9
+"""Recall levels at which engines are compared."""
+
+MIN_RECALL_SHOWN: Final = 0.9
+"""Lower limit of the recall axis of a plot."""
+
 CONNECTION_FIGURES: Final = (
     ("p50_ms", "Median latency", "ms"),
     ("p99_ms", "99th percentile", "ms"),
-    ("rate", "Rate", "answers a second"),
+    ("rate", "Throughput", "answers a second"),
 )
 KINDS: Final = {"random": "random", "near": "correlated"}
 TITLES: Final = {
     "sizes": "Rows",
     "dimensions": "Dimensions",
     "distances": "Distances",
-    "results": "Results asked for",
+    "results": "Results per query",
     "deleted": "Deleted rows",
     "segments": "Segments",
 }
 INTRODUCTION: Final = """
-# What was measured
+# Benchmark report
 
-Written by `python -m benchmarks report` from the stored samples. Machines differ and are noisy: read the ratios. The
-two sides of a ratio were measured in turns in one run; it is the median over the turns, with the least and the most
-of them behind it. Microseconds are there for scale. `make bench` measures anew; the docstring of each module in
-`benchmarks/` says how it does.
+Written by `python -m benchmarks report` from the stored samples. Machines differ and are noisy: compare the ratios. The
+two sides of a ratio were measured side by side, in turns within one run; a ratio is the median over the turns, followed
+by the minimum and the maximum in brackets. Absolute times show the scale. `make bench` repeats the measurements; the
+docstring of each module in `benchmarks/` describes its method.
 """
 
 Raw = Mapping[str, Any]
@@ -43,7 +47,7 @@ Raw = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Everything that lies in the results: comparisons with peers by rows, curves of the index, figures by name."""
+    """The stored results: comparisons with peers (by rows), scaling curves of the index, other figures by name."""
 
     contests: Sequence[Raw]
     curves: Sequence[Raw]
@@ -51,7 +55,7 @@ class Measured:
 
     @property
     def main(self) -> Raw | None:
-        """The comparison that the README quotes: the one over the standard number of rows, else the smallest."""
+        """The comparison for README.md: the one over 60,000 rows, else the smallest."""
         standard = [one for one in self.contests if one["rows"] == 60_000]
         return next(iter([*standard, *self.contests]), None)
 
@@ -65,7 +69,7 @@ def read(folder: Path) -> Measured:
 
 
 def write(found: Measured, folder: Path) -> Mapping[str, str]:
-    """REPORT.md in the folder, and plots/ beside it; what shows each plot, by its name."""
+    """Writes REPORT.md and plots/ to the folder; returns the Markdown image of each plot by its name."""
     folder.mkdir(parents=True, exist_ok=True)
     drawn = list(pictures(found)) if plots.available() else []
     for name, panels in drawn:
@@ -77,12 +81,13 @@ def write(found: Measured, folder: Path) -> Mapping[str, str]:
 
 
 def short(found: Measured, shown: Mapping[str, str]) -> Iterator[str]:
-    """The README's: peers beside aidre, and where the rest stands."""
+    """The section of README.md: the comparison with peers, and a link to the report."""
     main = found.main
     if main:
         yield f"`bench_peers` ({main['machine']}): {main['rows']:,} real embeddings of {main['dimensions']} dimensions,"
-        yield "the ten nearest, one query a call, one core. How many times longer than aidre each takes at the recall,"
-        yield "and how many times aidre's bytes it keeps; in brackets the spread over the turns."
+        yield "k = 10, one query per call, one core. All values are ratios to aidre: query latency at the fastest"
+        yield "setting that reaches the recall (in brackets the range over the turns), build time against aidre's"
+        yield "index alone and against its whole store, and size in bytes."
         yield ""
         yield from contest_table(main)
         yield ""
@@ -94,23 +99,25 @@ def short(found: Measured, shown: Mapping[str, str]) -> Iterator[str]:
 def page(found: Measured, shown: Mapping[str, str]) -> Iterator[str]:
     yield from INTRODUCTION.splitlines()
     for raw in found.contests:
-        yield from _section(f"Beside other engines, {raw['rows']:,} rows", raw, shown.get(f"recall_{raw['rows']}"))
-        yield "How many times longer a query of each takes than one of aidre as a user gets it, at the fastest setting"
-        yield "that reaches the recall; building is compared with aidre's index alone, and with its whole store (text,"
-        yield "look-ups and words included, synced to disk)."
+        yield from _section(
+            f"Comparison with other engines, {raw['rows']:,} rows", raw, shown.get(f"recall_{raw['rows']}")
+        )
+        yield "Query latency relative to aidre with its default settings, at the fastest setting of each engine that"
+        yield "reaches the recall. Build time is relative to aidre's index alone, and to its whole store (with text,"
+        yield "look-up tables and postings, synced to disk)."
         yield ""
         yield from contest_table(raw)
         yield from _missing(raw)
         if raw["filtered"]:
             yield from ["", f"### Filters, {raw['rows']:,} rows", "", shown.get(f"filters_{raw['rows']}", ""), ""]
-            yield "Times of aidre under the same filter, at the shallowest setting that reaches recall 0.99, else at"
-            yield "the deepest; behind them the recall. A correlated filter passes rows that lie together. Libraries"
-            yield "were handed a ready mask; stores, and aidre, are given the filter with each query."
+            yield "Latency relative to aidre under the same filter, at the shallowest setting that reaches recall 0.99,"
+            yield "else at the deepest; then the recall. A correlated filter passes rows that are neighbours in vector"
+            yield "space. Libraries received a prebuilt bitmap; stores, and aidre, evaluate the filter with each query."
             yield ""
             yield from filter_table(raw)
     if found.curves:
-        yield from _section("How cost grows", found.curves[0], shown.get("growth"))
-        yield "Times are those of the base, which was measured in turns with each case: real rows, cosine, one segment."
+        yield from _section("Scaling", found.curves[0], shown.get("growth"))
+        yield "Times are relative to the base, measured in turns with each case: real rows, cosine, one segment."
         for raw in found.curves:
             yield from curve_tables(raw)
     for name, figures in found.figures.items():
@@ -127,7 +134,7 @@ def _section(title: str, raw: Raw, picture: str | None) -> Iterator[str]:
 def _missing(raw: Raw) -> Iterator[str]:
     for name, facts in raw["contenders"].items():
         if "problem" in facts:
-            yield from ["", f"{name} did not run: {facts['problem']}."]
+            yield from ["", f"{name} was not measured: {facts['problem']}."]
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -140,7 +147,14 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str
 def contest_table(raw: Raw) -> Iterator[str]:
     found = points(raw["runs"], raw["k"])
     ours = raw["contenders"]["aidre"]
-    head = ("engine", "index", *(f"time at ≥ {goal}" for goal in GOALS), "build / index", "build / store", "bytes")
+    head = (
+        "engine",
+        "index",
+        *(f"latency at recall ≥ {goal}" for goal in GOALS),
+        "build / index",
+        "build / store",
+        "bytes",
+    )
     rows = []
     for name, facts in raw["contenders"].items():
         if "problem" in facts:
@@ -158,7 +172,7 @@ def contest_table(raw: Raw) -> Iterator[str]:
 
 def _at(found: Sequence[Point], name: str, goal: float) -> str:
     if name == "aidre":
-        ours = next(point for point in found if point.contender == name)  # as it comes: its first setting
+        ours = next(point for point in found if point.contender == name)  # its first setting is the default
         return f"1 = {figure(ours.p50)} µs at {ours.recall:.4f}"
     point = cheapest(found, name, goal)
     return f"{point.ratio} at {point.recall:.4f}" if point else "not reached"
@@ -203,7 +217,7 @@ def curve_tables(raw: Raw) -> Iterator[str]:
         yield from markdown(
             (
                 TITLES[group].lower(),
-                "means",
+                "method",
                 "recall",
                 "time",
                 "p50 µs",
@@ -217,7 +231,7 @@ def curve_tables(raw: Raw) -> Iterator[str]:
         )
     fitted = [f"{name} {power:.2f}" for name, power in growth(raw["cases"]).items()]
     if fitted:
-        yield from ["", f"Cost grows with the rows to the power of: {', '.join(fitted)} (least squares in logarithms)."]
+        yield from ["", f"Growth exponents over the rows: {', '.join(fitted)} (least squares in logarithms)."]
 
 
 def _case_row(case: Raw) -> Sequence[str]:
@@ -240,7 +254,7 @@ def _case_row(case: Raw) -> Sequence[str]:
 
 
 def figure_tables(figures: Raw) -> Iterator[str]:
-    """Flat members as lines of one table; members that are tables of tables as tables of their own."""
+    """One table for the flat members, and one for each nested member."""
     flat = {name: value for name, value in figures.items() if name != "machine" and not isinstance(value, dict)}
     if flat:
         yield from markdown(
@@ -265,7 +279,7 @@ def figure_tables(figures: Raw) -> Iterator[str]:
 
 
 def _unfolded(value: Raw, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Raw]]:
-    """The innermost tables, with the names that lead to them."""
+    """The innermost mappings, each with its path of names."""
     flat = {name: each for name, each in value.items() if not isinstance(each, dict)}
     if flat:
         yield path, flat
@@ -301,13 +315,13 @@ def _recall_panel(raw: Raw) -> Panel:
     for point in points(raw["runs"], raw["k"]):
         grouped.setdefault(point.contender, []).append(point)
     for name, each in grouped.items():
-        found = [(point.recall, 1 / point.ratio.middle) for point in each if point.recall >= LEAST_SHOWN]
+        found = [(point.recall, 1 / point.ratio.median) for point in each if point.recall >= MIN_RECALL_SHOWN]
         shown = [(rate, recall) for recall, rate in sorted(found)]
         if shown:
             lines.append(Line(name, shown))
     title = f"Recall over throughput, {raw['rows']:,} embeddings"
     return Panel(
-        title, "throughput, 1 = aidre as it comes", "recall@10", lines, log_y=False, limits=(LEAST_SHOWN, 1.003)
+        title, "throughput, 1 = aidre by default", "recall@10", lines, log_y=False, limits=(MIN_RECALL_SHOWN, 1.003)
     )
 
 
@@ -316,10 +330,10 @@ def _filter_panel(raw: Raw, field: str) -> Panel:
     for (of, share), runs in _by_filter(raw).items():
         if of == field:
             for point in points(runs, raw["k"]):
-                lines.setdefault(point.contender, []).append((100 * share, point.ratio.middle))
+                lines.setdefault(point.contender, []).append((100 * share, point.ratio.median))
             lines.setdefault("aidre", []).append((100 * share, 1.0))
     shown = [Line(name, sorted(each)) for name, each in lines.items()]
-    return Panel(f"Filters, {KINDS[field]}", "% of the rows pass", "time, 1 = aidre", shown)
+    return Panel(f"Filters, {KINDS[field]}", "rows that pass, %", "time, 1 = aidre", shown)
 
 
 def _growth_panels(curves: Sequence[Raw]) -> list[Panel]:
@@ -329,7 +343,7 @@ def _growth_panels(curves: Sequence[Raw]) -> list[Panel]:
         if len(cases) < 2:
             continue
         powers, label = growth(raw["cases"]), f"{cases[0]['dimensions']} dimensions"
-        timed = [(case["rows"], against(case).middle) for case in cases]
+        timed = [(case["rows"], against(case).median) for case in cases]
         kept = [(case["rows"], memory(case) / 1e6) for case in cases]
         times += [Line(f"aidre, {label}", timed), _fitted(timed, powers["time"], label)]
         sizes += [Line(f"aidre, {label}", kept), _fitted(kept, powers["memory"], label)]
@@ -340,13 +354,13 @@ def _growth_panels(curves: Sequence[Raw]) -> list[Panel]:
 
 
 def _fitted(shown: Sequence[tuple[float, float]], power: float, label: str) -> Line:
-    middle = sum(log10(cost) - power * log10(rows) for rows, cost in shown) / len(shown)
-    line = [(rows, 10 ** (middle + power * log10(rows))) for rows, _ in shown]
+    offset = sum(log10(cost) - power * log10(rows) for rows, cost in shown) / len(shown)
+    line = [(rows, 10 ** (offset + power * log10(rows))) for rows, _ in shown]
     return Line(f"rows^{power:.2f}, {label}", line, dashed=True)
 
 
 def _connection_panels(servers: Raw) -> list[Panel]:
-    """Series that were measured at several numbers of connections."""
+    """Panels of the series measured at several numbers of connections."""
     panels = []
     for key, title, unit in CONNECTION_FIGURES:
         found = {

@@ -1,9 +1,9 @@
-"""Real text that every installation of aidre has: the docstrings and descriptions of what is installed beside it.
+"""Real text available in every installation: docstrings and package descriptions of the installed distributions.
 
 The standard library and the installed distributions are read with `ast` and importlib.metadata; nothing is imported.
-A docstring, without its examples, is cut into passages of at most WORDS words. Passages that differ only in digits and
-punctuation are one. The order follows the hash of the text, so that any first n are a fair sample of all, and the same
-versions give the same passages in the same order.
+A docstring, without its examples, is split into passages of at most MAX_WORDS words. Passages that differ only in
+digits and punctuation count as duplicates. Passages are ordered by a hash of their text, so that any prefix is a fair
+sample, and the same versions give the same passages in the same order.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final, NamedTuple
 
-WORDS: Final = 40
-LEAST_WORDS: Final = 8
-LARGEST_FILE: Final = 1 << 20
+MAX_WORDS: Final = 40
+MIN_WORDS: Final = 8
+MAX_FILE_BYTES: Final = 1 << 20
 HELD_OUT: Final = 24
-"""One docstring in so many gives no passage: its first sentence may be asked."""
+"""One docstring in 24 gives no passage: its first sentence is a query."""
 
 _EXAMPLE = re.compile(r"^\s*(>>>|\.\.\. ).*$", re.MULTILINE)
 _RULE = re.compile(r"[=\-~*_#+|]{3,}")
@@ -31,29 +31,29 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 
 
 class Text(NamedTuple):
-    """Something that was written to be read, and where it stands."""
+    """Prose, with the name of its source."""
 
     source: str
     words: list[str]
 
 
 class Material(NamedTuple):
-    """Passages, and questions that are no passage and come from docstrings that gave none."""
+    """Passages, and questions from held-out docstrings; no question is also a passage."""
 
     passages: list[str]
     questions: list[str]
 
 
 def material(rows: int, questions: int) -> Material:
-    """At most so many of each; fewer where this installation has no more."""
+    """At most `rows` passages and `questions` questions; fewer if the installation has fewer."""
     passages: dict[str, str] = {}
     asked: dict[str, str] = {}
     for text in texts():
         if digest(" ".join(text.words)) % HELD_OUT:
-            for start in range(0, len(text.words), WORDS):
-                keep(passages, text.words[start : start + WORDS])
+            for start in range(0, len(text.words), MAX_WORDS):
+                keep(passages, text.words[start : start + MAX_WORDS])
         else:
-            keep(asked, _SENTENCE.split(" ".join(text.words), maxsplit=1)[0].split()[:WORDS])
+            keep(asked, _SENTENCE.split(" ".join(text.words), maxsplit=1)[0].split()[:MAX_WORDS])
     chosen = sorted((passage for key, passage in passages.items() if key not in asked), key=digest)
     return Material(chosen[:rows], sorted(asked.values(), key=digest)[:questions])
 
@@ -63,9 +63,10 @@ def digest(text: str) -> int:
 
 
 def keep(kept: dict[str, str], words: list[str]) -> None:
+    """Adds a passage to `kept`, unless it is too short or a duplicate."""
     passage = " ".join(words)
     key = " ".join(_LETTERS.findall(passage.casefold()))
-    if len(key.split()) >= LEAST_WORDS:
+    if len(key.split()) >= MIN_WORDS:
         kept.setdefault(key, passage)
 
 
@@ -82,7 +83,7 @@ def texts() -> Iterator[Text]:
 
 
 def installed() -> list[metadata.Distribution]:
-    """What is installed beside aidre, in the order of the names."""
+    """The installed distributions except aidre, sorted by name."""
     found = {one.metadata["Name"].lower(): one for one in metadata.distributions()}
     return [found[name] for name in sorted(found) if name != "aidre"]
 
@@ -98,8 +99,8 @@ def described(distribution: metadata.Distribution) -> Iterator[Text]:
 
 def docstrings(path: Path) -> Iterator[Text]:
     try:
-        content = path.read_bytes() if path.stat().st_size <= LARGEST_FILE else b""
-        with warnings.catch_warnings(action="ignore"):  # of invalid escapes in other people's strings
+        content = path.read_bytes() if path.stat().st_size <= MAX_FILE_BYTES else b""
+        with warnings.catch_warnings(action="ignore"):  # invalid escapes in third-party strings
             tree = ast.parse(content)
     except (OSError, SyntaxError, ValueError):
         return

@@ -1,4 +1,4 @@
-"""Plots as SVG, the same bytes from the same results: colours for any eyes, legible on white and on black."""
+"""SVG plots, byte-identical for identical results; colour-blind safe, legible on light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, Final
 from benchmarks.peers.protocol import ENTRIES
 
 COLOURS: Final = ("#1F83C6", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#B8A800")
-"""Okabe and Ito's, the yellow darker and the blue lighter."""
+"""The Okabe-Ito palette, with a darker yellow and a lighter blue."""
 
 MARKS: Final = "osD^vPX"
 INK, GRID = "#7a7a7a", "#9a9a9a40"
 OURS: Final = "aidre"
-MOST_TICKS: Final = 7
-"""So few values of x are ticks themselves."""
+MAX_TICKS: Final = 7
+"""Up to this many distinct values of x become the ticks."""
 
 STYLE: Final[Mapping[str, Any]] = {
     "svg.hashsalt": "aidre",
@@ -44,7 +44,7 @@ STYLE: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a plot: its points in order, from left to right."""
+    """One line of a plot. `points` are ordered by x."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -62,7 +62,7 @@ class Panel:
     log_x: bool = True
     log_y: bool = True
     limits: tuple[float, float] | None = None
-    """Of y."""
+    """Limits of the y axis."""
 
 
 def available() -> bool:
@@ -72,7 +72,7 @@ def available() -> bool:
 
 
 def draw(path: Path, panels: Sequence[Panel]) -> None:
-    """The panels side by side, one legend for all."""
+    """Draws the panels side by side with a shared legend."""
     with _figure(path, len(panels)) as (figure, axes):
         looks = _looks(line.name for panel in panels for line in panel.lines)
         for panel, at in zip(panels, axes, strict=True):
@@ -83,7 +83,7 @@ def draw(path: Path, panels: Sequence[Panel]) -> None:
                 if logarithmic:
                     _logarithmic(axis)
             measured = sorted({x for line in panel.lines for x, _ in line.points})
-            if panel.log_x and len(measured) <= MOST_TICKS:
+            if panel.log_x and len(measured) <= MAX_TICKS:
                 at.set_xticks(measured)
             if panel.limits:
                 at.set_ylim(*panel.limits)
@@ -93,7 +93,7 @@ def draw(path: Path, panels: Sequence[Panel]) -> None:
 
 
 def _logarithmic(axis: Any) -> None:
-    """Ticks at 1, 3, 10, 30 ..., written as people write numbers."""
+    """Logarithmic scale with ticks at 1, 3, 10, 30 ..., labelled 1k, 3k, 10k."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     getattr(axis.axes, f"set_{axis.axis_name}scale")("log")
@@ -114,7 +114,7 @@ def _dash(line: Line) -> dict[str, Any]:
 
 
 def _looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Colour and mark of each name: a contender has its own in every plot, ours is the first, and heavier."""
+    """Colour and marker by name, the same in every plot; aidre comes first, with a heavier line."""
     known = [one.name for one in ENTRIES]
     shown = sorted(dict.fromkeys(names), key=lambda name: not name.startswith(OURS))
     free = itertools.count(0 if set(shown).isdisjoint(known) else len(known))

@@ -1,7 +1,7 @@
-"""Test collections: a folder as documents, queries and judgements, and how good a ranking is by these.
+"""Test collections (documents, queries, relevance judgements) and ranking metrics: nDCG and recall.
 
-A set is a folder of corpus.jsonl (id, title, text), queries.jsonl (id, text) and qrels.tsv (query-id, corpus-id,
-score, under a line of headings), as BEIR has them. Gains are the scores as they stand, as in trec_eval.
+A set is a folder in the format of BEIR: corpus.jsonl (id, title, text), queries.jsonl (id, text) and qrels.tsv
+(query-id, corpus-id, score, with a header line). Gains are the raw scores, as in trec_eval.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 CORPUS, QUERIES, JUDGEMENTS = "corpus.jsonl", "queries.jsonl", "qrels.tsv"
 
 Grades: TypeAlias = Mapping[str, float]
-"""The documents that are relevant to a query, and how much: above zero."""
+"""Relevance grades (above zero) of the relevant documents of a query, by document id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class JudgedSet:
-    """`corpus` is read by the ingest itself; queries without a relevant document in it are left out."""
+    """A test collection. `corpus` is the file to ingest; queries without a relevant document in it are excluded."""
 
     name: str
     corpus: Path
@@ -44,30 +44,30 @@ def is_set(folder: Path) -> bool:
 
 
 def sets_in(folder: Path) -> list[Path]:
-    """The folder, if it is a set, else the sets in it by name; ValueError where there is none."""
+    """The folder if it is a set, else the sets in it, sorted by name. Raises ValueError if there is none."""
     found = [folder] if is_set(folder) else sorted(filter(is_set, folder.iterdir())) if folder.is_dir() else []
     if not found:
-        raise ValueError(f"{folder} holds no set: a set is a folder of {CORPUS}, {QUERIES} and {JUDGEMENTS}")
+        raise ValueError(f"{folder} holds no set: a set is a folder with {CORPUS}, {QUERIES} and {JUDGEMENTS}")
     return found
 
 
 def read_set(folder: Path) -> JudgedSet:
-    """ValueError that names the line, for what is no set."""
+    """Reads a set. Raises ValueError with file and line if it is malformed."""
     corpus = folder / CORPUS
     ids = {str(row["id"]) for row in rows_of(corpus, ("id", "text"))}
     judged = _judgements(folder / JUDGEMENTS)
     topics = []
     for row in rows_of(folder / QUERIES, ("id", "text")):
-        known = {document: grade for document, grade in judged.get(str(row["id"]), {}).items() if document in ids}
-        if known:
-            topics.append(Topic(str(row["id"]), str(row["text"]), known))
+        grades = {document: grade for document, grade in judged.get(str(row["id"]), {}).items() if document in ids}
+        if grades:
+            topics.append(Topic(str(row["id"]), str(row["text"]), grades))
     if not topics:
         raise ValueError(f"{folder} has no query with a relevant document")
     return JudgedSet(folder.resolve().name, corpus, len(ids), tuple(topics))
 
 
 def rows_of(path: Path, members: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The objects of a JSON Lines file, each of which must have these members."""
+    """The objects of a JSON Lines file. Raises ValueError if one lacks a required member."""
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             try:
@@ -88,18 +88,18 @@ def _judgements(path: Path) -> dict[str, dict[str, float]]:
                 if float(grade) > 0:
                     judged.setdefault(topic, {})[document] = float(grade)
             except ValueError:
-                raise ValueError(f"{path}:{number}: not query-id, corpus-id and score with tabs between") from None
+                raise ValueError(f"{path}:{number}: not query-id, corpus-id and score, separated by tabs") from None
     return judged
 
 
 def ndcg(ranking: Sequence[str], grades: Grades, depth: int = 10) -> float:
-    """Normalised discounted cumulative gain of the first `depth` documents; a document counts where it comes first."""
+    """Normalized discounted cumulative gain at `depth`; a repeated document counts at its first rank."""
     gained = _discounted(grades.get(document, 0.0) for document in _distinct(ranking)[:depth])
     return gained / _discounted(sorted(grades.values(), reverse=True)[:depth])
 
 
 def recall(ranking: Sequence[str], grades: Grades, depth: int = 100) -> float:
-    """The share of the relevant documents that stand among the first `depth`."""
+    """The share of the relevant documents among the first `depth`."""
     return sum(document in grades for document in _distinct(ranking)[:depth]) / len(grades)
 
 
@@ -108,4 +108,4 @@ def _distinct(ranking: Sequence[str]) -> list[str]:
 
 
 def _discounted(gains: Iterable[float]) -> float:
-    return sum(gain / math.log2(place + 2) for place, gain in enumerate(gains))
+    return sum(gain / math.log2(rank + 2) for rank, gain in enumerate(gains))

@@ -1,7 +1,6 @@
-"""What the load generator asks a server: requests of every protocol over one store, ready to go out as bytes.
+"""Requests for the load generator: prebuilt bytes for every protocol over one store.
 
-Vectors are asked with eight decimals, as clients print them. A text that is to be new gets a word that was never asked
-before, so no cache knows it.
+Vectors are written with eight decimals, as clients print them. New texts get a random suffix, which defeats caches.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.api.intent.signing import Signed, canonical, rfc3339, signature
+from aidre.api.protocols.intent.signing import SignatureFields, canonical_string, compute_signature, format_rfc3339
 from benchmarks.load import Request, request
 
 TOP_K = 10
@@ -37,14 +36,14 @@ collection = "bench"
 [intent.keys]
 {KEY} = "{SECRET}"
 """
-"""A server that answers all of these over a collection of this name."""
+"""Server configuration for all of these requests, over a collection named "bench"."""
 
 INTAKE_SESSION = "7d444840-9dc0-41d1-b245-5ffdce74fad2"
 AGENT = {"id": "bench", "platform": "bench", "consent_scope": ["intake", "offer"]}
 
 
 def vectors(queries: NDArray[np.float32], space: str) -> list[Request]:
-    """AIDRE, by vector."""
+    """AIDRE searches by vector."""
     return [
         _post("/search", {"query_vector": _numbers(vector), "embedding_space": space, "top_k": TOP_K})
         for vector in queries
@@ -52,11 +51,12 @@ def vectors(queries: NDArray[np.float32], space: str) -> list[Request]:
 
 
 def texts(texts: Sequence[str], mode: str | None = None) -> list[Request]:
-    """AIDRE, by text."""
+    """AIDRE searches by text; repeated texts hit the embedding cache."""
     return [_post("/search", _search(text, mode)) for text in texts]
 
 
 def new_texts(texts: Sequence[str], mode: str | None = None) -> list[Request]:
+    """AIDRE searches by texts that no cache holds."""
     return _new(texts, lambda text: _post("/search", _search(text, mode)))
 
 
@@ -65,12 +65,12 @@ def chunks(ids: Sequence[str]) -> list[Request]:
 
 
 def asks(texts: Sequence[str]) -> list[Request]:
-    """NLWeb."""
+    """NLWeb questions."""
     return [_post("/ask", {"query": {"text": text, "limit": TOP_K}}) for text in texts]
 
 
 def tools(texts: Sequence[str]) -> list[Request]:
-    """NLWeb as a tool of MCP."""
+    """NLWeb questions as MCP tool calls."""
     return [
         _post(
             "/mcp",
@@ -88,19 +88,19 @@ def tools(texts: Sequence[str]) -> list[Request]:
 
 
 def retrieves(texts: Sequence[str]) -> list[Request]:
-    """Agentic Intent, signed when it goes out, each in a session of its own."""
+    """Agentic Intent retrieves, signed when they are sent, each in a new session."""
     return [partial(_retrieve, text) for text in texts]
 
 
 def submissions(texts: Sequence[str]) -> list[Request]:
-    """Agent Intake."""
+    """Agent Intake submissions."""
     common = {"aip_version": "0.1.0", "agent": AGENT, "session_id": INTAKE_SESSION}
     return [_post("/intakes/bench", {**common, "intake_data": {"need": text}}) for text in texts]
 
 
 def signed_retrieve(text: str, domain: str, key: str, secret: str) -> tuple[bytes, dict[str, str]]:
-    """A message of Agentic Intent in a session of its own, and the fields that sign it."""
-    now, nonce = rfc3339(time.time()), secrets.token_urlsafe(16)
+    """The body of an Agentic Intent retrieve in a new session, and its signature header fields."""
+    now, nonce = format_rfc3339(time.time()), secrets.token_urlsafe(16)
     asked = {
         "aip_version": "0.1",
         "request_id": secrets.token_hex(8),
@@ -111,7 +111,9 @@ def signed_retrieve(text: str, domain: str, key: str, secret: str) -> tuple[byte
         "runtime": {"session_id": secrets.token_hex(8), "turn_index": 0, "query_text": text},
     }
     body = json.dumps(asked).encode()
-    signed = Signed("0.1", key, now, nonce, signature(secret, canonical("POST", "/aip/retrieve", body, now, nonce)))
+    signed = SignatureFields(
+        "0.1", key, now, nonce, compute_signature(secret, canonical_string("POST", "/aip/retrieve", body, now, nonce))
+    )
     return body, signed.headers()
 
 

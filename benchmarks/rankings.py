@@ -1,6 +1,6 @@
-"""What a search found for the queries of a set, with the parts of every score, so that it can be ranked anew.
+"""Candidates of the queries of a test set with the components of their scores, so that they can be re-ranked offline.
 
-A ranking is of documents, each at the place of its best chunk.
+A ranking lists documents; a document has the rank of its best chunk.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from aidre.engine import lexical
+from aidre.engine.collection.snapshot import Hit, Snapshot
 from aidre.engine.model import Fusion, Mode, Query
-from aidre.engine.snapshot import Hit, Snapshot
+from aidre.engine.search import bm25 as lexical
 from benchmarks.quality import Topic, ndcg, recall
 
 MODES: Final[tuple[Mode, ...]] = ("lexical", "dense", "hybrid")
 DOCUMENTS: Final = 100
-"""How many documents of each ranking are looked at."""
+"""Depth of a ranking, in documents."""
 
 
 class Candidate(NamedTuple):
-    """A chunk that any mode found: its document, its cosine and its BM25 score."""
+    """A chunk that any mode retrieved: its document id, its cosine and its BM25 score."""
 
     document: str
     cosine: float
@@ -35,7 +35,7 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One mode over one set: means over its queries."""
+    """Metrics of one mode over one set, as means over the queries."""
 
     ndcg: float
     recall: float
@@ -43,7 +43,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One set in one division into chunks."""
+    """Metrics of one set under one chunking."""
 
     name: str
     documents: int
@@ -52,13 +52,13 @@ class Result:
 
 
 def ranking(snapshot: Snapshot, query: Query) -> tuple[list[str], list[Hit]]:
-    """The best DOCUMENTS documents, and the chunks that were fetched to find them, or all that there are."""
-    wanted = DOCUMENTS
+    """The best DOCUMENTS document ids, or fewer if no more match, and the hits fetched to find them."""
+    k = DOCUMENTS
     while True:
-        wanted *= 2
-        hits = snapshot.search(replace(query, top_k=wanted))
+        k *= 2
+        hits = snapshot.search(replace(query, top_k=k))
         documents = list(dict.fromkeys(hit.chunk.document_id for hit in hits))
-        if len(hits) < wanted or len(documents) >= DOCUMENTS:
+        if len(hits) < k or len(documents) >= DOCUMENTS:
             return documents[:DOCUMENTS], hits
 
 
@@ -71,35 +71,36 @@ def outcome(rankings: Iterable[Sequence[str]], topics: Sequence[Topic]) -> Outco
 
 
 class Parts:
-    """Tells of any chunk of a snapshot what its score is made of."""
+    """Computes the score components of the chunks of a snapshot."""
 
     def __init__(self, snapshot: Snapshot, space: str) -> None:
-        self._parts = snapshot.parts
-        self._statistics = lexical.Statistics(snapshot.parts)
-        self._codes = [part.segment.columns[space].codes for part in snapshot.parts]
-        self._places = {
-            name: (place, row)
-            for place, part in enumerate(snapshot.parts)
-            for row, name in enumerate(part.segment.chunks.value("id", row) for row in range(part.segment.entry.chunks))
+        self._segments = snapshot.segments
+        self._statistics = lexical.Statistics(snapshot.segments)
+        self._codes = [view.segment.columns[space].codes for view in snapshot.segments]
+        self._rows = {
+            view.segment.chunks.value("id", row): (segment_ord, row)
+            for segment_ord, view in enumerate(snapshot.segments)
+            for row in range(view.segment.entry.chunks)
         }
 
     def candidates(self, text: str, vector: NDArray[np.float32], hits: Iterable[Hit]) -> list[Candidate]:
-        """Of some hits, each chunk once."""
-        words = lexical.asked(self._parts, self._statistics, text)
+        """The candidates of the hits, each chunk once."""
+        words = lexical.query_words(self._segments, self._statistics, text)
         bm25 = [
-            lexical.score(part, self._statistics, words, np.arange(part.segment.entry.chunks)) for part in self._parts
+            lexical.score_rows(view, self._statistics, words, np.arange(view.segment.entry.chunks))
+            for view in self._segments
         ]
         unit = vector / np.linalg.norm(vector)
         found = []
         for name, document in {hit.chunk.id: hit.chunk.document_id for hit in hits}.items():
-            place, row = self._places[name]
-            cosine = float(self._codes[place][row].astype(np.float32) @ unit)
-            found.append(Candidate(document, cosine, float(bm25[place][row])))
+            segment_ord, row = self._rows[name]
+            cosine = float(self._codes[segment_ord][row].astype(np.float32) @ unit)
+            found.append(Candidate(document, cosine, float(bm25[segment_ord][row])))
         return found
 
 
 def anew(candidates: Iterable[Candidate], mode: Mode, fusion: Fusion) -> list[str]:
-    """The documents in the order of this mode, as far as their chunks are among the candidates."""
+    """Re-ranks the candidates by `mode`; returns the document ids, best first."""
     scored = sorted(
         ((score(each, mode, fusion), each.document) for each in candidates if mode != "lexical" or each.bm25 > 0),
         key=lambda pair: -pair[0],
@@ -116,7 +117,7 @@ def score(candidate: Candidate, mode: Mode, fusion: Fusion) -> float:
 
 
 def write(path: Path, result: Result, topics: Sequence[Topic], found: Sequence[Sequence[Candidate]]) -> None:
-    """Keep what was found for each query."""
+    """Writes the candidates of each query to a JSON file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {
         "set": result.name,
@@ -131,7 +132,7 @@ def write(path: Path, result: Result, topics: Sequence[Topic], found: Sequence[S
 
 
 def read(path: Path, fusion: Fusion) -> Result:
-    """What `write` kept, ranked anew."""
+    """Reads the candidates that `write` kept and re-ranks them."""
     content = orjson.loads(path.read_bytes())
     topics = [Topic(each["id"], each["text"], each["grades"]) for each in content["topics"]]
     found = [[Candidate(*candidate) for candidate in each["found"]] for each in content["topics"]]

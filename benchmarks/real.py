@@ -1,10 +1,10 @@
-"""Real embeddings, made once on this machine and kept in the cache folder: passages of installed documentation.
+"""Real embeddings of passages of installed documentation, computed once per machine and kept in the cache folder.
 
     python -m benchmarks.real [--rows N] [--queries N] [--renew]
 
-`benchmarks.passages` gives the text, aidre's default embedder the vectors. Beyond the rows that are there, `blocks`
-continues with documented mixes: norm(0.8 a + 0.6 b) of two real rows, drawn by the number of the block alone, which
-keep the covariance of the real ones.
+`benchmarks.passages` supplies the text, aidre's default embedder the vectors. Beyond the real rows, `blocks` continues
+with mixes norm(0.8 a + 0.6 b) of two real rows, drawn from the block number alone; they keep the covariance of the real
+rows.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.cache import cache_folder, publish, staging
-from aidre.engine.embed import DEFAULT_SPACE, Embedder, load_embedder
+from aidre.engine.embedding.cache import cache_folder, publish, staging
+from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
 from benchmarks import data
 from benchmarks.passages import material
 
@@ -36,7 +36,10 @@ Vectors = NDArray[np.float32]
 
 
 class Real(NamedTuple):
-    """Unit rows of real passages, mapped, and of questions that are none of them; the texts lie beside them."""
+    """Memory-mapped unit vectors of passages (`rows`) and of held-out questions (`queries`), shape (n, dimensions).
+
+    The texts are in the same folder.
+    """
 
     folder: Path
     rows: Vectors
@@ -52,14 +55,14 @@ class Real(NamedTuple):
 
 
 def bench_cache() -> Path:
-    """Where benchmarks keep what is expensive to make; outside the repository, safe to delete."""
+    """The cache folder of the benchmarks, outside the repository; safe to delete."""
     folder = cache_folder() / "bench"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def real(rows: int = ROWS, queries: int = QUERIES, *, renew: bool = False) -> Real:
-    """The first rows of the real set, made first where it is missing or too small."""
+    """The first rows of the real set; computes the set if it is missing or too small."""
     folder = bench_cache() / "real"
     if renew or not sufficient(folder, rows, queries):
         with staging(bench_cache()) as made:
@@ -69,7 +72,7 @@ def real(rows: int = ROWS, queries: int = QUERIES, *, renew: bool = False) -> Re
 
 
 def synthetic(folder: Path, rows: int, queries: int = QUERIES) -> Real:
-    """The same files with vectors of `benchmarks.data` and words without sense: nothing is embedded."""
+    """The same files with vectors of `benchmarks.data` and meaningless texts; loads no model."""
     dimensions = DEFAULT_SPACE.dimensions
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / VECTORS, data.vectors(rows, dimensions))
@@ -86,7 +89,7 @@ def load(path: Path, rows: int) -> Vectors:
 
 
 def sufficient(folder: Path, rows: int, queries: int) -> bool:
-    """Whether a set lies there that has so much, or all that this installation can give."""
+    """Whether the folder holds a set that is large enough, or all text of this installation."""
     try:
         card: dict[str, Any] = json.loads((folder / CARD).read_bytes())
     except (OSError, ValueError):
@@ -129,7 +132,7 @@ def embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
 
 
 def blocks(rows: int, base: Vectors) -> Iterator[Vectors]:
-    """`rows` unit vectors in blocks of BLOCK: first those of `base`, then mixes of two of them."""
+    """`rows` unit vectors in blocks of BLOCK: first those of `base`, then mixes of two of its rows."""
     for start in range(0, min(rows, len(base)), BLOCK):
         yield base[start : min(start + BLOCK, rows)]
     for start in range(len(base), rows, BLOCK):
@@ -147,7 +150,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="real", description=__doc__)
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--queries", type=int, default=QUERIES)
-    parser.add_argument("--renew", action="store_true", help="make them anew, as after an update of the libraries")
+    parser.add_argument(
+        "--renew", action="store_true", help="recompute the set, for example after an update of the libraries"
+    )
     options = parser.parse_args(argv)
     found = real(options.rows, options.queries, renew=options.renew)
     print(json.dumps({"folder": str(found.folder), "rows": len(found.rows), "queries": len(found.queries)}))

@@ -1,9 +1,9 @@
-"""Keeps what was measured, and writes of it benchmarks/REPORT.md, its plots, and README's table.
+"""Stores benchmark results, and writes benchmarks/REPORT.md, its plots and the table of README.md from them.
 
     python -m benchmarks report
 
-Figures of a benchmark lie as JSON in benchmarks/results/, raw samples in benchmarks/results/raw/ (neither is
-committed). All that is written is computed from them, so that no figure stands there that no command produced.
+The figures of a benchmark are stored as JSON in benchmarks/results/, raw samples in benchmarks/results/raw/; neither is
+committed. Every figure of the report is computed from these files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MARKED: Final = re.compile(r"(<!-- figures -->\n).*?(<!-- /figures -->)", re.DOT
 
 
 def record(name: str, figures: Mapping[str, Any], *, raw: Any = None, readme: bool = False) -> None:
-    """Store the figures of one benchmark, and its samples; with `readme` write the report and README.md."""
+    """Stores the figures and samples of one benchmark; with `readme` also rewrites the report and README.md."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps({"machine": machine(), **figures}, indent=1) + "\n", "utf-8")
     if raw is not None:
@@ -32,7 +32,7 @@ def record(name: str, figures: Mapping[str, Any], *, raw: Any = None, readme: bo
 
 
 def keep(name: str, raw: Any) -> None:
-    """Store raw samples."""
+    """Stores raw samples."""
     (RESULTS / "raw").mkdir(parents=True, exist_ok=True)
     (RESULTS / "raw" / f"{name}.json").write_text(json.dumps({"machine": machine(), **raw}) + "\n", "utf-8")
 
@@ -42,7 +42,7 @@ def machine() -> str:
 
 
 def write(results: Path = RESULTS, root: Path = ROOT) -> None:
-    """benchmarks/REPORT.md with its plots, and the table in README.md."""
+    """Writes benchmarks/REPORT.md with its plots, and the table of README.md."""
     from benchmarks import pages
 
     found = pages.read(results)

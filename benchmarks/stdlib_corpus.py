@@ -1,7 +1,7 @@
-"""A test collection made of the Python that runs: documented functions of its standard library.
+"""A test collection of documented functions of the running Python's standard library.
 
-The first paragraph of a docstring asks for the function it was taken from, whose document is its source without the
-docstring. The same Python always makes the same set; other versions make similar ones.
+A document is the source of a function without its docstring; its query is the first paragraph of the docstring. The
+same Python version always gives the same set; other versions give similar ones.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ fractions functools getpass gettext glob gzip hashlib heapq imaplib inspect ipad
 numbers optparse pickle pickletools platform poplib pprint queue random selectors shelve shlex shutil smtplib socket
 statistics subprocess tarfile tempfile textwrap threading timeit tokenize trace traceback uuid warnings weakref zipapp
 """
-"""Single files in every Python from 3.11 on."""
+"""Single-file modules of every Python from 3.11 on."""
 
-LEAST_WORDS: Final = 6
-"""A shorter paragraph ("Return the name.") could mean many functions."""
+MIN_WORDS: Final = 6
+"""A shorter paragraph ("Return the name.") is ambiguous."""
 
-LEAST_LINES, MOST_LINES = 2, 40
+MIN_LINES, MAX_LINES = 2, 40
 
 
 class Function(NamedTuple):
-    """`name` is module:qualified.name; `source` has no docstring, `summary` is its first paragraph in one line."""
+    """`name` is module:qualified.name, `source` lacks the docstring, `summary` is its first paragraph on one line."""
 
     name: str
     source: str
@@ -41,7 +41,7 @@ class Function(NamedTuple):
 
 
 def write_set(folder: Path, most: int = 500) -> None:
-    """Make a set, as benchmarks.quality reads them, of at most so many functions, each of which is asked for."""
+    """Writes a set in the format of benchmarks.quality: at most `most` functions, with one query each."""
     chosen = sorted(functions(), key=lambda each: blake2b(each.name.encode(), digest_size=8).digest())[:most]
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / CORPUS, [{"id": each.name, "title": "", "text": each.source} for each in chosen])
@@ -51,7 +51,7 @@ def write_set(folder: Path, most: int = 500) -> None:
 
 
 def functions() -> list[Function]:
-    """Functions that have a docstring and code, without those that share a name, source or summary with another one."""
+    """Functions with a docstring and code whose name, source and summary are all unique."""
     library = Path(sysconfig.get_path("stdlib"))
     found: list[Function] = []
     for module in MODULES.split():
@@ -61,7 +61,7 @@ def functions() -> list[Function]:
 
 
 def _documented(module: str, content: bytes) -> Iterator[Function]:
-    lines = content.decode("utf-8").split("\n")  # as ast counts them: a form feed ends no line
+    lines = content.decode("utf-8").split("\n")  # as ast counts lines: a form feed ends none
     for path, node in _walk(ast.parse(content), ""):
         docstring = ast.get_docstring(node)
         if docstring is None or len(node.body) < 2:
@@ -69,12 +69,12 @@ def _documented(module: str, content: bytes) -> Iterator[Function]:
         literal = node.body[0]
         head, rest = lines[node.lineno - 1 : literal.lineno - 1], lines[literal.end_lineno : node.end_lineno]
         summary = " ".join(docstring.split("\n\n")[0].split())
-        if LEAST_LINES <= len(head) + len(rest) <= MOST_LINES and head and len(summary.split()) >= LEAST_WORDS:
+        if MIN_LINES <= len(head) + len(rest) <= MAX_LINES and head and len(summary.split()) >= MIN_WORDS:
             yield Function(f"{module}:{path}", textwrap.dedent("\n".join([*head, *rest])), summary)
 
 
 def _walk(node: ast.AST, path: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """Functions and methods in order, with their qualified names; none inside a function."""
+    """Functions and methods in source order, with their qualified names; nested functions are skipped."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             yield f"{path}{child.name}", child

@@ -1,8 +1,9 @@
-"""The server with every search answered by what the first one found: what it costs then is all but the search.
+"""aidre's server with the search stubbed out: every search returns the hits of the first one.
 
     python -m benchmarks.stored STORE CONFIG PORT
 
-The application, its caches and its answers are those of `aidre serve`; no scan sweeps the processor's caches meanwhile.
+It measures the serving path without the search. The application, its caches and its answers are those of `aidre serve`;
+no scan evicts the processor's caches.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from aidre.api.serve import serve
+from aidre.api.cli.serve import serve
+from aidre.engine.collection.snapshot import Hit, Snapshot
 from aidre.engine.model import Query
-from aidre.engine.snapshot import Hit, Snapshot
 
 
 def main(store: str, config: str, port: str) -> None:

@@ -1,4 +1,4 @@
-"""The true nearest rows, by comparing everything, and how many of them an answer has. Ties are tolerated."""
+"""Ground truth by exhaustive search, and the number of true neighbours in an answer. Ties are tolerated."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 Vectors = NDArray[np.float32]
 
 TIE: float = 1e-6
-"""Scores closer than this are equal: float32 sums of a few hundred products differ by so much."""
+"""Scores closer than this are ties: the rounding error of a float32 sum of a few hundred products."""
 
 _BLOCK_BYTES = 1 << 28
+"""Memory bound of one block of rows or scores."""
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """For each query the score of its k-th neighbour among the rows that are allowed, and how many there can be."""
+    """Per query the score of its k-th neighbour among the allowed rows (`last`); `count` is k or the allowed rows."""
 
     rows: Vectors
     queries: Vectors
@@ -27,7 +28,7 @@ class Truth:
     allowed: NDArray[np.bool_] | None = None
 
     def found(self, query: int, answered: Sequence[int]) -> int:
-        """How many of the true neighbours are in the answer; a row counts once, and one that is not allowed never."""
+        """Number of true neighbours in the answer; duplicates and rows that are not allowed do not count."""
         rows = np.unique(np.array([row for row in answered if 0 <= row < len(self.rows)], np.int64))
         if self.allowed is not None:
             rows = rows[self.allowed[rows]]
@@ -36,7 +37,7 @@ class Truth:
 
 
 def truth(rows: Vectors, queries: Vectors, k: int, allowed: NDArray[np.bool_] | None = None) -> Truth:
-    """Exact neighbours by inner product; memory stays bounded however many rows there are."""
+    """Exact neighbours by inner product, in blocks of bounded memory."""
     count = min(k, len(rows) if allowed is None else int(np.count_nonzero(allowed)))
     best = np.full((len(queries), count), -np.inf)
     step = max(1, _BLOCK_BYTES // (4 * max(len(queries), rows.shape[1])))

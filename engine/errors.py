@@ -1,24 +1,24 @@
-"""The one exception tree. Each class has a stable `code`; each instance carries the facts in `details`.
+"""The exception tree. Each class has a stable `code`; each instance carries facts in `details`.
 
 AidreError
 ├── InvalidInput            the caller's fault
-│   ├── InvalidVector       not finite, zero in a cosine space, out of range
+│   ├── InvalidVector       not finite, zero in a cosine space, or out of range
 │   ├── DimensionMismatch   a vector of the wrong length
 │   ├── InvalidFilter       a filter outside the grammar
 │   └── InvalidDocument     a document or row that cannot be stored
-├── Missing                 what was named does not exist
+├── Missing                 the named thing does not exist
 │   ├── CollectionMissing
-│   ├── GenerationMissing   swept, or never there
-│   ├── HistoryMissing      the lists of changes no longer reach back so far
+│   ├── GenerationMissing   removed by garbage collection, or never written
+│   ├── HistoryMissing      the changelogs do not reach back that far
 │   └── SpaceMissing
-├── Conflict                right in itself, but not now or not here
+├── Conflict                valid, but not in the current state of the store
 │   ├── StoreLocked         another writer holds the collection
-│   └── SpaceConflict       a configuration contradicts a space of the manifest
-├── StoreDamaged            a file that holds truth is truncated or altered
+│   └── SpaceConflict       the configuration contradicts a space of the manifest
+├── StoreDamaged            a file that cannot be derived from others is truncated or altered
 ├── FormatTooNew            written by a newer release
-├── StorageFailed           the disk refused: full, read-only, input/output error
+├── StorageFailed           the disk failed: full, read-only, input/output error
 ├── ModelUnavailable        an embedding model that cannot be loaded
-├── FetchFailed             an address that is refused, does not answer, or answers something unusable
+├── FetchFailed             a URL that is refused, does not answer, or answers something unusable
 └── ConfigurationError      the operator's configuration is wrong
 """
 
@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 
 
 class AidreError(Exception):
-    """Everything that aidre raises on purpose. `str(error)` is one line that says what is wrong and the cure."""
+    """Root of all errors that aidre raises on purpose. `str(error)` is one line: what is wrong, and the cure."""
 
     code: ClassVar[str] = "error"
 
@@ -43,7 +43,7 @@ class InvalidInput(AidreError):
 
 
 class InvalidVector(InvalidInput):
-    """`details["row"]` is the row in the array that was given, where there is more than one."""
+    """Details: row, the index in the array of vectors, where there is more than one."""
 
     code = "invalid_vector"
 
@@ -123,7 +123,7 @@ class ModelUnavailable(AidreError):
 
 
 class FetchFailed(AidreError):
-    """Details: status (of the HTTP response, where there was one), down (the host, it seems, for other pages too)."""
+    """Details: status (of the HTTP response, if any), down (other pages of the host will probably fail too)."""
 
     code = "fetch_failed"
 
@@ -132,7 +132,7 @@ class ConfigurationError(AidreError):
     code = "configuration_error"
 
 
-def in_one_line(name: str) -> str:
-    """A name that someone sent, as it can stand in a message of one line."""
+def printable_name(name: str) -> str:
+    """A name from outside, cut to 64 characters and escaped, for a message of one line."""
     short = name if len(name) <= 64 else name[:64] + "…"
     return short if short.isprintable() else ascii(short)[1:-1]

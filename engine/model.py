@@ -1,7 +1,8 @@
-"""The nouns of the engine: frozen data with no behaviour and no imports from the rest of the house.
+"""The data types of the engine: frozen, without behaviour, without imports from other modules.
 
-What a bulk load makes by the million (Chunk, Record) is a named tuple: as immutable, and made in a third of the time.
-`score` is larger-is-better in every space: cosine similarity, inner product, or minus the euclidean distance.
+Chunk and Record, which a bulk load makes by the million, are named tuples: as immutable as a frozen dataclass, and made
+in a third of the time. A larger `score` is better in every space: cosine similarity, inner product, or minus the
+euclidean distance.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ Precision: TypeAlias = Literal["float16", "float32"]
 Visibility: TypeAlias = Literal["public", "private"]
 Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
 Json: TypeAlias = Any
-"""A value as JSON has them: None, bool, int, float, str, list or dict."""
+"""A JSON value: None, bool, int, float, str, list or dict."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingSpace:
-    """The declaration under which vectors are comparable.
+    """Declares which vectors are comparable, and how.
 
-    `model` names an Embedder; without it vectors come with the rows. `revision` names weights, pooling,
-    prefixes and chunking. `precision` is how a vector is stored; `None` leaves the choice to the engine.
+    `model` names an Embedder; without one the vectors come with the rows. `revision` identifies weights, pooling,
+    prefixes and chunking. `precision` is the stored number type; None leaves the choice to the engine.
     """
 
     id: str
@@ -41,7 +42,7 @@ class EmbeddingSpace:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading of a document: where its section starts in the text (in characters), its level and its words."""
+    """A heading of a document: the offset of its section in the text (in characters), its level and its title."""
 
     start: int
     level: int
@@ -50,12 +51,12 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One source text as a source yields it, before it is chunked.
+    """One text of a source, before chunking.
 
-    `updated_at` is RFC 3339 in UTC ("2026-04-01T10:00:00Z") or None where the source does not say.
-    `schema_object` is a schema.org object kept whole; `vectors` maps space ids to one vector each, and a
-    document that brings any is one chunk, unsplit. `origin` is the path of its file inside the source, or
-    the address it was fetched from; `state` then holds what a later request makes conditional (etag, last_modified).
+    `updated_at` is RFC 3339 in UTC ("2026-04-01T10:00:00Z"), None where the source has no date. `schema_object` is a
+    whole schema.org object. `vectors` maps space ids to a vector of shape (dimensions,); a document with any is stored
+    as one chunk. `origin` is the path of its file inside the source, or the URL it was fetched from; `state` then holds
+    the validators for a later conditional request (etag, last_modified).
     """
 
     id: str
@@ -79,8 +80,8 @@ class Document:
 class Chunk(NamedTuple):
     """The smallest retrievable unit; `text == document.text[start:end]`.
 
-    `id` is `{document_id}#chunk_{number}`, number from 1. `start` and `end` count characters (code points).
-    `section` is the path of headings joined by " > ". `token_count` is None where no tokenizer is known.
+    `id` is `{document_id}#chunk_{number}`, number from 1. `start` and `end` count code points. `section` is the path of
+    headings joined by " > ". `token_count` is None without a tokenizer.
     """
 
     id: str
@@ -93,7 +94,7 @@ class Chunk(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A document ready to be stored: its chunks in order and the fingerprint that tells whether it changed."""
+    """A document to store: its chunks in order, and the fingerprint by which a later ingest detects a change."""
 
     document: Document
     chunks: tuple[Chunk, ...]
@@ -101,11 +102,11 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
+class EncodedVectors:
     """Vectors of one space in their stored form.
 
-    `codes` is float16 or float32 of shape (n, dimensions), unit rows in a cosine space;
-    `norms` is float32 of shape (n,), the norm each row had as given (1.0 where it was kept as given).
+    `codes` is float16 or float32 of shape (n, dimensions), unit rows in a cosine space; `norms` is float32 of shape
+    (n,), the norm of each row before normalisation (1.0 where the row is stored unchanged).
     """
 
     codes: NDArray[Any]
@@ -114,7 +115,7 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A named set of chunks, as a manifest declares it. `updated_at` is RFC 3339 in UTC."""
+    """A named set of chunks. `spaces` are the live ones; `updated_at` is RFC 3339 in UTC."""
 
     name: str
     description: str
@@ -125,7 +126,7 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """How a hybrid search weighs: a * cosine + (1 - a) * bm25 / (bm25 + c). `a` is from 0 to 1, `c` positive."""
+    """Weights of a hybrid search: score = a * cosine + (1 - a) * bm25 / (bm25 + c), 0 <= a <= 1, c > 0."""
 
     a: float = 0.5
     c: float = 15.0
@@ -133,7 +134,7 @@ class Fusion:
 
 @dataclass(frozen=True, slots=True)
 class Rescore:
-    """A second space whose cosine takes the place of the first one's for the best `depth` hits of a hybrid search."""
+    """Rescores the best `depth` hits of a hybrid search with the cosine in a second space."""
 
     vector: NDArray[np.float32] | Sequence[float]
     space: str
@@ -142,11 +143,11 @@ class Rescore:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked of a Snapshot: the best `top_k` rows, after `offset` better ones.
+    """A search in a Snapshot for `top_k` hits, after the `offset` best ones.
 
-    `mode` says by what: "dense" by `vector` in `space`, "lexical" by the words of `text`, "hybrid" by both, fused.
-    `vector` has shape (dimensions,); it need not be normalised. `filter` is a parsed filter (engine.filters)
-    or None.
+    `mode` is "dense" (`vector` in `space`), "lexical" (BM25 of the words in `text`) or "hybrid" (both, fused).
+    `vector` has shape (dimensions,) and need not be normalised. `filter` is a parsed filter (engine.index.fields), None
+    for all rows.
     """
 
     vector: NDArray[np.float32] | Sequence[float] | None

@@ -11,17 +11,17 @@ import pytest
 from ingesting import WORDS, Bench, CountingEmbedder
 from numpy.typing import NDArray
 
-from aidre.engine import filling
-from aidre.engine.hashing import HashingEmbedder
-from aidre.engine.manifest import read_manifest
+from aidre.engine.collection import backfill
+from aidre.engine.collection.store import Store
+from aidre.engine.embedding.hashing import HashingEmbedder
+from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import EmbeddingSpace, Query
-from aidre.engine.segment import StoredChunk
-from aidre.engine.store import Store
-from aidre.engine.verify import verify
-from aidre.ingest.embed_space import embed_space
-from aidre.ingest.pipeline import ingest
-from aidre.ingest.progress import EmbedSummary, Event, Summary
-from aidre.ingest.run import IngestOptions
+from aidre.engine.segment.stored_chunk import StoredChunk
+from aidre.engine.storage.manifest import read_manifest
+from aidre.ingest.pipeline.backfill import embed_space
+from aidre.ingest.pipeline.ingest import ingest
+from aidre.ingest.pipeline.progress import EmbedSummary, Event, Summary
+from aidre.ingest.pipeline.run import IngestOptions
 
 MORE = EmbeddingSpace("more:48", 48, "cosine", provider="aidre", model="hashing")
 
@@ -93,7 +93,7 @@ def check_complete(bench: Bench, space: EmbeddingSpace = MORE, sign: int = 1) ->
     assert report.problems == ()
     assert snapshot.warnings == ()
     embedder = HashingEmbedder(space)
-    for part in snapshot.parts:
+    for part in snapshot.segments:
         for row in np.flatnonzero(np.ones(part.segment.entry.chunks) if part.live.mask is None else part.live.mask):
             chunk = StoredChunk(part.segment, int(row))
             section = f"{chunk.title} > {chunk.section}" if chunk.section not in (None, chunk.title) else chunk.title
@@ -126,8 +126,8 @@ def both(bench: Bench, **options: object) -> Summary:
 
 def interrupt(bench: Bench, after: int, monkeypatch: pytest.MonkeyPatch) -> Stopping:
     """A run that ends after so many texts, in batches of four, each segment committed."""
-    monkeypatch.setattr(filling, "BATCH_CHUNKS", 4)
-    monkeypatch.setattr(filling, "COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr(backfill, "BATCH_CHUNKS", 4)
+    monkeypatch.setattr(backfill, "COMMIT_SECONDS", 0.0)
     stopping = Stopping(MORE, after)
     with pytest.raises(Stopped):
         embed(bench, stopping)

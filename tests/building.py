@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
+from aidre.engine.collection.writer import Writer
 from aidre.engine.model import Chunk, Distance, Document, EmbeddingSpace, Query, Record
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
-from aidre.engine.writer import Writer
 
 Vectors = NDArray[np.float32]
 NAME = "docs"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from ingesting import Bench
 
-from aidre.ingest.fetch import FetchRules
-from aidre.ingest.progress import Summary
+from aidre.ingest.fetch.client import FetchRules
+from aidre.ingest.pipeline.progress import Summary
 
 ALLOWED = FetchRules(allow_private_addresses=True, timeout=20, robots=False)
 FEED = """<?xml version="1.0" encoding="utf-8"?>

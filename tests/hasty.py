@@ -9,7 +9,7 @@ from typing import Any
 
 from listening import Server, running
 
-from aidre.api.connection import Connection
+from aidre.api.server.connection import Connection
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LARGE = b"x" * 8_000_000
@@ -24,10 +24,10 @@ class Hasty(Connection):
     body_seconds = 0.4
     writing_seconds = 0.3
     idle_seconds = 0.5
-    leaving_seconds = 1.2
+    half_closed_seconds = 1.2
     header_bytes = 20_000
-    most = 20
-    sweep_seconds = 0.05
+    max_connections = 20
+    check_seconds = 0.05
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from aidre.engine.errors import InvalidDocument
-from aidre.ingest.sandboxed import main
+from aidre.ingest.sandbox.child import main
 
 Options = Mapping[str, Any]
 HELD: list[bytearray] = []

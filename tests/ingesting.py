@@ -14,18 +14,19 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from aidre.engine.embed import Embedder
-from aidre.engine.hashing import HashingEmbedder
+from aidre.engine.collection.store import Store
+from aidre.engine.embedding.embedder import Embedder
+from aidre.engine.embedding.hashing import HashingEmbedder
 from aidre.engine.model import Document, EmbeddingSpace
-from aidre.engine.store import Store
-from aidre.ingest.found import File, Found, Rejected
-from aidre.ingest.parquet import parquet
-from aidre.ingest.pipeline import ingest
-from aidre.ingest.plain_rows import PlainRows
-from aidre.ingest.progress import Committed, Event, Notice, Problem, Summary
-from aidre.ingest.rows import json_lines
-from aidre.ingest.run import IngestOptions
-from aidre.ingest.vectors import VectorRules
+from aidre.ingest.formats.tables.json_lines import read_json_lines
+from aidre.ingest.formats.tables.parquet import read_parquet
+from aidre.ingest.pipeline.ingest import ingest
+from aidre.ingest.pipeline.progress import Committed, Event, Notice, Problem, Summary
+from aidre.ingest.pipeline.run import IngestOptions
+from aidre.ingest.records.batch import RowBatch
+from aidre.ingest.records.file import File
+from aidre.ingest.records.items import Item, Rejected
+from aidre.ingest.records.vectors import VectorRules
 
 WORDS = EmbeddingSpace("words", 32, "cosine", normalized=True, provider="aidre", model="hashing")
 BROUGHT = EmbeddingSpace("brought", 4, "cosine")
@@ -120,34 +121,34 @@ SPACES = [EmbeddingSpace("s", 3, "cosine"), EmbeddingSpace("d", 2, "dot")]
 RULES = VectorRules(SPACES, [])
 
 
-def lines(tmp_path: Path, content: bytes) -> list[Found]:
+def lines(tmp_path: Path, content: bytes) -> list[Item]:
     path = tmp_path / "r.jsonl"
     path.write_bytes(content)
-    return list(json_lines(File(path, "src", "r.jsonl", "https://base/r.jsonl"), RULES))
+    return list(read_json_lines(File(path, "src", "r.jsonl", "https://base/r.jsonl"), RULES))
 
 
-def table(tmp_path: Path, columns: dict[str, Any], **options: Any) -> list[Found]:
+def table(tmp_path: Path, columns: dict[str, Any], **options: Any) -> list[Item]:
     path = tmp_path / "r.parquet"
     pq.write_table(pa.table(columns), path, **options)
-    found = parquet(File(path, "src", "r.parquet"), RULES)
-    return [one for each in found for one in (each.documents() if isinstance(each, PlainRows) else [each])]
+    found = read_parquet(File(path, "src", "r.parquet"), RULES)
+    return [one for each in found for one in (each.documents() if isinstance(each, RowBatch) else [each])]
 
 
-def from_json(tmp_path: Path, rows: Sequence[dict[str, Any]]) -> list[Found]:
+def from_json(tmp_path: Path, rows: Sequence[dict[str, Any]]) -> list[Item]:
     return lines(tmp_path, b"\n".join(map(orjson.dumps, rows)))
 
 
-def from_parquet(tmp_path: Path, rows: Sequence[dict[str, Any]]) -> list[Found]:
+def from_parquet(tmp_path: Path, rows: Sequence[dict[str, Any]]) -> list[Item]:
     names = dict.fromkeys(name for row in rows for name in row)
     return table(tmp_path, {name: [row.get(name) for row in rows] for name in names})
 
 
-def documents(found: Sequence[Found]) -> list[Document]:
+def documents(found: Sequence[Item]) -> list[Document]:
     assert not [each for each in found if isinstance(each, Rejected)]
     return [each[1] for each in found if isinstance(each, tuple)]
 
 
-def where(each: Found) -> str:
+def where(each: Item) -> str:
     """The place that a document or a failure is named by."""
     if isinstance(each, tuple):
         return each[0]
@@ -155,12 +156,12 @@ def where(each: Found) -> str:
     return each.where
 
 
-def one(found: Sequence[Found]) -> Document:
+def one(found: Sequence[Item]) -> Document:
     (document,) = documents(found)
     return document
 
 
-def reason(found: Sequence[Found]) -> str:
+def reason(found: Sequence[Item]) -> str:
     (rejected,) = found
     assert isinstance(rejected, Rejected)
     assert "\n" not in rejected.reason

@@ -10,8 +10,8 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
 from joserfc.jws import JWSRegistry
 
-from aidre.api.guard.settings import OAuth
-from aidre.api.guard.tokens import Tokens
+from aidre.api.access.jwt import TokenVerifier
+from aidre.api.config.oauth import OAuth
 
 NOW = 1_800_000_000.0
 ISSUER, AUDIENCE = "https://login.example.com", "https://ai.example.com"
@@ -65,8 +65,8 @@ class Issuer:
             raise self.broken
         return self.document
 
-    def tokens(self, settings: OAuth | None = None) -> Tokens:
-        return Tokens(settings or oauth(), self.load, lambda: self.now)
+    def tokens(self, settings: OAuth | None = None) -> TokenVerifier:
+        return TokenVerifier(settings or oauth(), self.load, lambda: self.now)
 
 
 def encoded(part: Any) -> str:

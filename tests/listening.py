@@ -13,9 +13,9 @@ import httpx
 import uvicorn
 
 from aidre.api.app import create_app
-from aidre.api.connection import Connection
-from aidre.api.settings import parse_settings
-from aidre.engine.store import Store
+from aidre.api.config.settings import parse_settings
+from aidre.api.server.connection import Connection
+from aidre.engine.collection.store import Store
 
 WAIT_SECONDS = 10.0
 

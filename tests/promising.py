@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from aidre.api.access import ANONYMOUS, Caller
-from aidre.api.nlweb.envelope import NlwebFailure, Promised
-from aidre.api.nlweb.promises import Progress, Promises
+from aidre.api.access.caller import ANONYMOUS, Caller
+from aidre.api.protocols.nlweb.envelope import NlwebFailure, PromiseResponse
+from aidre.api.protocols.nlweb.promises import Progress, Promises
 
 
 @dataclass
@@ -64,15 +64,15 @@ async def worker(folder: Path | None, **options: Any) -> AsyncIterator[Promises]
 
 async def promised(promises: Promises, work: Callable[[Progress], Awaitable[str]], caller: Caller = ANONYMOUS) -> str:
     """The token of a promise that is given at once."""
-    found = await promises.within(caller, work, rendered, 0.0)
-    assert isinstance(found, Promised)
+    found = await promises.run_or_promise(caller, work, rendered, 0.0)
+    assert isinstance(found, PromiseResponse)
     return found.token
 
 
 async def settled(promises: Promises, token: str, caller: Caller = ANONYMOUS) -> bytes:
     """The document that a promise comes to."""
     async with asyncio.timeout(20):
-        while isinstance(known := await promises.checkin(caller, token), Promised):
+        while isinstance(known := await promises.checkin(caller, token), PromiseResponse):
             await asyncio.sleep(0.01)
     return known
 
@@ -98,4 +98,4 @@ async def failed(promises: Promises, token: str, caller: Caller = ANONYMOUS) -> 
 async def cancelled(promises: Promises, token: str, caller: Caller = ANONYMOUS) -> str:
     with pytest.raises(NlwebFailure) as caught:
         await promises.cancel(caller, token)
-    return caught.value.failure
+    return caught.value.failure_code

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.api.app import create_app
-from aidre.api.settings import Settings, parse_settings
-from aidre.engine.embed import embedding_key, load_embedder
+from aidre.api.config.settings import Settings, parse_settings
+from aidre.engine.collection.store import Store
+from aidre.engine.embedding.embedder import embedding_key, load_embedder
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Record, Visibility
-from aidre.engine.store import Store
 
 AIDRE = "application/aidre+json"
 BASE = "http://127.0.0.1:8000"
@@ -118,7 +118,7 @@ class Client:
 
     def refresh(self) -> None:
         """What the server does by itself a few times a second."""
-        self.app.state.retrieval.live.refresh()
+        self.app.state.retrieval.snapshots.refresh()
 
     def close(self) -> None:
         self._runner.run(self._http.aclose())

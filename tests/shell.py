@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aidre.api.cli import run
+from aidre.api.cli.main import run
 
 CONFIGURATION = """
 [[spaces]]

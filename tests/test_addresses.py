@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from aidre.engine.errors import FetchFailed
-from aidre.ingest.addresses import read_address, special
-from aidre.ingest.urls import is_url, read_url, shown
+from aidre.ingest.fetch.addresses import parse_address, special_kind
+from aidre.ingest.fetch.urls import display_url, is_url, read_url
 
 NOT_PUBLIC = {
     "loopback": "127.0.0.1 127.255.255.254 ::1 ::ffff:127.0.0.1 ::ffff:7f00:1 64:ff9b::7f00:1 2002:7f00:1::",
@@ -34,21 +34,21 @@ PUBLIC = (
     ("text", "kind"), [(text, kind) for kind, texts in NOT_PUBLIC.items() for text in texts.split()]
 )
 def test_an_address_inside_or_around_a_network_is_not_public(text: str, kind: str) -> None:
-    address = read_address(text)
+    address = parse_address(text)
     assert address is not None
-    assert special(address) == kind
+    assert special_kind(address) == kind
 
 
 @pytest.mark.parametrize("text", PUBLIC.split())
 def test_an_address_of_the_internet_is_public(text: str) -> None:
-    address = read_address(text)
+    address = parse_address(text)
     assert address is not None
-    assert special(address) is None
+    assert special_kind(address) is None
 
 
 def test_a_zone_is_no_part_of_an_address_and_a_name_is_none() -> None:
-    assert read_address("fe80::1%eth0") == read_address("fe80::1")
-    assert [read_address(text) for text in ("", "127.1", "0x7f.0.0.1", "010.0.0.1", "example.com", "1.2.3.4.")] == [
+    assert parse_address("fe80::1%eth0") == parse_address("fe80::1")
+    assert [parse_address(text) for text in ("", "127.1", "0x7f.0.0.1", "010.0.0.1", "example.com", "1.2.3.4.")] == [
         None
     ] * 6
 
@@ -129,5 +129,5 @@ def test_a_source_is_an_address_when_it_has_a_scheme() -> None:
 
 
 def test_no_password_is_shown() -> None:
-    assert shown("http://user:secret@example.com/a\nb") == "http://example.com/a\\nb"
-    assert len(shown("http://example.com/" + "a" * 5000)) == 300
+    assert display_url("http://user:secret@example.com/a\nb") == "http://example.com/a\\nb"
+    assert len(display_url("http://example.com/" + "a" * 5000)) == 300

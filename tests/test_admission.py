@@ -12,7 +12,7 @@ import httpx
 import pytest
 from serving import AIDRE, BASE, Client, a_document, delete, fill, serving
 
-from aidre.api import changes
+from aidre.api.protocols.aidre import changes
 from aidre.engine.model import EmbeddingSpace
 
 SPACE = EmbeddingSpace("test:plain:4:cosine:v1", 4, "cosine", True)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from aidre.ingest.ahead import ahead
+from aidre.ingest.prefetch import prefetch
 
 
 def test_items_come_in_order() -> None:
-    assert list(ahead(range(100), 2)) == list(range(100))
+    assert list(prefetch(range(100), 2)) == list(range(100))
 
 
 def test_an_error_comes_after_the_items_before_it() -> None:
@@ -19,7 +19,7 @@ def test_an_error_comes_after_the_items_before_it() -> None:
         yield 1
         raise ValueError("broken")
 
-    items = ahead(failing(), 4)
+    items = prefetch(failing(), 4)
     assert next(items) == 1
     with pytest.raises(ValueError, match="broken"):
         next(items)
@@ -27,7 +27,7 @@ def test_an_error_comes_after_the_items_before_it() -> None:
 
 def test_a_consumer_that_lets_go_ends_the_thread() -> None:
     before = threading.active_count()
-    items = ahead(iter(int, 1), 2)
+    items = prefetch(iter(int, 1), 2)
     assert next(items) == 0
     assert threading.active_count() == before + 1
     items.close()
@@ -42,7 +42,7 @@ def test_no_more_than_the_room_is_read_before_it_is_asked_for() -> None:
             made.append(number)
             yield number
 
-    items = ahead(counted(), 3)
+    items = prefetch(counted(), 3)
     next(items)
     items.close()
     assert len(made) <= 1 + 3 + 2
@@ -56,7 +56,7 @@ def test_what_the_reading_waits_for_is_stopped_when_the_consumer_lets_go() -> No
         released.wait(60)
         yield 2
 
-    reading = ahead(items(), 1, released.set)
+    reading = prefetch(items(), 1, released.set)
     assert next(reading) == 1
     reading.close()
     assert released.is_set()

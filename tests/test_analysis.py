@@ -6,14 +6,14 @@ import tracemalloc
 
 import pytest
 
-from aidre.engine.analysis import LONGEST, query_terms, term, words
-from aidre.engine.languages import LANGUAGES, UNKNOWN, declared_language, language_tag
-from aidre.engine.lexicon import LexicalText, Lexicon, build_lexicon
+from aidre.engine.index.text.analysis import MAX_TERM_CHARACTERS, analyze_query, to_term, tokenize
+from aidre.engine.index.text.languages import LANGUAGES, UNKNOWN, declared_language, language_tag
+from aidre.engine.index.text.postings import LexicalText, Lexicon, build_lexicon
 
 
 def _found(document: str, query: str, language: str | None = None) -> bool:
     lexicon = Lexicon(build_lexicon([LexicalText(document, language)]))
-    return any(lexicon.postings(term) for terms in query_terms(query, lexicon.tags) for term in terms)
+    return any(lexicon.postings(term) for terms in analyze_query(query, lexicon.tags) for term in terms)
 
 
 @pytest.mark.parametrize(
@@ -46,20 +46,25 @@ def test_a_word_is_found_as_it_is_asked_for(document: str, query: str) -> None:
 
 @pytest.mark.parametrize(
     ("document", "query"),
-    [("the cat and the dog", "the and"), ("cats", "dogs"), ("東京", "京東"), ("a" * 2 * LONGEST, "a" * 2 * LONGEST)],
+    [
+        ("the cat and the dog", "the and"),
+        ("cats", "dogs"),
+        ("東京", "京東"),
+        ("a" * 2 * MAX_TERM_CHARACTERS, "a" * 2 * MAX_TERM_CHARACTERS),
+    ],
 )
 def test_what_is_no_word_of_a_text_is_not_found(document: str, query: str) -> None:
     assert not _found(document, query)
 
 
 def test_characters_that_belong_together_are_asked_for_in_pairs() -> None:
-    assert words("検索 Phone手機") == ["検", "索", "検索", "phone", "手", "機", "手機"]
-    assert list(query_terms("検索", ["en"])) == [("検索",)]
+    assert tokenize("検索 Phone手機") == ["検", "索", "検索", "phone", "手", "機", "手機"]
+    assert list(analyze_query("検索", ["en"])) == [("検索",)]
 
 
 def test_characters_that_belong_together_are_asked_for_once_whatever_the_languages() -> None:
-    assert query_terms("検索 検索 search", ["de", "en"]) == {("検索",): 2, ("search",): 1}
-    assert query_terms("検索", []) == {}
+    assert analyze_query("検索 検索 search", ["de", "en"]) == {("検索",): 2, ("search",): 1}
+    assert analyze_query("検索", []) == {}
 
 
 def test_what_is_too_long_for_a_word_is_not_remembered() -> None:
@@ -67,8 +72,8 @@ def test_what_is_too_long_for_a_word_is_not_remembered() -> None:
     before, _ = tracemalloc.get_traced_memory()
     for number in range(50):
         data = f"{number}fromBytes" + "x" * 100_000
-        assert words(data) and query_terms(data, ["de"]) != {(data,): 1}
-        assert term(data, "de") is None
+        assert tokenize(data) and analyze_query(data, ["de"]) != {(data,): 1}
+        assert to_term(data, "de") is None
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert after - before < 1_000_000
@@ -76,21 +81,21 @@ def test_what_is_too_long_for_a_word_is_not_remembered() -> None:
 
 def test_marks_without_end_are_read_in_linear_time() -> None:
     # Taken in one piece this would last for minutes.
-    assert len(words("a" + "\u0301\u0323" * 250_000 + " end")) == 2
+    assert len(tokenize("a" + "\u0301\u0323" * 250_000 + " end")) == 2
 
 
 def test_letters_and_their_marks_stay_together_in_long_texts() -> None:
-    assert set(words("cafe\u0301 " * 2_000)) == {"café"}
+    assert set(tokenize("cafe\u0301 " * 2_000)) == {"café"}
 
 
 def test_a_compound_is_its_whole_and_its_parts() -> None:
-    assert words("fromBytes __init__ CO2 _ HTTPServer") == [
+    assert tokenize("fromBytes __init__ CO2 _ HTTPServer") == [
         "frombytes", "from", "bytes", "init", "co2", "httpserver", "http", "server",
     ]  # fmt: skip
 
 
 def test_a_word_that_two_languages_write_alike_is_asked_for_once() -> None:
-    assert query_terms("berlin running running", ["de", "en"]) == {("berlin",): 1, ("running", "run"): 2}
+    assert analyze_query("berlin running running", ["de", "en"]) == {("berlin",): 1, ("running", "run"): 2}
 
 
 @pytest.mark.parametrize(
@@ -131,7 +136,7 @@ def test_metadata_declare_a_language_before_the_object_does() -> None:
 
 def test_every_language_has_a_stemmer_and_its_stop_words_are_words_of_documents() -> None:
     for tag, language in LANGUAGES.items():
-        assert term("x1y2", tag) is not None
+        assert to_term("x1y2", tag) is not None
         for word in language.stop_words:
-            assert words(word) == [word]
-            assert term(word, tag) is None
+            assert tokenize(word) == [word]
+            assert to_term(word, tag) is None

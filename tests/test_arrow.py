@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from aidre.engine.arrow import FileEntry, FileProblem, check, open_file, write_file
 from aidre.engine.errors import StorageFailed
+from aidre.engine.storage.arrow import FileEntry, FileProblem, check_file, open_file, write_file
 
 SCHEMA = pa.schema([("number", pa.int64()), ("text", pa.large_string())], metadata={"made": "here"})
 
@@ -50,12 +50,12 @@ def test_every_flipped_bit_is_found_in_the_whole_and_those_of_the_frame_on_openi
         altered[place] ^= 1 << (place % 8)
         path.write_bytes(altered)
         with pytest.raises(FileProblem, match="checksum"):
-            check(path, entry, whole=True)
+            check_file(path, entry, whole=True)
         if place in frame:
             with pytest.raises(FileProblem, match="header or footer"):
                 open_file(path, entry)
         else:
-            check(path, entry, whole=False)
+            check_file(path, entry, whole=False)
 
 
 def test_what_lies_outside_the_frame_is_the_values_alone(tmp_path: Path) -> None:
@@ -85,15 +85,15 @@ def test_a_frame_that_leaves_the_file_is_refused(frame: tuple[tuple[int, int], .
     path = tmp_path / "a.arrow"
     entry = written(path, 5)
     with pytest.raises(FileProblem, match="outside"):
-        check(path, FileEntry(entry.size, entry.checksum, frame, entry.frame_checksum), whole=False)
+        check_file(path, FileEntry(entry.size, entry.checksum, frame, entry.frame_checksum), whole=False)
 
 
 def test_other_bytes_of_the_right_size_are_not_an_arrow_file(tmp_path: Path) -> None:
     path = tmp_path / "a.arrow"
     path.write_bytes(b"x" * 100)
-    from aidre.engine.arrow import whole_checksum
+    from aidre.engine.storage.arrow import checksum_of
 
-    entry = FileEntry(100, whole_checksum(np.frombuffer(b"x" * 100, np.uint8)), (), "")
+    entry = FileEntry(100, checksum_of(np.frombuffer(b"x" * 100, np.uint8)), (), "")
     with pytest.raises(FileProblem, match="not an Arrow file"):
         open_file(path, entry, whole=True)
 

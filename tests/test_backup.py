@@ -14,9 +14,7 @@ import orjson
 import pytest
 from building import NAME, SPACE, ask, everything, fill, names, normal, put, structured, write
 
-from aidre.engine import backup as backups
-from aidre.engine import durable
-from aidre.engine.backup import back_up
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import (
     AidreError,
     CollectionMissing,
@@ -28,12 +26,14 @@ from aidre.engine.errors import (
     StoreDamaged,
     StoreLocked,
 )
-from aidre.engine.lock import WriterLock
-from aidre.engine.manifest import read_manifest
+from aidre.engine.maintenance import backup as backups
+from aidre.engine.maintenance.backup import back_up
+from aidre.engine.maintenance.restore import restore_archive
+from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import EmbeddingSpace
-from aidre.engine.restore import restore
-from aidre.engine.store import Store
-from aidre.engine.verify import verify
+from aidre.engine.storage import durable
+from aidre.engine.storage.lock import WriterLock
+from aidre.engine.storage.manifest import read_manifest
 
 
 def saved(path: Path, collections: tuple[str, ...] = (NAME,)) -> Path:
@@ -62,7 +62,7 @@ def test_a_restored_collection_is_the_one_that_was_saved(tmp_path: Path) -> None
     assert (said.collection, said.generation, said.documents, said.chunks) == (NAME, 2, 35, 35)
     assert target.stat().st_mode & 0o777 == 0o600
     new = Store(tmp_path / "new")
-    assert restore(new, target) == [said]
+    assert restore_archive(new, target) == [said]
     old_snapshot, snapshot = store.open(NAME), new.open(NAME)
     assert everything(snapshot) == everything(old_snapshot)
     assert snapshot.manifest == old_snapshot.manifest
@@ -76,10 +76,10 @@ def test_a_restored_collection_is_the_one_that_was_saved(tmp_path: Path) -> None
 
 def test_the_change_feed_goes_on_after_a_restore(tmp_path: Path) -> None:
     store = two_commits(tmp_path / "store")
-    place = store.open(NAME).changes(None, 1_000).place
+    place = store.open(NAME).changes(None, 1_000).cursor
     target = saved(store.path)
     new = Store(tmp_path / "new")
-    restore(new, target)
+    restore_archive(new, target)
     write(new.path, ["more"])
     assert [change.id for change in new.open(NAME).changes(place, 10).changes] == ["more#chunk_1"]
 
@@ -95,11 +95,11 @@ def test_several_collections_and_files_beside_them(tmp_path: Path) -> None:
     target = tmp_path / "backup.tar"
     back_up(Store(path), ["docs", "other"], target, [(".log/events/000001.jsonl", receipts)])
     new = Store(tmp_path / "new")
-    assert [one.collection for one in restore(new, target, beside=".log")] == ["docs", "other"]
+    assert [one.collection for one in restore_archive(new, target, beside=".log")] == ["docs", "other"]
     assert (new.path / ".log/events/000001.jsonl").read_text() == "one\n"
     assert everything(new.open("other")) == ["b"]
     (new.path / ".log/events/000001.jsonl").write_text("newer\n")
-    restore(new, target, beside=".log", replace_stored=True)
+    restore_archive(new, target, beside=".log", replace_stored=True)
     assert (new.path / ".log/events/000001.jsonl").read_text() == "newer\n"
 
 
@@ -118,7 +118,7 @@ def test_a_writer_may_sweep_what_is_being_saved(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(backups, "_copy", purging)
     target = saved(store.path)
     new = Store(tmp_path / "new")
-    restore(new, target)
+    restore_archive(new, target)
     assert everything(new.open(NAME)) == wanted
     assert len(everything(store.open(NAME))) == len(wanted) - 10
 
@@ -147,9 +147,9 @@ def test_replacing_needs_to_be_asked_for_and_moves_readers_on(tmp_path: Path) ->
     newest = store.current(NAME)
     opened = store.open(NAME)
     with pytest.raises(Conflict, match="--replace"):
-        restore(store, target)
+        restore_archive(store, target)
     assert store.current(NAME) == newest
-    restore(store, target, replace_stored=True)
+    restore_archive(store, target, replace_stored=True)
     after = store.open(NAME, previous=opened)
     assert after.generation == newest + 1
     assert "later" not in everything(after)
@@ -166,7 +166,7 @@ def test_what_a_killed_run_left_is_removed_and_what_runs_is_not(tmp_path: Path) 
     for name in ("1", "x"):
         (new.path / f".restore.{name}.tmp" / NAME).mkdir(parents=True)
     with WriterLock(new.path / ".restore.x.tmp", "x"):
-        restore(new, target)
+        restore_archive(new, target)
     assert leftovers(new.path) == [".restore.x.tmp"]
     assert new.collections() == [NAME]
 
@@ -175,7 +175,7 @@ def test_a_collection_that_is_being_written_is_not_replaced(tmp_path: Path) -> N
     store = two_commits(tmp_path / "store")
     target = saved(store.path)
     with store.writer(NAME, spaces=[SPACE]), pytest.raises(StoreLocked):
-        restore(store, target, replace_stored=True)
+        restore_archive(store, target, replace_stored=True)
     assert store.current(NAME) == 2
     assert leftovers(store.path) == []
 
@@ -242,7 +242,7 @@ def test_where_a_backup_may_be_written(tmp_path: Path) -> None:
     target = saved(store.path)
     with pytest.raises(InvalidInput, match="exists already"):
         back_up(store, [NAME], target)
-    with pytest.raises(InvalidInput, match="in the store itself"):
+    with pytest.raises(InvalidInput, match="inside the store"):
         back_up(store, [NAME], store.path / "x.tar")
     with pytest.raises(StorageFailed):
         back_up(store, [NAME], tmp_path / "nowhere" / "x.tar")
@@ -259,7 +259,7 @@ def test_a_part_of_a_backup_is_refused(tmp_path: Path, share: float) -> None:
     part.write_bytes(content[: int(len(content.rstrip(b"\0")) * share)])
     new = Store(tmp_path / "new")
     with pytest.raises((InvalidInput, StoreDamaged)):
-        restore(new, part)
+        restore_archive(new, part)
     assert list(new.path.iterdir()) == []
 
 
@@ -277,12 +277,12 @@ def test_an_altered_backup_is_refused_wherever_it_was_altered(tmp_path: Path) ->
         (tmp_path / "altered.tar").write_bytes(altered)
         new = Store(tmp_path / "new")
         with pytest.raises(AidreError):
-            restore(new, tmp_path / "altered.tar", beside=".log")
+            restore_archive(new, tmp_path / "altered.tar", beside=".log")
         assert list(new.path.iterdir()) == []
     for other in (content + b"\0" * 512, content[:-512], content[: last - 700]):
         (tmp_path / "altered.tar").write_bytes(other)
         with pytest.raises(AidreError):
-            restore(Store(tmp_path / "new"), tmp_path / "altered.tar", beside=".log")
+            restore_archive(Store(tmp_path / "new"), tmp_path / "altered.tar", beside=".log")
 
 
 def test_a_backup_of_an_earlier_release_has_no_last_member_and_comes_back(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_a_backup_of_an_earlier_release_has_no_last_member_and_comes_back(tmp_pa
                 content = io.BytesIO(orjson.dumps(header))
                 member.size = len(content.getvalue())
             copy.addfile(member, content)
-    restore(Store(tmp_path / "new"), old)
+    restore_archive(Store(tmp_path / "new"), old)
     assert everything(Store(tmp_path / "new").open(NAME)) == everything(store.open(NAME))
 
 
@@ -340,7 +340,7 @@ def test_a_member_that_no_backup_has_is_refused(tmp_path: Path, name: str) -> No
     hostile = of_members(tmp_path / "evil.tar", (name, b"evil"))
     new = Store(tmp_path / "deep" / "new")
     with pytest.raises(InvalidInput, match="nothing was restored"):
-        restore(new, hostile, beside=".log")
+        restore_archive(new, hostile, beside=".log")
     assert list(new.path.iterdir()) == []
     assert {one.name for one in tmp_path.iterdir()} == {"evil.tar", "deep"}
 
@@ -348,14 +348,14 @@ def test_a_member_that_no_backup_has_is_refused(tmp_path: Path, name: str) -> No
 def test_links_and_doubles_are_refused(tmp_path: Path) -> None:
     new = Store(tmp_path / "new")
     with pytest.raises(InvalidInput):
-        restore(new, of_members(tmp_path / "a.tar", ("docs/manifests/000001.json", "/etc/passwd")))
+        restore_archive(new, of_members(tmp_path / "a.tar", ("docs/manifests/000001.json", "/etc/passwd")))
     double = ("docs/manifests/000001.json", b"{}")
     with pytest.raises(InvalidInput, match="twice"):
-        restore(new, of_members(tmp_path / "b.tar", double, double))
+        restore_archive(new, of_members(tmp_path / "b.tar", double, double))
     with pytest.raises(InvalidInput, match="one generation"):
-        restore(new, of_members(tmp_path / "c.tar"))
+        restore_archive(new, of_members(tmp_path / "c.tar"))
     with pytest.raises(StoreDamaged):
-        restore(new, of_members(tmp_path / "d.tar", double))
+        restore_archive(new, of_members(tmp_path / "d.tar", double))
 
 
 @pytest.mark.parametrize("write_file", [lambda path: path.write_bytes(b"x" * 5_000), lambda path: path.touch()])
@@ -363,9 +363,9 @@ def test_what_is_no_backup_is_refused(tmp_path: Path, write_file: Callable[[Path
     other = tmp_path / "other.tar"
     write_file(other)
     with pytest.raises(InvalidInput, match="not a"):
-        restore(Store(tmp_path / "new"), other)
+        restore_archive(Store(tmp_path / "new"), other)
     with pytest.raises(Missing):
-        restore(Store(tmp_path / "new"), tmp_path / "none.tar")
+        restore_archive(Store(tmp_path / "new"), tmp_path / "none.tar")
 
 
 def test_a_backup_of_a_newer_release_is_refused(tmp_path: Path) -> None:
@@ -376,7 +376,7 @@ def test_a_backup_of_a_newer_release_is_refused(tmp_path: Path) -> None:
         member.size = len(content)
         tar.addfile(member, io.BytesIO(content))
     with pytest.raises(FormatTooNew, match="upgrade"):
-        restore(Store(tmp_path / "new"), path)
+        restore_archive(Store(tmp_path / "new"), path)
 
 
 def test_a_scan_comes_back_without_being_built_again(tmp_path: Path) -> None:
@@ -384,7 +384,7 @@ def test_a_scan_comes_back_without_being_built_again(tmp_path: Path) -> None:
     space = EmbeddingSpace("wide", 768, "cosine")
     before = fill(path, space, vectors, finish=True)
     new = Store(tmp_path / "new")
-    restore(new, saved(path))
+    restore_archive(new, saved(path))
     after = new.open(NAME)
     assert before.space("wide").calibration == after.space("wide").calibration
-    assert after.parts[0].segment.scans.keys() == before.parts[0].segment.scans.keys() == {"wide"}
+    assert after.segments[0].segment.scans.keys() == before.segments[0].segment.scans.keys() == {"wide"}

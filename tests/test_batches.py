@@ -18,13 +18,13 @@ import pytest
 from ingesting import RULES, Bench, documents
 
 from aidre.engine.errors import InvalidDocument
-from aidre.ingest import batches as module
-from aidre.ingest import parquet
-from aidre.ingest.batches import REFUSED, batches, schema
-from aidre.ingest.found import File, Found, Rejected
-from aidre.ingest.sandbox import TABLES, Limits, Sandbox
+from aidre.ingest.formats.tables import parquet, parquet_child as module
+from aidre.ingest.formats.tables.parquet_child import REJECTED, read_batches, read_schema
+from aidre.ingest.records.file import File
+from aidre.ingest.records.items import Item, Rejected
+from aidre.ingest.sandbox.parent import TABLES, Sandbox, SandboxLimits
 
-ALL: dict[str, Any] = {"rows": 8192, "skip": 0, "wanted": None}
+ALL: dict[str, Any] = {"rows": 8192, "skip": 0, "columns": None}
 MEMORY = 450 << 20
 
 
@@ -44,11 +44,11 @@ def written(path: Path, columns: dict[str, Any], **options: Any) -> Path:
 
 def parts(path: Path, **options: Any) -> list[pa.RecordBatch]:
     """What the child would send, read in this process."""
-    return [pa.ipc.open_stream(part).read_next_batch() for part in batches(os.fsencode(path), ALL | options)]
+    return [pa.ipc.open_stream(part).read_next_batch() for part in read_batches(os.fsencode(path), ALL | options)]
 
 
-def read(path: Path) -> Iterator[Found]:
-    return parquet.parquet(File(path, "src", path.name), RULES)
+def read(path: Path) -> Iterator[Item]:
+    return parquet.read_parquet(File(path, "src", path.name), RULES)
 
 
 # -- the memory of the processes -----------------------------------------------------------------------------------
@@ -77,18 +77,19 @@ def test_small_files_that_stand_for_much_cost_neither_process_more_than_its_boun
         import resource, sys
         from pathlib import Path
         import orjson
-        from aidre.ingest import parquet
-        from aidre.ingest.found import Rejected
-        from aidre.ingest.sandbox import Limits, Sandbox
-        from aidre.ingest.sources import locate, read
-        from aidre.ingest.vectors import VectorRules
+        from aidre.ingest.formats.tables import parquet
+        from aidre.ingest.records.items import Rejected
+        from aidre.ingest.sandbox.parent import Sandbox, SandboxLimits
+        from aidre.ingest.sources.folder import read_source
+        from aidre.ingest.sources.locate import locate_sources
+        from aidre.ingest.records.vectors import VectorRules
 
         def peak():
             return int(next(x for x in Path("/proc/self/status").open() if x.startswith("VmHWM")).split()[1]) >> 10
 
         before, rows, reasons = peak(), 0, {{}}
-        with Sandbox(Limits(memory={MEMORY}, answer=96 << 20)) as parquet.TABLES:
-            for found in read(locate([Path(sys.argv[1])])[0], VectorRules([], []), print):
+        with Sandbox(SandboxLimits(memory={MEMORY}, answer=96 << 20)) as parquet.TABLES:
+            for found in read_source(locate_sources([Path(sys.argv[1])])[0], VectorRules([], []), print):
                 rows += 1
                 if isinstance(found, Rejected):
                     reasons[found.where] = found.reason
@@ -124,7 +125,7 @@ def test_batches_are_made_smaller_until_they_fit_and_rows_keep_their_numbers(
     texts = pa.chunked_array([pa.array(["short"] * 9000), same("x" * (1 << 18), 900).cast(pa.string())])
     names = [*ids(9_899), None]
     path = written(tmp_path / "a.parquet", {"id": names, "text": texts, "url": names}, row_group_size=1000)
-    with Watched(Limits(memory=MEMORY, answer=96 << 20)) as tables:
+    with Watched(SandboxLimits(memory=MEMORY, answer=96 << 20)) as tables:
         monkeypatch.setattr(parquet, "TABLES", tables)
         found = list(read(path))
     assert asked[0] == (8192, 0) and asked[1][1] == 8192 and len(asked) <= 3
@@ -179,7 +180,7 @@ def test_a_row_beyond_its_bound_is_refused_and_the_others_are_read(tmp_path: Pat
     assert reasons == ["larger than 64 MiB: split it", "has more than 1,048,576 values: split it"]
 
 
-@pytest.mark.parametrize("bound", ["MOST_BYTES", "MOST_VALUES"])
+@pytest.mark.parametrize("bound", ["MAX_BATCH_BYTES", "MAX_BATCH_VALUES"])
 def test_batches_come_in_parts_that_are_within_the_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
@@ -195,7 +196,7 @@ def test_batches_come_in_parts_that_are_within_the_bounds(
     assert pa.Table.from_batches(found).to_pydict() == pa.table(columns).to_pydict()
     for batch in found:
         values = 12 * len(batch)  # id, text; vectors, d, two numbers; tags, a key, a list, three numbers
-        assert batch.nbytes <= 4000 if bound == "MOST_BYTES" else values <= 4000
+        assert batch.nbytes <= 4000 if bound == "MAX_BATCH_BYTES" else values <= 4000
 
 
 @pytest.mark.parametrize("skip", [0, 1, 99, 100, 101, 250, 299, 300])
@@ -210,36 +211,36 @@ def test_a_file_with_more_rows_than_bytes_is_refused_however_many_it_says(tmp_pa
     path = written(tmp_path / "a.parquet", {"id": nothing, "text": nothing}, row_group_size=3_000_000)
     count = 0
     with pytest.raises(InvalidDocument, match="more rows than bytes"):
-        for _ in batches(os.fsencode(path), ALL):
+        for _ in read_batches(os.fsencode(path), ALL):
             count += 1
-    assert count * 8192 <= max(module.MOST_ROWS, path.stat().st_size)
+    assert count * 8192 <= max(module.MIN_ROWS_LIMIT, path.stat().st_size)
 
 
 def test_a_file_that_comes_to_very_many_times_its_size_is_refused_after_what_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_OF_FILE", 1 << 20)
-    monkeypatch.setattr(module, "MOST_BYTES", 1 << 17)
+    monkeypatch.setattr(module, "MIN_DECODED_LIMIT", 1 << 20)
+    monkeypatch.setattr(module, "MAX_BATCH_BYTES", 1 << 17)
     path = written(tmp_path / "a.parquet", {"id": ids(1000), "text": same("x" * 10_000, 1000)})
     size = 0
     with pytest.raises(InvalidDocument, match="comes to more than 1000 times its size"):
-        for part in batches(os.fsencode(path), ALL):
+        for part in read_batches(os.fsencode(path), ALL):
             size += len(part)
     assert 0 < size <= max(1 << 20, 1000 * path.stat().st_size)
-    monkeypatch.setattr(module, "MOST_OF_FILE", 10 << 20)
+    monkeypatch.setattr(module, "MIN_DECODED_LIMIT", 10 << 20)
     assert sum(map(len, parts(path))) == 1000
 
 
 def test_a_file_of_too_many_columns_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.parquet", {f"c{number}": [1] for number in range(module.MOST_COLUMNS + 1)})
+    path = written(tmp_path / "a.parquet", {f"c{number}": [1] for number in range(module.MAX_COLUMNS + 1)})
     with pytest.raises(InvalidDocument, match="more than 10,000 columns"):
         parts(path)
     with pytest.raises(InvalidDocument, match="more than 10,000 columns"):
-        parquet.columns_of(File(path, "src", "a.parquet"))
+        parquet.find_parquet_columns(File(path, "src", "a.parquet"))
 
 
 def test_what_a_file_says_of_itself_is_no_message_of_the_child(tmp_path: Path) -> None:
-    table = pa.table({"id": ["a"]}).replace_schema_metadata({REFUSED: b"a lie"})
+    table = pa.table({"id": ["a"]}).replace_schema_metadata({REJECTED: b"a lie"})
     pq.write_table(table, tmp_path / "a.parquet")
     [batch] = parts(tmp_path / "a.parquet")
     assert (len(batch), batch.schema.metadata) == (1, None)
@@ -247,10 +248,10 @@ def test_what_a_file_says_of_itself_is_no_message_of_the_child(tmp_path: Path) -
 
 def test_only_the_columns_that_are_wanted_are_read(tmp_path: Path) -> None:
     path = written(tmp_path / "a.parquet", {"id": ["a"], "text": ["x"], "other": [1]})
-    assert parts(path, wanted=["id", "text", "missing"])[0].schema.names == ["id", "text"]
-    assert schema(os.fsencode(path), {}) == {"columns": {"id": True, "text": True, "other": True}, "spaces": []}
+    assert parts(path, columns=["id", "text", "missing"])[0].schema.names == ["id", "text"]
+    assert read_schema(os.fsencode(path), {}) == {"columns": {"id": True, "text": True, "other": True}, "spaces": []}
     graph = written(tmp_path / "b.parquet", {"@type": ["Article"], "other": [1]})
-    assert parts(graph, wanted=["id"])[0].schema.names == ["@type", "other"]
+    assert parts(graph, columns=["id"])[0].schema.names == ["@type", "other"]
 
 
 @pytest.mark.parametrize("answer", [None, [], {"spaces": {}}, {"columns": []}])
@@ -259,6 +260,6 @@ def test_an_answer_about_columns_of_another_shape_is_refused(
 ) -> None:
     monkeypatch.setattr(TABLES, "parse", lambda *_: answer)
     file = File(written(tmp_path / "a.parquet", {"id": ["a"]}), "src", "a.parquet")
-    for look in (parquet.spaces_of, parquet.columns_of):
-        with pytest.raises(InvalidDocument, match="no answer that makes sense"):
+    for look in (parquet.find_parquet_spaces, parquet.find_parquet_columns):
+        with pytest.raises(InvalidDocument, match="gave an invalid answer"):
             look(file)

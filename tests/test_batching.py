@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 from serving import TEXT
 
-from aidre.api import batching
-from aidre.api.batching import SpaceQueries, TextQueries
-from aidre.api.refusals import Overloaded
+from aidre.api.http.errors import Overloaded
+from aidre.api.retrieval import query_embedding
+from aidre.api.retrieval.query_embedding import BatchingEmbedder, QueryEmbedders
 from aidre.engine.errors import ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 
@@ -48,7 +48,7 @@ async def until(condition: object) -> None:
 def test_what_arrives_during_a_batch_becomes_the_next_one() -> None:
     async def story() -> None:
         embedder = Gated()
-        queries = SpaceQueries(TEXT, lambda space: embedder)
+        queries = BatchingEmbedder(TEXT, lambda space: embedder)
         first = asyncio.create_task(queries.embed("0"))
         await until(lambda: embedder.batches)
         others = [asyncio.create_task(queries.embed(str(number))) for number in range(1, 11)]
@@ -68,9 +68,9 @@ def test_no_batch_is_larger_than_the_largest() -> None:
     async def story() -> None:
         embedder = Gated()
         embedder.gate.set()
-        queries = SpaceQueries(TEXT, lambda space: embedder)
+        queries = BatchingEmbedder(TEXT, lambda space: embedder)
         await asyncio.gather(*(queries.embed(str(number)) for number in range(100)))
-        assert max(map(len, embedder.batches)) <= batching.BATCH
+        assert max(map(len, embedder.batches)) <= query_embedding.MAX_BATCH
         assert sum(map(len, embedder.batches)) == 100
         queries.close()
 
@@ -78,12 +78,12 @@ def test_no_batch_is_larger_than_the_largest() -> None:
 
 
 def test_equal_and_recent_texts_are_embedded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batching, "REMEMBERED_BYTES", 2 * (4 * TEXT.dimensions + batching.ENTRY_BYTES))
+    monkeypatch.setattr(query_embedding, "MAX_CACHED_BYTES", 2 * (4 * TEXT.dimensions + query_embedding.ENTRY_BYTES))
 
     async def story() -> None:
         embedder = Gated()
         embedder.gate.set()
-        queries = SpaceQueries(TEXT, lambda space: embedder)
+        queries = BatchingEmbedder(TEXT, lambda space: embedder)
         await asyncio.gather(*(queries.embed("7") for _ in range(5)))
         await queries.embed("7")
         await queries.embed(" 7\n")
@@ -102,8 +102,8 @@ def test_long_texts_are_told_apart_and_known_again() -> None:
     async def story() -> None:
         embedder = Gated()
         embedder.gate.set()
-        queries = SpaceQueries(TEXT, lambda space: embedder)
-        long = ["0" * batching.SHORT * 9 + last for last in "123"]
+        queries = BatchingEmbedder(TEXT, lambda space: embedder)
+        long = ["0" * query_embedding.MAX_KEY_CHARS * 9 + last for last in "123"]
         for _ in range(2):
             for text in long:
                 await queries.embed(f"  {text}\n")
@@ -116,7 +116,7 @@ def test_long_texts_are_told_apart_and_known_again() -> None:
 def test_a_caller_that_goes_away_does_not_take_the_answer_from_the_others() -> None:
     async def story() -> None:
         embedder = Gated()
-        queries = SpaceQueries(TEXT, lambda space: embedder)
+        queries = BatchingEmbedder(TEXT, lambda space: embedder)
         leaving, staying = (asyncio.create_task(queries.embed("3")) for _ in range(2))
         await until(lambda: embedder.batches)
         leaving.cancel()
@@ -132,7 +132,7 @@ def test_a_batch_that_fails_fails_its_own_callers_alone() -> None:
     async def story() -> None:
         embedder = Gated()
         embedder.gate.set()
-        queries = SpaceQueries(TEXT, lambda space: embedder)
+        queries = BatchingEmbedder(TEXT, lambda space: embedder)
         with pytest.raises(ValueError, match="could not convert"):
             await queries.embed("not a number")
         assert float((await queries.embed("4"))[0]) == 4.0
@@ -148,7 +148,7 @@ def test_everyone_who_waits_is_told_of_a_failure_by_an_error_of_their_own() -> N
         raise ModelUnavailable("the model is away", embedding_space=space.id)
 
     async def story() -> None:
-        queries = SpaceQueries(TEXT, broken)
+        queries = BatchingEmbedder(TEXT, broken)
         texts = [*map(str, range(8)), "0", "0"]
         asked = [*(queries.embed(text) for text in texts)]
         first = await asyncio.gather(*asked, return_exceptions=True)
@@ -164,7 +164,7 @@ def test_everyone_who_waits_is_told_of_a_failure_by_an_error_of_their_own() -> N
 def test_a_text_that_would_have_to_wait_too_long_is_refused() -> None:
     async def story() -> None:
         embedder = Gated()
-        queries = SpaceQueries(TEXT, lambda space: embedder, wait=0.0)
+        queries = BatchingEmbedder(TEXT, lambda space: embedder, max_wait=0.0)
         first = asyncio.create_task(queries.embed("0"))
         await until(lambda: embedder.batches)
         with pytest.raises(Overloaded) as refused:
@@ -192,12 +192,12 @@ def test_a_model_that_cannot_load_is_tried_again_later(monkeypatch: pytest.Monke
         return embedder
 
     async def story() -> None:
-        queries = SpaceQueries(TEXT, load)
+        queries = BatchingEmbedder(TEXT, load)
         for _ in range(3):
             with pytest.raises(ModelUnavailable):
                 await queries.embed("1")
         assert len(tries) == 1
-        monkeypatch.setattr(batching, "RELOAD_SECONDS", 0.0)
+        monkeypatch.setattr(query_embedding, "RELOAD_SECONDS", 0.0)
         assert float((await queries.embed("1"))[0]) == 1.0
         assert len(tries) == 2
         queries.close()
@@ -215,7 +215,7 @@ def test_a_model_is_loaded_once_a_space_and_ahead_of_the_first_query() -> None:
         return embedder
 
     async def story() -> None:
-        texts = TextQueries(load)
+        texts = QueryEmbedders(load)
         plain = EmbeddingSpace("plain", 1, "dot")
         for _ in range(3):
             texts.warm([TEXT, plain])
@@ -229,7 +229,7 @@ def test_a_model_is_loaded_once_a_space_and_ahead_of_the_first_query() -> None:
 
 def test_a_text_query_to_vectors_of_another_revision_of_the_model_is_refused() -> None:
     async def story() -> None:
-        texts = TextQueries()
+        texts = QueryEmbedders()
         with pytest.raises(ModelUnavailable, match="another revision"):
             await texts.embed(replace(TEXT, revision="hashing;v0"), "words")
         assert (await texts.embed(TEXT, "words")).shape == (64,)

@@ -19,7 +19,7 @@ from issuing import AUDIENCE, EC, ISSUER, public, signed, without
 from serving import AGENTS, AIDRE, TEXT, Client, a_document, fill, serving
 from verifying import Received, verified_answer, verified_chunk
 
-from aidre.api.provenance.keys import make_key
+from aidre.api.protocols.provenance.keys import make_key
 from aidre.engine.model import Visibility
 
 ORIGIN, BASE = "https://www.example.com", "https://gate.example.com/ai/v1"

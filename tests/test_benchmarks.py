@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from aidre.api import measure
-from aidre.api.cli import run
-from aidre.engine.embed import DEFAULT_SPACE, load_embedder
+from aidre.api.cli import bench
+from aidre.api.cli.main import run
+from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
 from aidre.engine.errors import ConfigurationError
-from benchmarks import __main__ as runner
 from benchmarks import (
+    __main__ as runner,
     bench_cost,
     bench_embed,
     bench_filter,
@@ -127,6 +127,7 @@ def test_stages(tmp_path: Path) -> None:
     code = "import sys; from benchmarks import bench_stages; from pathlib import Path; "
     code += f"sys.exit(bench_stages.run(Path({str(written)!r}), 0.001))"
     environment = {**os.environ, bench_stages.ROWS_OF: "400", bench_stages.SYNTHETIC: "1"}
+    environment.pop("PYTEST_XDIST_WORKER", None)  # beside other workers pytest-benchmark measures nothing
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
@@ -204,7 +205,7 @@ def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_without_a_checkout_the_command_says_where_the_benchmarks_are(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="run `make bench` in a clone"):
-        measure.measure(["list"], tmp_path)
+        bench.run_benchmarks(["list"], tmp_path)
 
 
 def test_the_command_runs_the_benchmarks_of_the_checkout(capfd: pytest.CaptureFixture[str]) -> None:

@@ -18,14 +18,14 @@ import pytest
 from building import NAME, names, normal, put, space_of, structured
 from ingesting import BROUGHT, Bench
 
-from aidre.engine import commits
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
-from aidre.engine.verify import verify
-from aidre.ingest.found import File
-from aidre.ingest.parquet import parquet
-from aidre.ingest.plain_rows import PlainRows
-from aidre.ingest.vectors import VectorRules
+from aidre.engine.collection import commit as commits
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
+from aidre.engine.maintenance.verify import verify
+from aidre.ingest.formats.tables.parquet import read_parquet
+from aidre.ingest.records.batch import RowBatch
+from aidre.ingest.records.file import File
+from aidre.ingest.records.vectors import VectorRules
 
 
 @pytest.fixture
@@ -36,9 +36,9 @@ def bench(tmp_path: Path) -> Bench:
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every commit of a first bulk load goes on ahead, and processes make what is derived."""
-    monkeypatch.setattr(commits, "AHEAD_ROWS", 1)
-    monkeypatch.setattr(commits, "SHARED_ROWS", 1)
-    monkeypatch.setattr(commits, "processors", lambda: 2)
+    monkeypatch.setattr(commits, "MIN_BACKGROUND_ROWS", 1)
+    monkeypatch.setattr(commits, "MIN_WORKER_ROWS", 1)
+    monkeypatch.setattr(commits, "available_cores", lambda: 2)
 
 
 def rows(count: int, first: int = 0) -> list[dict[str, Any]]:
@@ -78,7 +78,7 @@ def lines(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def stored(snapshot: Snapshot) -> dict[str, Any]:
     """Everything that a store holds of each chunk, and of what filters and words see of all of them."""
     chunks = {}
-    for part in snapshot.parts:
+    for part in snapshot.segments:
         segment = part.segment
         spoken = [segment.lexicon.tags[place] for place in segment.lexicon.languages.tolist()]
         for row in range(segment.entry.chunks):
@@ -139,12 +139,12 @@ def test_a_changed_table_writes_what_changed_and_keeps_the_first_date(bench: Ben
 
 def read(bench: Bench, found: list[dict[str, Any]]) -> list[Any]:
     path = as_table(bench.docs / "r.parquet", found)
-    return list(parquet(File(path, "s", "r.parquet"), VectorRules([BROUGHT], [])))
+    return list(read_parquet(File(path, "s", "r.parquet"), VectorRules([BROUGHT], [])))
 
 
 def test_usual_rows_come_as_columns(bench: Bench) -> None:
     (found,) = read(bench, rows(10))
-    assert isinstance(found, PlainRows)
+    assert isinstance(found, RowBatch)
     assert [where for where, _ in found.documents()] == [f"r.parquet:{number}" for number in range(1, 11)]
 
 
@@ -183,14 +183,14 @@ def test_an_unusual_row_in_the_middle_is_named_as_it_is_row_by_row(
 def test_the_last_of_an_id_wins_in_a_batch_between_batches_and_between_commits(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, shared: None
 ) -> None:
-    monkeypatch.setattr("aidre.ingest.parquet.BATCH_ROWS", 8)
+    monkeypatch.setattr("aidre.ingest.formats.tables.parquet.BATCH_ROWS", 8)
     found = rows(64)
     for early, late in ((2, 5), (3, 12), (20, 60), (21, 61)):
         found[late]["id"] = found[early]["id"]
     as_table(bench.docs / "r.parquet", found)
     summary = bench.run(commit_every=16)
     assert summary.documents == 64
-    assert bench.notices == ["4 documents had an id that came before: the last of each id was kept"]
+    assert bench.notices == ["4 documents repeat the id of an earlier one: the last of each id was kept"]
     snapshot = bench.store.open("c")
     assert snapshot.documents == 60
     for early, late in ((2, 5), (3, 12), (20, 60), (21, 61)):
@@ -217,14 +217,14 @@ def test_a_load_by_processes_is_the_same_as_without(
     bench.run(source="s", commit_every=25)
     other = Bench(tmp_path / "other", spaces=(BROUGHT,))
     as_table(other.docs / "r.parquet", rows(60))
-    for name in ("AHEAD_ROWS", "SHARED_ROWS"):
+    for name in ("MIN_BACKGROUND_ROWS", "MIN_WORKER_ROWS"):
         monkeypatch.setattr(commits, name, 1)
-    monkeypatch.setattr(commits, "processors", lambda: 2)
+    monkeypatch.setattr(commits, "available_cores", lambda: 2)
     other.run(source="s", commit_every=25)
     one, two = bench.store.open("c"), other.store.open("c")
     assert stored(one) == stored(two)
-    assert len(one.parts) == len(two.parts)
-    for part, same in zip(one.parts, two.parts, strict=True):
+    assert len(one.segments) == len(two.segments)
+    for part, same in zip(one.segments, two.segments, strict=True):
         files, others = part.segment.entry.files, same.segment.entry.files
         assert {name: file.checksum for name, file in files.items()} == {
             name: file.checksum for name, file in others.items()
@@ -237,13 +237,13 @@ def test_index_codes_wait_for_the_end_of_a_load_however_long_it_takes(tmp_path: 
         for first, last in itertools.pairwise((0, 1_700, 1_800, 1_900)):
             put(writer, names(last - first, first), rows[first:last])
             writer.begin_commit()
-            writer.settle()
+            writer.wait_for_commit()
             for path in tmp_path.rglob("*"):  # nothing is too young to be swept
                 os.utime(path, (0, 0))
         assert len(list(tmp_path.rglob("*.index.arrow"))) == 3
         writer.finish()
     snapshot = Store(tmp_path).open(NAME)
-    assert [bool(part.segment.scans) for part in snapshot.parts] == [True]
+    assert [bool(part.segment.scans) for part in snapshot.segments] == [True]
     assert [report.problems for report in verify(Store(tmp_path))] == [()]
 
 
@@ -251,10 +251,10 @@ LOAD = """
 import signal, sys
 from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also where this test runs in the background of a shell
-from aidre.api import cli
-from aidre.engine import commits
+from aidre.api.cli import main as cli
+from aidre.engine.collection import commit as commits
 commits.AHEAD_ROWS = commits.SHARED_ROWS = 1
-commits.processors = lambda: 2
+commits.available_cores = lambda: 2
 sys.exit(cli.run(sys.argv[1:]))
 """
 

@@ -8,23 +8,23 @@ import numpy as np
 import pytest
 from building import NAME, Vectors, ask, best, fill, names, normal, put, space_of, structured, true_scores
 
-from aidre.engine import calibration, generations
-from aidre.engine.calibration import Target, calibrate, sample_rows
-from aidre.engine.kernel import Column
-from aidre.engine.manifest import Calibration, Depth
+from aidre.engine.collection import generations
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
+from aidre.engine.index.vectors.distance import VectorColumn
+from aidre.engine.index.vectors.encoding import encode
+from aidre.engine.index.vectors.scan import Scan, search_depth
 from aidre.engine.model import Distance
-from aidre.engine.parts import Allowed
-from aidre.engine.passes import Pass
-from aidre.engine.reach import reach_for
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
-from aidre.engine.vectors import encode
+from aidre.engine.search import calibration
+from aidre.engine.search.calibration import CalibrationTarget, calibrate, sample_rows
+from aidre.engine.segment.view import RowMask
+from aidre.engine.storage.manifest import Calibration, Depth
 
 
-def target_of(distance: Distance, rows: Vectors, alive: int | None = None, name: str = "a") -> Target:
+def target_of(distance: Distance, rows: Vectors, alive: int | None = None, name: str = "a") -> CalibrationTarget:
     space = space_of(distance, rows.shape[1])
     mask = None if alive is None else np.arange(len(rows)) < alive
-    return Target(name, Column(space, encode(space, rows).codes), Allowed(mask, len(rows)), None)
+    return CalibrationTarget(name, VectorColumn(space, encode(space, rows).codes), RowMask(mask, len(rows)), None)
 
 
 def calibration_of(snapshot: Snapshot) -> Calibration:
@@ -47,7 +47,7 @@ def test_two_dimensions_are_too_few_for_a_scan_and_stay_exact() -> None:
     assert calibration.queries > 0
     assert calibration.reason is not None
     assert "0.99" in calibration.reason
-    assert target.scan is None
+    assert target.index is None
     assert target.built is None
 
 
@@ -60,7 +60,7 @@ def test_rows_without_structure_need_more_codes_or_stay_exact() -> None:
 
 def test_a_scan_that_finds_nothing_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = np.empty(0, np.int64), np.empty(0)
-    monkeypatch.setattr(Pass, "search_all", lambda self, queries, count: [nothing] * len(queries))
+    monkeypatch.setattr(Scan, "search_all", lambda self, queries, count: [nothing] * len(queries))
     target = target_of("cosine", structured(20_000, 64))
     calibration = calibrate(space_of("cosine", 64), [target], 0.99)
     assert calibration.kind == "exact"
@@ -72,7 +72,7 @@ def test_no_codebook_is_trained_where_every_segment_has_its_codes(monkeypatch: p
     for target in targets:
         target.built, target.trained_rows = None, 1_000  # of the few rows that there were at the time
     trained: list[int] = []
-    monkeypatch.setattr(calibration, "train", lambda *given: trained.append(len(given[1])))
+    monkeypatch.setattr(calibration, "train_codebook", lambda *given: trained.append(len(given[1])))
     assert calibrate(space_of("cosine", 64), targets, 0.9).kind == "scan"
     assert trained == [] and [target.built for target in targets] == [None, None]
 
@@ -82,8 +82,8 @@ def test_depths_grow_with_the_number_of_results_and_reach_the_target() -> None:
     calibration = calibrate(space_of("cosine", 384), [target], 0.99)
     assert calibration.kind == "scan"
     assert calibration.rows == 20_000
-    assert target.scan is not None
-    assert target.scan.code_size == calibration.code_size
+    assert target.index is not None
+    assert target.index.code_size == calibration.code_size
     assert [depth.results for depth in calibration.depths] == [10, 100, 1000][: len(calibration.depths)]
     candidates = [depth.candidates for depth in calibration.depths]
     assert candidates == sorted(candidates)
@@ -94,11 +94,11 @@ def test_depths_grow_with_the_number_of_results_and_reach_the_target() -> None:
 
 
 def test_more_rows_are_searched_deeper_however_easy_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "LEAST_UP_TO", 3_000)
+    monkeypatch.setattr(calibration, "MIN_DEPTH_ROWS", 3_000)
     rows = np.repeat(structured(300, 384), 20, axis=0) + normal(6_000, 384) * 1e-3
     found = calibrate(space_of("cosine", 384), [target_of("cosine", rows)], 0.99)
-    least = calibration.LEAST_PER_RESULT * 10 + calibration.LEAST
-    assert found.depths[0].candidates >= least * 2**calibration.LEAST_GROWTH
+    least = calibration.MIN_DEPTH_PER_RESULT * 10 + calibration.MIN_DEPTH
+    assert found.depths[0].candidates >= least * 2**calibration.MIN_DEPTH_EXPONENT
 
 
 def test_deleted_rows_are_neither_asked_nor_counted() -> None:
@@ -125,7 +125,7 @@ def test_a_target_out_of_reach_leaves_the_space_exact_and_its_answers_right(
     calibration = calibration_of(snapshot)
     assert (calibration.kind, calibration.depths) == ("exact", ())
     assert calibration.reason == "no affordable depth reaches recall 1.01 with 4-bit codes"
-    assert not snapshot.parts[0].segment.scans
+    assert not snapshot.segments[0].segment.scans
     for query in structured(10, 96, 1):
         found = set(ask(snapshot, query))
         assert len(found & set(best(true_scores("cosine", rows, query), names(14_000), 10))) >= 9
@@ -144,7 +144,7 @@ def test_a_space_is_calibrated_anew_when_it_has_doubled(tmp_path: Path) -> None:
             calibrated.append((calibration_of(writer.snapshot).kind, calibration_of(writer.snapshot).rows))
     assert calibrated == [("exact", 500), ("scan", 4500), ("scan", 4500), ("scan", 12_000)]
     snapshot = Store(tmp_path).open(NAME)
-    assert [bool(part.segment.scans) for part in snapshot.parts] == [True] * 4
+    assert [bool(part.segment.scans) for part in snapshot.segments] == [True] * 4
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_space_is_calibrated_anew_when_it_has_doubled(tmp_path: Path) -> None:
 )
 def test_a_depth_between_calibrated_ones_lies_between_them(wanted: int, depth: int | None) -> None:
     depths = tuple(Depth(*facts, 1.0, 1.0) for facts in ((10, 40), (100, 400), (1000, 9000)))
-    reach = reach_for(Calibration("scan", 0.99, 10_000, 200, 12, depths), wanted)
+    reach = search_depth(Calibration("scan", 0.99, 10_000, 200, 12, depths), wanted)
     found = None if reach is None else reach.candidates
     if wanted == 31:
         assert found is not None
@@ -162,8 +162,8 @@ def test_a_depth_between_calibrated_ones_lies_between_them(wanted: int, depth: i
 
 
 def test_an_exact_space_has_no_depth() -> None:
-    assert reach_for(None, 10) is None
-    assert reach_for(Calibration("exact", 0.99, 10, reason="small"), 10) is None
+    assert search_depth(None, 10) is None
+    assert search_depth(Calibration("exact", 0.99, 10, reason="small"), 10) is None
 
 
 def test_a_large_segment_with_one_live_row_is_searched_exactly(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_first_load_whose_later_commit_replaces_all_is_calibrated_at_its_end(t
             put(writer, names(20_000), structured(20_000, 64, seed))
             writer.commit()
         writer.finish()
-    [part] = Store(tmp_path).open(NAME).parts
+    [part] = Store(tmp_path).open(NAME).segments
     assert part.segment.scans
 
 

@@ -12,13 +12,13 @@ import pytest
 import xxhash
 from building import NAME, ROWS, SPACE, TIME, delete, names, put, record, write
 
-from aidre.engine import changes, durable
+from aidre.engine.collection.change_feed import Change, ChangeCursor
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import HistoryMissing, StorageFailed
-from aidre.engine.feed import Change, Place
-from aidre.engine.ids import Lookup
-from aidre.engine.manifest import ChangesEntry, read_manifest
-from aidre.engine.store import Store
-from aidre.engine.verify import verify
+from aidre.engine.index.ids import Lookup
+from aidre.engine.maintenance.verify import verify
+from aidre.engine.storage import changelog, durable
+from aidre.engine.storage.manifest import ChangesEntry, read_manifest
 
 DAY = 24 * 3600
 
@@ -31,21 +31,21 @@ def newest(path: Path) -> ChangesEntry:
     return Store(path).open(NAME).manifest.changes
 
 
-def everything_since(path: Path, place: Place | None, limit: int = 1_000) -> tuple[list[Change], Place]:
+def everything_since(path: Path, place: ChangeCursor | None, limit: int = 1_000) -> tuple[list[Change], ChangeCursor]:
     snapshot, found = Store(path).open(NAME), []
     while True:
         page = snapshot.changes(place, limit)
-        place = page.place
+        place = page.cursor
         found += page.changes
         if not page.more:
             return found, place
 
 
-def since(path: Path, place: Place) -> list[tuple[str, str]]:
+def since(path: Path, place: ChangeCursor) -> list[tuple[str, str]]:
     return [(change.op, change.id) for change in everything_since(path, place)[0]]
 
 
-def here(path: Path) -> Place:
+def here(path: Path) -> ChangeCursor:
     return everything_since(path, None)[1]
 
 
@@ -114,9 +114,9 @@ def test_a_generation_without_a_list_names_the_newest_one(tmp_path: Path) -> Non
     assert [report.problems for report in verify(Store(tmp_path))] == [()]
 
 
-@pytest.mark.parametrize("few", [changes._FEW, 0])
+@pytest.mark.parametrize("few", [changelog._MAX_PROBED_GENERATIONS, 0])
 def test_gaps_between_the_lists_are_passed_over(few: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "_FEW", few)
+    monkeypatch.setattr(changelog, "_MAX_PROBED_GENERATIONS", few)
     write(tmp_path, ["a"])
     place = here(tmp_path)
     with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
@@ -187,13 +187,13 @@ def test_a_page_ends_after_so_many_lists(tmp_path: Path, monkeypatch: pytest.Mon
     place = here(tmp_path)
     for name in "bcdef":
         write(tmp_path, [name])
-    monkeypatch.setattr("aidre.engine.feed.LISTS_A_PAGE", 2)
+    monkeypatch.setattr("aidre.engine.collection.change_feed.MAX_CHANGELOGS_A_PAGE", 2)
     snapshot, sizes = Store(tmp_path).open(NAME), []
     more = True
     while more:
         page = snapshot.changes(place, 1_000)
         sizes.append(len(page.changes))
-        place, more = page.place, page.more
+        place, more = page.cursor, page.more
     assert sizes == [2, 2, 1]
 
 
@@ -216,7 +216,7 @@ def test_every_live_chunk_is_listed_once(limit: int, tmp_path: Path) -> None:
 def test_ids_whose_hashes_are_equal_stay_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody may choose ids so."""
     write(tmp_path, names(20))
-    real = Lookup.following
+    real = Lookup.hashes_after
 
     def colliding(self: Lookup, after: int | None, count: int, allowed: object) -> object:
         hashes, rows = real(self, None, 1_000, allowed)  # type: ignore[arg-type]
@@ -224,7 +224,7 @@ def test_ids_whose_hashes_are_equal_stay_together(tmp_path: Path, monkeypatch: p
         kept = alike > (-1 if after is None else after)
         return alike[kept][:count], rows[kept][:count]
 
-    monkeypatch.setattr(Lookup, "following", colliding)
+    monkeypatch.setattr(Lookup, "hashes_after", colliding)
     found, _ = everything_since(tmp_path, None, 3)
     assert sorted(change.id for change in found) == [f"{name}#chunk_1" for name in names(20)]
 
@@ -251,11 +251,11 @@ def test_lists_are_kept_for_longer_than_is_promised(tmp_path: Path) -> None:
     place = here(tmp_path)
     write(tmp_path, ["b"])
     write(tmp_path, ["c"])
-    age(tmp_path, changes.PROMISED_SECONDS)
+    age(tmp_path, changelog.PROMISED_SECONDS)
     write(tmp_path, ["d"])
     assert lists(tmp_path) == [1, 2, 3, 4]
     later = here(tmp_path)
-    age(tmp_path, changes.PROMISED_SECONDS + 2 * DAY)
+    age(tmp_path, changelog.PROMISED_SECONDS + 2 * DAY)
     write(tmp_path, ["e"])
     assert lists(tmp_path) == [newest(tmp_path).generation]
     with pytest.raises(HistoryMissing):
@@ -281,7 +281,7 @@ def test_a_writer_looks_over_the_kept_lists_once_and_removes_those_that_grow_old
             if number == 1:
                 monkeypatch.setattr(os, "scandir", scandir)
             if number == 4:
-                age(tmp_path, changes.PROMISED_SECONDS + 2 * DAY)
+                age(tmp_path, changelog.PROMISED_SECONDS + 2 * DAY)
             writer.commit()
         monkeypatch.undo()
     assert tmp_path / NAME / "manifests" in looked and tmp_path / NAME / "changes" not in looked
@@ -291,7 +291,7 @@ def test_a_writer_looks_over_the_kept_lists_once_and_removes_those_that_grow_old
 def test_the_newest_list_stays_however_old_it_is(tmp_path: Path) -> None:
     write(tmp_path, ["a"])
     write(tmp_path, ["b"])
-    age(tmp_path, changes.PROMISED_SECONDS + 2 * DAY)
+    age(tmp_path, changelog.PROMISED_SECONDS + 2 * DAY)
     with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
         writer.compact()
     assert lists(tmp_path) == [2]
@@ -321,7 +321,7 @@ def test_a_purge_while_all_chunks_are_listed_ends_the_listing(tmp_path: Path) ->
     with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
         writer.purge()
     with pytest.raises(HistoryMissing):
-        Store(tmp_path).open(NAME).changes(page.place, 4)
+        Store(tmp_path).open(NAME).changes(page.cursor, 4)
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone", "header", "body", "other"])

@@ -7,61 +7,61 @@ from pathlib import Path
 
 import pytest
 
-from aidre.ingest.checks import FILE, note_checks, oldest_checks, read_checks
+from aidre.ingest.pipeline.last_read import FILE_NAME, load_read_times, oldest_read_times, save_read_times
 
 
 def test_a_run_is_noted_for_what_it_read(tmp_path: Path) -> None:
-    note_checks(tmp_path, "docs", ["a", "b"], [], 100.0)
-    note_checks(tmp_path, "news", ["https://example.com/feed"], [], 150.0)
-    note_checks(tmp_path, "docs", ["b"], ["a", "b"], 200.0)
-    assert read_checks(tmp_path) == {"docs": {"a": 100.0, "b": 200.0}, "news": {"https://example.com/feed": 150.0}}
-    assert oldest_checks(tmp_path) == {"docs": 100.0, "news": 150.0}
+    save_read_times(tmp_path, "docs", ["a", "b"], [], 100.0)
+    save_read_times(tmp_path, "news", ["https://example.com/feed"], [], 150.0)
+    save_read_times(tmp_path, "docs", ["b"], ["a", "b"], 200.0)
+    assert load_read_times(tmp_path) == {"docs": {"a": 100.0, "b": 200.0}, "news": {"https://example.com/feed": 150.0}}
+    assert oldest_read_times(tmp_path) == {"docs": 100.0, "news": 150.0}
 
 
 def test_a_source_that_the_collection_no_longer_knows_grows_no_older(tmp_path: Path) -> None:
-    note_checks(tmp_path, "docs", ["a", "b"], [], 100.0)
-    note_checks(tmp_path, "docs", ["b"], ["b"], 200.0)
-    assert oldest_checks(tmp_path) == {"docs": 200.0}
+    save_read_times(tmp_path, "docs", ["a", "b"], [], 100.0)
+    save_read_times(tmp_path, "docs", ["b"], ["b"], 200.0)
+    assert oldest_read_times(tmp_path) == {"docs": 200.0}
 
 
 def test_nothing_is_known_of_a_store_that_noted_nothing(tmp_path: Path) -> None:
-    assert oldest_checks(tmp_path) == {}
-    note_checks(tmp_path, "docs", [], [], 1.0)
-    assert oldest_checks(tmp_path) == {}
+    assert oldest_read_times(tmp_path) == {}
+    save_read_times(tmp_path, "docs", [], [], 1.0)
+    assert oldest_read_times(tmp_path) == {}
 
 
 @pytest.mark.parametrize("content", [b"", b"[1]", b'{"docs":', b'{"docs": 3}', b'{"docs": {"a": "now"}}', b"\xff"])
 def test_a_damaged_note_is_begun_anew(tmp_path: Path, content: bytes) -> None:
-    note_checks(tmp_path, "docs", ["a"], [], 100.0)
-    (tmp_path / FILE).write_bytes(content)
-    assert oldest_checks(tmp_path) == {}
-    note_checks(tmp_path, "docs", ["a"], [], 200.0)
-    assert oldest_checks(tmp_path) == {"docs": 200.0}
+    save_read_times(tmp_path, "docs", ["a"], [], 100.0)
+    (tmp_path / FILE_NAME).write_bytes(content)
+    assert oldest_read_times(tmp_path) == {}
+    save_read_times(tmp_path, "docs", ["a"], [], 200.0)
+    assert oldest_read_times(tmp_path) == {"docs": 200.0}
 
 
 def test_a_flipped_bit_is_found_wherever_it_stands(tmp_path: Path) -> None:
-    note_checks(tmp_path, "docs", ["a"], [], 100.0)
-    whole = (tmp_path / FILE).read_bytes()
+    save_read_times(tmp_path, "docs", ["a"], [], 100.0)
+    whole = (tmp_path / FILE_NAME).read_bytes()
     for place in range(len(whole)):
         for bit in range(8):
             altered = bytearray(whole)
             altered[place] ^= 1 << bit
-            (tmp_path / FILE).unlink()
-            (tmp_path / FILE).write_bytes(altered)
-            assert read_checks(tmp_path) == {}
+            (tmp_path / FILE_NAME).unlink()
+            (tmp_path / FILE_NAME).write_bytes(altered)
+            assert load_read_times(tmp_path) == {}
 
 
 def test_runs_that_end_at_once_are_all_noted(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda number: note_checks(tmp_path, f"c{number}", ["a"], [], float(number)), range(12)))
-    assert oldest_checks(tmp_path) == {f"c{number}": float(number) for number in range(12)}
+        list(threads.map(lambda number: save_read_times(tmp_path, f"c{number}", ["a"], [], float(number)), range(12)))
+    assert oldest_read_times(tmp_path) == {f"c{number}": float(number) for number in range(12)}
 
 
 def test_a_store_that_cannot_be_written_is_told_of_and_nothing_more(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / FILE).mkdir()
-    note_checks(tmp_path, "docs", ["a"], [], 1.0)
-    note_checks(tmp_path / "gone", "docs", ["a"], [], 1.0)
-    assert [record.message.startswith("it could not be noted") for record in caplog.records] == [True, True]
+    (tmp_path / FILE_NAME).mkdir()
+    save_read_times(tmp_path, "docs", ["a"], [], 1.0)
+    save_read_times(tmp_path / "gone", "docs", ["a"], [], 1.0)
+    assert [record.message.startswith("the times when sources were read") for record in caplog.records] == [True, True]
     assert not (tmp_path / "gone").exists()

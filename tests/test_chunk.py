@@ -6,12 +6,11 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from aidre.engine.model import Chunk, Document
-from aidre.ingest.chunk import Chunker, approximate_tokens
-from aidre.ingest.markdown import outline
+from aidre.ingest.chunking import Chunker, approximate_tokens
+from aidre.ingest.formats.markdown import find_headings
 
 
 def words(texts: Sequence[str]) -> list[int]:
@@ -23,7 +22,7 @@ def characters(texts: Sequence[str]) -> list[int]:
 
 
 def cut(text: str, chunker: Chunker | None = None, **members: str) -> tuple[Chunk, ...]:
-    document = Document("d", text, headings=outline(text), **members)  # type: ignore[arg-type]
+    document = Document("d", text, headings=find_headings(text), **members)  # type: ignore[arg-type]
     return (chunker or Chunker(words, 20, 10)).chunks(document)
 
 
@@ -51,10 +50,10 @@ def test_every_solid_character_is_in_exactly_one_chunk(text: str, limit: int, ta
 @given(texts, st.integers(8, 60))
 def test_what_is_embedded_never_has_more_tokens_than_the_model_reads(text: str, limit: int) -> None:
     chunker = Chunker(characters, limit, limit)
-    document = Document("d", text, title="T", section="S > x", headings=outline(text))
+    document = Document("d", text, title="T", section="S > x", headings=find_headings(text))
     for chunk in chunker.chunks(document):
         # The line break between heading and text counts here, but is no token to a model.
-        assert len(chunker.embedded(document, chunk)) <= limit + 1
+        assert len(chunker.embedding_input(document, chunk)) <= limit + 1
         assert chunk.token_count == len(chunk.text)
 
 
@@ -107,6 +106,7 @@ def test_a_long_sentence_is_cut_between_words_evenly() -> None:
 
 def test_a_word_beyond_the_limit_is_cut_hard() -> None:
     chunks = cut("x" * 1000, Chunker(characters, 50, 40))
+    assert "".join(chunk.text for chunk in chunks) == "x" * 1000
     assert {len(chunk.text) for chunk in chunks} <= set(range(20, 41))
 
 
@@ -131,7 +131,7 @@ def test_the_last_chunk_is_not_a_crumb() -> None:
 
 
 def embedded(title: str | None, section: str | None, text: str, limit: int = 256) -> str:
-    return Chunker(words, limit).embedded(Document("d", text, title), Chunk("d#chunk_1", 1, text, 0, 0, section))
+    return Chunker(words, limit).embedding_input(Document("d", text, title), Chunk("d#chunk_1", 1, text, 0, 0, section))
 
 
 def test_title_and_section_stand_before_the_text_that_is_embedded() -> None:
@@ -148,7 +148,7 @@ def test_a_title_of_any_length_leaves_half_the_limit_for_the_text(title: str) ->
     chunker = Chunker(approximate_tokens, 64)
     document = Document("d", "some words " * 100, title)
     for chunk in chunker.chunks(document):
-        assert approximate_tokens([chunker.embedded(document, chunk)])[0] <= 64
+        assert approximate_tokens([chunker.embedding_input(document, chunk)])[0] <= 64
         assert chunk.token_count is not None and chunk.token_count > 20
 
 

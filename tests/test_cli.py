@@ -16,7 +16,7 @@ import pytest
 import shell as shells
 from shell import Shell, one_line
 
-from aidre.engine.store import Store
+from aidre.engine.collection.store import Store
 
 shell, filled = shells.shell, shells.filled
 
@@ -143,7 +143,7 @@ def test_a_traceback_can_be_asked_for(shell: Shell, monkeypatch: pytest.MonkeyPa
 def test_a_closed_pipe_ends_quietly(filled: Shell) -> None:
     read, write = os.pipe()
     os.close(read)
-    command = [sys.executable, "-m", "aidre.api.cli", "status", "--store", str(filled.store)]
+    command = [sys.executable, "-m", "aidre.api.cli.main", "status", "--store", str(filled.store)]
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
     assert done.stderr == ""
@@ -151,7 +151,7 @@ def test_a_closed_pipe_ends_quietly(filled: Shell) -> None:
 
 
 def test_a_closed_standard_output_ends_quietly(filled: Shell) -> None:
-    command = f"{shlex.quote(sys.executable)} -m aidre.api.cli status --store {shlex.quote(str(filled.store))} >&-"
+    command = f"{shlex.quote(sys.executable)} -m aidre.api.cli.main status --store {shlex.quote(str(filled.store))} >&-"
     done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
     assert "Traceback" not in done.stderr
 
@@ -159,7 +159,7 @@ def test_a_closed_standard_output_ends_quietly(filled: Shell) -> None:
 def test_with_a_closed_standard_error_messages_do_not_get_among_the_data(shell: Shell) -> None:
     (shell.source / "wrong.md").write_bytes(b"\xff")
     words = ["ingest", str(shell.source), "--store", str(shell.store), "--collection", "docs", "--json"]
-    command = shlex.join([sys.executable, "-m", "aidre.api.cli", *words, "--config", str(shell.config)])
+    command = shlex.join([sys.executable, "-m", "aidre.api.cli.main", *words, "--config", str(shell.config)])
     done = subprocess.run(["sh", "-c", f"{command} 2>&-"], stdout=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1
     assert [json.loads(line)["event"] for line in done.stdout.splitlines()] == ["commit", "done"]
@@ -177,7 +177,7 @@ def test_a_second_writer_is_refused_by_name(filled: Shell) -> None:
 def test_unwritable_letters_do_not_end_a_command(filled: Shell) -> None:
     (filled.source / "kana.md").write_text("# かな\n\nひらがな\n", encoding="utf-8")
     filled.ingest()
-    command = [sys.executable, "-m", "aidre.api.cli", "search", "ひらがな", "--store", str(filled.store)]
+    command = [sys.executable, "-m", "aidre.api.cli.main", "search", "ひらがな", "--store", str(filled.store)]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(command, capture_output=True, env=environment, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -268,7 +268,7 @@ def test_serve_answers_until_it_is_interrupted(filled: Shell) -> None:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     words = ["serve", "--store", str(filled.store), "--config", str(filled.config), "--port", str(port)]
-    server = subprocess.Popen([sys.executable, "-m", "aidre.api.cli", *words], stderr=subprocess.PIPE, text=True)
+    server = subprocess.Popen([sys.executable, "-m", "aidre.api.cli.main", *words], stderr=subprocess.PIPE, text=True)
     try:
         assert ready(port, server)
     finally:

@@ -9,8 +9,8 @@ import shell as shells
 from serving import serving
 from shell import CONFIGURATION, TEXTS, Shell, one_line
 
-from aidre.api.settings import parse_settings
-from aidre.engine.store import Store
+from aidre.api.config.settings import parse_settings
+from aidre.engine.collection.store import Store
 
 shell, filled = shells.shell, shells.filled
 
@@ -197,13 +197,13 @@ def test_a_blank_query_is_refused(filled: Shell) -> None:
 def test_vectors_of_another_revision_of_the_model_are_not_searched(
     filled: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aidre.engine.hashing.REVISION", "another")
+    monkeypatch.setattr("aidre.engine.embedding.hashing.REVISION", "another")
     status, _, err = filled.run("search", "tea", "--store", filled.store, "--mode", "dense")
     assert status == 2
     assert one_line(err)
     assert "revision" in err
     status, out, err = filled.run("search", "tea", "--store", filled.store)  # by its words, and it says so
     assert status == 0
-    assert "by words alone" in err
+    assert "lexical search only" in err
     assert "revision" in err
     assert out

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from shell import TEXTS, Shell, one_line
 
-from aidre.engine.store import Store
+from aidre.engine.collection.store import Store
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from serving import a_document, fill, serving
 
-from aidre.api.cli import run
-from aidre.api.provenance.keys import read_keys
-from aidre.api.settings import load_settings, parse_settings
+from aidre.api.cli.main import run
+from aidre.api.config.settings import load_settings, parse_settings
+from aidre.api.protocols.provenance.keys import read_keys
 
 Run = Callable[..., tuple[int, str, str]]
 

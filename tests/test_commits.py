@@ -13,21 +13,23 @@ from typing import Any
 import pytest
 from building import NAME, ROWS, SPACE, ask, everything, names, put
 
-from aidre.engine import commits, deriving, durable, generations, merging
-from aidre.engine.arrow import FileEntry
-from aidre.engine.deriving import Task, derive
+from aidre.engine.collection import commit, generations, merge_policy
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import AidreError, StorageFailed
-from aidre.engine.store import Store
-from aidre.engine.verify import verify
-from aidre.engine.workers import Workers
+from aidre.engine.maintenance.verify import verify
+from aidre.engine.segment import build
+from aidre.engine.segment.build import Task, build_file
+from aidre.engine.segment.workers import Workers
+from aidre.engine.storage import durable
+from aidre.engine.storage.arrow import FileEntry
 
 
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every commit of a first bulk load goes on ahead, and processes make what is derived."""
-    monkeypatch.setattr(commits, "AHEAD_ROWS", 1)
-    monkeypatch.setattr(commits, "SHARED_ROWS", 1)
-    monkeypatch.setattr(commits, "processors", lambda: 2)
+    monkeypatch.setattr(commit, "MIN_BACKGROUND_ROWS", 1)
+    monkeypatch.setattr(commit, "MIN_WORKER_ROWS", 1)
+    monkeypatch.setattr(commit, "available_cores", lambda: 2)
 
 
 @pytest.fixture
@@ -37,18 +39,18 @@ def place(tmp_path: Path) -> Iterator[Path]:
         put(writer, names(40), ROWS[:40])
         writer.commit()
         assert writer.snapshot is not None
-        folder = tmp_path / NAME / "segments" / writer.snapshot.parts[0].segment.id
+        folder = tmp_path / NAME / "segments" / writer.snapshot.segments[0].segment.id
         for name in ("ids.arrow", "fields.arrow", "lexicon.arrow"):
             (folder / name).unlink()
         yield folder
 
 
 def tasks(place: Path) -> list[Task]:
-    return [Task(str(place), what) for what in deriving.ROW_FILES]
+    return [Task(str(place), what) for what in build.ROW_FILES]
 
 
 def in_this_process(place: Path) -> dict[str, FileEntry]:
-    return dict(derive(task) for task in tasks(place))
+    return dict(build_file(task) for task in tasks(place))
 
 
 def test_a_worker_that_ends_costs_no_file(place: Path) -> None:
@@ -65,7 +67,7 @@ def test_a_worker_that_ends_costs_no_file(place: Path) -> None:
         assert some.results() == wanted
     finally:
         some.close()
-        some.let_go()
+        some.close_pipes()
 
 
 def test_a_worker_that_fails_says_so_where_the_reason_can_be_seen(place: Path) -> None:
@@ -78,7 +80,7 @@ def test_a_worker_that_fails_says_so_where_the_reason_can_be_seen(place: Path) -
             some.results()
     finally:
         some.close()
-        some.let_go()
+        some.close_pipes()
 
 
 def test_workers_that_were_closed_make_nothing_more(place: Path) -> None:
@@ -87,12 +89,12 @@ def test_workers_that_were_closed_make_nothing_more(place: Path) -> None:
     some.close()
     with pytest.raises(StorageFailed):
         some.results()
-    some.let_go()
+    some.close_pipes()
 
 
 def test_a_worker_ends_with_the_process_that_started_it() -> None:
     script = (
-        "import os, sys\nfrom aidre.engine.workers import Workers\nsome = Workers(2)\n"
+        "import os, sys\nfrom aidre.engine.segment.workers import Workers\nsome = Workers(2)\n"
         "print(*(worker._process.pid for worker in some._workers), flush=True)\nsys.stdin.read()\n"
     )
     command = [sys.executable, "-c", script]
@@ -128,9 +130,9 @@ def test_a_commit_under_way_is_looked_into(tmp_path: Path, shared: None) -> None
         known = writer.fingerprints([*names(20), "other"])
         assert [mark is not None for mark in known] == [True] * 20 + [False]
         put(writer, [names(20)[3], "new"], ROWS[20:22])
-        settled = writer.settle()
+        settled = writer.wait_for_commit()
         assert settled is not None and settled.documents == 20
-        assert writer.settle() is None
+        assert writer.wait_for_commit() is None
         result = writer.commit()
         assert result is not None and result.documents == 21
         writer.finish()
@@ -163,7 +165,7 @@ def test_a_commit_under_way_that_fails_is_told_of_and_leaves_the_store_as_it_was
         put(writer, ["b"], ROWS[1:2])
         writer.begin_commit()
         with pytest.raises(StorageFailed, match="No space left"):
-            writer.settle()
+            writer.wait_for_commit()
         monkeypatch.setattr(durable, "publish_folder", real)
         assert writer.fingerprints(["b"]) == [None]
         put(writer, ["c"], ROWS[2:3])
@@ -243,19 +245,19 @@ def test_large_segments_stay_and_share_the_codebook_of_the_first(
 ) -> None:
     from building import space_of, structured
 
-    monkeypatch.setattr(merging, "LARGE", 6000)
-    monkeypatch.setattr(generations, "LARGE", 6000)
+    monkeypatch.setattr(merge_policy, "LARGE_SEGMENT_ROWS", 6000)
+    monkeypatch.setattr(generations, "LARGE_SEGMENT_ROWS", 6000)
     space, vectors = space_of("cosine", 256), structured(18_000, 256)
     ids = names(18_000)
     with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
         for start in range(0, 18_000, 6000):
             put(writer, ids[start : start + 6000], vectors[start : start + 6000])
             writer.begin_commit()
-            writer.settle()
-        before = {part.segment.id for part in writer.generations.parts}
-        assert [space.id in part.segment.scans for part in writer.generations.parts] == [True, False, False]
+            writer.wait_for_commit()
+        before = {part.segment.id for part in writer.generations.segments}
+        assert [space.id in part.segment.scans for part in writer.generations.segments] == [True, False, False]
         writer.finish()
-        parts = writer.generations.parts
+        parts = writer.generations.segments
         assert {part.segment.id for part in parts} == before
         assert all(space.id in part.segment.scans for part in parts)
         assert len({part.segment.trained_rows[space.id] for part in parts}) == 1
@@ -272,7 +274,7 @@ def test_small_segments_of_a_first_load_become_one(tmp_path: Path, shared: None)
         for start in range(0, 60, 20):
             put(writer, names(20, start), ROWS[start : start + 20])
             writer.begin_commit()
-            writer.settle()
+            writer.wait_for_commit()
         writer.finish()
-        assert len(writer.generations.parts) == 1
+        assert len(writer.generations.segments) == 1
     assert everything(Store(tmp_path).open(NAME)) == names(60)

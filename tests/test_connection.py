@@ -13,9 +13,9 @@ import pytest
 from publishing import Site, encrypted
 
 from aidre.engine.errors import FetchFailed
-from aidre.ingest.connection import look_up
-from aidre.ingest.fetch import Fetcher, FetchRules
-from aidre.ingest.urls import read_url
+from aidre.ingest.fetch.client import Fetcher, FetchRules
+from aidre.ingest.fetch.connection import look_up
+from aidre.ingest.fetch.urls import read_url
 
 site = publishing.site
 body = fetching.body
@@ -118,7 +118,7 @@ def test_a_redirect_is_checked_like_the_first_address(site: Site, body: Path, st
         net.dialled.append(address)
         return socket.create_connection(("127.0.0.1", site.port), seconds)
 
-    with pytest.raises(FetchFailed, match=r"refused: |no plain IPv4") as caught:
+    with pytest.raises(FetchFailed, match=r"refused: |not a plain IPv4") as caught:
         Fetcher(FetchRules(), resolve=net.resolve, connect=connect).get(read_url("http://public.example/"), body)
     assert "answered" not in caught.value.message
     assert net.dialled == ["93.184.215.14"]

@@ -6,11 +6,10 @@ import sys
 
 import pytest
 
-from aidre.api import console
-from aidre.api.reporter import Reporter
-from aidre.engine.verify import CollectionReport
-from aidre.engine.verify import Problem as Damage
-from aidre.ingest.progress import Committed, Notice, Problem, Progress, Summary
+from aidre.api.cli import console
+from aidre.api.cli.progress import Reporter
+from aidre.engine.maintenance.verify import CollectionReport, Problem as Damage
+from aidre.ingest.pipeline.progress import Committed, Notice, Problem, Progress, Summary
 
 SUMMARY = Summary(
     documents=1200, chunks=3400, embedded=9, updated=9, unchanged=1190, deleted=0, failed=1, skipped=0, seconds=2.0
@@ -24,7 +23,7 @@ def test_documents_cannot_steer_the_terminal() -> None:
 
 
 def test_messages_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    console.say("one\ntwo\r\n\tthree")
+    console.print_message("one\ntwo\r\n\tthree")
     assert capsys.readouterr().err == "aidre: one two three\n"
 
 
@@ -32,7 +31,7 @@ def test_messages_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     ("count", "shown"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 30, "5.0 GiB"), (3 << 50, "3072.0 TiB")]
 )
 def test_sizes_are_readable(count: int, shown: str) -> None:
-    assert console.size(count) == shown
+    assert console.format_bytes(count) == shown
 
 
 def test_status_shows_what_calibration_measured() -> None:
@@ -56,12 +55,12 @@ def test_damage_to_what_is_derived_leaves_a_store_usable() -> None:
     history = Damage("c/changes/000001.arrow", "is missing", True)
     derived = CollectionReport("c", 1, 2, 3, (Damage("c/ids.arrow", "is missing", True), history))
     lost = CollectionReport("d", 1, 2, 3, (Damage("d/chunks.arrow", "is missing", False),))
-    lines = list(console.report_lines([derived, lost]))
+    lines = list(console.verification_lines([derived, lost]))
     assert lines[0].startswith("c: usable")
-    assert "(derived: `aidre compact` makes it anew)" in lines[1]
-    assert "(derived: the next commit makes it anew)" in lines[2]
+    assert "(derived: `aidre compact` rebuilds it)" in lines[1]
+    assert "(derived: the next commit rebuilds it)" in lines[2]
     assert lines[3].startswith("d: damaged")
-    verified = console.verified([derived, lost], False)
+    verified = console.verification_record([derived, lost], False)
     assert (verified["ok"], verified["documents"], verified["chunks"]) == (False, 4, 6)
     assert [problem["derived"] for problem in verified["problems"]] == [True, True, False]
 

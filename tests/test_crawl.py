@@ -12,7 +12,7 @@ from fetching import counts, page, run, sitemap
 from ingesting import Bench
 from publishing import Site, published
 
-from aidre.ingest.fetch import FetchRules
+from aidre.ingest.fetch.client import FetchRules
 
 LONG_AGO, RECENTLY = "2026-01-01T00:00:00Z", "2026-02-01"
 
@@ -130,8 +130,8 @@ def test_pages_of_other_sites_are_left_out(bench: Bench, site: Site) -> None:
     site.put("/a", page("one"))
     site.redirect("/away", f"http://localhost:{site.port}/a")
     assert counts(run(bench, site.url("/s.xml"))) == (1, 1, 0, 0, 2)
-    assert "another site" in bench.problems[0] and "is no URL" in bench.problems[1]
-    assert any("1 addresses left out (on another site 1)" in notice for notice in bench.notices)
+    assert "another site" in bench.problems[0] and "not a URL" in bench.problems[1]
+    assert any("1 addresses skipped (on another site 1)" in notice for notice in bench.notices)
 
 
 def test_robots_txt_closes_pages_and_a_page_that_is_named_stays_open(bench: Bench, site: Site) -> None:
@@ -155,7 +155,7 @@ def test_a_host_that_fails_again_and_again_is_left_alone(bench: Bench, site: Sit
     for n in range(20):
         site.fail(f"/{n}", 404 if n < 10 else 503)
     assert run(bench, site.url("/s.xml")).failed == 10 + 5 + 1
-    assert "did not give 5 pages in a row, 5 others were not asked for" in bench.problems[-1]
+    assert "failed to deliver 5 pages in a row, 5 other pages were not requested" in bench.problems[-1]
     assert "/15" not in site.asked
 
 
@@ -179,7 +179,7 @@ def test_a_sitemap_on_disk_brings_pages_when_it_is_named_not_with_its_folder(ben
     bench.write("other.xml", "<project/>")
     site.put("/a", page("one"))
     assert counts(run(bench)) == (1, 1, 0, 0, 0)
-    assert any("2 files of other kinds left out (.xml 2)" in notice for notice in bench.notices)
+    assert any("2 files of other kinds skipped (.xml 2)" in notice for notice in bench.notices)
     assert counts(run(bench, str(path), mirror=True)) == (1, 1, 0, 0, 1)
     assert bench.ids() == ["docs/note.md", site.url("/a")]
 
@@ -240,4 +240,4 @@ def test_one_host_that_is_down_does_not_keep_the_others_from_being_read(bench: B
     site.put("/a", page("one"))
     path = bench.write("sitemap.xml", sitemap(*gone, (site.url("/a"), None)))
     assert counts(run(bench, str(path))) == (1, 1, 0, 0, 5 + 1)
-    assert "2 others were not asked for" in bench.problems[-1]
+    assert "2 other pages were not requested" in bench.problems[-1]

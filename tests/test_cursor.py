@@ -8,14 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from aidre.api.cursor import INHERITED_SECRET, LIFETIME_SECONDS, Cursors, Place, lineage_digest, store_secret
-from aidre.api.refusals import BadRequest
+from aidre.api.http.errors import BadRequest
+from aidre.api.retrieval.cursor import (
+    LIFETIME_SECONDS,
+    SECRET_VARIABLE,
+    Cursors,
+    SearchCursor,
+    lineage_digest,
+    store_secret,
+)
 
 BINDING = b"a caller and a query"
 
 
-def a_place(started: float | None = None) -> Place:
-    return Place(7, 10, 40, int(time.time() if started is None else started), lineage_digest("lineage"))
+def a_place(started: float | None = None) -> SearchCursor:
+    return SearchCursor(7, 10, 40, int(time.time() if started is None else started), lineage_digest("lineage"))
 
 
 def test_a_cursor_says_where_to_go_on() -> None:
@@ -85,7 +92,7 @@ def test_workers_over_a_store_that_cannot_be_written_share_what_they_inherit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / ".log").write_text("a file where a folder should be", encoding="utf-8")
-    monkeypatch.setenv(INHERITED_SECRET, "ab" * 32)
+    monkeypatch.setenv(SECRET_VARIABLE, "ab" * 32)
     assert store_secret(tmp_path) == bytes.fromhex("ab" * 32)
-    monkeypatch.delenv(INHERITED_SECRET)
+    monkeypatch.delenv(SECRET_VARIABLE)
     assert store_secret(tmp_path) != store_secret(tmp_path)

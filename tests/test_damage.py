@@ -13,12 +13,12 @@ import pytest
 import xxhash
 from building import NAME, Vectors, ask, names, normal, put, record, space_of, structured
 
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import CollectionMissing, FormatTooNew, GenerationMissing, StoreDamaged
-from aidre.engine.filters import parse_filter
+from aidre.engine.index.fields.filters import parse_filter
+from aidre.engine.maintenance.verify import CollectionReport, verify
 from aidre.engine.model import Query
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
-from aidre.engine.verify import CollectionReport, verify
 
 MODEL = space_of("cosine", 768, model="m")
 PLAIN = space_of("dot", 4)
@@ -117,7 +117,7 @@ def test_a_sound_store_has_no_problems(store: Path) -> None:
     assert (report.generation, report.documents, report.chunks) == (3, ROWS + 30, ROWS + 30)
     snapshot = Store(store).open(NAME)
     assert snapshot.warnings == ()
-    assert [bool(part.segment.scans) for part in snapshot.parts] == [True, False]
+    assert [bool(part.segment.scans) for part in snapshot.segments] == [True, False]
     assert len(files(store, TRUTH)) == 8
     assert len(files(store, DERIVED)) == 5
 
@@ -243,7 +243,7 @@ def test_damaged_keys_are_rebuilt_when_a_writer_asks(store: Path) -> None:
         alter(path, damage)
         assert [problem.derived for problem in report_of(store).problems] == [True]
         with Store(store).writer(NAME, spaces=SPACES) as writer:
-            found, _ = writer.reuse(MODEL.id, [*KEYS, b"x" * 16])
+            found, _ = writer.find_vectors(MODEL.id, [*KEYS, b"x" * 16])
         assert found.tolist() == [True] * len(KEYS) + [False]
         path.unlink()
         path.write_bytes(whole)
@@ -270,7 +270,7 @@ def test_a_commit_mends_a_damaged_index(store: Path) -> None:
         writer.delete(["d000100"])
         writer.commit()
     assert report_of(store).problems == ()
-    assert [bool(part.segment.scans) for part in Store(store).open(NAME).parts] == [True, False]
+    assert [bool(part.segment.scans) for part in Store(store).open(NAME).segments] == [True, False]
 
 
 # -- manifests, lists, CURRENT -----------------------------------------------------------------------------

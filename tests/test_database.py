@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from aidre.api.database import connect, transaction
+from aidre.api.http.sqlite import connect, transaction
 
 LEAVE_WAL = """
 import sqlite3, sys

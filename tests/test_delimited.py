@@ -8,17 +8,18 @@ import pytest
 from ingesting import RULES, Bench, documents, where
 
 from aidre.engine.errors import InvalidDocument
-from aidre.ingest.delimited import delimited, spaces_of
-from aidre.ingest.found import File, Found, Rejected
+from aidre.ingest.formats.tables.csv import find_csv_spaces, read_csv
+from aidre.ingest.records.file import File
+from aidre.ingest.records.items import Item, Rejected
 
 
-def read(tmp_path: Path, content: str | bytes, name: str = "r.csv") -> list[Found]:
+def read(tmp_path: Path, content: str | bytes, name: str = "r.csv") -> list[Item]:
     path = tmp_path / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return list(delimited(File(path, "src", name), RULES))
+    return list(read_csv(File(path, "src", name), RULES))
 
 
-def outcomes(found: list[Found]) -> list[str]:
+def outcomes(found: list[Item]) -> list[str]:
     return [f"{each.where} {each.reason}" if isinstance(each, Rejected) else documents([each])[0].id for each in found]
 
 
@@ -92,7 +93,7 @@ def test_a_quote_that_is_never_closed_ends_the_file_by_name(tmp_path: Path) -> N
 
 
 def test_a_row_beyond_the_limit_fails_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aidre.ingest.delimited.LONGEST_ROW", 100)
+    monkeypatch.setattr("aidre.ingest.formats.tables.csv.MAX_ROW_BYTES", 100)
     long = "x" * 200
     found = outcomes(read(tmp_path, f"id,text\na,{long}\nb,y\n"))
     assert [each.split(" ", 1)[0] for each in found] == ["r.csv:2", "b"]
@@ -141,7 +142,7 @@ def test_a_table_may_hold_vectors_and_metadata_as_json(tmp_path: Path) -> None:
     assert document.vectors is not None and document.vectors["s"].tolist() == [1.0, 2.0, 3.0]
     assert document.metadata == {"n": 1}
     assert [each.where for each in found if isinstance(each, Rejected)] == ["r.csv:3", "r.csv:4"]
-    assert spaces_of(File(tmp_path / "r.csv", "src", "r.csv")) == {"s"}
+    assert find_csv_spaces(File(tmp_path / "r.csv", "src", "r.csv")) == {"s"}
 
 
 def test_rows_with_a_type_are_schema_objects(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ import pytest
 from making import docx, laughing, lying, part, pdf, repacked
 
 from aidre.engine.errors import InvalidDocument
-from aidre.ingest.docx import MOST_MEMBERS, parse
-from aidre.ingest.found import File
-from aidre.ingest.sandbox import SHARED, Limits, Sandbox
-from aidre.ingest.sources import PARSERS
-from aidre.ingest.vectors import VectorRules
+from aidre.ingest.formats.docx import MAX_ARCHIVE_MEMBERS, parse
+from aidre.ingest.records.file import File
+from aidre.ingest.records.vectors import VectorRules
+from aidre.ingest.sandbox.parent import SHARED, Sandbox, SandboxLimits
+from aidre.ingest.sources.readers import READERS
 
 BODY = "word/document.xml"
 PLAIN = docx(lambda document: document.add_paragraph("HERE"))
@@ -58,7 +58,7 @@ def test_a_file_becomes_a_document_through_the_sandbox(tmp_path: Path) -> None:
     path = tmp_path / "paper.docx"
     path.write_bytes(docx(build))
     with SHARED:
-        (found,) = PARSERS[".docx"](File(path, "docs", "paper.docx", "https://x.org/paper.docx"), VectorRules([], []))
+        (found,) = READERS[".docx"](File(path, "docs", "paper.docx", "https://x.org/paper.docx"), VectorRules([], []))
     assert isinstance(found, tuple)
     where, document = found
     assert (where, document.id, document.url) == ("paper.docx", "docs/paper.docx", "https://x.org/paper.docx")
@@ -184,8 +184,8 @@ BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
     "another archive": (lambda: repacked(b"PK\5\6" + bytes(18), {"a.txt": b"x"}), UNFIT),
     "without its document": (lambda: repacked(PLAIN, {BODY: None}), UNFIT),
     "many parts": (
-        lambda: repacked(PLAIN, {f"{number}": b"" for number in range(MOST_MEMBERS)}),
-        f"is an archive of more than {MOST_MEMBERS} parts: no Word document",
+        lambda: repacked(PLAIN, {f"{number}": b"" for number in range(MAX_ARCHIVE_MEMBERS)}),
+        f"is an archive of more than {MAX_ARCHIVE_MEMBERS} parts: no Word document",
     ),
     "zip bomb": (lambda: inflating(70), BIG),
     "zip bomb in a part that nothing uses": (lambda: repacked(PLAIN, {"x.bin": bytes(70 << 20)}), BIG),
@@ -235,7 +235,7 @@ def test_an_encrypted_part_is_named() -> None:
 
 def test_a_document_that_needs_too_much_memory_costs_the_child_only() -> None:
     many = repacked(PLAIN, {BODY: part(PLAIN, BODY).replace(b"<w:body>", b"<w:body>" + b"<w:p/>" * 4_000_000)})
-    with Sandbox(Limits(memory=256 << 20)) as sandbox:
+    with Sandbox(SandboxLimits(memory=256 << 20)) as sandbox:
         with pytest.raises(InvalidDocument, match=r"needs more than 256 MiB of memory to read|parser crashed"):
             sandbox.parse("docx", many)
         assert sandbox.parse("docx", PLAIN)["text"] == "HERE"

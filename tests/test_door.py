@@ -10,15 +10,15 @@ from listening import served
 from prometheus_client.parser import text_string_to_metric_families
 from serving import AIDRE, TEXT, a_document, fill
 
-from aidre.api import door
-from aidre.api.provenance.keys import make_key
+from aidre.api.protocols.provenance.keys import make_key
+from aidre.api.server import overload
 
 SEARCH = {"query": "alpha"}
 
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(door, "SECONDS", 3600.0)
+    monkeypatch.setattr(overload, "CACHE_SECONDS", 3600.0)
     path = tmp_path / "store"
     fill(path, "docs", [a_document("a", "alpha")], (TEXT,))
     return path
@@ -104,7 +104,7 @@ def test_what_was_signed_is_said_once(store: Path) -> None:
 
 
 def test_what_was_said_is_forgotten(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "SECONDS", 0.0)
+    monkeypatch.setattr(overload, "CACHE_SECONDS", 0.0)
     with served(store) as (one, client), one.full():
         for _ in range(3):
             assert client.post("/search", json=SEARCH).status_code == 503

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aidre.engine import weights
-from aidre.engine.embed import DEFAULT_SPACE, embedding_key, load_embedder, load_stored
+from aidre.engine.embedding import weights
+from aidre.engine.embedding.embedder import DEFAULT_SPACE, embedding_key, load_embedder, load_stored
 from aidre.engine.errors import ConfigurationError, ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 
@@ -61,7 +61,7 @@ def test_hashing_gives_all_texts_without_words_the_same_vector() -> None:
 
 def test_hashing_is_the_same_in_every_process() -> None:
     program = (
-        "from aidre.engine.hashing import HashingEmbedder\n"
+        "from aidre.engine.embedding.hashing import HashingEmbedder\n"
         "from aidre.engine.model import EmbeddingSpace\n"
         "space = EmbeddingSpace('words', 64, 'cosine', True, 'aidre', 'hashing')\n"
         "print(HashingEmbedder(space).embed_queries(['the cat sat']).tobytes().hex())"
@@ -183,23 +183,24 @@ def test_the_revision_follows_weights_that_change_in_place(tmp_path: Path) -> No
 
 
 def test_an_operators_label_stays_behind_the_revision_however_often_it_is_loaded() -> None:
-    once = weights.labelled("sha256:ab;mean;v1", "spring")
+    once = weights.with_label("sha256:ab;mean;v1", "spring")
     assert once == "sha256:ab;mean;v1;spring"
-    assert weights.labelled("sha256:cd;mean;v1", once) == "sha256:cd;mean;v1;spring"
-    assert weights.labelled("sha256:cd;mean;v1", "sha256:ab;mean;v1") == "sha256:cd;mean;v1"
+    assert weights.with_label("sha256:cd;mean;v1", once) == "sha256:cd;mean;v1;spring"
+    assert weights.with_label("sha256:cd;mean;v1", "sha256:ab;mean;v1") == "sha256:cd;mean;v1"
 
 
 def test_the_runtime_tells_its_maker_nothing(tmp_path: Path) -> None:
     """It would keep an id of this machine and what it has to tell in the user's cache folder, and send it."""
     told = {"CI", "ORT_DISABLE_TELEMETRY", "ORT_RUNNING_UNIT_TESTS"}
     environment = {name: value for name, value in os.environ.items() if name not in told}
-    program = "import aidre.engine.runtime, onnxruntime"
+    program = "import aidre.engine.embedding.onnx, onnxruntime"
     environment |= {"XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path)}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_importing_embed_imports_nothing_heavy() -> None:
-    program = "import sys, aidre.engine.embed; print(sorted({'torch', 'onnxruntime', 'tokenizers'} & set(sys.modules)))"
+    heavy = "{'torch', 'onnxruntime', 'tokenizers'}"
+    program = f"import sys, aidre.engine.embedding.embedder; print(sorted({heavy} & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

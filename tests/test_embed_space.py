@@ -15,14 +15,15 @@ from ingesting import WORDS, Bench, CountingEmbedder
 from numpy.typing import NDArray
 from shell import CONFIGURATION, Shell, one_line
 
-from aidre.engine import filling, schema
+from aidre.engine.collection import backfill
+from aidre.engine.collection.store import Store
+from aidre.engine.embedding.hashing import HashingEmbedder
 from aidre.engine.errors import InvalidVector, SpaceConflict, SpaceMissing
-from aidre.engine.hashing import HashingEmbedder
+from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import EmbeddingSpace, Query
-from aidre.engine.store import Store
-from aidre.engine.verify import verify
-from aidre.ingest.embed_space import drop_space
-from aidre.ingest.progress import Committed, Event, Notice, Progress
+from aidre.engine.storage import format
+from aidre.ingest.pipeline.backfill import drop_space
+from aidre.ingest.pipeline.progress import Committed, Event, Notice, Progress
 
 bench = adding.bench
 
@@ -46,7 +47,7 @@ def test_a_new_space_is_filled_from_the_stored_text_and_answers_beside_the_old_o
     assert [event.chunks for event in events if isinstance(event, Progress)][-1] == 39
     assert after.collection.updated_at == before.collection.updated_at
     assert after.manifest.spaces[1].runtime == "hashing"
-    assert not list((bench.store.path / "c" / schema.FILLING).iterdir())
+    assert not list((bench.store.path / "c" / format.BACKFILLS).iterdir())
 
 
 def test_filling_again_changes_nothing_and_says_so(bench: Bench) -> None:
@@ -63,7 +64,7 @@ def test_equal_strings_are_embedded_once_over_all_segments(tmp_path: Path) -> No
     for run in range(3):
         bench.rows("rows.jsonl", *({"id": f"{run}-{n}", "text": f"text {n % 5}"} for n in range(20)))
         bench.run()
-    assert len(bench.store.open("c").parts) > 1
+    assert len(bench.store.open("c").segments) > 1
     embedder = CountingEmbedder(MORE)
     assert embed(bench, embedder).embedded == 5
     assert sorted(embedder.texts) == [f"text {n}" for n in range(5)]
@@ -117,12 +118,12 @@ def test_readers_see_nothing_of_a_space_until_it_is_complete(bench: Bench, monke
                 now.search(Query(np.ones(48, np.float32), MORE.id))
             assert everything(bench) == wanted
             if isinstance(event, Committed):  # nothing was opened again for files that nobody reads
-                assert [part.segment for part in now.parts] == [part.segment for part in before.parts]
+                assert [part.segment for part in now.segments] == [part.segment for part in before.segments]
         seen.append(state)
         before = now
 
-    monkeypatch.setattr(filling, "BATCH_CHUNKS", 4)
-    monkeypatch.setattr(filling, "COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr(backfill, "BATCH_CHUNKS", 4)
+    monkeypatch.setattr(backfill, "COMMIT_SECONDS", 0.0)
     embed(bench, report=look)
     assert seen.count("building") > 5
     assert seen[-1] == "live"

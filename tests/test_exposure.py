@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from serving import TEXT, a_document, fill
 
-from aidre.api.chosen import absent_names
-from aidre.api.exposure import check_exposure, private_collections
-from aidre.api.settings import parse_settings
+from aidre.api.cli.exposure import check_exposure, private_collections
+from aidre.api.cli.select import missing_collections
+from aidre.api.config.settings import parse_settings
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import ConfigurationError
-from aidre.engine.store import Store
 
 CLEAR = '[server]\nbase_url = "https://ai.example.com"\n'
 SERVED = CLEAR + 'tls = "proxy"\n'
@@ -92,13 +92,13 @@ def test_names_of_collections_that_are_not_there_are_told_of(tmp_path: Path) -> 
         + OAUTH
         + '[oauth.grants.reader]\ncollections = ["archives"]\n'
     )
-    assert list(absent_names(Store(tmp_path), absent)) == [
+    assert list(missing_collections(Store(tmp_path), absent)) == [
         "collections.archve: collection 'archve' is not in the store: did you mean 'archive'?",
         "server.default_collection: collection 'zzz' is not in the store: it has archive",
         "keys[0].collections: collection 'other' is not in the store: it has archive",
         """oauth.grants."reader".collections: collection 'archives' is not in the store: did you mean 'archive'?""",
     ]
     present = parse_settings('[collections.archive]\nvisibility = "private"\n')
-    assert list(absent_names(Store(tmp_path), present)) == []
+    assert list(missing_collections(Store(tmp_path), present)) == []
     (tmp_path / "empty").mkdir()
-    assert list(absent_names(Store(tmp_path / "empty"), absent)) == []
+    assert list(missing_collections(Store(tmp_path / "empty"), absent)) == []

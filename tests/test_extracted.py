@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from aidre.engine.errors import InvalidDocument
-from aidre.ingest.extracted import extracted
-from aidre.ingest.found import File
+from aidre.ingest.records.file import File
+from aidre.ingest.sandbox.result import check_answer
 
 GOOD = {
     "text": "Title\n\nText",
@@ -23,20 +23,20 @@ GOOD = {
 
 
 def test_an_answer_becomes_a_document() -> None:
-    document = extracted(GOOD).document(File(Path("a/b.pdf"), "docs", "a/b.pdf", "https://base/a/b.pdf"))
+    document = check_answer(GOOD).document(File(Path("a/b.pdf"), "docs", "a/b.pdf", "https://base/a/b.pdf"))
     assert (document.id, document.title, document.url) == ("docs/a/b.pdf", "Title", "https://x.org/a")
     assert (document.updated_at, document.metadata) == ("2026-04-01T08:00:00Z", {"language": "de", "author": "A"})
     assert (document.text, document.headings[0].title) == ("Title\n\nText", "Title")
 
 
 def test_what_an_answer_leaves_out_comes_from_the_file() -> None:
-    document = extracted({"text": "x"}).document(File(Path("a/b.pdf"), "docs", "a/b.pdf", "https://base/a/b.pdf"))
+    document = check_answer({"text": "x"}).document(File(Path("a/b.pdf"), "docs", "a/b.pdf", "https://base/a/b.pdf"))
     assert (document.title, document.url, document.metadata) == ("b", "https://base/a/b.pdf", {})
     assert document.updated_at is None
 
 
 def test_a_date_in_another_notation_is_not_taken() -> None:
-    assert extracted(GOOD | {"updated_at": "2026-13-45T99:00:00Z"}).updated_at is None
+    assert check_answer(GOOD | {"updated_at": "2026-13-45T99:00:00Z"}).updated_at is None
 
 
 @pytest.mark.parametrize(
@@ -64,4 +64,4 @@ def test_a_date_in_another_notation_is_not_taken() -> None:
 )
 def test_an_answer_of_another_shape_is_refused(answer: Any) -> None:
     with pytest.raises(InvalidDocument, match="no sense"):
-        extracted(answer)
+        check_answer(answer)

@@ -14,17 +14,16 @@ from unittest import mock
 
 import pytest
 from building import NAME, ROWS, SPACE, put, record
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from aidre.engine import durable
+from aidre.engine.collection.change_feed import ChangeCursor
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
+from aidre.engine.collection.writer import Writer
 from aidre.engine.errors import HistoryMissing, StorageFailed
-from aidre.engine.feed import Place
-from aidre.engine.segment import StoredChunk
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
-from aidre.engine.writer import Writer
+from aidre.engine.segment.stored_chunk import StoredChunk
+from aidre.engine.storage import durable
 
 EXAMPLES = int(os.environ.get("AIDRE_FEED_EXAMPLES", "20"))
 
@@ -41,16 +40,16 @@ class Follower:
 
     def __init__(self) -> None:
         self.held: dict[str, bytes] = {}
-        self.place: Place | None = None
+        self.cursor: ChangeCursor | None = None
 
     def read(self, snapshots: Sequence[Snapshot], limit: int) -> bool:
         """Apply the next page, from the first snapshot that can give it; whether there is more."""
         for snapshot in snapshots:
             with suppress(HistoryMissing):
-                page = snapshot.changes(self.place, limit)
+                page = snapshot.changes(self.cursor, limit)
                 break
         else:
-            self.held, self.place = {}, None
+            self.held, self.cursor = {}, None
             return True
         assert len(page.changes) <= limit
         for change in page.changes:
@@ -58,7 +57,7 @@ class Follower:
                 self.held.pop(change.id, None)
             else:
                 self.held[change.id] = change.content_hash
-        self.place = page.place
+        self.cursor = page.cursor
         assert page.more or self.held == contents(snapshot)
         return page.more
 
@@ -67,7 +66,7 @@ def contents(snapshot: Snapshot) -> dict[str, bytes]:
     """Every live row, read one by one."""
     chunks = [
         (chunk.id, chunk.digest)
-        for part in snapshot.parts
+        for part in snapshot.segments
         for chunk in (StoredChunk(part.segment, row) for row in range(part.segment.entry.chunks))
         if part.is_live(chunk.document_row)
     ]

@@ -10,8 +10,9 @@ from ingesting import documents
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document
-from aidre.ingest.feeds import entries, parse
-from aidre.ingest.found import File, Rejected, Unchanged
+from aidre.ingest.formats.feed import parse, read_entries
+from aidre.ingest.records.file import File
+from aidre.ingest.records.items import Rejected, Unchanged
 
 ATOM = """<?xml version="1.0" encoding="utf-8"?>
 <feed xmlns="http://www.w3.org/2005/Atom" xml:lang="de" xml:base="https://example.com/blog/">
@@ -36,7 +37,7 @@ def read(tmp_path: Path, content: str | bytes, content_type: str = "") -> list[D
     path = tmp_path / "feed.xml"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     file = File(path, "src", "https://example.com/feed", "https://example.com/feed", fetched=True)
-    return documents(list(entries(file, content_type)))
+    return documents(list(read_entries(file, content_type)))
 
 
 def rows(content: str | bytes, **options: str) -> list[dict[str, Any]]:
@@ -126,7 +127,7 @@ def test_a_date_that_is_none_is_left_out() -> None:
 def test_a_broken_feed_gives_the_entries_that_can_be_read_and_says_that_there_may_be_more(tmp_path: Path) -> None:
     path = tmp_path / "feed.rss"
     path.write_text(rss("<item><guid>urn:1</guid><description>a &nbsp; b</description></item>"), encoding="utf-8")
-    found = list(entries(File(path, "src", "feed.rss")))
+    found = list(read_entries(File(path, "src", "feed.rss")))
     assert [each[1].id for each in found if isinstance(each, tuple)] == ["urn:1"]
     assert found[-1] == Unchanged("feed.rss", "src", "feed.rss", 0)
 
@@ -136,7 +137,7 @@ def test_an_entry_that_cannot_be_stored_is_named_and_the_others_are_read(tmp_pat
     long = "x" * 2000
     items = f"<item><guid>urn:{long}</guid></item><item><guid>urn:2</guid><description>b</description></item>"
     path.write_text(rss(items), encoding="utf-8")
-    bad, good = entries(File(path, "src", "feed.rss"))
+    bad, good = read_entries(File(path, "src", "feed.rss"))
     assert isinstance(bad, Rejected) and (bad.where, bad.origin) == ("feed.rss:entry 1", "feed.rss")
     assert isinstance(good, tuple) and good[1].id == "urn:2"
 

@@ -10,16 +10,15 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from aidre.engine.field_rows import names_of
-from aidre.engine.fields import FieldRow, Fields, build_fields, concat_fields
-from aidre.engine.filters import parse_filter
+from aidre.engine.index.fields.builder import FieldRow, field_names
+from aidre.engine.index.fields.filters import parse_filter
+from aidre.engine.index.fields.reader import FieldIndex, build_fields, merge_fields
 
 
 def matches(rows: Sequence[FieldRow], written: Any, dates: Sequence[str] = ()) -> list[int]:
-    mask = Fields(build_fields(rows, dates)).mask(parse_filter(written, dates))
+    mask = FieldIndex(build_fields(rows, dates)).mask(parse_filter(written, dates))
     return np.flatnonzero(mask).tolist()
 
 
@@ -247,9 +246,9 @@ def test_any_split_into_parts_gives_the_same_answers(
 ) -> None:
     edges = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
     dates = DATES if declared else ()
-    parts = [Fields(build_fields(rows[a:b], dates)) for a, b in pairwise(edges)]
+    parts = [FieldIndex(build_fields(rows[a:b], dates)) for a, b in pairwise(edges)]
     asked = parse_filter(written, DATES)
-    whole = Fields(build_fields(rows, DATES)).mask(asked)
+    whole = FieldIndex(build_fields(rows, DATES)).mask(asked)
     assert np.concatenate([part.mask(asked) for part in parts]).tolist() == whole.tolist()
 
 
@@ -260,12 +259,12 @@ def test_merging_chosen_rows_makes_what_building_from_their_documents_makes(
 ) -> None:
     parts = []
     for half in (marked[:cut], marked[cut:]):
-        fields = Fields(build_fields((document for document, _ in half), DATES))
+        fields = FieldIndex(build_fields((document for document, _ in half), DATES))
         parts.append((fields, np.flatnonzero([kept for _, kept in half])))
     chosen = [document for document, kept in marked if kept]
-    joined, built = concat_fields(parts), build_fields(chosen, DATES)
+    joined, built = merge_fields(parts), build_fields(chosen, DATES)
     assert repr(joined.to_pylist()) == repr(built.to_pylist())
-    names = set().union(*(names_of((document.metadata, document.schema_object)) for document in chosen))
-    assert Fields(joined).names == Fields(built).names == names
+    names = set().union(*(field_names((document.metadata, document.schema_object)) for document in chosen))
+    assert FieldIndex(joined).names == FieldIndex(built).names == names
     asked = parse_filter(written, DATES)
-    assert Fields(joined).mask(asked).tolist() == [answer(document, written, DATES) for document in chosen]
+    assert FieldIndex(joined).mask(asked).tolist() == [answer(document, written, DATES) for document in chosen]

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from aidre.engine.errors import InvalidFilter
-from aidre.engine.fields import FieldRow, Fields, build_fields, concat_fields
-from aidre.engine.filters import parse_filter
+from aidre.engine.index.fields.builder import FieldRow
+from aidre.engine.index.fields.filters import parse_filter
+from aidre.engine.index.fields.reader import FieldIndex, build_fields, merge_fields
 
 
 def row(metadata: dict[str, Any], number: int = 0, **reserved: Any) -> FieldRow:
@@ -24,7 +24,7 @@ def row(metadata: dict[str, Any], number: int = 0, **reserved: Any) -> FieldRow:
 
 
 def matches(rows: Sequence[FieldRow], written: Any, dates: Sequence[str] = ()) -> list[int]:
-    mask = Fields(build_fields(rows, dates)).mask(parse_filter(written, dates))
+    mask = FieldIndex(build_fields(rows, dates)).mask(parse_filter(written, dates))
     return np.flatnonzero(mask).tolist()
 
 
@@ -196,7 +196,7 @@ def test_a_long_text_of_a_schema_object_is_only_there() -> None:
     body = "word " * 100_000
     batch = build_fields([row({}, schema_object={"@type": "Article", "articleBody": body, "headline": "Short"})])
     assert batch.nbytes < 5_000
-    fields = Fields(batch)
+    fields = FieldIndex(batch)
     assert fields.mask(parse_filter({"articleBody": {"exists": True}})).tolist() == [True]
     assert fields.mask(parse_filter({"articleBody": {"gte": ""}})).tolist() == [False]
     assert fields.mask(parse_filter({"headline": {"gte": ""}})).tolist() == [True]
@@ -223,7 +223,7 @@ def deep(levels: int) -> Any:
 def test_a_hostile_schema_object_costs_a_bounded_part_of_the_file_and_keeps_its_first_members(hostile: Any) -> None:
     batch = build_fields([row({}, schema_object={"@type": "Thing", "offers": {"price": 5}, **hostile})])
     assert batch.nbytes < 500_000
-    fields = Fields(batch)
+    fields = FieldIndex(batch)
     assert len(fields.names) <= 1_000
     assert max(map(len, fields.names)) <= 256
     assert fields.mask(parse_filter({"type": "Thing", "offers.price": 5})).tolist() == [True]
@@ -232,7 +232,7 @@ def test_a_hostile_schema_object_costs_a_bounded_part_of_the_file_and_keeps_its_
 def test_a_batch_gathered_by_another_release_is_refused_so_that_it_is_built_again() -> None:
     batch = build_fields([row({"a": 1})])
     with pytest.raises(ValueError, match="another release"):
-        Fields(batch.replace_schema_metadata({"rows": "1"}))
+        FieldIndex(batch.replace_schema_metadata({"rows": "1"}))
 
 
 def test_a_list_of_many_numbers_is_answered_alike_near_together_and_far_apart() -> None:
@@ -264,7 +264,7 @@ def test_dates_compare_as_instants() -> None:
 
 
 def test_a_field_declared_a_date_after_it_was_stored_compares_as_dates_all_the_same() -> None:
-    fields = Fields(build_fields([row({"born": ["2026-04-01", "x"]}), row({"born": "2025-01-01"}), row({})]))
+    fields = FieldIndex(build_fields([row({"born": ["2026-04-01", "x"]}), row({"born": "2025-01-01"}), row({})]))
     assert fields.mask(parse_filter({"born": {"gt": "2025-06-01T00:00:00Z"}}, ["born"])).tolist() == [
         True,
         False,
@@ -317,14 +317,14 @@ def test_thousands_of_names_cost_rows_of_one_small_batch() -> None:
     assert batch.num_columns == build_fields([]).num_columns
     assert batch.nbytes < 1_000_000
     assert matches(rows, {"name4711": 4711}) == [4711]
-    assert len(Fields(batch).names) == 5_001
+    assert len(FieldIndex(batch).names) == 5_001
 
 
 def test_opening_takes_no_memory_for_a_name() -> None:
     batch = build_fields([row({f"name{i}": i for i in range(20_000)})])
     tracemalloc.start()
     try:
-        fields = Fields(batch)
+        fields = FieldIndex(batch)
         taken = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -333,7 +333,9 @@ def test_opening_takes_no_memory_for_a_name() -> None:
 
 
 def test_names_are_the_metadata_members_and_not_the_reserved_fields() -> None:
-    fields = Fields(build_fields([row({"a": {"b": [1]}, "c": None, "type": 1}, type="Recipe", url="https://x.org/")]))
+    fields = FieldIndex(
+        build_fields([row({"a": {"b": [1]}, "c": None, "type": 1}, type="Recipe", url="https://x.org/")])
+    )
     assert fields.names == {"a", "a.b", "metadata.type"}
 
 
@@ -341,19 +343,19 @@ def test_metadata_nested_without_end_is_stored() -> None:
     deep: Any = "found"
     for _ in range(3_000):
         deep = {"k": deep}
-    fields = Fields(build_fields([row({"k": deep}), row({"k": {"k": 1}})]))
+    fields = FieldIndex(build_fields([row({"k": deep}), row({"k": {"k": 1}})]))
     assert fields.mask(parse_filter({"k.k": {"exists": True}})).tolist() == [True, True]
 
 
 def test_no_documents_are_fields_of_no_rows() -> None:
-    fields = Fields(build_fields([]))
+    fields = FieldIndex(build_fields([]))
     assert (fields.rows, fields.names) == (0, frozenset())
     assert fields.mask(parse_filter({"a": 1})).shape == (0,)
-    assert concat_fields([]).num_rows == 0
+    assert merge_fields([]).num_rows == 0
 
 
 def test_a_mask_belongs_to_the_caller() -> None:
-    fields = Fields(build_fields([row({"a": 1}), row({"b": True})]))
+    fields = FieldIndex(build_fields([row({"a": 1}), row({"b": True})]))
     filters: list[Any] = [{"a": 1}, {"a": {"exists": True}}, {"a": {"ne": 1}}, {}, {"or": []}, {"nobody": 1}]
     for written in filters:
         asked = parse_filter(written)
@@ -362,16 +364,16 @@ def test_a_mask_belongs_to_the_caller() -> None:
         assert fields.mask(asked).tolist() == before
 
 
-def through_a_file(batch: pa.RecordBatch, path: Any) -> Fields:
+def through_a_file(batch: pa.RecordBatch, path: Any) -> FieldIndex:
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return Fields(pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0))
+    return FieldIndex(pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0))
 
 
 def test_fields_read_from_a_memory_map_answer_like_those_in_memory(tmp_path: Any) -> None:
     rows = [row({"a": i % 7, "t": [f"t{i % 5}", "all"], f"rare{i % 40}": 0.5}, number=i) for i in range(200)]
     batch = build_fields(rows)
-    mapped, held = through_a_file(batch, tmp_path / "fields.arrow"), Fields(batch)
+    mapped, held = through_a_file(batch, tmp_path / "fields.arrow"), FieldIndex(batch)
     for written in ({"a": {"in": [1, 3]}}, {"t": "t2"}, {"rare3": {"lt": 1}}, {"document_id": "d77"}):
         asked = parse_filter(written)
         assert mapped.mask(asked).any()
@@ -380,14 +382,14 @@ def test_fields_read_from_a_memory_map_answer_like_those_in_memory(tmp_path: Any
 
 def test_a_batch_that_holds_no_fields_is_refused() -> None:
     with pytest.raises(ValueError, match="not a batch of fields"):
-        Fields(pa.record_batch({"name": ["a"]}))
+        FieldIndex(pa.record_batch({"name": ["a"]}))
 
 
 def test_a_column_that_lost_values_is_refused_and_not_misread() -> None:
     batch = build_fields([row({"a": 1}), row({"a": 2})])
     claimed = batch.replace_schema_metadata({**(batch.schema.metadata or {}), b"rows": b"3"})
     with pytest.raises(ValueError, match="lost values"):
-        Fields(claimed).mask(parse_filter({"a": 1}))
+        FieldIndex(claimed).mask(parse_filter({"a": 1}))
 
 
 @given(st.text(alphabet="0159-:TtZ .+", min_size=1, max_size=2), st.integers(0, 19))

@@ -15,19 +15,31 @@ import adding
 import numpy as np
 import pytest
 from adding import MORE, Revised, check_complete, contents, embed, everything, interrupt, state_of
-from building import DISTANCES, NAME, SPACE, delete, names, nearest, normal, recall, space_of, structured
-from building import fill as fill_store
+from building import (
+    DISTANCES,
+    NAME,
+    SPACE,
+    delete,
+    fill as fill_store,
+    names,
+    nearest,
+    normal,
+    recall,
+    space_of,
+    structured,
+)
 from ingesting import WORDS, Bench, CountingEmbedder
 from numpy.typing import NDArray
 
-from aidre.engine import filling, schema, sweep, vector_log
+from aidre.engine.collection import backfill, backfill_log, garbage
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import SpaceConflict, SpaceMissing
-from aidre.engine.manifest import SpaceState, settled
+from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import Distance, Query
-from aidre.engine.segment import StoredChunk
-from aidre.engine.store import Store
-from aidre.engine.verify import verify
-from aidre.ingest.embed_space import drop_space
+from aidre.engine.segment.stored_chunk import StoredChunk
+from aidre.engine.storage import format
+from aidre.engine.storage.manifest import SpaceState, with_precision
+from aidre.ingest.pipeline.backfill import drop_space
 
 bench = adding.bench
 
@@ -53,7 +65,7 @@ def test_a_large_space_is_indexed_and_its_recall_is_calibrated(distance: Distanc
     space = space_of(distance, 384, model="hashing")
     with Store(tmp_path).writer(NAME, spaces=None) as writer:
         given = Given(dict(zip(ids, rows, strict=True)))
-        filling.fill(writer.generations, SpaceState(settled(space)), given, lambda filled: None)
+        backfill.fill_space(writer.generations, SpaceState(with_precision(space)), given, lambda filled: None)
     snapshot = Store(tmp_path).open(NAME)
     calibration = snapshot.space(space.id).calibration
     assert calibration is not None
@@ -73,12 +85,14 @@ def test_segments_that_hold_too_many_rows_for_the_dimensions_are_cut(
     bench.run()
     with bench.store.writer("c", spaces=None) as writer:
         writer.compact()
-    monkeypatch.setattr(filling, "segment_rows", lambda dimensions: 15 if dimensions == MORE.dimensions else 1 << 21)
+    monkeypatch.setattr(
+        backfill, "max_segment_rows", lambda dimensions: 15 if dimensions == MORE.dimensions else 1 << 21
+    )
     before = everything(bench)
     embed(bench)
     snapshot = bench.store.open("c")
-    assert max(part.segment.entry.chunks for part in snapshot.parts) <= 15
-    assert len(snapshot.parts) == 4
+    assert max(part.segment.entry.chunks for part in snapshot.segments) <= 15
+    assert len(snapshot.segments) == 4
     assert everything(bench) == before
     assert snapshot.warnings == ()
     assert verify(bench.store)[0].problems == ()
@@ -130,7 +144,7 @@ def test_purging_leaves_nothing_of_what_was_kept_for_an_interrupted_run(
     interrupt(bench, 10, monkeypatch)
     with bench.store.writer("c", spaces=None) as writer:
         writer.purge()
-    assert not (bench.store.path / "c" / schema.FILLING).exists()
+    assert not (bench.store.path / "c" / format.BACKFILLS).exists()
     embed(bench)
     check_complete(bench)
 
@@ -138,9 +152,9 @@ def test_purging_leaves_nothing_of_what_was_kept_for_an_interrupted_run(
 def test_what_a_run_kept_and_could_not_remove_goes_with_the_next_writer(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filling, "remove_log", lambda folder, space_id: None)
+    monkeypatch.setattr(backfill, "remove_log", lambda folder, space_id: None)
     embed(bench)
-    kept = bench.store.path / "c" / schema.FILLING
+    kept = bench.store.path / "c" / format.BACKFILLS
     assert kept.exists()
     with bench.store.writer("c", spaces=None):
         assert not kept.exists()
@@ -170,9 +184,9 @@ def test_files_that_no_kept_generation_names_are_swept(bench: Bench) -> None:
     assert not torn.exists()
     assert one.exists()  # the generation before names it, and may be open
     with bench.store.writer("c", spaces=None) as writer:
-        sweep.sweep(writer.generations.folder, writer.generations.manifest, keep_seconds=-60)
+        garbage.collect(writer.generations.folder, writer.generations.manifest, keep_seconds=-60)
         assert one.exists()
-        sweep.sweep(writer.generations.folder, replace(writer.generations.manifest, keep=1), keep_seconds=-60)
+        garbage.collect(writer.generations.folder, replace(writer.generations.manifest, keep=1), keep_seconds=-60)
     assert not list(segments.glob("*/more*"))
     assert verify(bench.store)[0].problems == ()
     assert bench.store.open("c").warnings == ()
@@ -189,7 +203,7 @@ def test_a_building_space_can_be_taken_away(bench: Bench, monkeypatch: pytest.Mo
     interrupt(bench, 30, monkeypatch)
     drop_space(bench.store, "c", MORE.id)
     assert state_of(bench.store) is None
-    assert not vector_log.log_path(bench.store.path / "c", MORE.id).exists()
+    assert not backfill_log.log_path(bench.store.path / "c", MORE.id).exists()
     assert verify(bench.store)[0].problems == ()
     embed(bench)
     check_complete(bench)
@@ -209,7 +223,7 @@ KILLED = """
 import sys, time
 sys.path.insert(0, sys.argv[2])
 from pathlib import Path
-from aidre.engine import filling
+from aidre.engine.collection import backfill as filling
 from ingesting import Bench
 from adding import embed
 filling.BATCH_CHUNKS, filling.COMMIT_SECONDS = 2, 0.0

@@ -14,9 +14,9 @@ import pytest
 from building import NAME, Vectors, ask, fill, names, nearest, recall, space_of, structured
 from numpy.typing import NDArray
 
-from aidre.engine.filters import parse_filter
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
+from aidre.engine.index.fields.filters import parse_filter
 
 ROWS, DIMENSIONS, ASKED = 12_000, 384, 40
 SPACE = space_of("cosine", DIMENSIONS)
@@ -68,8 +68,8 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
     for commits in (1, 3):
         path = tmp_path_factory.mktemp("filtered")
         snapshot = fill(path, SPACE, VECTORS, IDS.tolist(), commits=commits, bulk=False, metadata=metadata())
-        assert len(snapshot.parts) == commits
-        assert all(SPACE.id in part.segment.scans for part in snapshot.parts)
+        assert len(snapshot.segments) == commits
+        assert all(SPACE.id in part.segment.scans for part in snapshot.segments)
         stores.append(snapshot)
     with Store(path).writer(NAME, spaces=[SPACE]) as writer:
         writer.delete(IDS[~odd].tolist())

@@ -8,11 +8,10 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from aidre.engine.errors import InvalidFilter
-from aidre.engine.filters import (
+from aidre.engine.index.fields.filters import (
     MAX_CHARACTERS,
     MAX_DEPTH,
     MAX_NODES,
@@ -22,9 +21,9 @@ from aidre.engine.filters import (
     Instant,
     Not,
     Or,
-    canonical,
     field_name,
-    fields_of,
+    filter_digest,
+    filter_fields,
     metadata_name,
     parse_filter,
     parse_instant,
@@ -168,8 +167,8 @@ def test_existence_of_a_declared_date_needs_no_date() -> None:
 
 def test_the_fields_of_a_filter_are_all_names_it_looks_at() -> None:
     written = {"and": [{"a": 1}, {"or": [{"b.c": 1}, {"not": {"metadata.url": {"exists": True}}}]}], "site": "x.org"}
-    assert fields_of(parse_filter(written)) == {"a", "b.c", "metadata.url", "site"}
-    assert fields_of(parse_filter({})) == frozenset()
+    assert filter_fields(parse_filter(written)) == {"a", "b.c", "metadata.url", "site"}
+    assert filter_fields(parse_filter({})) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -185,7 +184,7 @@ def test_the_fields_of_a_filter_are_all_names_it_looks_at() -> None:
     ],
 )
 def test_the_key_is_the_same_for_other_ways_to_write_a_filter(one: Any, other: Any) -> None:
-    assert canonical(parse_filter(one)) == canonical(parse_filter(other))
+    assert filter_digest(parse_filter(one)) == filter_digest(parse_filter(other))
 
 
 def test_the_key_differs_where_the_meaning_differs() -> None:
@@ -196,7 +195,7 @@ def test_the_key_differs_where_the_meaning_differs() -> None:
         *({"a": {"in": []}}, {"a": ""}, {"a": {"in": ["1, 2"]}}, {"a": "\ud800"}, {"a": "\udc00"}, {"a": "\\ud800"}),
         *({"updated_at": "2026-04-01"}, {"metadata.updated_at": "2026-04-01"}, {"a": math.inf}, {"a": "inf"}),
     ]
-    assert len({canonical(parse_filter(written)) for written in different}) == len(different)
+    assert len({filter_digest(parse_filter(written)) for written in different}) == len(different)
 
 
 moments = st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=5, minutes=30))]))
@@ -282,8 +281,8 @@ json_values = st.recursive(
 @given(json_values)
 def test_any_json_is_either_a_filter_or_refused_by_name(value: Any) -> None:
     try:
-        key = canonical(parse_filter(value))
+        key = filter_digest(parse_filter(value))
     except InvalidFilter as error:
         assert error.message.startswith("filter")
     else:
-        assert key == canonical(parse_filter(json.loads(json.dumps(value))))
+        assert key == filter_digest(parse_filter(json.loads(json.dumps(value))))

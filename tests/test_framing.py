@@ -14,7 +14,7 @@ import pytest
 from listening import WAIT_SECONDS, Served, running, served, until_closed
 from serving import TEXT, a_document, fill
 
-from aidre.api.connection import Connection
+from aidre.api.server.connection import Connection
 
 POST = b"POST /first HTTP/1.1\r\nHost: x\r\n"
 NEXT = b"GET /next HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
@@ -23,7 +23,7 @@ CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 
 class Narrow(Connection):
     header_bytes = 20_000
-    sweep_seconds = 0.05
+    check_seconds = 0.05
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:

@@ -12,14 +12,14 @@ import pytest
 from building import NAME, Vectors, normal, put, record, space_of, structured
 from numpy.typing import NDArray
 
-from aidre.engine import fuse, lexical
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import InvalidInput
-from aidre.engine.filters import parse_filter
+from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.model import EmbeddingSpace, Fusion, Query, Record, Rescore
-from aidre.engine.parts import Ranked
-from aidre.engine.search import search
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
+from aidre.engine.search import bm25 as lexical, hybrid
+from aidre.engine.search.dense import search_dense
+from aidre.engine.segment.top_k import TopK
 
 _SPACE = space_of("cosine", 16)
 
@@ -79,9 +79,9 @@ def _ask(snapshot: Snapshot, vector: NDArray[np.float32], text: str, top_k: int 
 def test_hits_are_those_of_brute_force(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commits: int, fusion: Fusion
 ) -> None:
-    monkeypatch.setattr(fuse, "LEAST_DENSE", 4)
-    monkeypatch.setattr(fuse, "_FETCHED", 10)
-    monkeypatch.setattr(fuse, "_STEP", 5)
+    monkeypatch.setattr(hybrid, "MIN_NEIGHBOURS", 4)
+    monkeypatch.setattr(hybrid, "_MAX_LEXICAL", 10)
+    monkeypatch.setattr(hybrid, "_FIRST_LEXICAL", 5)
     snapshot = _store(tmp_path, _records(300), {_SPACE.id: normal(300, 16)}, [_SPACE], commits)
     for number, vector in enumerate(normal(8, 16, seed=9)):
         text = f"word{number} word{2 * number + 1} word40"
@@ -99,13 +99,13 @@ def test_no_hit_is_lost_in_any_collection(tmp_path: Path, monkeypatch: pytest.Mo
         return int(random.choice(choices))
 
     for module, name, value in (
-        (fuse, "LEAST_DENSE", drawn(1, 4, 64)),
-        (fuse, "_FETCHED", drawn(1, 10, 4_096)),
-        (fuse, "_STEP", drawn(1, 5, 256)),
-        (lexical, "_SMALL", drawn(0, 30, 1 << 16)),
-        (lexical, "_TOGETHER", drawn(16, 1 << 15)),
-        (lexical, "_BLOCK", drawn(16, 1 << 17)),
-        (lexical, "_LOOKUP", drawn(0, 6, 1 << 30)),
+        (hybrid, "MIN_NEIGHBOURS", drawn(1, 4, 64)),
+        (hybrid, "_MAX_LEXICAL", drawn(1, 10, 4_096)),
+        (hybrid, "_FIRST_LEXICAL", drawn(1, 5, 256)),
+        (lexical, "_SMALL_SEGMENT_ROWS", drawn(0, 30, 1 << 16)),
+        (lexical, "_SMALL_BLOCK_ROWS", drawn(16, 1 << 15)),
+        (lexical, "_BLOCK_ROWS", drawn(16, 1 << 17)),
+        (lexical, "_LOOKUP_COST", drawn(0, 6, 1 << 30)),
     ):
         monkeypatch.setattr(module, name, value)
     count, alike = drawn(20, 150, 250), drawn(1, 5, 40)
@@ -133,9 +133,9 @@ def test_no_hit_is_lost_in_any_collection(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_many_words_and_few_comparisons_still_give_all_hits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuse, "LEAST_DENSE", 2)
-    monkeypatch.setattr(fuse, "_FETCHED", 1)
-    monkeypatch.setattr(fuse, "_STEP", 1)
+    monkeypatch.setattr(hybrid, "MIN_NEIGHBOURS", 2)
+    monkeypatch.setattr(hybrid, "_MAX_LEXICAL", 1)
+    monkeypatch.setattr(hybrid, "_FIRST_LEXICAL", 1)
     snapshot = _store(tmp_path, _records(200), {_SPACE.id: normal(200, 16)}, [_SPACE], 3)
     text, fusion = "word1 word2 word3", Fusion(0.5, 2.0)
     for vector in normal(8, 16, seed=4):
@@ -176,14 +176,14 @@ def test_equal_vectors_are_ordered_by_words_and_ids_without_looking_deeper(
     snapshot = _store(tmp_path, _records(600), {_SPACE.id: vectors}, [_SPACE], 2)
     wanted = []
 
-    def counted(*args: Any, **options: Any) -> Ranked:
-        wanted.append(options["wanted"])
-        return search(*args, **options)
+    def counted(*args: Any, **options: Any) -> TopK:
+        wanted.append(options["k"])
+        return search_dense(*args, **options)
 
-    monkeypatch.setattr(fuse, "search", counted)
+    monkeypatch.setattr(hybrid, "search_dense", counted)
     found = _ask(snapshot, vectors[0], text)
     assert found == _expected(snapshot, Fusion(), vectors[0], text)[:10]
-    assert wanted == [fuse.LEAST_DENSE]
+    assert wanted == [hybrid.MIN_NEIGHBOURS]
 
 
 def test_scanned_candidates_are_fused_too(tmp_path: Path) -> None:

@@ -12,15 +12,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from aidre.api.access import Caller
-from aidre.api.guard import guard as module
-from aidre.api.guard.buckets import Taken
-from aidre.api.guard.credentials import MOST_BYTES, Keys
-from aidre.api.guard.guard import Guard
-from aidre.api.guard.refusals import Forbidden, RateLimited, Unauthorized
-from aidre.api.refusals import Refusal
-from aidre.api.settings import Key, parse_settings
-from aidre.api.tables import Rate
+from aidre.api.access import guard as module
+from aidre.api.access.caller import Caller
+from aidre.api.access.credentials import MAX_CREDENTIAL_BYTES, Keys
+from aidre.api.access.guard import Guard
+from aidre.api.access.limits.token_bucket import BucketState, TokenBuckets
+from aidre.api.config.settings import Key, parse_settings
+from aidre.api.config.toml import Rate
+from aidre.api.http.errors import Forbidden, HttpError, RateLimited, Unauthorized
 from aidre.engine.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -76,7 +75,7 @@ class Door:
         assert fields.pop("vary", None) == ("Authorization" if known else None)
         return fields
 
-    def refused(self, kind: type[Refusal], path: str = "/search", *authorizations: str, **options: str) -> Refusal:
+    def refused(self, kind: type[HttpError], path: str = "/search", *authorizations: str, **options: str) -> HttpError:
         with pytest.raises(kind) as caught:
             self.ask(path, *authorizations, **options)
         assert caught.type is kind
@@ -136,7 +135,7 @@ def test_where_nobody_has_a_key_the_collection_alone_decides_about_vectors() -> 
         [f"Token {GOLD}"],
         ["Bearer é\xff\x00"],
         ["Bearer a.b.c"],
-        ["Bearer " + "x" * (MOST_BYTES + 1)],
+        ["Bearer " + "x" * (MAX_CREDENTIAL_BYTES + 1)],
         ["Bearer \t" + GOLD],
     ],
 )
@@ -285,6 +284,7 @@ def test_no_file_is_made_where_nothing_is_counted(tmp_path: Path) -> None:
 
 def test_a_request_without_a_client_is_counted_too() -> None:
     guard = Guard(parse_settings(BEYOND), [])
+    guard._buckets = TokenBuckets([], lambda: 0)  # of a clock that stands still, so nothing is refilled
     scope: dict[str, Any] = {"path": "/search", "headers": [], "client": None, "state": {}}
     remaining = [dict(run(guard.admit(scope)))[b"ratelimit-remaining"] for _ in range(2)]
     assert remaining == [b"599", b"598"]
@@ -301,9 +301,9 @@ def test_how_near_a_guess_comes_is_not_compared_byte_by_byte() -> None:
         return one == other
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("aidre.api.guard.credentials.hmac.compare_digest", comparing)
+        patch.setattr("aidre.api.access.credentials.hmac.compare_digest", comparing)
         for number in range(200):
-            assert (keys.holder(f"secret {number}".encode()) is not None) == (number < 100)
+            assert (keys.grant(f"secret {number}".encode()) is not None) == (number < 100)
     assert len(compared) == 200
     assert all(other == bytes(32) for _, other in compared[100:])
 
@@ -321,19 +321,19 @@ def test_every_guess_costs_the_same_work(monkeypatch: pytest.MonkeyPatch) -> Non
         return counting
 
     for name in ("sha256", "blake2b"):
-        monkeypatch.setattr(f"aidre.api.guard.credentials.hashlib.{name}", counted(name, getattr(hashlib, name)))
-    monkeypatch.setattr("aidre.api.guard.credentials.hmac.compare_digest", counted("compare", hmac.compare_digest))
+        monkeypatch.setattr(f"aidre.api.access.credentials.hashlib.{name}", counted(name, getattr(hashlib, name)))
+    monkeypatch.setattr("aidre.api.access.credentials.hmac.compare_digest", counted("compare", hmac.compare_digest))
     secret = GOLD.encode()
     guesses = [secret[:at] + bytes([secret[at] ^ 1]) + secret[at + 1 :] for at in range(len(secret))]
     costs = []
     for guess in (*guesses, *guesses, b"x" * len(secret), secret):
         work.clear()
-        found = keys.holder(guess)
+        found = keys.grant(guess)
         assert (found is not None) == (guess == secret)
         costs.append(tuple(work))
     assert len(set(costs)) == 1, "the first time that a secret comes it costs what a guess costs"
     work.clear()
-    assert keys.holder(secret) is not None
+    assert keys.grant(secret) is not None
     assert work == [("blake2b", len(secret))], "who is known pays less, which no guess can find out"
 
 
@@ -342,10 +342,10 @@ def test_a_rate_is_refused_by_every_bucket_alike(monkeypatch: pytest.MonkeyPatch
     door = Door(BEYOND + '[limits]\nredis = "redis://127.0.0.1:1"\n')
     asked: list[tuple[str, Rate]] = []
 
-    async def take(account: str, rate: Rate) -> Taken:
+    async def take(account: str, rate: Rate) -> BucketState:
         asked.append((account, rate))
-        return Taken(False, 0, 7)
+        return BucketState(False, 0, 7)
 
-    monkeypatch.setattr(door.guard._remote, "take", take)
+    monkeypatch.setattr(door.guard._redis, "take", take)
     assert door.refused(RateLimited).headers["retry-after"] == "7"
-    assert asked == [("address 203.0.113.7", module.BEYOND_LOOPBACK)]
+    assert asked == [("address 203.0.113.7", module.DEFAULT_RATE)]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from aidre.api.guard.addresses import Addresses
+from aidre.api.access.client_address import ClientAddresses
 
 
 def coming(host: str | None, *forwarded: str) -> dict[str, Any]:
@@ -28,12 +28,12 @@ def coming(host: str | None, *forwarded: str) -> dict[str, Any]:
     ],
 )
 def test_an_address_stands_for_all_that_its_owner_holds(host: str | None, group: str) -> None:
-    assert Addresses().of(coming(host)) == group
+    assert ClientAddresses().of(coming(host)) == group
 
 
 def test_nobody_is_believed_who_is_not_trusted() -> None:
-    assert Addresses().of(coming("203.0.113.7", "198.51.100.1")) == "203.0.113.7"
-    assert Addresses(["10.0.0.0/8"]).of(coming("203.0.113.7", "198.51.100.1")) == "203.0.113.7"
+    assert ClientAddresses().of(coming("203.0.113.7", "198.51.100.1")) == "203.0.113.7"
+    assert ClientAddresses(["10.0.0.0/8"]).of(coming("203.0.113.7", "198.51.100.1")) == "203.0.113.7"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_nobody_is_believed_who_is_not_trusted() -> None:
     ],
 )
 def test_a_trusted_proxy_names_the_nearest_stranger(forwarded: list[str], found: str) -> None:
-    assert Addresses(["10.0.0.0/8"]).of(coming("10.0.0.1", *forwarded)) == found
+    assert ClientAddresses(["10.0.0.0/8"]).of(coming("10.0.0.1", *forwarded)) == found
 
 
 def test_a_proxy_is_trusted_by_address_by_network_and_by_name() -> None:
@@ -69,12 +69,12 @@ def test_a_proxy_is_trusted_by_address_by_network_and_by_name() -> None:
         ("gate", "gate"),
         ("10.0.0.0/8", "10.9.0.1"),
     ]:
-        assert Addresses([trusted]).of(coming(host, "198.51.100.1")) == "198.51.100.1"
-        assert Addresses([trusted]).of(coming("192.0.2.1", "198.51.100.1")) == "192.0.2.1"
+        assert ClientAddresses([trusted]).of(coming(host, "198.51.100.1")) == "198.51.100.1"
+        assert ClientAddresses([trusted]).of(coming("192.0.2.1", "198.51.100.1")) == "192.0.2.1"
 
 
 def test_a_long_list_of_hops_is_read_from_its_right_end_only() -> None:
-    addresses = Addresses(["10.0.0.0/8"])
+    addresses = ClientAddresses(["10.0.0.0/8"])
     hops = ", ".join(["198.51.100.1", *["10.0.0.2"] * 100_000])
     assert addresses.of(coming("10.0.0.1", hops)) == "10.0.0.1"
     assert addresses.of(coming("10.0.0.1", hops + ", 198.51.100.9")) == "198.51.100.9"

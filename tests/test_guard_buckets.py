@@ -12,12 +12,11 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from aidre.api.guard.buckets import GROUPS, NAME, SECOND, WAYS, Buckets, Taken
-from aidre.api.guard.shared import HEADER
-from aidre.api.tables import Rate
+from aidre.api.access.limits.shared_memory import HEADER
+from aidre.api.access.limits.token_bucket import GROUPS, NAME, SECOND, WAYS, BucketState, TokenBuckets
+from aidre.api.config.toml import Rate
 
 START = 1_800_000_000 * SECOND
 
@@ -53,7 +52,7 @@ class Bucket:
 )
 def test_a_bucket_admits_what_the_textbook_admits(count: int, seconds: int, pauses: list[int]) -> None:
     rate, clock = Rate(count, seconds), Clock()
-    buckets, model = Buckets([], clock), Bucket(rate)
+    buckets, model = TokenBuckets([], clock), Bucket(rate)
     for pause in pauses:
         clock.now += pause * seconds * SECOND // 1_000
         taken = buckets.take("somebody", rate)
@@ -64,9 +63,9 @@ def test_a_bucket_admits_what_the_textbook_admits(count: int, seconds: int, paus
 
 def test_a_full_bucket_holds_as_many_as_the_rate_says_and_then_one_an_interval() -> None:
     clock = Clock()
-    buckets, rate = Buckets([], clock), Rate(7, 1)
+    buckets, rate = TokenBuckets([], clock), Rate(7, 1)
     assert [buckets.take("a", rate).remaining for _ in range(7)] == [6, 5, 4, 3, 2, 1, 0]
-    assert buckets.take("a", rate) == Taken(False, 0, 1)
+    assert buckets.take("a", rate) == BucketState(False, 0, 1)
     clock.now += SECOND // 7
     assert buckets.take("a", rate).admitted
     assert not buckets.take("a", rate).admitted
@@ -76,13 +75,13 @@ def test_a_full_bucket_holds_as_many_as_the_rate_says_and_then_one_an_interval()
 
 def test_a_refusal_says_when_one_more_is_admitted_and_costs_nothing() -> None:
     clock = Clock()
-    buckets, rate = Buckets([], clock), Rate(10, 3_600)
+    buckets, rate = TokenBuckets([], clock), Rate(10, 3_600)
     for _ in range(10):
         assert buckets.take("a", rate).admitted
     refused = {buckets.take("a", rate) for _ in range(50)}
-    assert refused == {Taken(False, 0, 360)}
+    assert refused == {BucketState(False, 0, 360)}
     clock.now += 359 * SECOND
-    assert buckets.take("a", rate) == Taken(False, 0, 1)
+    assert buckets.take("a", rate) == BucketState(False, 0, 1)
     clock.now += SECOND
     assert buckets.take("a", rate).admitted
     buckets.close()
@@ -91,7 +90,7 @@ def test_a_refusal_says_when_one_more_is_admitted_and_costs_nothing() -> None:
 @pytest.mark.parametrize("away", [-86_400, 86_400 * 365])
 def test_a_clock_that_jumps_locks_nobody_out_for_longer_than_one_bucket(away: int) -> None:
     clock = Clock()
-    buckets, rate = Buckets([], clock), Rate(10, 60)
+    buckets, rate = TokenBuckets([], clock), Rate(10, 60)
     for _ in range(10):
         buckets.take("a", rate)
     clock.now += away * SECOND
@@ -103,11 +102,11 @@ def test_a_clock_that_jumps_locks_nobody_out_for_longer_than_one_bucket(away: in
 
 def test_a_rate_that_became_smaller_holds_at_once() -> None:
     clock = Clock()
-    buckets = Buckets([], clock)
+    buckets = TokenBuckets([], clock)
     for _ in range(600):
         buckets.take("a", Rate(600, 3_600))
     clock.now += SECOND
-    assert buckets.take("a", Rate(1, 1)) == Taken(False, 0, 1)
+    assert buckets.take("a", Rate(1, 1)) == BucketState(False, 0, 1)
     clock.now += SECOND
     assert buckets.take("a", Rate(1, 1)).admitted
     buckets.close()
@@ -115,14 +114,14 @@ def test_a_rate_that_became_smaller_holds_at_once() -> None:
 
 def test_the_fastest_rate_that_can_be_written_is_counted_too() -> None:
     clock = Clock()
-    buckets, rate = Buckets([], clock), Rate(999_999_999, 1)
-    assert buckets.take("a", rate) == Taken(True, 999_999_998, 1)
+    buckets, rate = TokenBuckets([], clock), Rate(999_999_999, 1)
+    assert buckets.take("a", rate) == BucketState(True, 999_999_998, 1)
     buckets.close()
 
 
 def test_more_accounts_than_fit_push_out_those_that_used_least() -> None:
     clock = Clock()
-    buckets, rate = Buckets([], clock), Rate(5, 3_600)
+    buckets, rate = TokenBuckets([], clock), Rate(5, 3_600)
     for _ in range(5):
         buckets.take("spent", rate)
     for number in range(GROUPS * WAYS // 4):
@@ -132,7 +131,7 @@ def test_more_accounts_than_fit_push_out_those_that_used_least() -> None:
 
 
 def test_a_name_of_any_letters_has_a_bucket() -> None:
-    buckets = Buckets([], Clock())
+    buckets = TokenBuckets([], Clock())
     for name in ("", "é" * 10_000, "\udcff", "a\x00b"):
         assert buckets.take(name, Rate(2, 60)).remaining == 1
     buckets.close()
@@ -140,17 +139,17 @@ def test_a_name_of_any_letters_has_a_bucket() -> None:
 
 def test_two_workers_share_one_bucket_and_it_outlives_them(tmp_path: Path) -> None:
     clock, rate = Clock(), Rate(10, 60)
-    one, other = Buckets([tmp_path], clock), Buckets([tmp_path], clock)
+    one, other = TokenBuckets([tmp_path], clock), TokenBuckets([tmp_path], clock)
     assert [bucket.take("a", rate).remaining for bucket in (one, other) * 3] == [9, 8, 7, 6, 5, 4]
     one.close()
     other.close()
-    later = Buckets([tmp_path], clock)
+    later = TokenBuckets([tmp_path], clock)
     assert later.take("a", rate).remaining == 3
     later.close()
 
 
 def test_the_lock_is_held_for_one_request_only(tmp_path: Path) -> None:
-    one, other = Buckets([tmp_path], Clock()), Buckets([tmp_path], Clock())
+    one, other = TokenBuckets([tmp_path], Clock()), TokenBuckets([tmp_path], Clock())
     for admitted in (True, False):
         assert one.take("a", Rate(1, 60)).admitted is admitted
         assert other._file.lock()
@@ -161,7 +160,7 @@ def test_the_lock_is_held_for_one_request_only(tmp_path: Path) -> None:
 
 
 def test_the_file_is_for_the_owner_alone_and_names_nobody(tmp_path: Path) -> None:
-    buckets = Buckets([tmp_path / "log"])
+    buckets = TokenBuckets([tmp_path / "log"])
     buckets.take("address 203.0.113.7", Rate(10, 60))
     buckets.close()
     [file] = (tmp_path / "log").iterdir()
@@ -183,20 +182,20 @@ def test_the_file_is_for_the_owner_alone_and_names_nobody(tmp_path: Path) -> Non
     ],
 )
 def test_a_file_that_is_none_of_ours_is_made_anew_or_left_alone(spoil: object, tmp_path: Path) -> None:
-    Buckets([tmp_path]).close()
+    TokenBuckets([tmp_path]).close()
     assert callable(spoil)
     spoil(tmp_path / NAME)
-    buckets = Buckets([tmp_path])
+    buckets = TokenBuckets([tmp_path])
     assert buckets.take("a", Rate(3, 60)).remaining == 2
     buckets.close()
 
 
 def test_what_stands_in_the_file_by_chance_never_locks_out_for_long(tmp_path: Path) -> None:
-    Buckets([tmp_path]).close()
+    TokenBuckets([tmp_path]).close()
     path = tmp_path / NAME
     content = path.read_bytes()
     path.write_bytes(content[: HEADER.size] + os.urandom(len(content) - HEADER.size))
-    buckets = Buckets([tmp_path])
+    buckets = TokenBuckets([tmp_path])
     for number in range(500):
         assert buckets.take(f"a{number}", Rate(3, 60)).reset <= 60
     buckets.close()
@@ -204,7 +203,7 @@ def test_what_stands_in_the_file_by_chance_never_locks_out_for_long(tmp_path: Pa
 
 def test_where_nothing_can_be_written_each_worker_counts_alone(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
-    buckets = Buckets([tmp_path / "file", tmp_path / "missing" / "folder"])
+    buckets = TokenBuckets([tmp_path / "file", tmp_path / "missing" / "folder"])
     assert buckets.take("a", Rate(1, 60)).admitted
     assert not buckets.take("a", Rate(1, 60)).admitted
     buckets.close()
@@ -213,9 +212,9 @@ def test_where_nothing_can_be_written_each_worker_counts_alone(tmp_path: Path) -
 HAMMER = """
 import sys
 from pathlib import Path
-from aidre.api.guard.buckets import Buckets
-from aidre.api.tables import Rate
-buckets = Buckets([Path(sys.argv[1])])
+from aidre.api.access.limits.token_bucket import TokenBuckets
+from aidre.api.config.toml import Rate
+buckets = TokenBuckets([Path(sys.argv[1])])
 sys.stdout.write("ready\\n"); sys.stdout.flush()
 sys.stdin.readline()
 print(sum(buckets.take("a", Rate(1000, 3600)).admitted for _ in range(1500)))
@@ -238,15 +237,15 @@ def test_workers_that_run_at_the_same_time_admit_exactly_the_rate(tmp_path: Path
 
 def test_a_worker_that_was_stopped_or_killed_with_the_lock_holds_up_nobody(tmp_path: Path) -> None:
     program = (
-        "import sys\nfrom pathlib import Path\nfrom aidre.api.guard.buckets import Buckets\n"
-        "assert Buckets([Path(sys.argv[1])])._file.lock()\nprint('held', flush=True)\nsys.stdin.read()"
+        "import sys\nfrom pathlib import Path\nfrom aidre.api.access.limits.token_bucket import TokenBuckets\n"
+        "assert TokenBuckets([Path(sys.argv[1])])._file.lock()\nprint('held', flush=True)\nsys.stdin.read()"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         holder.send_signal(signal.SIGSTOP)
-        buckets = Buckets([tmp_path], Clock())
+        buckets = TokenBuckets([tmp_path], Clock())
         assert not buckets._file.lock()
         assert [buckets.take("a", Rate(5, 60)).remaining for _ in range(5)] == [4, 3, 2, 1, 0]
         holder.kill()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from aidre.api.guard.budget import DAY, EXACT, GROUPS, NAME, REGISTERS, WAYS, ChunkBudget
-from aidre.api.guard.refusals import RateLimited
-from aidre.api.guard.shared import HEADER
+from aidre.api.access.limits.chunk_budget import DAY, EXACT_CHUNKS, GROUPS, NAME, REGISTERS, WAYS, ChunkBudget
+from aidre.api.access.limits.shared_memory import HEADER
+from aidre.api.http.errors import RateLimited
 
 MIDNIGHT = 20_000 * DAY
 MOST = 1_000_000
@@ -28,7 +28,7 @@ def ids(first: int, last: int) -> list[str]:
 
 def test_as_many_as_fit_are_counted_exactly_and_none_twice() -> None:
     budget = ChunkBudget([], MOST, Clock())
-    for number in range(0, EXACT, 16):
+    for number in range(0, EXACT_CHUNKS, 16):
         budget.give("a", "docs", ids(number, number + 16))
         budget.give("a", "docs", ids(0, number + 16))
         assert budget.count("a") == number + 16
@@ -129,13 +129,13 @@ def test_a_spoiled_file_is_counted_on_without_an_error(tmp_path: Path) -> None:
 
 def test_registers_that_are_full_of_nonsense_end_in_a_count_not_in_an_error(tmp_path: Path) -> None:
     budget = ChunkBudget([tmp_path], MOST, Clock())
-    budget.give("a", "docs", ids(0, EXACT + 1))
+    budget.give("a", "docs", ids(0, EXACT_CHUNKS + 1))
     _, slot = budget._slot("a", int(MIDNIGHT) // DAY)
     start = slot + 40 - 8
     budget._file.body[start : start + REGISTERS] = b"\x00" * REGISTERS
     for number in range(0, 20_000, 1_000):
         budget.give("a", "docs", ids(number, number + 1_000))
-    assert budget.count("a") >= EXACT
+    assert budget.count("a") >= EXACT_CHUNKS
     budget.close()
 
 

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from aidre.api.guard.metadata import WELL_KNOWN, address, document
-from aidre.api.guard.settings import OAuth
-from aidre.api.settings import Settings, parse_settings
+from aidre.api.access.metadata import RESOURCE_METADATA, metadata_document, metadata_url
+from aidre.api.config.oauth import OAuth
+from aidre.api.config.settings import Settings, parse_settings
 
 SERVERS = {
     "plain": ('base_url = "https://ai.example.com"', "https://ai.example.com", ""),
@@ -32,9 +32,9 @@ def settings(server: str) -> Settings:
 def test_a_challenge_leads_to_the_metadata_of_the_very_resource(server: str, path: str, resource: str) -> None:
     configured = settings(server)
     _, origin, prefix = SERVERS[server]
-    where = address(configured, path)
-    assert where == f"{origin}{WELL_KNOWN}{prefix}{resource}"
-    found = document(configured, urlsplit(where).path.removeprefix(WELL_KNOWN))
+    where = metadata_url(configured, path)
+    assert where == f"{origin}{RESOURCE_METADATA}{prefix}{resource}"
+    found = metadata_document(configured, urlsplit(where).path.removeprefix(RESOURCE_METADATA))
     assert found is not None
     assert found["resource"] == f"{configured.server.base_url}{resource}"
     assert found["resource_name"] == "The Example"
@@ -43,7 +43,7 @@ def test_a_challenge_leads_to_the_metadata_of_the_very_resource(server: str, pat
 
 def test_the_issuer_is_where_tokens_come_from() -> None:
     oauth = OAuth("https://login.example.com", "https://ai.example.com", jwks="keys.json")
-    found = document(replace(settings("plain"), oauth=oauth), "/mcp")
+    found = metadata_document(replace(settings("plain"), oauth=oauth), "/mcp")
     assert found is not None
     assert found["authorization_servers"] == ["https://login.example.com"]
     assert found["bearer_methods_supported"] == ["header"]
@@ -51,4 +51,4 @@ def test_the_issuer_is_where_tokens_come_from() -> None:
 
 @pytest.mark.parametrize("behind", ["/", "/x", "/mcp/", "//mcp", "mcp", "/a/b/c", "/MCP", "s"])
 def test_other_paths_are_no_resources(behind: str) -> None:
-    assert document(settings("path"), behind) is None
+    assert metadata_document(settings("path"), behind) is None

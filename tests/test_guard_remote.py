@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from aidre.api.guard import remote
-from aidre.api.guard.buckets import Buckets, Taken
-from aidre.api.guard.remote import RemoteBuckets
-from aidre.api.tables import Rate
+from aidre.api.access.limits import redis
+from aidre.api.access.limits.redis import RedisBuckets
+from aidre.api.access.limits.token_bucket import BucketState, TokenBuckets
+from aidre.api.config.toml import Rate
 from aidre.engine.errors import ConfigurationError
 
 pytest.importorskip("limits")
@@ -48,9 +48,9 @@ def server(tmp_path: Path) -> Iterator[str]:
             process.wait(10)
 
 
-async def taking(url: str, account: str, rate: Rate, times: int) -> list[Taken]:
-    local = Buckets([])
-    buckets = RemoteBuckets(url, local)
+async def taking(url: str, account: str, rate: Rate, times: int) -> list[BucketState]:
+    local = TokenBuckets([])
+    buckets = RedisBuckets(url, local)
     taken = [await buckets.take(account, rate) for _ in range(times)]
     await buckets.close()
     local.close()
@@ -87,7 +87,7 @@ def test_the_server_never_hears_who_called(server: str) -> None:
 
 def test_names_are_made_under_the_password_and_nothing_else() -> None:
     def name(url: str) -> str:
-        return RemoteBuckets(url, Buckets([]))._hidden("address 203.0.113.7")
+        return RedisBuckets(url, TokenBuckets([]))._hashed("address 203.0.113.7")
 
     assert name("redis://:secret@one:6379") == name("rediss://reader:secret@two/1")
     assert name("redis://:secret@one:6379") == name("redis://:%73ecret@one:6379")
@@ -101,13 +101,13 @@ def test_a_server_that_is_gone_is_replaced_by_the_own_counts_and_asked_again_lat
     assert [one.admitted for one in taken] == [True, True, False]
     assert len(caplog.records) == 1
     assert "secret" not in caplog.text
-    monkeypatch.setattr(remote, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(redis, "RETRY_SECONDS", 0.0)
     asyncio.run(taking("redis://127.0.0.1:1", "a", Rate(2, 3_600), 3))
     assert len(caplog.records) == 4
 
 
 def test_a_server_that_does_not_answer_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "ANSWER_SECONDS", 0.02)
+    monkeypatch.setattr(redis, "TIMEOUT_SECONDS", 0.02)
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         url = f"redis://127.0.0.1:{silent.getsockname()[1]}"
         taken = asyncio.run(taking(url, "a", Rate(2, 3_600), 3))
@@ -117,10 +117,10 @@ def test_a_server_that_does_not_answer_holds_nobody_up(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("url", ["http://127.0.0.1", "memory://", "", "file:///etc/passwd", "redis://[1"])
 def test_only_servers_of_these_kinds_can_be_named(url: str) -> None:
     with pytest.raises(ConfigurationError, match=r"limits\.redis"):
-        RemoteBuckets(url, Buckets([]))
+        RedisBuckets(url, TokenBuckets([]))
 
 
 def test_a_library_that_is_missing_is_named_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "find_spec", lambda name: None)
+    monkeypatch.setattr(redis, "find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match=r"pip install aidre\[redis\]"):
-        RemoteBuckets("valkey://127.0.0.1", Buckets([]))
+        RedisBuckets("valkey://127.0.0.1", TokenBuckets([]))

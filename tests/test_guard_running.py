@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from aidre.api.refusals import Overloaded
+from aidre.api.http.errors import Overloaded
 
 FREE = ("/healthz", "/readyz", "/metrics", "/.well-known/ai-discovery")
 
@@ -251,9 +251,9 @@ def test_nothing_looks_at_the_clock_while_nothing_runs() -> None:
         door = Door(working(lambda scope, receive: hear_all(receive)), deadline=0.02)
         await door.ask()
         await asyncio.sleep(0.1)
-        assert not door.guard.running._looking
+        assert not door.guard.running._checking
         await door.ask()
-        assert door.guard.running._looking
+        assert door.guard.running._checking
 
     asyncio.run(main())
 
@@ -352,7 +352,7 @@ def test_however_requests_end_no_place_is_lost(seed: int) -> None:
             await asyncio.sleep(0 if chance.random() < 0.7 else pause())
             assert door.taken >= 0
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert (door.taken, door.guard.running._places) == (0, set())
+        assert (door.taken, door.guard.running._slots) == (0, set())
 
     logging.getLogger("aidre").setLevel(logging.CRITICAL)
     try:

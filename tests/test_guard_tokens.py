@@ -15,24 +15,24 @@ from issuing import AUDIENCE, CLAIMS, EC, ED, ISSUER, NOW, RSA, SIGNERS, Issuer,
 from joserfc import jws
 from joserfc.jwk import ECKey, Key
 
-from aidre.api.access import Caller
-from aidre.api.guard import tokens as module
-from aidre.api.guard.credentials import Holder
-from aidre.api.guard.guard import Guard
-from aidre.api.guard.refusals import Unauthorized
-from aidre.api.guard.settings import OAuth, OAuthGrant, check_oauth
-from aidre.api.settings import parse_settings
-from aidre.api.tables import Duration, Rate
+from aidre.api.access import jwt as module
+from aidre.api.access.caller import Caller
+from aidre.api.access.credentials import Grant
+from aidre.api.access.guard import Guard
+from aidre.api.config.oauth import OAuth, OAuthGrant, check_oauth
+from aidre.api.config.settings import parse_settings
+from aidre.api.config.toml import Duration, Rate
+from aidre.api.http.errors import Unauthorized
 from aidre.engine.errors import ConfigurationError
 
 
-def asked(token: bytes, settings: OAuth | None = None, *keys: Key) -> Holder:
+def asked(token: bytes, settings: OAuth | None = None, *keys: Key) -> Grant:
     issuer = Issuer(*(keys or (RSA, EC, ED)))
 
-    async def ask() -> Holder:
+    async def ask() -> Grant:
         tokens = issuer.tokens(settings)
         await tokens.open()
-        return await tokens.holder(token)
+        return await tokens.grant(token)
 
     return asyncio.run(ask())
 
@@ -40,7 +40,7 @@ def asked(token: bytes, settings: OAuth | None = None, *keys: Key) -> Holder:
 @pytest.mark.parametrize("alg", SIGNERS)
 def test_a_token_of_the_issuer_names_its_subject(alg: str) -> None:
     holder = asked(signed(alg=alg))
-    assert holder == Holder(Caller("oauth reader", frozenset(), vectors=False), True, None)
+    assert holder == Grant(Caller("oauth reader", frozenset(), vectors=False), True, None)
     assert holder.caller.account == "oauth reader"
 
 
@@ -183,15 +183,15 @@ def test_a_token_that_names_no_key_is_tried_with_those_there_are() -> None:
 
 def test_remembered_tokens_are_not_verified_again_and_few(monkeypatch: pytest.MonkeyPatch) -> None:
     verified = 0
-    verify = module._verified
+    verify = module._verify
 
     def counting(token: bytes, key: Key, algorithm: str) -> Any:
         nonlocal verified
         verified += 1
         return verify(token, key, algorithm)
 
-    monkeypatch.setattr(module, "_verified", counting)
-    monkeypatch.setattr(module, "REMEMBERED", 3)
+    monkeypatch.setattr(module, "_verify", counting)
+    monkeypatch.setattr(module, "CACHE_SIZE", 3)
     issuer = Issuer(EC)
 
     async def ask() -> None:
@@ -199,9 +199,9 @@ def test_remembered_tokens_are_not_verified_again_and_few(monkeypatch: pytest.Mo
         await tokens.open()
         many = [signed(without(sub=f"reader {number}")) for number in range(6)]
         for token in [many[0]] * 10 + many:
-            await tokens.holder(token)
+            await tokens.grant(token)
         assert verified == 6
-        assert len(tokens._known) == 3
+        assert len(tokens._verified) == 3
 
     asyncio.run(ask())
 

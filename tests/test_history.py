@@ -11,7 +11,10 @@ import pytest
 import xxhash
 from building import NAME, SPACE, everything, fill, names, normal, put, record, write
 
-from aidre.engine import sweep
+from aidre.engine.collection import garbage
+from aidre.engine.collection.change_feed import ChangeCursor
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import (
     CollectionMissing,
     GenerationMissing,
@@ -20,15 +23,12 @@ from aidre.engine.errors import (
     StoreDamaged,
     StoreLocked,
 )
-from aidre.engine.feed import Place
-from aidre.engine.history import keep_generations, kept, roll_back
+from aidre.engine.maintenance.history import keep_generations, list_generations, roll_back
+from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import Record
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
-from aidre.engine.verify import verify
 
 
-def followed(snapshot: Snapshot, place: Place | None, state: dict[str, bytes]) -> Place:
+def followed(snapshot: Snapshot, place: ChangeCursor | None, state: dict[str, bytes]) -> ChangeCursor:
     """Follow the feed to its end, applying what it says to `state` (chunk id -> content hash)."""
     while True:
         page = snapshot.changes(place, 100)
@@ -37,7 +37,7 @@ def followed(snapshot: Snapshot, place: Place | None, state: dict[str, bytes]) -
                 state.pop(change.id, None)
             else:
                 state[change.id] = change.content_hash
-        place = page.place
+        place = page.cursor
         if not page.more:
             return place
 
@@ -67,16 +67,16 @@ def three_generations(path: Path) -> Store:
 
 def test_kept_generations_are_listed_newest_first(tmp_path: Path) -> None:
     store = three_generations(tmp_path)
-    assert [(old.generation, old.documents, old.current) for old in kept(store, NAME)] == [
+    assert [(old.generation, old.documents, old.current) for old in list_generations(store, NAME)] == [
         (3, 3, True),
         (2, 4, False),
         (1, 3, False),
     ]
     (tmp_path / NAME / "manifests" / "000002.json").chmod(0o644)
     (tmp_path / NAME / "manifests" / "000002.json").write_bytes(b"{}")
-    assert [old.generation for old in kept(store, NAME)] == [3, 1]
+    assert [old.generation for old in list_generations(store, NAME)] == [3, 1]
     with pytest.raises(CollectionMissing):
-        kept(store, "none")
+        list_generations(store, "none")
 
 
 @pytest.mark.parametrize("generation", [1, 2])
@@ -163,7 +163,7 @@ def test_a_roll_back_leads_past_a_newest_generation_that_is_damaged(tmp_path: Pa
         overwrite(folder / damaged, b"")
     with pytest.raises(StoreDamaged):
         store.open(NAME)
-    assert 1 in [each.generation for each in kept(store, NAME)]
+    assert 1 in [each.generation for each in list_generations(store, NAME)]
     number = roll_back(store, NAME, 1)
     new = store.open(NAME)
     assert number == new.generation > 3
@@ -223,7 +223,7 @@ def test_many_chunks_are_told_apart_by_id_and_content(tmp_path: Path) -> None:
             writer.commit()
     state: dict[str, bytes] = {}
     place = followed(store.open(NAME), None, state)
-    for generation in [old.generation for old in kept(store, NAME) if not old.current]:
+    for generation in [old.generation for old in list_generations(store, NAME) if not old.current]:
         wanted = chunks(store.open(NAME, generation=generation))
         roll_back(store, NAME, generation)
         page = store.open(NAME).changes(place, 10_000)
@@ -245,7 +245,7 @@ def aged(path: Path) -> None:
 
 
 def numbers(store: Store) -> list[int]:
-    return [old.generation for old in kept(store, NAME)]
+    return [old.generation for old in list_generations(store, NAME)]
 
 
 def commit(store: Store, number: int) -> None:
@@ -257,7 +257,7 @@ def commit(store: Store, number: int) -> None:
 def left_in_an_hour(store: Store) -> list[int]:
     """What a writer would keep that came in an hour, counted from the newest."""
     aged(store.path)
-    sweep.sweep(store.path / NAME, store.open(NAME).manifest)
+    garbage.collect(store.path / NAME, store.open(NAME).manifest)
     return [number - store.current(NAME) for number in numbers(store)]
 
 

@@ -13,7 +13,7 @@ import orjson
 from ingesting import Bench
 from making import ENCRYPTED, docx, laughing, lying, part, pdf, pdf_file, repacked, stream
 
-from aidre.ingest.sandbox import SHARED
+from aidre.ingest.sandbox.parent import SHARED
 
 BODY = "word/document.xml"
 
@@ -58,7 +58,7 @@ def test_hostile_files_are_named_and_the_others_are_ingested(tmp_path: Path) -> 
     assert (summary.documents, summary.new, summary.exit_status) == (2, 2, 1)
     assert bench.text("docs/a-good.pdf#chunk_1") == "A page."
     assert bench.text("docs/z-good.docx#chunk_1") == "A paragraph."
-    assert "scanned.pdf: no text, skipped: of scanned pages it has to be recognised first" in bench.notices
+    assert "scanned.pdf: no text, skipped: scanned pages need text recognition (OCR) first" in bench.notices
     assert SHARED._child is None
 
 
@@ -81,14 +81,15 @@ def test_hostile_files_meet_no_parser_in_the_reader_and_leave_its_memory_where_i
         import sys
         from pathlib import Path
         import orjson
-        from aidre.ingest.sources import locate, read
-        from aidre.ingest.vectors import VectorRules
+        from aidre.ingest.sources.folder import read_source
+        from aidre.ingest.sources.locate import locate_sources
+        from aidre.ingest.records.vectors import VectorRules
 
         def peak():
             return int(next(x for x in Path("/proc/self/status").open() if x.startswith("VmHWM")).split()[1]) >> 10
 
         peaks = []
-        for found in read(locate([Path(sys.argv[1])])[0], VectorRules([], []), print):
+        for found in read_source(locate_sources([Path(sys.argv[1])])[0], VectorRules([], []), print):
             peaks.append(peak())
         parsers = sorted({"docx", "lxml", "pypdfium2"} & sys.modules.keys())
         sys.stdout.buffer.write(orjson.dumps([peaks, parsers]))

@@ -11,15 +11,15 @@ from ingesting import Bench, one
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document
-from aidre.ingest.found import File
-from aidre.ingest.html import html
-from aidre.ingest.vectors import VectorRules
+from aidre.ingest.formats.html import read_html
+from aidre.ingest.records.file import File
+from aidre.ingest.records.vectors import VectorRules
 
 
 def read(tmp_path: Path, content: str | bytes, url: str | None = None) -> Document:
     path = tmp_path / "page.html"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return one(list(html(File(path, "docs", "page.html", url), VectorRules([], []))))
+    return one(list(read_html(File(path, "docs", "page.html", url), VectorRules([], []))))
 
 
 def test_the_head_gives_title_url_language_and_date(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from building import NAME, fill, names, normal, put, record, space_of
 
-from aidre.engine.ids import Ids, build_ids, build_keys, open_keys
-from aidre.engine.schema import NO_KEY
-from aidre.engine.store import Store
+from aidre.engine.collection.store import Store
+from aidre.engine.index.ids import IdIndex, build_ids, build_keys, open_keys
+from aidre.engine.storage.format import NO_KEY
 
 STRANGE = ["a", "A", "ä", "a b", "a\nb", "\x00", "😀", "a#chunk_1", "x" * 5000, "1", "01", "../a", "%2e"]
 
@@ -21,7 +21,7 @@ def column(values: list[str]) -> pa.ChunkedArray:
 
 
 def test_every_id_is_found_at_its_row_and_no_other() -> None:
-    opened = Ids(build_ids(column(STRANGE), column(STRANGE[:3])))
+    opened = IdIndex(build_ids(column(STRANGE), column(STRANGE[:3])))
     values = [value.encode() for value in STRANGE]
     for row, value in enumerate(values):
         assert opened.chunks.find(value, lambda place, value=value: values[place] == value) == row  # type: ignore[misc]
@@ -47,7 +47,7 @@ def test_ids_whose_hashes_collide_never_answer_for_each_other(tmp_path: Path, mo
 
 
 def test_ranks_follow_the_order_of_ids() -> None:
-    opened = Ids(build_ids(column(STRANGE), column([])))
+    opened = IdIndex(build_ids(column(STRANGE), column([])))
     by_rank = [STRANGE[row] for row in np.argsort(opened.ranks).tolist()]
     assert by_rank == sorted(STRANGE)
 
@@ -59,7 +59,7 @@ def test_rows_without_a_key_are_left_out() -> None:
 
 
 def test_nothing_is_found_among_nothing() -> None:
-    opened = Ids(build_ids(column([]), column([])))
+    opened = IdIndex(build_ids(column([]), column([])))
     assert opened.chunks.find(b"a", lambda row: True) is None
     assert opened.chunks.find_all([b"a"], lambda number, row: True).tolist() == [-1]
     assert opened.chunks.find_all([], lambda number, row: True).tolist() == []

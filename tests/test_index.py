@@ -12,35 +12,49 @@ import pyarrow as pa
 import pytest
 from building import DISTANCES, Vectors, normal, space_of, structured, true_scores
 
-from aidre.engine.arrow import FileProblem, open_file, write_file
-from aidre.engine.codebook import blocks_of, code_sizes, fill, train
-from aidre.engine.index import Scan, codebook_text, encoded_batch, index_batch, open_scan
-from aidre.engine.kernel import Bits, Column, evaluate, measure_of, nearest
+from aidre.engine.index.vectors.codes import (
+    VectorIndex,
+    build_index_batch,
+    index_to_batch,
+    open_index,
+    serialize_codebook,
+)
+from aidre.engine.index.vectors.distance import Bitmap, VectorColumn, metric_of, score_rows
+from aidre.engine.index.vectors.encoding import encode, encode_query
+from aidre.engine.index.vectors.quantizer import code_sizes, quantize_rows, row_blocks, train_codebook
+from aidre.engine.index.vectors.scan import Scan, ScanGroup
 from aidre.engine.model import Distance
-from aidre.engine.passes import Pass, Sweep
-from aidre.engine.schema import INDEX, SEGMENT_ROWS
-from aidre.engine.vectors import encode, encode_query
+from aidre.engine.storage.arrow import FileProblem, open_file, write_file
+from aidre.engine.storage.format import INDEX_SCHEMA, MAX_SEGMENT_ROWS
 
 DIMENSIONS = 48
 
 
-def column_of(distance: Distance, rows: Vectors) -> Column:
+def column_of(distance: Distance, rows: Vectors) -> VectorColumn:
     space = space_of(distance, rows.shape[1])
-    return Column(space, encode(space, rows).codes)
+    return VectorColumn(space, encode(space, rows).codes)
 
 
-def scan_of(distance: Distance, column: Column, code_size: int) -> Scan:
+def scan_of(distance: Distance, column: VectorColumn, code_size: int) -> VectorIndex:
     space = space_of(distance, column.codes.shape[1])
-    built = fill(train(space, column.codes, code_size), blocks_of(column.codes))
-    return Scan(space, built)
+    built = quantize_rows(train_codebook(space, column.codes, code_size), row_blocks(column.codes))
+    return VectorIndex(space, built)
 
 
-def bits_of(mask: Any) -> Bits:
-    return Bits(np.packbits(mask, bitorder="little"))
+def bits_of(mask: Any) -> Bitmap:
+    return Bitmap(np.packbits(mask, bitorder="little"))
 
 
-def every(column: Column) -> Any:
+def every(column: VectorColumn) -> Any:
     return np.arange(len(column))
+
+
+def evaluate(column: VectorColumn, rows: Any, query: Vectors) -> Any:
+    """The score of each of some rows, in their order."""
+    positions, found = score_rows([(column, rows)], query)
+    scores = np.empty(len(rows))
+    scores[positions] = found
+    return scores
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
@@ -66,7 +80,7 @@ def test_the_nearest_of_rows_are_the_best_and_all_ties_with_the_last_with_the_sc
     query = encode_query(space_of(distance, 16), normal(1, 16, 1)[0])
     known = evaluate(column, every(column), query)
     for wanted in (1, 7, len(known) - 1, len(known) + 5):
-        places, scores = nearest([(column, every(column))], query, wanted)
+        places, scores = score_rows([(column, every(column))], query, wanted)
         assert (scores == known[places]).all()
         assert (scores[:-1] >= scores[1:]).all()
         reached = np.flatnonzero(known >= np.sort(known)[::-1][:wanted][-1])
@@ -80,14 +94,14 @@ def test_rows_of_several_columns_are_compared_as_those_of_one(distance: Distance
     one, two, all_ = (column_of(distance, part) for part in (rows[:400], rows[400:], rows))
     query = encode_query(space_of(distance, 24), normal(1, 24, 1)[0])
     first, second = np.arange(0, 400, 3), np.arange(0, 500, 7)
-    places, scores = nearest([(one, first), (two, second[:0]), (two, second)], query)
+    places, scores = score_rows([(one, first), (two, second[:0]), (two, second)], query)
     chosen = np.concatenate([first, second + 400])
     assert (scores == evaluate(all_, chosen[places], query)).all()
     assert sorted(places.tolist()) == list(range(len(chosen)))
 
 
 def test_no_rows_have_no_nearest() -> None:
-    places, scores = nearest([], np.ones((1, 4), np.float32), 10)
+    places, scores = score_rows([], np.ones((1, 4), np.float32), 10)
     assert len(places) == len(scores) == 0
 
 
@@ -97,7 +111,7 @@ def test_what_was_compared_before_leaves_no_trace() -> None:
     known = evaluate(column, every(column), query)
     for count in (5_000, 3, 700, 1, 2_000):
         chosen = np.random.default_rng(count).permutation(5_000)[:count]
-        places, scores = nearest([(column, chosen)], query)
+        places, scores = score_rows([(column, chosen)], query)
         assert sorted(places.tolist()) == list(range(count))
         assert (scores == known[chosen[places]]).all()
 
@@ -120,25 +134,25 @@ def test_a_scan_yields_allowed_rows_once_each_best_first(distance: Distance, cod
     column = column_of(distance, rows)
     scan = scan_of(distance, column, code_size)
     assert scan.code_size == code_size
-    sweep = Sweep([scan])
+    sweep = ScanGroup([scan])
     query = encode_query(space_of(distance, DIMENSIONS), structured(1, DIMENSIONS, 1)[0])
-    everything, seeming = Pass(sweep).search(query, 2000)
+    everything, seeming = Scan(sweep).search(query, 2000)
     assert sorted(everything.tolist()) == list(range(2000))
     assert (seeming[:-1] >= seeming[1:]).all()
     mask = np.arange(2000) % 3 == 0
-    found, _ = Pass(sweep, bits=bits_of(mask)).search(query, 50)
+    found, _ = Scan(sweep, bitmap=bits_of(mask)).search(query, 50)
     assert len(set(found.tolist())) == 50
     assert mask[found].all()
-    fewer, _ = Pass(sweep, bits=bits_of(np.arange(2000) < 5)).search(query, 50)
+    fewer, _ = Scan(sweep, bitmap=bits_of(np.arange(2000) < 5)).search(query, 50)
     assert sorted(fewer.tolist()) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_what_a_scan_says_comes_near_the_exact_scores(distance: Distance) -> None:
     column = column_of(distance, structured(2000, DIMENSIONS))
-    sweep = Sweep([scan_of(distance, column, DIMENSIONS)])
+    sweep = ScanGroup([scan_of(distance, column, DIMENSIONS)])
     query = encode_query(space_of(distance, DIMENSIONS), structured(1, DIMENSIONS, 1)[0])
-    rows, seeming = Pass(sweep).search(query, 2000)
+    rows, seeming = Scan(sweep).search(query, 2000)
     assert np.corrcoef(seeming, evaluate(column, rows, query))[0, 1] > 0.95
 
 
@@ -150,25 +164,25 @@ def test_a_sweep_over_segments_finds_what_one_of_all_their_rows_does(distance: D
     ends = [0, 1, 500, 700, 3000]
     scans = []
     for slot, (start, end) in enumerate(itertools.pairwise(ends)):
-        scan = Scan(whole.space, fill(whole.codebook(), blocks_of(column.codes[start:end])))
-        scan.number(slot)
+        scan = VectorIndex(whole.space, quantize_rows(whole.codebook(), row_blocks(column.codes[start:end])))
+        scan.assign_slot(slot)
         scans.append(scan)
     query = encode_query(space_of(distance, DIMENSIONS), structured(1, DIMENSIONS, 1)[0])
     seeming = np.empty(3000)
-    numbers, values = Pass(Sweep([whole])).search(query, 3000)
+    numbers, values = Scan(ScanGroup([whole])).search(query, 3000)
     seeming[numbers] = values
-    numbers, values = Pass(Sweep(scans)).search(query, 100)
-    found = np.array(ends)[numbers // SEGMENT_ROWS] + numbers % SEGMENT_ROWS
+    numbers, values = Scan(ScanGroup(scans)).search(query, 100)
+    found = np.array(ends)[numbers // MAX_SEGMENT_ROWS] + numbers % MAX_SEGMENT_ROWS
     assert len(set(found.tolist())) == 100
     assert values.tolist() == seeming[found].tolist() == np.sort(seeming)[::-1][:100].tolist()
-    numbers, _ = Pass(Sweep(scans), [0, 2]).search(query, 201)
-    assert set(numbers.tolist()) == {0, *range(2 * SEGMENT_ROWS, 2 * SEGMENT_ROWS + 200)}
+    numbers, _ = Scan(ScanGroup(scans), [0, 2]).search(query, 201)
+    assert set(numbers.tolist()) == {0, *range(2 * MAX_SEGMENT_ROWS, 2 * MAX_SEGMENT_ROWS + 200)}
 
 
 def test_scans_with_one_codebook_are_known_by_it() -> None:
     column = column_of("dot", structured(2000, DIMENSIONS))
     scan, other = scan_of("dot", column, 12), scan_of("dot", column_of("dot", structured(2000, DIMENSIONS, 5)), 12)
-    alike = Scan(scan.space, fill(scan.codebook(), blocks_of(column.codes[:100])))
+    alike = VectorIndex(scan.space, quantize_rows(scan.codebook(), row_blocks(column.codes[:100])))
     assert scan.codebook_key == alike.codebook_key
     assert scan.codebook_key != other.codebook_key
 
@@ -178,7 +192,7 @@ def test_dimensions_that_the_code_size_does_not_divide_are_padded() -> None:
     assert code_sizes(50) == [13, 25, 50]
     scan = scan_of("dot", column, 13)
     query = encode_query(space_of("dot", 50), structured(1, 50, 1)[0])
-    assert len(Pass(Sweep([scan])).search(query, 10)[0]) == 10
+    assert len(Scan(ScanGroup([scan])).search(query, 10)[0]) == 10
 
 
 def test_one_dimension_has_one_code_size() -> None:
@@ -196,7 +210,7 @@ def test_identical_rows_have_identical_scores_wherever_they_stand() -> None:
 
 def test_a_column_is_searched_in_place(tmp_path: Path) -> None:
     codes = encode(space_of("dot", 8), normal(100, 8)).codes
-    column = Column(space_of("dot", 8), codes)
+    column = VectorColumn(space_of("dot", 8), codes)
     query = np.ones((1, 8), dtype=np.float32)
     before = column.search(query, 1, None)[0][0]
     codes[(before + 1) % 100] = 1e6
@@ -206,10 +220,10 @@ def test_a_column_is_searched_in_place(tmp_path: Path) -> None:
 # -- on disk -----------------------------------------------------------------------------------------------
 
 
-def stored(tmp_path: Path, checksum: str = "abc") -> tuple[Any, Column]:
+def stored(tmp_path: Path, checksum: str = "abc") -> tuple[Any, VectorColumn]:
     column = column_of("cosine", structured(1500, DIMENSIONS))
-    built = fill(train(space_of("cosine", DIMENSIONS), column.codes, 12), blocks_of(column.codes))
-    batch = index_batch(built, checksum, 1500)
+    built = quantize_rows(train_codebook(space_of("cosine", DIMENSIONS), column.codes, 12), row_blocks(column.codes))
+    batch = index_to_batch(built, checksum, 1500)
     entry = write_file(tmp_path / "index.arrow", [batch], batch.schema)
     return open_file(tmp_path / "index.arrow", entry, whole=True).batches[0], column
 
@@ -217,11 +231,11 @@ def stored(tmp_path: Path, checksum: str = "abc") -> tuple[Any, Column]:
 def test_an_index_comes_back_from_disk_as_it_was(tmp_path: Path) -> None:
     batch, column = stored(tmp_path)
     space = space_of("cosine", DIMENSIONS)
-    opened = open_scan(space, batch, 1500, "abc")
+    opened = open_index(space, batch, 1500, "abc")
     del batch
     fresh = scan_of("cosine", column, 12)
     query = encode_query(space, structured(1, DIMENSIONS, 1)[0])
-    found = [Pass(Sweep([scan])).search(query, 100)[0].tolist() for scan in (opened, fresh)]
+    found = [Scan(ScanGroup([scan])).search(query, 100)[0].tolist() for scan in (opened, fresh)]
     assert found[0] == found[1]
 
 
@@ -229,10 +243,10 @@ def test_a_codebook_that_travels_as_text_encodes_rows_alike() -> None:
     column = column_of("cosine", structured(1500, DIMENSIONS))
     space = space_of("cosine", DIMENSIONS)
     scan = scan_of("cosine", column, 12)
-    sent = open_scan(space, encoded_batch(column.codes, codebook_text(scan), "abc", 1500), 1500, "abc")
+    sent = open_index(space, build_index_batch(column.codes, serialize_codebook(scan), "abc", 1500), 1500, "abc")
     query = encode_query(space, structured(1, DIMENSIONS, 1)[0])
     assert sent.codebook_key == scan.codebook_key
-    found = [Pass(Sweep([one])).search(query, 100)[0].tolist() for one in (scan, sent)]
+    found = [Scan(ScanGroup([one])).search(query, 100)[0].tolist() for one in (scan, sent)]
     assert found[0] == found[1]
 
 
@@ -242,10 +256,10 @@ def test_an_index_of_an_older_release_with_smaller_blocks_is_still_read() -> Non
     older = faiss.index_factory(DIMENSIONS, "IVF1,PQ12x4fs", faiss.METRIC_INNER_PRODUCT)
     older.train(column.codes.astype(np.float32))
     older.add(column.codes.astype(np.float32))
-    scan = open_scan(space, index_batch([older], "abc", 1500), 1500, "abc")
+    scan = open_index(space, index_to_batch([older], "abc", 1500), 1500, "abc")
     query = encode_query(space, structured(1, DIMENSIONS, 1)[0])
     expected = older.search(query, 50)[0][0].tolist()
-    assert Pass(Sweep([scan])).search(query, 50)[1].tolist() == expected
+    assert Scan(ScanGroup([scan])).search(query, 50)[1].tolist() == expected
 
 
 def test_an_index_of_another_kind_is_refused() -> None:
@@ -254,31 +268,31 @@ def test_an_index_of_another_kind_is_refused() -> None:
     other.train(rows)
     other.add(rows)
     with pytest.raises(FileProblem, match="kind"):
-        open_scan(space_of("cosine", DIMENSIONS), index_batch([other], "abc", 1500), 1500, "abc")
+        open_index(space_of("cosine", DIMENSIONS), index_to_batch([other], "abc", 1500), 1500, "abc")
 
 
 def test_an_index_of_other_vectors_is_refused(tmp_path: Path) -> None:
     batch, _ = stored(tmp_path)
     with pytest.raises(FileProblem, match="other vectors"):
-        open_scan(space_of("cosine", DIMENSIONS), batch, 1500, "another")
+        open_index(space_of("cosine", DIMENSIONS), batch, 1500, "another")
 
 
 def test_an_index_that_does_not_fit_its_segment_is_refused(tmp_path: Path) -> None:
     batch, _ = stored(tmp_path)
     with pytest.raises(FileProblem, match="fit"):
-        open_scan(space_of("cosine", DIMENSIONS), batch, 1499, "abc")
+        open_index(space_of("cosine", DIMENSIONS), batch, 1499, "abc")
     with pytest.raises(FileProblem, match="fit"):
-        open_scan(space_of("cosine", DIMENSIONS * 2), batch, 1500, "abc")
+        open_index(space_of("cosine", DIMENSIONS * 2), batch, 1500, "abc")
 
 
 @pytest.mark.parametrize("body", [b"", b"nonsense", b"IwPf" + b"\xff" * 200])
 def test_bytes_that_are_no_index_are_refused(body: bytes) -> None:
-    schema = INDEX.with_metadata({"vectors": "abc"})
+    schema = INDEX_SCHEMA.with_metadata({"vectors": "abc"})
     batch = pa.RecordBatch.from_arrays([pa.array([body], pa.large_binary())], schema=schema)
     with pytest.raises(FileProblem, match="cannot be read"):
-        open_scan(space_of("cosine", 8), batch, 5, "abc")
+        open_index(space_of("cosine", 8), batch, 5, "abc")
 
 
 def test_a_measure_of_few_dimensions_uses_the_chord() -> None:
-    assert measure_of(space_of("cosine", 8)).chord
-    assert not measure_of(space_of("cosine", 384)).chord
+    assert metric_of(space_of("cosine", 8)).chord
+    assert not metric_of(space_of("cosine", 384)).chord

@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 from building import NAME, names, normal, put, space_of, structured
 
-from aidre.engine import durable, sweep
-from aidre.engine.backup import back_up
+from aidre.engine.collection import garbage
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import StorageFailed
-from aidre.engine.history import roll_back
-from aidre.engine.restore import restore
-from aidre.engine.schema import index_among, index_file, keys_file, space_files, vectors_file
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
-from aidre.engine.verify import verify
+from aidre.engine.maintenance.backup import back_up
+from aidre.engine.maintenance.history import roll_back
+from aidre.engine.maintenance.restore import restore_archive
+from aidre.engine.maintenance.verify import verify
+from aidre.engine.storage import durable
+from aidre.engine.storage.format import find_index_file, index_file, keys_file, space_files, vectors_file
 
 SPACE = space_of("cosine", 768)
 ROWS = 1_700
@@ -49,7 +50,7 @@ def add_hard_rows(store: Store) -> Snapshot:
 
 
 def indexes(snapshot: Snapshot) -> list[str | None]:
-    return [index_among(entry.files, SPACE.id) for entry in snapshot.manifest.segments]
+    return [find_index_file(entry.files, SPACE.id) for entry in snapshot.manifest.segments]
 
 
 def contents(store: Store) -> dict[Path, tuple[int, bytes]]:
@@ -58,7 +59,7 @@ def contents(store: Store) -> dict[Path, tuple[int, bytes]]:
 
 
 def is_sound(store: Store, snapshot: Snapshot) -> bool:
-    scans = [bool(part.segment.scans) for part in snapshot.parts]
+    scans = [bool(part.segment.scans) for part in snapshot.segments]
     return not snapshot.warnings and all(scans) and [report.problems for report in verify(store)] == [()]
 
 
@@ -68,7 +69,7 @@ def test_an_index_that_a_generation_names_is_not_replaced_by_a_larger_one(store:
     old = store.open(NAME, generation=1)
     assert contents(store).items() >= before.items()
     assert (indexes(old), indexes(snapshot)) == ([FIRST], [SECOND, FIRST])
-    sizes = [part.segment.scans[SPACE.id].code_size for part in (*old.parts, *snapshot.parts)]
+    sizes = [part.segment.scans[SPACE.id].code_size for part in (*old.segments, *snapshot.segments)]
     assert sizes[0] < sizes[1] == sizes[2]
     assert is_sound(store, old)
     assert is_sound(store, snapshot)
@@ -110,7 +111,7 @@ def test_a_later_index_is_saved_restored_gone_back_from_and_swept(store: Store, 
     add_hard_rows(store)
     back_up(store, [NAME], tmp_path / "backup.tar")
     new = Store(tmp_path / "new")
-    restore(new, tmp_path / "backup.tar")
+    restore_archive(new, tmp_path / "backup.tar")
     assert indexes(new.open(NAME)) == [SECOND, FIRST]
     assert is_sound(new, new.open(NAME))
     assert roll_back(store, NAME, 1) == 3
@@ -119,7 +120,7 @@ def test_a_later_index_is_saved_restored_gone_back_from_and_swept(store: Store, 
     assert roll_back(store, NAME, 2) == 4
     snapshot = store.open(NAME)
     assert indexes(snapshot) == [SECOND, FIRST]
-    sweep.sweep(store.path / NAME, replace(snapshot.manifest, keep=1), keep_seconds=-60)
+    garbage.collect(store.path / NAME, replace(snapshot.manifest, keep=1), keep_seconds=-60)
     assert sorted(path.name for path in contents(store) if ".index." in path.name) == [SECOND, FIRST]
     assert is_sound(store, store.open(NAME))
     with store.writer(NAME, spaces=[SPACE]) as writer:
@@ -137,5 +138,5 @@ def test_the_files_of_a_space_are_told_from_those_of_a_space_of_nearly_its_name(
     }
     everything = set().union(*files.values())
     assert {space: space_files(everything, space) for space in spaces} == files
-    assert index_among(everything - files["a"], "a") is None
-    assert index_among([index_file("a", 1_234_567)], "a") == "a.index.1234567.arrow"
+    assert find_index_file(everything - files["a"], "a") is None
+    assert find_index_file([index_file("a", 1_234_567)], "a") == "a.index.1234567.arrow"

@@ -11,7 +11,7 @@ from intake_agent import JSON, WELL_KNOWN
 from jsonschema import Draft202012Validator
 from serving import BASE, Client
 
-from aidre.api.intake import routes as intake
+from aidre.api.protocols.intake import routes as intake
 
 client = intakes.client
 

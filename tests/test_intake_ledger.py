@@ -32,11 +32,11 @@ from conformance.intakes import (
 from intake_agent import JSON
 from serving import BASE, serving
 
-from aidre.api.cli import run
-from aidre.api.intake.bind_key import BindKey, find_bind_key
-from aidre.api.intake.ledger import LEDGER, REMEMBERED_SECONDS, Ledger, StoredOffer
-from aidre.api.intake.settings import Intake
-from aidre.api.settings import load_settings
+from aidre.api.cli.main import run
+from aidre.api.config.intake import Intake
+from aidre.api.config.settings import load_settings
+from aidre.api.protocols.intake.bind_key import BindKey, find_bind_key
+from aidre.api.protocols.intake.ledger import EXPIRED_OFFER_SECONDS, LEDGER_FILE, Ledger, StoredOffer
 from aidre.engine.errors import ConfigurationError, StorageFailed
 
 store = intakes.store
@@ -85,7 +85,7 @@ def test_every_commit_is_written_through(tmp_path: Path) -> None:
             ledger._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")
         ]
         assert pragmas == ["wal", 2]
-    assert stat.S_IMODE((tmp_path / LEDGER).stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / LEDGER_FILE).stat().st_mode) == 0o600
 
 
 def test_two_hundred_identical_binds_at_once_are_one(store: Path) -> None:
@@ -127,7 +127,7 @@ def test_of_different_binds_at_once_one_wins(store: Path) -> None:
 PROGRAM = """
 import sys
 from pathlib import Path
-from aidre.api.intake.ledger import Ledger, StoredOffer
+from aidre.api.protocols.intake.ledger import Ledger, StoredOffer
 ledger = Ledger(Path(sys.argv[1]))
 for number in range(100_000):
     ledger.add_offer(StoredOffer(f"offer-{number}", "s", "i", ("email",), 2e9, 1.0), 1_000_000, 0.0)
@@ -197,7 +197,7 @@ def test_a_key_is_made_once_beside_the_configuration(
 def test_the_key_never_stands_in_the_store(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
     for inside in (store / "sub" / "bind-key", store / ".." / store.name / "bind-key"):
-        with pytest.raises(ConfigurationError, match=r"intake\.key_file .* lies in the store"):
+        with pytest.raises(ConfigurationError, match=r"intake\.key_file .* is in the store"):
             find_bind_key(Intake(key_file=str(inside)), store)
     assert not (store / "sub").exists()
     key = find_bind_key(Intake(), store)
@@ -218,7 +218,7 @@ def test_who_begins_at_once_takes_one_key(store: Path, tmp_path: Path) -> None:
 
 def test_a_key_file_that_is_not_whole_is_refused(store: Path, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("short")
-    with pytest.raises(ConfigurationError, match="not whole"):
+    with pytest.raises(ConfigurationError, match="incomplete"):
         find_bind_key(Intake(key_file=str(tmp_path / "key")), store)
 
 
@@ -256,7 +256,7 @@ def test_binds_are_listed_for_people_and_none_where_there_is_nothing(
     configuration.write_text(CONFIGURATION)
     arguments = ["--store", str(store), "--config", str(configuration)]
     assert printed(capsys, *arguments) == []
-    assert not (store / ".log" / LEDGER).exists()
+    assert not (store / ".log" / LEDGER_FILE).exists()
     with serving(store, CONFIGURATION) as client:
         offer = offered(client)
         bind(client, a_bind(offer["id"], bind_data={**PERSON, "full_name": "\x1b[31mJane"}))
@@ -288,12 +288,12 @@ def test_bound_data_are_deleted_after_the_declared_retention_and_the_bind_is_sti
         answer = bind(client, a_bind(offer["id"])).content
         moved(monkeypatch, 3_590)
         with closing(Ledger(store / ".log")) as ledger:
-            ledger.sweep(time.time())
+            ledger.delete_expired(time.time())
         assert printed(capsys, *arguments)[0]["bind_data"] == PERSON
         moved(monkeypatch, 20)
         assert printed(capsys, *arguments)[0]["bind_data"] is None  # also before anything is swept
         with closing(Ledger(store / ".log")) as ledger:
-            ledger.sweep(time.time())
+            ledger.delete_expired(time.time())
             [kept] = ledger.binds()
         assert kept.sealed is None
         assert printed(capsys, *arguments)[0]["bind_data"] is None
@@ -305,12 +305,12 @@ def test_deleted_data_leave_the_files_of_the_store(tmp_path: Path) -> None:
     with closing(Ledger(tmp_path)) as ledger:
         _bound(ledger, b"x" * 50 + b"SEALEDMARK" + b"x" * 50, forget=100.0)
         assert any(b"SEALEDMARK" in path.read_bytes() for path in tmp_path.iterdir())
-        assert ledger.sweep(101.0) == []
+        assert ledger.delete_expired(101.0) == []
         assert not any(b"SEALEDMARK" in path.read_bytes() for path in tmp_path.iterdir())
 
 
 def _bound(ledger: Ledger, sealed: bytes, forget: float) -> None:
-    from aidre.api.intake.ledger import StoredBind
+    from aidre.api.protocols.intake.ledger import StoredBind
 
     bound = StoredBind("offer", SESSION, "i", 1.0, b"{}", b"key", b"digest", sealed, forget)
     assert ledger.add_bind(bound, deliver=False) == bound
@@ -319,9 +319,9 @@ def _bound(ledger: Ledger, sealed: bytes, forget: float) -> None:
 def test_an_offer_that_nobody_bound_is_forgotten_in_the_end(tmp_path: Path) -> None:
     with closing(Ledger(tmp_path)) as ledger:
         assert ledger.add_offer(an_offer("a", 100.0), 10, 50.0)
-        ledger.sweep(100.0 + REMEMBERED_SECONDS - 1)
+        ledger.delete_expired(100.0 + EXPIRED_OFFER_SECONDS - 1)
         assert ledger.offer("a") is not None
-        ledger.sweep(100.0 + REMEMBERED_SECONDS)
+        ledger.delete_expired(100.0 + EXPIRED_OFFER_SECONDS)
         assert ledger.offer("a") is None
 
 
@@ -348,19 +348,19 @@ def test_too_many_offers_are_refused_as_what_passes(store: Path) -> None:
 
 def test_a_store_that_cannot_be_written_refuses_offers_that_bind_and_goes_on_with_the_others(store: Path) -> None:
     (store / ".log").mkdir()
-    (store / ".log" / LEDGER).mkdir()  # where a file has to be
+    (store / ".log" / LEDGER_FILE).mkdir()  # where a file has to be
     with serving(store, CONFIGURATION) as client:
         response = submit(client, a_submission())
         assert str(store) not in refused(response, 503, "SERVICE_UNAVAILABLE")
         refused(bind(client, a_bind("x")), 503, "SERVICE_UNAVAILABLE")
         assert submit(client, a_submission({"query": "quiet"}), "search").status_code == 200
         assert client.search({"query": "pipe", "collection": "trades"}).status_code == 200
-        (store / ".log" / LEDGER).rmdir()
+        (store / ".log" / LEDGER_FILE).rmdir()
         assert offered(client)["id"]
 
 
 def test_files_of_a_newer_release_are_left_alone(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / LEDGER)) as newer:
+    with closing(sqlite3.connect(tmp_path / LEDGER_FILE)) as newer:
         newer.execute("PRAGMA user_version = 99")
     with pytest.raises(StorageFailed, match="newer release"):
         Ledger(tmp_path)

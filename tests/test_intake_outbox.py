@@ -21,12 +21,12 @@ from intake_agent import JSON
 from serving import BASE
 
 from aidre.api.app import create_app
-from aidre.api.intake import outbox, service
-from aidre.api.intake.bind_key import BindKey
-from aidre.api.intake.ledger import Ledger, StoredBind
-from aidre.api.intake.outbox import Delivery, deliver, delivery_of, retry_seconds
-from aidre.api.settings import parse_settings
-from aidre.engine.store import Store
+from aidre.api.config.settings import parse_settings
+from aidre.api.protocols.intake import outbox, service
+from aidre.api.protocols.intake.bind_key import BindKey
+from aidre.api.protocols.intake.ledger import Ledger, StoredBind
+from aidre.api.protocols.intake.outbox import Delivery, decrypt_delivery, deliver, retry_seconds
+from aidre.engine.collection.store import Store
 
 store = intakes.store
 
@@ -89,8 +89,8 @@ def hooked(*statuses: int, work: Callable[[], None] = lambda: None) -> Iterator[
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "FIRST_RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(service, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(outbox, "MIN_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(service, "POLL_SECONDS", 0.02)
 
 
 def configured(webhook: str) -> str:
@@ -185,7 +185,7 @@ def test_a_claim_is_nobody_elses_until_its_lease_is_over(tmp_path: Path) -> None
         assert other.claim(69.9, lease=60.0) is None
         again = other.claim(70.0, lease=60.0)
         assert again is not None
-        other.delivered("offer")
+        other.mark_delivered("offer")
         one.postpone("offer", 80.0)  # the first one was only slow
         assert one.claim(1e9, lease=60.0) is None
 
@@ -197,7 +197,7 @@ def test_a_claim_that_is_renewed_stays_nobody_elses(tmp_path: Path) -> None:
         ledger.renew("offer", 1_090.0)
         assert ledger.claim(1_089.0, lease=60.0) is None
         assert ledger.claim(1_090.0, lease=60.0) is not None
-        ledger.delivered("offer")
+        ledger.mark_delivered("offer")
         ledger.renew("offer", 5.0)
         assert ledger.claim(1e8, lease=60.0) is None
 
@@ -225,8 +225,8 @@ def test_what_is_not_delivered_in_its_time_is_deleted_and_told(tmp_path: Path) -
     with closing(Ledger(tmp_path)) as ledger:
         ledger.add_bind(a_stored_bind(forget=100.0), deliver=True)
         ledger.add_bind(a_stored_bind("kept", forget=100.0), deliver=False)
-        assert ledger.sweep(99.0) == []
-        assert ledger.sweep(100.0) == ["offer"]
+        assert ledger.delete_expired(99.0) == []
+        assert ledger.delete_expired(100.0) == ["offer"]
         assert ledger.claim(1e9, lease=60.0) is None
 
 
@@ -234,12 +234,12 @@ def test_retries_come_ever_later_and_never_end() -> None:
     waits = [retry_seconds(attempts) for attempts in (0, 1, 2, 50, 10**9)]
     assert waits == sorted(waits)
     assert waits[0] < waits[2]
-    assert waits[-1] == outbox.LAST_RETRY_SECONDS
+    assert waits[-1] == outbox.MAX_RETRY_SECONDS
     assert outbox.DELIVERY_SECONDS < outbox.LEASE_SECONDS
 
 
 def test_a_bind_of_another_key_is_not_delivered() -> None:
-    assert delivery_of(a_stored_bind(), BindKey("another secret")) is None
+    assert decrypt_delivery(a_stored_bind(), BindKey("another secret")) is None
 
 
 def test_a_webhook_that_drips_does_not_outlast_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:

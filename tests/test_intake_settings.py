@@ -10,11 +10,11 @@ import pytest
 from conformance.intakes import CONFIGURATION, fill_all
 from serving import serving
 
-from aidre.api.intake import manifest
-from aidre.api.intake.schemas import complaint
-from aidre.api.intake.settings import retention_of
-from aidre.api.intake.templates import facts_of, filled, filled_all, names_in
-from aidre.api.settings import load_settings, parse_settings
+from aidre.api.config.intake import retention_of
+from aidre.api.config.json_schema import schema_violation
+from aidre.api.config.settings import load_settings, parse_settings
+from aidre.api.config.templates import fill_all_templates, fill_template, hit_values, names_in
+from aidre.api.protocols.intake import manifest
 from aidre.engine.errors import ConfigurationError
 
 
@@ -116,14 +116,16 @@ def test_the_key_file_stands_beside_the_configuration(tmp_path: Path) -> None:
 def test_without_a_schema_the_names_of_the_query_are_asked_for() -> None:
     [intake] = parse_settings(an_intake('query = "{need} {place.city} {need}"')).intakes
     assert intake.schema["required"] == ["need", "place"]
-    assert complaint(intake.schema, {"need": "a", "place": {"city": "b"}}, "data") is None
-    assert complaint(intake.schema, {"need": "a"}, "data") == "missing required field: data.place"
+    assert schema_violation(intake.schema, {"need": "a", "place": {"city": "b"}}, "data") is None
+    assert schema_violation(intake.schema, {"need": "a"}, "data") == "missing required field: data.place"
     # A string in its place would be taken, and never asked for.
     assert (
-        complaint(intake.schema, {"need": "a", "place": "b"}, "data")
+        schema_violation(intake.schema, {"need": "a", "place": "b"}, "data")
         == "data.place does not fit its schema: type (object)"
     )
-    assert complaint(intake.schema, {"need": "a", "place": {}}, "data") == "missing required field: data.place.city"
+    assert (
+        schema_violation(intake.schema, {"need": "a", "place": {}}, "data") == "missing required field: data.place.city"
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def test_the_retention_is_declared_and_never_longer_than_declared(
 ) -> None:
     base = '[server]\nbase_url = "https://example.com"\n'
     settings = parse_settings(f"{base}{an_intake(text)}\n[intake]\n{intake}")
-    [said] = manifest.document(settings)["intakes"]
+    [said] = manifest.build_manifest(settings)["intakes"]
     assert said["privacy"]["data_retention"] == declared
     assert retention_of(settings.intakes[0], settings.intake) == seconds
 
@@ -223,16 +225,16 @@ def test_what_is_wrong_within_a_choice_is_looked_for_as_far_as_that_is_quick(
     schema: dict[str, Any], few: dict[str, Any], many: dict[str, Any]
 ) -> None:
     [member] = few
-    assert str(complaint(schema, few, "data")).startswith(f"data.{member} does not fit its schema: ")
-    assert complaint(schema, many, "data") == "data does not fit its schema"
+    assert str(schema_violation(schema, few, "data")).startswith(f"data.{member} does not fit its schema: ")
+    assert schema_violation(schema, many, "data") == "data does not fit its schema"
 
 
 def test_data_however_deep_or_long_that_fit_a_schema_with_choices_are_taken() -> None:
     deep: dict[str, Any] = {"type": "room"}
     for _ in range(100):
         deep = {"type": "house", "parts": [deep]}
-    assert complaint(ROOM, {"site": deep}, "data") is None
-    assert complaint(MANY, {"a": ["x"] * 9_999}, "data") is None
+    assert schema_violation(ROOM, {"site": deep}, "data") is None
+    assert schema_violation(MANY, {"a": ["x"] * 9_999}, "data") is None
 
 
 DATA: dict[str, Any] = {
@@ -259,13 +261,13 @@ DATA: dict[str, Any] = {
     ],
 )
 def test_a_template_fills_in_members_and_nothing_else(template: str, text: str) -> None:
-    assert filled(template, DATA) == text
+    assert fill_template(template, DATA) == text
 
 
 def test_what_was_found_wins_over_data_of_the_same_name() -> None:
-    hits = facts_of([{"id": "c1", "title": "T"}, {"id": "c2", "url": "https://e.com"}, {"id": "c3", "title": "T"}])
-    assert filled("{hits.count} {hits.titles} {hits.first.id}", DATA, hits) == "3 T; https://e.com c1"
-    assert filled_all({"a": ["{a}", 5, {"b": "{hits.first.title}"}], "c": False}, DATA, hits) == {
+    hits = hit_values([{"id": "c1", "title": "T"}, {"id": "c2", "url": "https://e.com"}, {"id": "c3", "title": "T"}])
+    assert fill_template("{hits.count} {hits.titles} {hits.first.id}", DATA, hits) == "3 T; https://e.com c1"
+    assert fill_all_templates({"a": ["{a}", 5, {"b": "{hits.first.title}"}], "c": False}, DATA, hits) == {
         "a": ["x", 5, {"b": "T"}],
         "c": False,
     }

@@ -20,8 +20,8 @@ from intent_platform import FIELDS, Platform
 from intent_schemas import RETRIEVE_RESPONSE, valid
 from serving import Client
 
-from aidre.api.intent.messages import EVENT_MEMBERS, read_event, read_retrieve
-from aidre.api.refusals import Unprocessable
+from aidre.api.http.errors import Unprocessable
+from aidre.api.protocols.intent.messages import EVENT_MEMBERS, read_event, read_retrieve
 
 store, client = intents.store, intents.client
 

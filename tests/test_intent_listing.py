@@ -14,8 +14,8 @@ import pytest
 from conformance import intents
 from conformance.intents import log_of, printed, publishing
 
-from aidre.api.cli import run
-from aidre.api.intent.ledger import Ledger
+from aidre.api.cli.main import run
+from aidre.api.protocols.intent.ledger import Ledger
 
 store = intents.own_store
 
@@ -128,7 +128,7 @@ def test_events_that_a_power_cut_took_from_the_log_are_listed(
     lines = segment.read_bytes().splitlines(keepends=True)
     ledger = Ledger(store / ".log" / "intent.sqlite")
     with ledger.transaction():
-        ledger.note(lines[4:], 1)
+        ledger.journal_lines(lines[4:], 1)
     segment.write_bytes(b"".join(lines[:5]) + lines[5][:9])
     before = sorted(
         (path, path.read_bytes())

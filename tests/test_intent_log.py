@@ -13,10 +13,18 @@ from typing import Any
 
 import pytest
 
-from aidre.api.database import with_checksum
-from aidre.api.intent import ledger as ledger_module
-from aidre.api.intent.ledger import RETURNED_SECONDS, SWEEP_SECONDS, Candidate, Exchange, Ledger, digest_of, hidden
-from aidre.api.intent.log import EventLog, line_of, missing_lines, newest_segment, read_events
+from aidre.api.http.sqlite import register_checksum
+from aidre.api.protocols.intent import ledger as ledger_module
+from aidre.api.protocols.intent.event_log import EventLog, encode_line, missing_lines, newest_segment, read_events
+from aidre.api.protocols.intent.ledger import (
+    EXPIRY_SECONDS,
+    RETENTION_SECONDS,
+    Candidate,
+    Exchange,
+    Ledger,
+    digest_of,
+    pseudonym_of,
+)
 from aidre.engine.errors import StorageFailed
 
 
@@ -40,7 +48,7 @@ def numbers(folder: Path) -> list[int]:
 
 def test_lines_come_back_in_order_over_segments(log: EventLog) -> None:
     for n in range(100):
-        log.append([line_of({"n": n, "text": "ü\n\u2028"})])
+        log.append([encode_line({"n": n, "text": "ü\n\u2028"})])
     assert numbers(log.folder) == list(range(100))
     segments = sorted(log.folder.glob("*.jsonl"))
     assert len(segments) > 5
@@ -52,33 +60,33 @@ def test_lines_come_back_in_order_over_segments(log: EventLog) -> None:
 
 def test_full_segments_never_change_again(log: EventLog) -> None:
     for n in range(40):
-        log.append([line_of({"n": n})])
+        log.append([encode_line({"n": n})])
     before = {path: path.read_bytes() for path in sorted(log.folder.glob("*.jsonl"))[:-1]}
     for n in range(40, 80):
-        log.append([line_of({"n": n})])
+        log.append([encode_line({"n": n})])
     assert all(path.read_bytes() == content for path, content in before.items())
 
 
 def test_a_log_is_gone_on_with_after_a_restart(log: EventLog) -> None:
-    log.append([line_of({"n": 0})])
+    log.append([encode_line({"n": 0})])
     again = EventLog(log.folder, segment_bytes=200)
-    again.append([line_of({"n": 1})])
-    log.append([line_of({"n": 2})])
+    again.append([encode_line({"n": 1})])
+    log.append([encode_line({"n": 2})])
     again.close()
     assert numbers(log.folder) == [0, 1, 2]
 
 
 def test_a_torn_line_costs_no_other(log: EventLog) -> None:
-    log.append([line_of({"n": 0})])
+    log.append([encode_line({"n": 0})])
     [segment] = log.folder.glob("*.jsonl")
     with segment.open("ab") as file:
         file.write(b'{"n": 1, "te')
-    log.append([line_of({"n": 2}), line_of({"n": 3})])
+    log.append([encode_line({"n": 2}), encode_line({"n": 3})])
     assert numbers(log.folder) == [0, 2, 3]
 
 
 def test_a_full_disk_leaves_no_part_of_a_line(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    log.append([line_of({"n": 0})])
+    log.append([encode_line({"n": 0})])
     [segment] = log.folder.glob("*.jsonl")
     before, write, calls = segment.read_bytes(), os.write, [0]
 
@@ -90,10 +98,10 @@ def test_a_full_disk_leaves_no_part_of_a_line(log: EventLog, monkeypatch: pytest
 
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(StorageFailed, match="No space left"):
-        log.append([line_of({"n": 1}), line_of({"n": 2})])
+        log.append([encode_line({"n": 1}), encode_line({"n": 2})])
     monkeypatch.undo()
     assert segment.read_bytes() == before
-    log.append([line_of({"n": 3})])
+    log.append([encode_line({"n": 3})])
     assert numbers(log.folder) == [0, 3]
 
 
@@ -103,9 +111,9 @@ def test_after_a_failed_fsync_another_segment_is_begun(log: EventLog, monkeypatc
 
     monkeypatch.setattr(os, "fdatasync", broken)
     with pytest.raises(StorageFailed):
-        log.append([line_of({"n": 0})])
+        log.append([encode_line({"n": 0})])
     monkeypatch.undo()
-    log.append([line_of({"n": 1})])
+    log.append([encode_line({"n": 1})])
     assert newest_segment(log.folder) == 2
     assert numbers(log.folder) == [0, 1]
 
@@ -113,7 +121,7 @@ def test_after_a_failed_fsync_another_segment_is_begun(log: EventLog, monkeypatc
 def _append(folder: Path, writer: int) -> None:
     log = EventLog(folder, segment_bytes=500)
     for n in range(100):
-        log.append([line_of({"writer": writer, "n": n})])
+        log.append([encode_line({"writer": writer, "n": n})])
     log.close()
 
 
@@ -139,16 +147,16 @@ def test_lines_that_are_no_objects_are_no_events(tmp_path: Path) -> None:
 
 def test_a_nonce_is_used_once_and_forgotten_after_its_time(ledger: Ledger) -> None:
     nonce = digest_of("key", "nonce")
-    assert ledger.use(nonce, 1_000.0, 1_900.0)
-    assert not ledger.use(nonce, 1_000.0 + SWEEP_SECONDS + 1, 3_000.0)
-    assert ledger.use(nonce, 2_600.0, 3_500.0)
-    assert not ledger.use(nonce, 2_700.0, 3_600.0)
+    assert ledger.spend(nonce, 1_000.0, 1_900.0)
+    assert not ledger.spend(nonce, 1_000.0 + EXPIRY_SECONDS + 1, 3_000.0)
+    assert ledger.spend(nonce, 2_600.0, 3_500.0)
+    assert not ledger.spend(nonce, 2_700.0, 3_600.0)
 
 
 def test_nonces_that_are_over_are_swept(ledger: Ledger, tmp_path: Path) -> None:
     for n, now in enumerate((1_000.0, 2_000.0)):
         with ledger.transaction():
-            assert ledger.use(bytes([n]), now, now + 900.0)
+            assert ledger.spend(bytes([n]), now, now + 900.0)
         struck(ledger, now)
     with sqlite3.connect(tmp_path / "intent.sqlite") as beside:
         assert beside.execute("SELECT digest FROM nonces").fetchall() == [(b"\x01",)]
@@ -161,7 +169,13 @@ def test_parts_of_a_digest_do_not_run_into_each_other() -> None:
 
 
 def a_candidate(n: int, document: str = "d", **members: Any) -> Candidate:
-    known: dict[str, Any] = {"digest": bytes([n]), "tokens": 10, "most": 2, "url": "https://example.com/d", **members}
+    known: dict[str, Any] = {
+        "digest": bytes([n]),
+        "tokens": 10,
+        "session_limit": 2,
+        "url": "https://example.com/d",
+        **members,
+    }
     return Candidate(f"{document}#chunk_{n}", document, **known)
 
 
@@ -170,66 +184,66 @@ ONE = Exchange.of("key", "r1", "s")
 
 def struck(ledger: Ledger, now: float = 0.0) -> None:
     with ledger.transaction():
-        ledger.strike(ledger.noted(), now)
+        ledger.checkpoint(ledger.journal(), now)
 
 
 def test_the_first_that_fit_are_taken(ledger: Ledger) -> None:
     candidates = [a_candidate(1, tokens=50), *(a_candidate(n) for n in (2, 3, 4)), a_candidate(5, "e")]
-    assert ledger.take(ONE, candidates, 10, 45, 0.0) == (1, 2, 4)
-    assert ledger.take(Exchange.of("key", "r2", "t"), candidates, 2, 45, 0.0) == (1, 2)
-    assert ledger.take(Exchange.of("key", "r3", "u"), candidates, 10, 9, 0.0) == ()
+    assert ledger.reserve(ONE, candidates, 10, 45, 0.0) == (1, 2, 4)
+    assert ledger.reserve(Exchange.of("key", "r2", "t"), candidates, 2, 45, 0.0) == (1, 2)
+    assert ledger.reserve(Exchange.of("key", "r3", "u"), candidates, 10, 9, 0.0) == ()
 
 
 def test_what_is_given_back_was_never_returned(ledger: Ledger) -> None:
-    ledger.take(ONE, [a_candidate(1), a_candidate(2)], 10, 100, 0.0)
-    assert set(ledger.returned(ONE.request)) == {hidden("d#chunk_1"), hidden("d#chunk_2")}
-    ledger.give_back(ONE)
-    assert ledger.returned(ONE.request) == {}
-    assert ledger.take(ONE, [a_candidate(3), a_candidate(4)], 10, 100, 0.0) == (0, 1)
+    ledger.reserve(ONE, [a_candidate(1), a_candidate(2)], 10, 100, 0.0)
+    assert set(ledger.returned_chunks(ONE.request)) == {pseudonym_of("d#chunk_1"), pseudonym_of("d#chunk_2")}
+    ledger.release(ONE)
+    assert ledger.returned_chunks(ONE.request) == {}
+    assert ledger.reserve(ONE, [a_candidate(3), a_candidate(4)], 10, 100, 0.0) == (0, 1)
 
 
 def test_a_document_without_any_chunk_to_give_gives_none(ledger: Ledger) -> None:
-    assert ledger.take(ONE, [a_candidate(1, most=0)], 10, 100, 0.0) == ()
-    assert ledger.take(ONE, [a_candidate(1, most=1), a_candidate(2, most=1)], 10, 100, 0.0) == (0,)
-    assert ledger.take(ONE, [a_candidate(1, most=0)], 10, 100, 0.0) == ()
+    assert ledger.reserve(ONE, [a_candidate(1, session_limit=0)], 10, 100, 0.0) == ()
+    assert ledger.reserve(ONE, [a_candidate(1, session_limit=1), a_candidate(2, session_limit=1)], 10, 100, 0.0) == (0,)
+    assert ledger.reserve(ONE, [a_candidate(1, session_limit=0)], 10, 100, 0.0) == ()
 
 
 def test_sessions_are_forgotten_in_the_end(ledger: Ledger) -> None:
     with ledger.transaction():
-        ledger.take(ONE, [a_candidate(1), a_candidate(2)], 10, 100, 0.0)
+        ledger.reserve(ONE, [a_candidate(1), a_candidate(2)], 10, 100, 0.0)
     struck(ledger, 1.0)
-    assert ledger.take(ONE, [a_candidate(3)], 10, 100, 1.0) == ()
-    struck(ledger, RETURNED_SECONDS + 2)
-    assert ledger.take(ONE, [a_candidate(3)], 10, 100, RETURNED_SECONDS + 2) == (0,)
+    assert ledger.reserve(ONE, [a_candidate(3)], 10, 100, 1.0) == ()
+    struck(ledger, RETENTION_SECONDS + 2)
+    assert ledger.reserve(ONE, [a_candidate(3)], 10, 100, RETENTION_SECONDS + 2) == (0,)
 
 
 def test_an_event_is_known_by_its_id_and_its_facts(ledger: Ledger) -> None:
-    assert ledger.cite(b"e", b"f", 100.0) == "new"
-    assert ledger.cite(b"e", b"f", 101.0) == "same"
-    assert ledger.cite(b"e", b"x", 101.0) == "other"
-    ledger.forget_cited(b"e")
-    assert ledger.cite(b"e", b"x", 102.0) == "new"
+    assert ledger.record_citation(b"e", b"f", 100.0) == "new"
+    assert ledger.record_citation(b"e", b"f", 101.0) == "same"
+    assert ledger.record_citation(b"e", b"x", 101.0) == "other"
+    ledger.delete_citation(b"e")
+    assert ledger.record_citation(b"e", b"x", 102.0) == "new"
 
 
 def test_an_event_that_an_older_release_began_to_keep_is_new(ledger: Ledger, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "intent.sqlite") as beside:
-        with_checksum(beside)
+        register_checksum(beside)
         beside.execute("INSERT INTO cited VALUES (?, ?, 1, 5.0, 0)", (b"e", b"f"))
     beside.close()
-    assert ledger.cite(b"e", b"f", 100.0) == "new"
-    assert ledger.cite(b"e", b"f", 101.0) == "same"
+    assert ledger.record_citation(b"e", b"f", 100.0) == "new"
+    assert ledger.record_citation(b"e", b"f", 101.0) == "same"
 
 
 def test_lines_are_noted_in_order_until_they_are_struck(ledger: Ledger) -> None:
     for segment, lines in (1, [b"a\n", b"b\n"]), (2, [b"c\n"]):
         with ledger.transaction():
-            ledger.note(lines, segment)
-    assert [(one.segment, one.lines) for one in ledger.noted()] == [(1, [b"a\n", b"b\n"]), (2, [b"c\n"])]
+            ledger.journal_lines(lines, segment)
+    assert [(one.segment, one.lines) for one in ledger.journal()] == [(1, [b"a\n", b"b\n"]), (2, [b"c\n"])]
     with ledger.transaction():
-        ledger.strike(ledger.noted()[:1], 0.0)
+        ledger.checkpoint(ledger.journal()[:1], 0.0)
     with ledger.transaction():
-        ledger.take_back([b"c\n"])
-    assert [one.lines for one in ledger.noted()] == [[]]
+        ledger.remove_lines([b"c\n"])
+    assert [one.lines for one in ledger.journal()] == [[]]
 
 
 def test_workers_know_what_each_other_did_before_and_after_it_is_struck(ledger: Ledger, tmp_path: Path) -> None:
@@ -240,13 +254,13 @@ def test_workers_know_what_each_other_did_before_and_after_it_is_struck(ledger: 
         """Whether a chunk of a document with one to give, by a nonce of its own that the other then refuses."""
         n = next(numbers)
         with one.transaction():
-            assert one.use(bytes([n]), 1.0, 900.0)
-            took = one.take(Exchange.of("key", f"r{n}", session), [a_candidate(n, most=1)], 10, 100, 1.0)
+            assert one.spend(bytes([n]), 1.0, 900.0)
+            took = one.reserve(Exchange.of("key", f"r{n}", session), [a_candidate(n, session_limit=1)], 10, 100, 1.0)
         other = beside if one is ledger else ledger
         with other.transaction():
-            assert not other.use(bytes([n]), 1.0, 900.0)
-            returned = other.returned(Exchange.of("key", f"r{n}", session).request)
-        assert set(returned) == ({hidden(f"d#chunk_{n}")} if took else set())
+            assert not other.spend(bytes([n]), 1.0, 900.0)
+            returned = other.returned_chunks(Exchange.of("key", f"r{n}", session).request)
+        assert set(returned) == ({pseudonym_of(f"d#chunk_{n}")} if took else set())
         return took == (0,)
 
     assert takes(ledger, "a")
@@ -270,41 +284,41 @@ def test_what_is_given_back_is_so_for_all(ledger: Ledger, tmp_path: Path, strike
     beside = Ledger(tmp_path / "intent.sqlite")
     again = Exchange.of("key", "r1", "s")
     with ledger.transaction():
-        ledger.take(ONE, [a_candidate(1), a_candidate(2)], 10, 100, 0.0)
+        ledger.reserve(ONE, [a_candidate(1), a_candidate(2)], 10, 100, 0.0)
     if strike_first:
         struck(beside)
     with ledger.transaction():
-        ledger.give_back(ONE)
+        ledger.release(ONE)
     for one in (beside, ledger):
         with one.transaction():
-            assert one.returned(ONE.request) == {}
+            assert one.returned_chunks(ONE.request) == {}
     struck(beside)
     with ledger.transaction():
-        assert ledger.take(again, [a_candidate(3), a_candidate(4), a_candidate(5)], 10, 100, 0.0) == (0, 1)
+        assert ledger.reserve(again, [a_candidate(3), a_candidate(4), a_candidate(5)], 10, 100, 0.0) == (0, 1)
     beside.close()
 
 
 def test_a_transaction_that_fails_leaves_nothing_in_memory(ledger: Ledger) -> None:
     def fails() -> None:
         with ledger.transaction():
-            assert ledger.use(b"n", 1.0, 900.0)
-            assert ledger.take(ONE, [a_candidate(1, most=1)], 10, 100, 1.0) == (0,)
-            ledger.note([b"a\n"], 1)
+            assert ledger.spend(b"n", 1.0, 900.0)
+            assert ledger.reserve(ONE, [a_candidate(1, session_limit=1)], 10, 100, 1.0) == (0,)
+            ledger.journal_lines([b"a\n"], 1)
             raise StorageFailed("no space")
 
     with pytest.raises(StorageFailed):
         fails()
     with ledger.transaction():
-        assert ledger.use(b"n", 1.0, 900.0)
-        assert ledger.take(ONE, [a_candidate(2, most=1)], 10, 100, 1.0) == (0,)
-    assert [one.lines for one in ledger.noted()] == [[]]
+        assert ledger.spend(b"n", 1.0, 900.0)
+        assert ledger.reserve(ONE, [a_candidate(2, session_limit=1)], 10, 100, 1.0) == (0,)
+    assert [one.lines for one in ledger.journal()] == [[]]
 
 
 def test_a_ledger_of_the_release_before_is_gone_on_with(tmp_path: Path) -> None:
     path = tmp_path / "intent.sqlite"
     Ledger(path).close()
     with sqlite3.connect(path) as older:
-        with_checksum(older)
+        register_checksum(older)
         older.execute("DROP TABLE notes")
         older.execute("INSERT INTO nonces VALUES (?, 900.0)", (b"n",))
         older.execute(
@@ -316,14 +330,14 @@ def test_a_ledger_of_the_release_before_is_gone_on_with(tmp_path: Path) -> None:
     older.close()
     ledger = Ledger(path)
     with ledger.transaction():
-        assert not ledger.use(b"n", 1.0, 900.0)
-        assert ledger.returned(ONE.request) == {"d#chunk_1": {None}}
-        assert ledger.take(ONE, [a_candidate(2, most=1)], 10, 100, 1.0) == ()
+        assert not ledger.spend(b"n", 1.0, 900.0)
+        assert ledger.returned_chunks(ONE.request) == {"d#chunk_1": {None}}
+        assert ledger.reserve(ONE, [a_candidate(2, session_limit=1)], 10, 100, 1.0) == ()
     ledger.close()
 
 
 def test_what_is_missing_in_a_log_is_found_over_its_segments(log: EventLog) -> None:
-    lines = [line_of({"n": n}) for n in range(60)]
+    lines = [encode_line({"n": n}) for n in range(60)]
     for line in lines[:50]:
         log.append([line])
     assert newest_segment(log.folder) > 2
@@ -334,9 +348,9 @@ def test_what_is_missing_in_a_log_is_found_over_its_segments(log: EventLog) -> N
 def test_a_ledger_is_private_and_shared(ledger: Ledger, tmp_path: Path) -> None:
     beside = Ledger(tmp_path / "intent.sqlite")
     with beside.transaction():
-        assert beside.use(b"n", 1.0, 2.0)
+        assert beside.spend(b"n", 1.0, 2.0)
     with ledger.transaction():
-        assert not ledger.use(b"n", 1.0, 2.0)
+        assert not ledger.spend(b"n", 1.0, 2.0)
     beside.sync()
     beside.close()
     ledger.sync()
@@ -354,13 +368,13 @@ def test_a_damaged_ledger_is_refused_and_kept(tmp_path: Path) -> None:
 def test_a_ledger_of_a_newer_release_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "intent.sqlite"
     connection = sqlite3.connect(path)
-    connection.execute(f"PRAGMA user_version = {ledger_module.VERSION + 1}")
+    connection.execute(f"PRAGMA user_version = {ledger_module.SCHEMA_VERSION + 1}")
     connection.close()
     with pytest.raises(StorageFailed, match="newer release"):
         Ledger(path)
 
 
 def test_a_line_is_one_line_of_json() -> None:
-    line = line_of({"a": "x\ny\u2028z"})
+    line = encode_line({"a": "x\ny\u2028z"})
     assert line.count(b"\n") == 1
     assert json.loads(line) == {"a": "x\ny\u2028z"}

@@ -14,14 +14,14 @@ from conformance.intents import fill_news, log_of, publishing
 from intent_platform import Platform
 from serving import Client
 
-from aidre.api.intent import receipts as receipts_module
-from aidre.api.intent.envelope import AuthenticationFailed
-from aidre.api.intent.ledger import Ledger, hidden
-from aidre.api.intent.log import line_of, read_events
-from aidre.api.intent.messages import CitationEvent
-from aidre.api.intent.receipts import NOTED_MOST, NOTED_SECONDS, Nonce, Receipts
-from aidre.api.intent.together import Together
-from aidre.api.refusals import Unprocessable
+from aidre.api.http.errors import Unprocessable
+from aidre.api.protocols.intent import receipts as receipts_module
+from aidre.api.protocols.intent.envelope import AuthenticationFailed
+from aidre.api.protocols.intent.event_log import encode_line, read_events
+from aidre.api.protocols.intent.group_commit import GroupCommit
+from aidre.api.protocols.intent.ledger import Ledger, pseudonym_of
+from aidre.api.protocols.intent.messages import CitationEvent
+from aidre.api.protocols.intent.receipts import CHECKPOINT_COMMITS, CHECKPOINT_SECONDS, Nonce, Receipts
 from aidre.engine.errors import StorageFailed
 
 
@@ -41,9 +41,9 @@ def served(tmp_path: Path) -> Iterator[tuple[Client, Platform]]:
 
 async def keep(receipts: Receipts, *numbers: int) -> None:
     def keeping(_: Ledger, lines: list[bytes]) -> None:
-        lines += [line_of({"n": n}) for n in numbers]
+        lines += [encode_line({"n": n}) for n in numbers]
 
-    await receipts._on_disk(keeping)
+    await receipts._commit(keeping)
 
 
 def numbers(receipts: Receipts) -> list[int]:
@@ -52,7 +52,7 @@ def numbers(receipts: Receipts) -> list[int]:
 
 def noted(receipts: Receipts) -> int:
     """How many lines."""
-    return asyncio.run(receipts._on_disk(lambda ledger, _: sum(len(one.lines) for one in ledger.noted())))
+    return asyncio.run(receipts._commit(lambda ledger, _: sum(len(one.lines) for one in ledger.journal())))
 
 
 @pytest.fixture
@@ -93,11 +93,11 @@ def test_those_who_wait_are_synced_together(opened: Receipts, synced: list[int])
 
 
 def test_notes_are_struck_when_the_log_was_synced(opened: Receipts, synced: list[int]) -> None:
-    for n in range(NOTED_MOST + 1):
+    for n in range(CHECKPOINT_COMMITS + 1):
         asyncio.run(keep(opened, n))
     assert noted(opened) == 1
     assert opened._log._file in synced
-    assert numbers(opened) == list(range(NOTED_MOST + 1))
+    assert numbers(opened) == list(range(CHECKPOINT_COMMITS + 1))
 
 
 def test_a_clean_end_leaves_no_notes(opened: Receipts, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_what_a_power_cut_took_from_the_log_is_written_again(opened: Receipts, t
 def test_what_a_dying_worker_had_only_noted_is_written_by_the_next(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "intent.sqlite")
     with ledger.transaction():
-        ledger.note([line_of({"n": 7})], 1)
+        ledger.journal_lines([encode_line({"n": 7})], 1)
     ledger.close()
     receipts = Receipts(tmp_path)
     asyncio.run(receipts.open())
@@ -176,14 +176,14 @@ def test_a_nonce_stays_spent_when_its_line_was_not_written(opened: Receipts, mon
 
     def keeping(ledger: Ledger, lines: list[bytes]) -> None:
         opened._spend(ledger, nonce)
-        lines.append(line_of({"n": 1}))
+        lines.append(encode_line({"n": 1}))
 
     def broken(*_: Any) -> None:
         raise StorageFailed("no space")
 
     monkeypatch.setattr(opened._log, "write", broken)
     with pytest.raises(StorageFailed):
-        asyncio.run(opened._on_disk(keeping))
+        asyncio.run(opened._commit(keeping))
     monkeypatch.undo()
     assert noted(opened) == 0
     with pytest.raises(AuthenticationFailed):
@@ -195,10 +195,10 @@ def test_a_nonce_stays_spent_when_its_line_was_not_written(opened: Receipts, mon
 
 def turn(receipts: Receipts, *numbers: int) -> int:
     """A turn and what follows it, in this thread; gives back how many lines are noted then."""
-    receipts._turn([lambda _, lines: lines.extend(line_of({"n": n}) for n in numbers)])
-    receipts._tidy()
+    receipts._commit_batch([lambda _, lines: lines.extend(encode_line({"n": n}) for n in numbers)])
+    receipts._checkpoint_if_due()
     assert receipts._ledger is not None
-    return sum(len(one.lines) for one in receipts._ledger.noted())
+    return sum(len(one.lines) for one in receipts._ledger.journal())
 
 
 def test_notes_that_cannot_be_struck_harm_no_answer(opened: Receipts, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,17 +206,17 @@ def test_notes_that_cannot_be_struck_harm_no_answer(opened: Receipts, monkeypatc
         raise StorageFailed("cannot sync")
 
     monkeypatch.setattr(opened._log, "sync", broken)
-    assert [turn(opened, n) for n in range(NOTED_MOST + 2)] == [*range(1, NOTED_MOST + 3)]
+    assert [turn(opened, n) for n in range(CHECKPOINT_COMMITS + 2)] == [*range(1, CHECKPOINT_COMMITS + 3)]
     monkeypatch.undo()
-    assert turn(opened, NOTED_MOST + 2) == 0
-    assert numbers(opened) == list(range(NOTED_MOST + 3))
+    assert turn(opened, CHECKPOINT_COMMITS + 2) == 0
+    assert numbers(opened) == list(range(CHECKPOINT_COMMITS + 3))
 
 
 def test_notes_are_struck_in_time(tmp_path: Path) -> None:
     now = [1_000.0]
     receipts = Receipts(tmp_path, lambda: now[0])
     assert turn(receipts, 1) == 1
-    now[0] += NOTED_SECONDS
+    now[0] += CHECKPOINT_SECONDS
     assert turn(receipts, 2) == 0
     receipts.close()
 
@@ -258,14 +258,14 @@ def test_a_sender_that_goes_away_takes_nothing_from_the_others() -> None:
         seen.append(items)
         return [item * 2 for item in items]
 
-    async def senders(doubled: Together[int, int]) -> Sequence[int | BaseException]:
-        tasks = [asyncio.create_task(doubled.through(n)) for n in range(4)]
+    async def senders(doubled: GroupCommit[int, int]) -> Sequence[int | BaseException]:
+        tasks = [asyncio.create_task(doubled.submit(n)) for n in range(4)]
         await asyncio.sleep(0)
         tasks[1].cancel()
         going.set()
         return await asyncio.gather(*tasks, return_exceptions=True)
 
-    together: Together[int, int] = Together(turn, "test")
+    together: GroupCommit[int, int] = GroupCommit(turn, "test")
     results = asyncio.run(senders(together))
     together.close()
     assert [results[0], *results[2:]] == [0, 4, 6]
@@ -277,10 +277,10 @@ def test_what_follows_a_turn_may_fail(caplog: pytest.LogCaptureFixture) -> None:
     def broken() -> None:
         raise ValueError("no")
 
-    together: Together[int, int] = Together(lambda items: items, "test", broken)
-    assert [asyncio.run(together.through(n)) for n in range(3)] == [0, 1, 2]
+    together: GroupCommit[int, int] = GroupCommit(lambda items: items, "test", broken)
+    assert [asyncio.run(together.submit(n)) for n in range(3)] == [0, 1, 2]
     together.close()
-    assert caplog.messages.count("what follows a turn failed") == 3
+    assert caplog.messages.count("the work after a commit failed") == 3
 
 
 def test_what_is_handed_over_before_the_end_is_done(tmp_path: Path) -> None:
@@ -290,27 +290,27 @@ def test_what_is_handed_over_before_the_end_is_done(tmp_path: Path) -> None:
         done.extend(items)
         return items
 
-    together: Together[int, int] = Together(turn, "test")
+    together: GroupCommit[int, int] = GroupCommit(turn, "test")
 
     async def send(work: Callable[[int], Any]) -> None:
         await asyncio.gather(*(work(n) for n in range(5)))
 
-    asyncio.run(send(together.through))
+    asyncio.run(send(together.submit))
     together.close()
     assert done == [0, 1, 2, 3, 4]
     with pytest.raises(RuntimeError, match="closed"):
-        asyncio.run(send(together.through))
-    Together(turn, "never used").close()
+        asyncio.run(send(together.submit))
+    GroupCommit(turn, "never used").close()
 
 
-@pytest.mark.parametrize("named", [str, hidden])
+@pytest.mark.parametrize("named", [str, pseudonym_of])
 def test_what_an_older_release_returned_can_still_be_cited(named: Callable[[str], str]) -> None:
     returned = {named("d#chunk_1"): frozenset({named("https://x.example/d")})}
 
     def cited(url: str, *chunks: str) -> CitationEvent:
         return CitationEvent("cite_1", "req_1", url, chunks, "answer", {})
 
-    receipts_module._check(cited("https://x.example/d", "d#chunk_1"), returned)
+    receipts_module._check_citation(cited("https://x.example/d", "d#chunk_1"), returned)
     for wrong in (cited("https://x.example/other", "d#chunk_1"), cited("https://x.example/d", "d#chunk_2")):
         with pytest.raises(Unprocessable):
-            receipts_module._check(wrong, returned)
+            receipts_module._check_citation(wrong, returned)

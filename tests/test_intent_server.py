@@ -40,7 +40,7 @@ def free_port() -> int:
 def start(store: Path, port: int, workers: int = 1) -> subprocess.Popen[bytes]:
     config = store.parent / "aidre.toml"
     words = ["serve", "--store", str(store), "--config", str(config), "--port", str(port), "--workers", str(workers)]
-    process = subprocess.Popen([sys.executable, "-m", "aidre.api.cli", *words], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([sys.executable, "-m", "aidre.api.cli.main", *words], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         try:

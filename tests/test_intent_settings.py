@@ -17,15 +17,15 @@ from intent_schemas import RETRIEVE_RESPONSE, valid
 from jsonschema import Draft202012Validator
 from serving import Client, a_document, fill
 
-from aidre.api.chosen import check_granted
-from aidre.api.cli import run
-from aidre.api.intent import routes
-from aidre.api.intent.limits import estimated_tokens, is_citable, most_chunks
-from aidre.api.intent.settings import Intent
-from aidre.api.intent.signing import instant_of
-from aidre.api.settings import load_settings, parse_settings
+from aidre.api.cli.main import run
+from aidre.api.cli.select import check_granted_collections
+from aidre.api.config.intent import Intent
+from aidre.api.config.settings import load_settings, parse_settings
+from aidre.api.protocols.intent import routes
+from aidre.api.protocols.intent.limits import estimate_tokens, is_citable, session_chunk_limit
+from aidre.api.protocols.intent.signing import parse_rfc3339
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import ConfigurationError
-from aidre.engine.store import Store
 
 store = intents.own_store
 
@@ -45,7 +45,7 @@ store = intents.own_store
         ("[intent]\npublisher = { domain = 'https://example.com' }", "intent.publisher.domain"),
         ("[intent.editorial_domains.real-estate]\ncollection = 'a'", 'intent.editorial_domains."real-estate"'),
         ("[intent.editorial_domains.a]\ncollection = 'a'\nfilter = { and = 5 }", 'intent.editorial_domains."a".filter'),
-        ("[intent.keys]\n'a b' = 'secret'", "'a b' is no id of a key"),
+        ("[intent.keys]\n'a b' = 'secret'", "'a b' is not a valid key id"),
         ("[intent.keys]\na = 's'\nb = 's'", "give every partner its own"),
         ("[intent.keys]\na = 'fifteen letters'", 'intent.keys."a" must have at least 16 characters'),
         ("[intent.compliance]\nsunset = 'soon'", "intent.compliance.sunset must be a date"),
@@ -81,8 +81,8 @@ def test_the_declaration_was_last_updated_with_its_file(tmp_path: Path) -> None:
     [(0.5, 1, 0), (0.5, 2, 1), (0.5, 3, 1), (0.5, 10, 5), (0.29, 100, 29), (0.3, 10, 3), (1.0, 1, 0), (1.0, 7, 6)],
 )
 def test_a_fraction_is_rounded_down_and_never_all(fraction: float, chunks: int, most: int) -> None:
-    assert most_chunks(Intent(max_document_fraction=fraction), chunks) == most
-    assert most_chunks(Intent(max_document_fraction=fraction, full_article=True), chunks) == chunks
+    assert session_chunk_limit(Intent(max_document_fraction=fraction), chunks) == most
+    assert session_chunk_limit(Intent(max_document_fraction=fraction, full_article=True), chunks) == chunks
 
 
 @pytest.mark.parametrize(
@@ -106,10 +106,10 @@ def test_a_citation_needs_an_absolute_address(url: str | None, citable: bool) ->
 
 
 def test_tokens_are_estimated_where_no_model_counts_them(tmp_path: Path) -> None:
-    assert estimated_tokens("three little words") == 5
-    assert estimated_tokens("a, b, c.") == 6
-    assert estimated_tokens("単一サインオン") == 6
-    assert estimated_tokens("") == 0
+    assert estimate_tokens("three little words") == 5
+    assert estimate_tokens("a, b, c.") == 6
+    assert estimate_tokens("単一サインオン") == 6
+    assert estimate_tokens("") == 0
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_tokens_are_estimated_where_no_model_counts_them(tmp_path: Path) -> None
     ],
 )
 def test_instants_are_those_of_rfc_3339(text: str, instant: float | None) -> None:
-    assert instant_of(text) == instant
+    assert parse_rfc3339(text) == instant
 
 
 def test_at_start_the_operator_is_told_what_can_never_be_served(store: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -185,13 +185,13 @@ def test_a_domain_over_a_collection_that_is_not_there_does_not_start(tmp_path: P
     store = Store(tmp_path / "store")
     wrong = parse_settings(CONFIGURATION.replace('collection = "vault"', 'collection = "vaults"'))
     with pytest.raises(ConfigurationError, match=r"""intent\.editorial_domains\."archive" .*did you mean 'vault'\?"""):
-        check_granted(store, wrong)
+        check_granted_collections(store, wrong)
     intake = parse_settings('[[intakes]]\nid = "ask"\ncollection = "zzz"')
     with pytest.raises(ConfigurationError, match=r"intake 'ask' opens collection 'zzz', .* it has news, open, vault"):
-        check_granted(store, intake)
-    check_granted(store, parse_settings(CONFIGURATION))
+        check_granted_collections(store, intake)
+    check_granted_collections(store, parse_settings(CONFIGURATION))
     (tmp_path / "empty").mkdir()
-    check_granted(Store(tmp_path / "empty"), wrong)
+    check_granted_collections(Store(tmp_path / "empty"), wrong)
 
 
 def test_a_server_that_opens_what_is_not_there_ends_in_one_line(

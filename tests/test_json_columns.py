@@ -7,11 +7,20 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from aidre.engine.json_columns import braced, cut, fixed, inner, joined, listed, members, quoted, written
-from aidre.ingest.cells import json_values, json_written
+from aidre.engine.storage.json_columns import (
+    add_braces,
+    encode_scalars,
+    encode_strings,
+    fixed_binary,
+    join_columns,
+    join_members,
+    join_present,
+    split_binary,
+    strip_braces,
+)
+from aidre.ingest.formats.tables.arrow_json import to_json_values, write_json
 
 _PLAIN = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 _TEXT = _PLAIN | st.sampled_from(['"', "\\", "\n\x1f", "é\u2028"])
@@ -29,31 +38,31 @@ def binary(values: list[bytes | None]) -> Any:
 @given(_texts, st.integers(0, 8))
 def test_strings_are_quoted_as_one_by_one_wherever_their_column_begins(values: list[str | None], first: int) -> None:
     wanted = [None if value is None else orjson.dumps(value) for value in values[first:]]
-    assert quoted(strings(values)[first:]).to_pylist() == wanted
+    assert encode_strings(strings(values)[first:]).to_pylist() == wanted
 
 
 @given(st.lists(st.tuples(*[st.none() | st.binary(max_size=3)] * 3), max_size=8))
 def test_what_is_there_is_listed_and_rows_of_nothing_stay(rows: list[tuple[bytes | None, ...]]) -> None:
     columns = [binary([row[place] for row in rows]) for place in range(3)]
-    assert listed(columns).to_pylist() == [b",".join(each for each in row if each is not None) for row in rows]
+    assert join_present(columns).to_pylist() == [b",".join(each for each in row if each is not None) for row in rows]
 
 
 def test_an_object_has_the_members_that_are_there() -> None:
-    columns = {'a"': quoted(strings(["x", None, None])), "n": written(pa.array([1, -2, None]))}
-    objects = braced(members(columns))
+    columns = {'a"': encode_strings(strings(["x", None, None])), "n": encode_scalars(pa.array([1, -2, None]))}
+    objects = add_braces(join_members(columns))
     assert objects.to_pylist() == [b'{"a\\"":"x","n":1}', b'{"n":-2}', b"{}"]
-    assert inner(objects).to_pylist() == [b'"a\\"":"x","n":1', b'"n":-2', b""]
+    assert strip_braces(objects).to_pylist() == [b'"a\\"":"x","n":1', b'"n":-2', b""]
 
 
 def test_joined_is_null_where_a_part_is_unless_something_stands_for_it() -> None:
     columns = [binary([b"a", None]), binary([b"b", b"c"])]
-    assert joined(columns, b"-").to_pylist() == [b"a-b", None]
-    assert joined(columns, b"-", null=b"?").to_pylist() == [b"a-b", b"?-c"]
+    assert join_columns(columns, b"-").to_pylist() == [b"a-b", None]
+    assert join_columns(columns, b"-", null=b"?").to_pylist() == [b"a-b", b"?-c"]
 
 
 def test_bytes_are_cut_into_values_of_one_width() -> None:
-    assert cut(b"aabb", 2).to_pylist() == fixed(b"aabb", 2).to_pylist() == [b"aa", b"bb"]
-    assert cut(b"", 2).to_pylist() == fixed(b"", 2).to_pylist() == []
+    assert split_binary(b"aabb", 2).to_pylist() == fixed_binary(b"aabb", 2).to_pylist() == [b"aa", b"bb"]
+    assert split_binary(b"", 2).to_pylist() == fixed_binary(b"", 2).to_pylist() == []
 
 
 _inside = st.fixed_dictionaries({"z": st.none() | _TEXT, "a": st.none() | st.lists(st.booleans(), max_size=2)})
@@ -86,8 +95,8 @@ _KIND = pa.struct(
 @given(_rows)
 def test_a_column_is_written_as_its_values_are(rows: list[dict[str, Any]]) -> None:
     column = pa.array(rows, _KIND)
-    values = json_values(column, "x", {})
-    stored, ordered = json_written(column, "x", {})
+    values = to_json_values(column, "x", {})
+    stored, ordered = write_json(column, "x", {})
     assert stored.to_pylist() == [orjson.dumps(value) for value in values]
     assert ordered.to_pylist() == [orjson.dumps(value, option=orjson.OPT_SORT_KEYS) for value in values]
 
@@ -96,5 +105,5 @@ def test_a_column_is_written_as_its_values_are(rows: list[dict[str, Any]]) -> No
 def test_text_that_is_not_utf_8_is_a_fault_of_its_row(kind: pa.DataType) -> None:
     column = pa.array([b"fine", b"\xff"], pa.binary()).view(pa.string()).cast(kind, safe=False)
     faults: dict[int, str] = {}
-    stored, _ = json_written(column, "name", faults)
+    stored, _ = write_json(column, "name", faults)
     assert stored.to_pylist() == [b'"fine"', None] and faults == {1: "name is not UTF-8"}

@@ -9,8 +9,11 @@ import orjson
 import pytest
 from ingesting import RULES, Bench, documents, one, reason, where
 
-from aidre.ingest.found import File, Found, Rejected
-from aidre.ingest.sources import brought_spaces, locate, read_file
+from aidre.ingest.records.file import File
+from aidre.ingest.records.items import Item, Rejected
+from aidre.ingest.sources.columns import supplied_spaces
+from aidre.ingest.sources.locate import locate_sources
+from aidre.ingest.sources.readers import read_file
 
 RECIPE = {
     "@context": "https://schema.org",
@@ -23,7 +26,7 @@ RECIPE = {
 JANE = {"@type": "Person", "@id": "#jane", "name": "Jane", "url": "https://x.org/jane"}
 
 
-def read(tmp_path: Path, value: Any, name: str = "r.jsonld") -> list[Found]:
+def read(tmp_path: Path, value: Any, name: str = "r.jsonld") -> list[Item]:
     path = tmp_path / name
     path.write_bytes(value if isinstance(value, bytes) else orjson.dumps(value))
     return list(read_file(File(path, "src", name), RULES))
@@ -61,7 +64,7 @@ def test_a_list_of_rows_is_read_as_rows(tmp_path: Path) -> None:
     first = documents(found[:1])[0]
     assert (first.id, first.metadata) == ("1", {"n": 2}) and first.vectors is not None
     assert isinstance(found[1], Rejected) and "text" in found[1].reason
-    assert brought_spaces(locate([tmp_path])) == {"d"}
+    assert supplied_spaces(locate_sources([tmp_path])) == {"d"}
 
 
 def test_a_bad_node_is_named_by_its_place_and_the_others_are_read(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from aidre.engine.errors import InvalidDocument
-from aidre.ingest.jsonld import has_links, main_object, objects
+from aidre.ingest.formats.jsonld import find_documents, find_main_object, has_links
 
 BLOG = {
     "@context": "https://schema.org",
@@ -38,7 +38,7 @@ BLOG = {
 
 
 def found(value: Any) -> list[dict[str, Any]]:
-    return [item for _, item in objects(value) if isinstance(item, dict)]
+    return [item for _, item in find_documents(value) if isinstance(item, dict)]
 
 
 def test_a_page_of_a_content_system_is_one_document() -> None:
@@ -116,13 +116,13 @@ def test_the_node_itself_is_meant_rather_than_a_mention_of_it() -> None:
 
 @pytest.mark.parametrize("graph", [[{"no": "type"}], ["text"], "text", [3, None], {"no": "type"}])
 def test_what_is_no_object_is_said_to_be_none(graph: Any) -> None:
-    outcome = [item for _, item in objects({"@graph": graph})]
+    outcome = [item for _, item in find_documents({"@graph": graph})]
     assert outcome and all(isinstance(item, InvalidDocument) for item in outcome)
 
 
 def test_a_node_without_a_type_may_be_a_part() -> None:
     graph = [{"@type": "Article", "author": {"@id": "#j"}}, {"@id": "#j", "name": "Jane"}]
-    assert list(objects({"@graph": graph})) == [(0, {"@type": "Article", "author": graph[1]})]
+    assert list(find_documents({"@graph": graph})) == [(0, {"@type": "Article", "author": graph[1]})]
 
 
 def test_a_text_that_is_nested_without_end_does_not_break_the_reader() -> None:
@@ -163,4 +163,4 @@ LIST = {"@type": ["ItemList"], "itemListElement": []}
     ],
 )
 def test_the_object_that_a_page_is_about(objects_: list[Any], about: Any) -> None:
-    assert main_object(objects_, ["https://x.org/p"]) == (objects_[about] if type(about) is int else about)
+    assert find_main_object(objects_, ["https://x.org/p"]) == (objects_[about] if type(about) is int else about)

@@ -5,9 +5,9 @@ import tomllib
 
 import pytest
 
-from aidre.api.guard.credentials import Keys
-from aidre.api.keys import new_key
-from aidre.api.settings import parse_settings
+from aidre.api.access.credentials import Keys
+from aidre.api.cli.keys import new_key
+from aidre.api.config.settings import parse_settings
 from aidre.engine.errors import ConfigurationError
 
 
@@ -18,7 +18,7 @@ def test_the_configuration_holds_what_knows_the_secret_and_not_the_secret() -> N
     [key] = parse_settings(text).keys
     assert (key.name, key.collections, key.scopes) == ("a reader", (), ("search",))
     assert key.sha256 == hashlib.sha256(made.secret.encode()).hexdigest()
-    holder = Keys([key]).holder(made.secret.encode())
+    holder = Keys([key]).grant(made.secret.encode())
     assert holder is not None
     assert holder.caller.account == "key a reader"
 

@@ -16,7 +16,7 @@ from serving import AIDRE, BASE, Client, a_document, fill, serving
 from test_operations import metrics_of, until
 from verifying import Received, verified_answer
 
-from aidre.api.provenance.keys import make_key
+from aidre.api.protocols.provenance.keys import make_key
 
 KEYS = "/.well-known/aidre-keys.json"
 SUBJECT = "alice@example.com"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,14 @@ import numpy as np
 import pytest
 from building import NAME, delete, normal, put, record, space_of
 
-from aidre.engine import lexical
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import InvalidInput
-from aidre.engine.filters import parse_filter
+from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.model import Query, Record
-from aidre.engine.schema import LEXICON_FILE, SEGMENTS
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
+from aidre.engine.search import bm25
+from aidre.engine.segment.cache import BoundedCache
+from aidre.engine.storage.format import LEXICON_FILE, SEGMENTS
 
 _WORDS = [f"word{number}" for number in range(60)]
 _SPACE = space_of("cosine", 8)
@@ -91,8 +91,8 @@ def test_one_segment_and_twenty_give_the_same_hits_and_scores(tmp_path: Path) ->
     records = _records(120)
     one, many = _store(tmp_path / "one", records, 1), _store(tmp_path / "many", records, 20)
     merged = _store(tmp_path / "merged", records, 20, merged=True)
-    assert (len(one.parts), len(many.parts)) == (1, 20)
-    assert len(merged.parts) < 20
+    assert (len(one.segments), len(many.segments)) == (1, 20)
+    assert len(merged.segments) < 20
     for text in ("word0", "word3 word7 word7 word59", "word1 word2 word5 word8 word13 word21"):
         assert _scores(one, text)
         assert _scores(one, text) == _scores(many, text) == _scores(merged, text)
@@ -112,33 +112,33 @@ def test_one_segment_and_twenty_give_the_same_hits_and_scores(tmp_path: Path) ->
 def test_lists_that_are_not_read_hold_no_hit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int, block: int, lookup: int
 ) -> None:
-    monkeypatch.setattr(lexical, "_SMALL", small)
-    monkeypatch.setattr(lexical, "_TOGETHER", block)
-    monkeypatch.setattr(lexical, "_BLOCK", block)
-    monkeypatch.setattr(lexical, "_LOOKUP", lookup)
+    monkeypatch.setattr(bm25, "_SMALL_SEGMENT_ROWS", small)
+    monkeypatch.setattr(bm25, "_SMALL_BLOCK_ROWS", block)
+    monkeypatch.setattr(bm25, "_BLOCK_ROWS", block)
+    monkeypatch.setattr(bm25, "_LOOKUP_COST", lookup)
     records = _records(90)
     _store(tmp_path, records, 3)
     delete(tmp_path, [one.document.id for one in records[::7]])
     snapshot = Store(tmp_path).open(NAME)
-    statistics = lexical.Statistics(snapshot.parts)
+    statistics = bm25.Statistics(snapshot.segments)
     for text in ("word50", "word0 word1 word30", "word0 word2 word3 word17 word59", "word1 word1 word12"):
-        scorer = lexical.Scorer(snapshot.parts, statistics, text)
+        scorer = bm25.Bm25Scorer(snapshot.segments, statistics, text)
         for only in (None, parse_filter({"even": True})):
             every = []
-            for part in snapshot.parts:
+            for part in snapshot.segments:
                 rows = np.arange(part.segment.entry.chunks)
-                mask, scores = part.allowed(only).mask, lexical.score(part, statistics, scorer.words, rows)
+                mask, scores = part.row_mask(only).mask, bm25.score_rows(part, statistics, scorer.words, rows)
                 live = rows[(scores > 0) & (mask if mask is not None else True)]
                 every += [(-scores[row], part.segment.chunks.bytes("id")[row].decode()) for row in live]
             expected = [(name, -score) for score, name in sorted(every)]
             for top_k in (1, 4, 25, 500):
                 assert _scores(snapshot, text, top_k, filter=only) == expected[:top_k]
             bar = expected[len(expected) // 3][1]
-            _, found, _ = scorer.strongest(wanted=500, least=bar, only=only)
+            _, found, _ = scorer.top_candidates(k=500, min_score=bar, filter=only)
             assert len(found) >= sum(score >= bar for _, score in expected)
 
 
-class _Forgetful(OrderedDict[str, Any]):
+class _Forgetful(BoundedCache[str, Any]):
     """A cache of which another thread takes everything away at once."""
 
     def __setitem__(self, key: str, value: object) -> None:
@@ -148,8 +148,8 @@ class _Forgetful(OrderedDict[str, Any]):
 def test_words_are_found_though_a_thread_takes_them_from_the_cache(tmp_path: Path) -> None:
     snapshot = _store(tmp_path, _records(20), 2)
     before = _scores(snapshot, "word0 word3")
-    for part in snapshot.parts:
-        part._postings = _Forgetful()
+    for part in snapshot.segments:
+        part._postings = _Forgetful(1)
     assert before and _scores(snapshot, "word0 word3") == before
 
 
@@ -199,7 +199,7 @@ def test_a_lexical_query_needs_text(tmp_path: Path) -> None:
 
 def test_a_damaged_lexicon_is_made_anew_with_a_warning(tmp_path: Path) -> None:
     snapshot = _store(tmp_path, _records(30), 1)
-    [part] = snapshot.parts
+    [part] = snapshot.segments
     path = tmp_path / NAME / SEGMENTS / part.segment.id / LEXICON_FILE
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0xFF

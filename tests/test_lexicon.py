@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from aidre.engine import lexicon as module
-from aidre.engine.lexicon import LexicalText, Lexicon, build_lexicon, lexical_column, merge_lexicons
+from aidre.engine.index.text import postings as module
+from aidre.engine.index.text.postings import LexicalText, Lexicon, build_lexicon, lexical_column, merge_lexicons
 
 _WORDS = ("alpha", "beta", "gamma", "delta", "der", "und", "nicht", "検索", "x")
 _texts = st.lists(
@@ -41,7 +40,7 @@ def test_a_lexicon_counts_terms_by_chunk() -> None:
 
 
 def test_of_titles_and_sections_no_more_than_their_beginnings_is_indexed() -> None:
-    most = module.MOST_AROUND
+    most = module.MAX_HEADING_CHARACTERS
     texts = ["first " + "x " * most + "beyond", "path " + "y " * most + "outside", "z " * most + "inside"]
     column = lexical_column(*(pa.array([text], pa.large_string()) for text in texts))
     lexicon = Lexicon(build_lexicon([LexicalText(column[0].as_py(), "en")]))
@@ -58,7 +57,7 @@ def test_of_a_chunk_that_lacks_title_section_or_words_the_rest_is_indexed() -> N
 
 def test_counts_end_where_two_bytes_do() -> None:
     lexicon = Lexicon(build_lexicon([LexicalText("cat " * 70_000)]))
-    assert _content(lexicon) == {"cat": [(0, module.MOST_COUNT)]}
+    assert _content(lexicon) == {"cat": [(0, module.MAX_FREQUENCY)]}
     assert lexicon.lengths.tolist() == [70_000]
 
 
@@ -72,7 +71,7 @@ def test_merging_gives_what_building_anew_would(
         given_parts.append((Lexicon(build_lexicon(texts)), np.array(rows, dtype=np.int64)))
         kept += [texts[row] for row in rows]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_BLOCK", block)
+        patch.setattr(module, "_BLOCK_POSTINGS", block)
         merged = Lexicon(merge_lexicons(given_parts))
     anew = Lexicon(build_lexicon(kept))
     assert _content(merged) == _content(anew)
@@ -86,8 +85,8 @@ def test_it_does_not_show_how_much_is_held_while_building(
 ) -> None:
     whole = build_lexicon(texts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_READ_AT_ONCE", characters)
-        patch.setattr(module, "_AT_ONCE", words)
+        patch.setattr(module, "_SLICE_CHARACTERS", characters)
+        patch.setattr(module, "_BLOCK_WORDS", words)
         assert build_lexicon(texts).equals(whole, check_metadata=True)
 
 
@@ -96,14 +95,14 @@ def test_a_text_that_is_read_in_pieces_is_one_row(texts: list[LexicalText], long
     declared = [LexicalText(text, language or "de") for text, language in texts]  # else the first piece tells it
     whole = build_lexicon(declared)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_LONGEST_TEXT", longest)
-        patch.setattr(module, "_AT_ONCE", words)
-        patch.setattr(module, "_READ_AT_ONCE", 1)
+        patch.setattr(module, "_MAX_TEXT_CHARACTERS", longest)
+        patch.setattr(module, "_BLOCK_WORDS", words)
+        patch.setattr(module, "_SLICE_CHARACTERS", 1)
         assert build_lexicon(declared).equals(whole, check_metadata=True)
 
 
 def test_a_text_in_pieces_has_the_language_of_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LONGEST_TEXT", 100)
+    monkeypatch.setattr(module, "_MAX_TEXT_CHARACTERS", 100)
     lexicon = Lexicon(build_lexicon([LexicalText("nicht und der die das ein eine ist " * 9 + "running " * 40)]))
     assert [lexicon.tags[place] for place in lexicon.languages] == ["de"]
     assert lexicon.postings("running") is not None and lexicon.postings("run") is None
@@ -117,9 +116,9 @@ def test_a_text_in_pieces_has_the_language_of_its_beginning(monkeypatch: pytest.
 def test_what_building_takes_is_bounded_however_long_a_text_and_short_its_tokens(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(module, "_LONGEST_TEXT", 1 << 14)
-    monkeypatch.setattr(module, "_READ_AT_ONCE", 1 << 13)
-    monkeypatch.setattr(module, "_AT_ONCE", 1 << 15)
+    monkeypatch.setattr(module, "_MAX_TEXT_CHARACTERS", 1 << 14)
+    monkeypatch.setattr(module, "_SLICE_CHARACTERS", 1 << 13)
+    monkeypatch.setattr(module, "_BLOCK_WORDS", 1 << 15)
     build_lexicon([LexicalText("Warm aB 検索")])
     tracemalloc.start()
     try:
@@ -137,7 +136,7 @@ def test_postings_can_lie_in_files_while_merging(tmp_path: Path) -> None:
 
 def test_a_lexicon_of_another_analysis_is_refused() -> None:
     batch = build_lexicon([LexicalText("cat")])
-    with pytest.raises(ValueError, match="another analysis"):
+    with pytest.raises(ValueError, match="another version"):
         Lexicon(batch.replace_schema_metadata({"analysis": "0", "tags": "[]"}))
 
 

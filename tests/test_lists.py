@@ -18,18 +18,37 @@ from building import (
 )
 from numpy.typing import NDArray
 
-from aidre.engine import codebook, kernel, lists, passes
-from aidre.engine.arrow import FileProblem, open_file, write_file
-from aidre.engine.codebook import assigned, blocks_of, centroids_of, learned, one_list, train, with_centroids
-from aidre.engine.index import Scan, codebook_text, encoded_batch, ids_of, index_batch, open_scan
-from aidre.engine.kernel import Bits
-from aidre.engine.lists import Lists
-from aidre.engine.manifest import Depth
+from aidre.engine.index.vectors import (
+    distance as kernel,
+    inverted_lists as lists,
+    quantizer as codebook,
+    scan as passes,
+)
+from aidre.engine.index.vectors.codes import (
+    VectorIndex,
+    build_index_batch,
+    index_to_batch,
+    open_index,
+    row_ids_by_list,
+    serialize_codebook,
+)
+from aidre.engine.index.vectors.distance import Bitmap
+from aidre.engine.index.vectors.encoding import encode, encode_query
+from aidre.engine.index.vectors.inverted_lists import InvertedLists
+from aidre.engine.index.vectors.quantizer import (
+    assign_lists,
+    centroids_of,
+    row_blocks,
+    train_centroids,
+    train_codebook,
+    with_centroids,
+    without_centroids,
+)
+from aidre.engine.index.vectors.scan import Scan, ScanGroup, SearchDepth
 from aidre.engine.model import Distance
-from aidre.engine.passes import Pass, Sweep
-from aidre.engine.reach import Reach
-from aidre.engine.schema import SEGMENT_ROWS
-from aidre.engine.vectors import encode, encode_query
+from aidre.engine.storage.arrow import FileProblem, open_file, write_file
+from aidre.engine.storage.format import MAX_SEGMENT_ROWS
+from aidre.engine.storage.manifest import Depth
 
 DIMENSIONS, LISTS, ROWS = 48, 32, 3_000
 
@@ -38,30 +57,30 @@ def codes_of(distance: Distance, rows: Vectors) -> NDArray[Any]:
     return encode(space_of(distance, rows.shape[1]), rows).codes
 
 
-def scan_of(distance: Distance, rows: Vectors, code_size: int = 12) -> Scan:
+def scan_of(distance: Distance, rows: Vectors, code_size: int = 12) -> VectorIndex:
     space, codes = space_of(distance, rows.shape[1]), codes_of(distance, rows)
-    listed = with_centroids(space, train(space, codes, code_size), learned(space, codes, LISTS))
-    return Scan(space, codebook.fill(listed, blocks_of(codes)))
+    listed = with_centroids(space, train_codebook(space, codes, code_size), train_centroids(space, codes, LISTS))
+    return VectorIndex(space, codebook.quantize_rows(listed, row_blocks(codes)))
 
 
 def query_of(distance: Distance, seed: int = 1) -> Vectors:
     return encode_query(space_of(distance, DIMENSIONS), structured(1, DIMENSIONS, seed)[0])
 
 
-def bits_of(mask: NDArray[np.bool_]) -> Bits:
-    return Bits(np.packbits(mask, bitorder="little"))
+def bits_of(mask: NDArray[np.bool_]) -> Bitmap:
+    return Bitmap(np.packbits(mask, bitorder="little"))
 
 
-def probing(probes: int) -> Reach:
-    return Reach(100, 10, (Depth(10, 100, 1.0, 1.0, probes), Depth(1000, 5_000, 1.0, 1.0, 2 * probes)))
+def probing(probes: int) -> SearchDepth:
+    return SearchDepth(100, 10, (Depth(10, 100, 1.0, 1.0, probes), Depth(1000, 5_000, 1.0, 1.0, 2 * probes)))
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_every_row_stands_in_two_lists_and_is_found_once(distance: Distance) -> None:
     scan = scan_of(distance, structured(ROWS, DIMENSIONS))
-    assert (scan.lists, len(scan), scan.sizes[:LISTS].sum()) == (LISTS, ROWS, 2 * ROWS)
-    assert (scan.places[0] != scan.places[1]).all()
-    one = Pass(Sweep([scan]))
+    assert (scan.nlist, len(scan), scan.list_sizes[:LISTS].sum()) == (LISTS, ROWS, 2 * ROWS)
+    assert (scan.assignments[0] != scan.assignments[1]).all()
+    one = Scan(ScanGroup([scan]))
     for reach in (None, probing(LISTS)):
         rows, near = one.search(query_of(distance), ROWS, reach)
         assert sorted(rows.tolist()) == list(range(ROWS))
@@ -70,7 +89,7 @@ def test_every_row_stands_in_two_lists_and_is_found_once(distance: Distance) -> 
 
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_the_nearest_lists_hold_most_of_the_nearest_rows_as_close_as_they_are(distance: Distance) -> None:
-    one = Pass(Sweep([scan_of(distance, structured(ROWS, DIMENSIONS))]))
+    one = Scan(ScanGroup([scan_of(distance, structured(ROWS, DIMENSIONS))]))
     shares = []
     for seed in range(1, 20):
         rows, near = one.search(query_of(distance, seed), ROWS)
@@ -84,7 +103,7 @@ def test_the_nearest_lists_hold_most_of_the_nearest_rows_as_close_as_they_are(di
 
 
 def test_lists_that_hold_too_few_rows_are_not_all_that_is_searched() -> None:
-    one = Pass(Sweep([scan_of("cosine", structured(ROWS, DIMENSIONS))]))
+    one = Scan(ScanGroup([scan_of("cosine", structured(ROWS, DIMENSIONS))]))
     rows, _ = one.search(query_of("cosine"), 2_000, probing(1))
     assert len(set(rows.tolist())) == 2_000
 
@@ -92,10 +111,10 @@ def test_lists_that_hold_too_few_rows_are_not_all_that_is_searched() -> None:
 def test_a_bitmap_lets_through_the_same_rows_from_lists() -> None:
     scan = scan_of("cosine", structured(ROWS, DIMENSIONS))
     mask = np.random.default_rng(0).random(ROWS) < 0.3
-    counts = scan.counts(mask)
+    counts = scan.count_by_list(mask)
     assert counts is not None
     assert counts.sum() == mask.sum()
-    one = Pass(Sweep([scan]), None, bits_of(mask), [counts])
+    one = Scan(ScanGroup([scan]), None, bits_of(mask), [counts])
     for reach, count in ((None, int(mask.sum())), (probing(4), 50), (probing(0), 50)):
         rows, _ = one.search(query_of("cosine"), count, reach)
         assert len(set(rows.tolist())) == count
@@ -105,9 +124,9 @@ def test_a_bitmap_lets_through_the_same_rows_from_lists() -> None:
 def test_rows_far_from_the_query_are_found_where_only_they_are_allowed() -> None:
     rows = structured(ROWS, DIMENSIONS)
     scan, query = scan_of("cosine", rows), query_of("cosine")
-    places = scan.router.nearest(query, LISTS)
-    mask = np.isin(scan.places[0], places[LISTS // 2 :])
-    one = Pass(Sweep([scan]), None, bits_of(mask), [scan.counts(mask)])
+    places = scan.coarse_quantizer.probe(query, LISTS)
+    mask = np.isin(scan.assignments[0], places[LISTS // 2 :])
+    one = Scan(ScanGroup([scan]), None, bits_of(mask), [scan.count_by_list(mask)])
     found, _ = one.search(query, 20, probing(8))
     whole, _ = one.search(query, 20)
     assert found.tolist() == whole.tolist()
@@ -116,20 +135,20 @@ def test_rows_far_from_the_query_are_found_where_only_they_are_allowed() -> None
 
 def test_all_rows_are_gone_over_as_one_list_and_those_of_few_lists_by_these() -> None:
     scan = scan_of("cosine", structured(ROWS, DIMENSIONS))
-    whole = scan.once(None)
-    assert scan.sizes[whole].tolist() == [ROWS]
+    whole = scan.covering_lists(None)
+    assert scan.list_sizes[whole].tolist() == [ROWS]
     for few, expected in ((3, np.arange(LISTS, LISTS + 3)), (LISTS - 1, whole)):
-        mask = scan.places[0] < few
-        counts = scan.counts(mask)
-        assert scan.once(counts).tolist() == expected.tolist()
-        found, near = Pass(Sweep([scan]), None, bits_of(mask), [counts]).search(query_of("cosine"), int(mask.sum()))
+        mask = scan.assignments[0] < few
+        counts = scan.count_by_list(mask)
+        assert scan.covering_lists(counts).tolist() == expected.tolist()
+        found, near = Scan(ScanGroup([scan]), None, bits_of(mask), [counts]).search(query_of("cosine"), int(mask.sum()))
         assert sorted(found.tolist()) == np.flatnonzero(mask).tolist()
-        by_all = Pass(Sweep([scan]), None, bits_of(mask)).search(query_of("cosine"), int(mask.sum()))
+        by_all = Scan(ScanGroup([scan]), None, bits_of(mask)).search(query_of("cosine"), int(mask.sum()))
         assert near.tolist() == by_all[1].tolist()
 
 
 def test_several_queries_each_have_their_own_lists() -> None:
-    one = Pass(Sweep([scan_of("cosine", structured(ROWS, DIMENSIONS))]))
+    one = Scan(ScanGroup([scan_of("cosine", structured(ROWS, DIMENSIONS))]))
     queries = np.concatenate([query_of("cosine", seed) for seed in range(5)])
     found = one.search_all(queries, 50, probing(4))
     for place, (rows, near) in enumerate(found):
@@ -139,14 +158,14 @@ def test_several_queries_each_have_their_own_lists() -> None:
 
 
 @pytest.mark.parametrize("reach", [None, probing(8)])
-def test_two_threads_find_what_one_does(reach: Reach | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lists, "STRETCH", 1_024)
+def test_two_threads_find_what_one_does(reach: SearchDepth | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lists, "FULL_LIST_ROWS", 1_024)
     scan = scan_of("cosine", structured(ROWS, DIMENSIONS))
-    assert scan.sizes[scan.once(None)].tolist() == [1_024, 1_024, ROWS - 2_048]
-    alone = Pass(Sweep([scan])).search(query_of("cosine"), 100, reach)
-    monkeypatch.setattr(passes, "SHARED_ROWS", 500)
+    assert scan.list_sizes[scan.covering_lists(None)].tolist() == [1_024, 1_024, ROWS - 2_048]
+    alone = Scan(ScanGroup([scan])).search(query_of("cosine"), 100, reach)
+    monkeypatch.setattr(passes, "MIN_SHARED_ROWS", 500)
     monkeypatch.setattr(kernel, "_core_is_idle", lambda: True)
-    shared = Pass(Sweep([scan])).search(query_of("cosine"), 100, reach)
+    shared = Scan(ScanGroup([scan])).search(query_of("cosine"), 100, reach)
     assert shared[1].tolist() == alone[1].tolist()
     assert len(set(shared[0].tolist())) == 100
 
@@ -156,7 +175,7 @@ def test_the_second_list_of_a_row_is_the_one_that_errs_in_another_direction(unit
     rows, centroids = structured(500, DIMENSIONS), structured(60, DIMENSIONS, 5)
     if not unit:
         rows, centroids = rows * 3, centroids * 2
-    first, second = assigned(centroids, rows)
+    first, second = assign_lists(centroids, rows)
     apart = rows[:, None] - centroids
     distances = (apart**2).sum(axis=2)
     assert first.tolist() == distances.argmin(axis=1).tolist()
@@ -169,43 +188,46 @@ def test_the_second_list_of_a_row_is_the_one_that_errs_in_another_direction(unit
 def test_a_small_segment_is_one_list_and_is_gone_over_with_the_others() -> None:
     rows = structured(ROWS, DIMENSIONS)
     large = scan_of("cosine", rows[200:])
-    small = Scan(large.space, codebook.fill(one_list(large.codebook()), blocks_of(codes_of("cosine", rows[:200]))))
+    small = VectorIndex(
+        large.space,
+        codebook.quantize_rows(without_centroids(large.codebook()), row_blocks(codes_of("cosine", rows[:200]))),
+    )
     other = scan_of("cosine", structured(ROWS, DIMENSIONS, 9))
-    assert sorted(map(len, passes.together([small, other, large]))) == [1, 2]
-    large.number(1)
-    small.number(0)
-    found, _ = Pass(Sweep([large, small])).search(query_of("cosine"), 400, probing(1))
-    near = {number for number in found.tolist() if number < SEGMENT_ROWS}
+    assert sorted(map(len, passes.group_by_codebook([small, other, large]))) == [1, 2]
+    large.assign_slot(1)
+    small.assign_slot(0)
+    found, _ = Scan(ScanGroup([large, small])).search(query_of("cosine"), 400, probing(1))
+    near = {number for number in found.tolist() if number < MAX_SEGMENT_ROWS}
     assert near
     assert len(set(found.tolist())) == 400
 
 
 def test_more_lists_are_gone_over_where_fewer_rows_are_allowed() -> None:
     reach = probing(10)
-    assert [reach.probes(share) for share in (1.0, 0.1, 0.01, 0.001, 0.0)] == [10, 15, 20, 0, 0]
-    assert Reach(100).probes() == 0
+    assert [reach.nprobe(share) for share in (1.0, 0.1, 0.01, 0.001, 0.0)] == [10, 15, 20, 0, 0]
+    assert SearchDepth(100).nprobe() == 0
 
 
 def test_lists_farther_behind_are_gone_over_where_fewer_rows_are_allowed() -> None:
-    reach = Reach(100, 10, (Depth(10, 100, 1.0, 1.0, 10, 0.1), Depth(1000, 5_000, 1.0, 1.0, 20, 0.4)))
-    assert [reach.gap(share) for share in (1.0, 0.01, 0.001, 0.0)] == [0.1, 0.4, 0.0, 0.0]
-    assert reach.gap(0.1) == pytest.approx(0.2)
-    assert Reach(100).gap() == 0
-    assert Reach(100, 10, (Depth(10, 100, 1.0, 1.0, 10),)).gap() == 0
+    reach = SearchDepth(100, 10, (Depth(10, 100, 1.0, 1.0, 10, 0.1), Depth(1000, 5_000, 1.0, 1.0, 20, 0.4)))
+    assert [reach.max_gap(share) for share in (1.0, 0.01, 0.001, 0.0)] == [0.1, 0.4, 0.0, 0.0]
+    assert reach.max_gap(0.1) == pytest.approx(0.2)
+    assert SearchDepth(100).max_gap() == 0
+    assert SearchDepth(100, 10, (Depth(10, 100, 1.0, 1.0, 10),)).max_gap() == 0
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_only_lists_that_are_little_behind_the_nearest_are_gone_over(distance: Distance) -> None:
     scan, query = scan_of(distance, structured(ROWS, DIMENSIONS)), query_of(distance)
-    numbers, gaps = scan.router.ranked(query, LISTS)
+    numbers, gaps = scan.coarse_quantizer.rank(query, LISTS)
     assert sorted(numbers.tolist()) == list(range(LISTS))
     assert gaps[0] == 0
     assert (gaps[1:] >= gaps[:-1]).all()
     gap = float(gaps[4] + gaps[5]) / 2
-    assert scan.router.nearest(query, LISTS, gap).tolist() == numbers[:5].tolist()
-    assert scan.router.nearest(query, 3, gap).tolist() == numbers[:3].tolist()
-    one = Pass(Sweep([scan]))
-    found, _ = one.search(query, 300, Reach(300, 10, (Depth(10, 300, 1.0, 1.0, LISTS, gap),)))
+    assert scan.coarse_quantizer.probe(query, LISTS, gap).tolist() == numbers[:5].tolist()
+    assert scan.coarse_quantizer.probe(query, 3, gap).tolist() == numbers[:3].tolist()
+    one = Scan(ScanGroup([scan]))
+    found, _ = one.search(query, 300, SearchDepth(300, 10, (Depth(10, 300, 1.0, 1.0, LISTS, gap),)))
     assert found.tolist() == one.search(query, 300, probing(5))[0].tolist()
     assert found.tolist() != one.search(query, 300, probing(6))[0].tolist()
 
@@ -214,10 +236,10 @@ def test_more_lists_are_gone_over_where_the_nearest_hold_too_few_rows() -> None:
     rows = structured(ROWS, DIMENSIONS)
     scan, query = scan_of("cosine", rows), query_of("cosine")
     mask = np.arange(ROWS) % 2 == 0
-    masked = Pass(Sweep([scan]), None, bits_of(mask), [scan.counts(mask)])
-    for one, count in ((Pass(Sweep([scan])), 200), (masked, 100)):
-        wide = Reach(count, 10, (Depth(10, count, 1.0, 1.0, 8), Depth(1000, 5_000, 1.0, 1.0, 8)))
-        tight = Reach(count, 10, tuple(replace(depth, gap=1e-9) for depth in wide.depths))
+    masked = Scan(ScanGroup([scan]), None, bits_of(mask), [scan.count_by_list(mask)])
+    for one, count in ((Scan(ScanGroup([scan])), 200), (masked, 100)):
+        wide = SearchDepth(count, 10, (Depth(10, count, 1.0, 1.0, 8), Depth(1000, 5_000, 1.0, 1.0, 8)))
+        tight = SearchDepth(count, 10, tuple(replace(depth, gap=1e-9) for depth in wide.depths))
         found = one.search(query, count, tight)[0].tolist()
         assert found == one.search(query, count, wide)[0].tolist()
         assert found != one.search(query, count)[0].tolist()
@@ -225,10 +247,10 @@ def test_more_lists_are_gone_over_where_the_nearest_hold_too_few_rows() -> None:
 
 def test_a_longer_query_goes_over_the_same_lists() -> None:
     scan, query = scan_of("dot", structured(ROWS, DIMENSIONS)), query_of("dot")
-    gap = float(scan.router.ranked(query, LISTS)[1][7])
+    gap = float(scan.coarse_quantizer.rank(query, LISTS)[1][7])
     assert gap > 0
     for length in (0.01, 1, 1_000):
-        assert 7 <= len(scan.router.nearest(np.float32(length) * query, LISTS, gap)) <= 9
+        assert 7 <= len(scan.coarse_quantizer.probe(np.float32(length) * query, LISTS, gap)) <= 9
 
 
 # -- on disk -----------------------------------------------------------------------------------------------
@@ -236,10 +258,12 @@ def test_a_longer_query_goes_over_the_same_lists() -> None:
 
 def test_lists_come_back_from_disk_as_they_were() -> None:
     scan = scan_of("euclidean", structured(ROWS, DIMENSIONS))
-    opened = open_scan(scan.space, index_batch(scan.filled, "abc", 1500), ROWS, "abc")
+    opened = open_index(scan.space, index_to_batch(scan.quantized, "abc", 1500), ROWS, "abc")
     assert opened.codebook_key == scan.codebook_key
-    assert (opened.places == scan.places).all()
-    found = [Pass(Sweep([one])).search(query_of("euclidean"), 100, probing(4))[0].tolist() for one in (opened, scan)]
+    assert (opened.assignments == scan.assignments).all()
+    found = [
+        Scan(ScanGroup([one])).search(query_of("euclidean"), 100, probing(4))[0].tolist() for one in (opened, scan)
+    ]
     assert found[0] == found[1]
 
 
@@ -247,16 +271,16 @@ def test_lists_come_back_from_disk_as_they_were() -> None:
 def test_a_codebook_with_centroids_travels_as_text(distance: Distance) -> None:
     rows = structured(ROWS, DIMENSIONS)
     scan = scan_of(distance, rows)
-    batch = encoded_batch(codes_of(distance, rows), codebook_text(scan), "abc", 1500)
-    sent = open_scan(scan.space, batch, ROWS, "abc")
+    batch = build_index_batch(codes_of(distance, rows), serialize_codebook(scan), "abc", 1500)
+    sent = open_index(scan.space, batch, ROWS, "abc")
     assert sent.codebook_key == scan.codebook_key
-    assert (sent.places == scan.places).all()
-    few = encoded_batch(codes_of(distance, rows[:300]), codebook_text(sent), "abc", 1500)
-    assert (small := open_scan(scan.space, few, 300, "abc")).lists == 0
+    assert (sent.assignments == scan.assignments).all()
+    few = build_index_batch(codes_of(distance, rows[:300]), serialize_codebook(sent), "abc", 1500)
+    assert (small := open_index(scan.space, few, 300, "abc")).nlist == 0
     assert small.codes_key == scan.codes_key
 
 
-def older(scan: Scan, codes: NDArray[Any]) -> Any:
+def older(scan: VectorIndex, codes: NDArray[Any]) -> Any:
     """An index that holds its rows, as earlier releases wrote it."""
     codebook = scan.codebook()
     rows = np.zeros((len(codes), codebook.d), np.float32)
@@ -264,7 +288,7 @@ def older(scan: Scan, codes: NDArray[Any]) -> Any:
     made = codebook.pq.compute_codes(rows)
     plain = faiss.IndexIVFPQ(codebook.quantizer, codebook.d, 2 * LISTS, codebook.pq.M, 4, codebook.metric_type)
     plain.by_residual, plain.pq, plain.is_trained, plain.ntotal = False, codebook.pq, True, 2 * len(scan)
-    for number, chosen in enumerate(own for copy in scan.places for own in (copy == np.arange(LISTS)[:, None])):
+    for number, chosen in enumerate(own for copy in scan.assignments for own in (copy == np.arange(LISTS)[:, None])):
         rows = np.flatnonzero(chosen)
         if len(rows):
             own = made[rows]
@@ -279,35 +303,35 @@ def older(scan: Scan, codes: NDArray[Any]) -> Any:
 def test_lists_of_an_earlier_release_are_read_as_they_were() -> None:
     rows = structured(ROWS, DIMENSIONS)
     scan = scan_of("cosine", rows)
-    opened = open_scan(scan.space, index_batch([older(scan, codes_of("cosine", rows))], "abc", 1500), ROWS, "abc")
-    anew = Scan(scan.space, codebook.fill(opened.codebook(), blocks_of(codes_of("cosine", rows))))
+    opened = open_index(scan.space, index_to_batch([older(scan, codes_of("cosine", rows))], "abc", 1500), ROWS, "abc")
+    anew = VectorIndex(scan.space, codebook.quantize_rows(opened.codebook(), row_blocks(codes_of("cosine", rows))))
     assert anew.codebook_key == opened.codebook_key
-    for name in ("sizes", "rows", "codes", "whole"):
-        assert (getattr(opened.filled[0], name) == getattr(anew.filled[0], name)).all()
+    for name in ("list_sizes", "rows", "codes", "all_codes"):
+        assert (getattr(opened.quantized[0], name) == getattr(anew.quantized[0], name)).all()
     for reach in (None, probing(4)):
-        found = [Pass(Sweep([one])).search(query_of("cosine"), 100, reach)[1].tolist() for one in (opened, scan)]
+        found = [Scan(ScanGroup([one])).search(query_of("cosine"), 100, reach)[1].tolist() for one in (opened, scan)]
         assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("name", ["x", "xx", "a-longer-name"])
 def test_codes_stay_in_the_file_and_outlive_what_opened_it(name: str, tmp_path: Path) -> None:
     scan = scan_of("cosine", structured(ROWS, DIMENSIONS))
-    batch = index_batch(scan.filled, name, 1500)
+    batch = index_to_batch(scan.quantized, name, 1500)
     entry = write_file(tmp_path / "index.arrow", [batch], batch.schema)
     opened = open_file(tmp_path / "index.arrow", entry, whole=True).batches[0]
     mapped = opened.column(0).buffers()[2]
-    again = open_scan(scan.space, opened, ROWS, name)
-    codes = again.filled[0].codes
+    again = open_index(scan.space, opened, ROWS, name)
+    codes = again.quantized[0].codes
     assert mapped.address <= codes.ctypes.data < mapped.address + mapped.size
-    sweep = Sweep([again])
+    sweep = ScanGroup([again])
     del opened, mapped, codes, again
     gc.collect()
     for reach in (None, probing(4)):
-        found = [Pass(one).search(query_of("cosine"), 100, reach)[0].tolist() for one in (sweep, Sweep([scan]))]
+        found = [Scan(one).search(query_of("cosine"), 100, reach)[0].tolist() for one in (sweep, ScanGroup([scan]))]
         assert found[0] == found[1]
 
 
-def with_quantiser(lists: Lists, how: str) -> Lists:
+def with_quantiser(lists: InvertedLists, how: str) -> InvertedLists:
     index = lists.codebook
     centroids = centroids_of(index)
     if how == "no numbers":
@@ -321,12 +345,12 @@ def with_quantiser(lists: Lists, how: str) -> Lists:
     return lists
 
 
-def damaged(lists: Lists, how: str) -> Lists:
-    rows, sizes = lists.rows.copy(), lists.sizes.copy()
+def damaged(lists: InvertedLists, how: str) -> InvertedLists:
+    rows, sizes = lists.rows.copy(), lists.list_sizes.copy()
     if how in ("no numbers", "too few", "of another kind"):
         return with_quantiser(lists, how)
     if how in ("more codes", "fewer codes", "more in all", "fewer in all"):
-        name = "whole" if "all" in how else "codes"
+        name = "all_codes" if "all" in how else "codes"
         codes = getattr(lists, name)
         return replace(lists, **{name: codes[:-1] if "fewer" in how else np.concatenate([codes, codes[:64]])})
     if how == "twice":
@@ -345,7 +369,7 @@ def damaged(lists: Lists, how: str) -> Lists:
         sizes[:, 0] += [1, -1]
     else:
         sizes[0, :2] += [64, -64]
-    return replace(lists, rows=rows, sizes=sizes)
+    return replace(lists, rows=rows, list_sizes=sizes)
 
 
 @pytest.mark.parametrize(
@@ -357,9 +381,9 @@ def damaged(lists: Lists, how: str) -> Lists:
 )
 def test_damaged_lists_are_refused(how: str) -> None:
     scan = scan_of("dot", structured(ROWS, DIMENSIONS))
-    batch = index_batch([damaged(scan.filled[0], how)], "abc", 1500)
+    batch = index_to_batch([damaged(scan.quantized[0], how)], "abc", 1500)
     with pytest.raises(FileProblem):
-        open_scan(scan.space, batch, ROWS, "abc")
+        open_index(scan.space, batch, ROWS, "abc")
 
 
 @pytest.mark.parametrize("how", ["no numbers", "too few", "of another kind", "twice", "beyond", "below"])
@@ -368,16 +392,16 @@ def test_damaged_lists_of_an_earlier_release_are_refused(how: str) -> None:
     scan = scan_of("dot", rows)
     index = older(scan, codes_of("dot", rows))
     if how in ("no numbers", "too few", "of another kind"):
-        with_quantiser(replace(scan.filled[0], codebook=index), how)
+        with_quantiser(replace(scan.quantized[0], codebook=index), how)
     else:
-        ids = next(one for one in ids_of(index) if len(one) > 1)
+        ids = next(one for one in row_ids_by_list(index) if len(one) > 1)
         ids[0] = {"twice": ids[1], "beyond": 1 << 32, "below": -1}[how]
     with pytest.raises(FileProblem):
-        open_scan(scan.space, index_batch([index], "abc", 1500), ROWS, "abc")
+        open_index(scan.space, index_to_batch([index], "abc", 1500), ROWS, "abc")
 
 
 def test_a_file_of_lists_without_all_of_their_members_is_refused() -> None:
     scan = scan_of("dot", structured(ROWS, DIMENSIONS))
-    batch = index_batch(scan.filled, "abc", 1500)
+    batch = index_to_batch(scan.quantized, "abc", 1500)
     with pytest.raises(FileProblem, match="fit"):
-        open_scan(scan.space, batch.slice(0, 5), ROWS, "abc")
+        open_index(scan.space, batch.slice(0, 5), ROWS, "abc")

@@ -25,15 +25,16 @@ from building import (
 )
 from numpy.typing import NDArray
 
-from aidre.engine import calibration, codebook
-from aidre.engine.filters import parse_filter
-from aidre.engine.manifest import Calibration
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
+from aidre.engine.index.fields.filters import parse_filter
+from aidre.engine.index.vectors import quantizer
+from aidre.engine.index.vectors.scan import search_depth
 from aidre.engine.model import Distance, Query
-from aidre.engine.plan import plan_for
-from aidre.engine.reach import reach_for
-from aidre.engine.schema import MANIFESTS, manifest_name
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
+from aidre.engine.search import calibration
+from aidre.engine.search.plan import plan_for
+from aidre.engine.storage.format import MANIFESTS, manifest_name
+from aidre.engine.storage.manifest import Calibration
 
 STORED = 9_000
 IDS = names(STORED)
@@ -43,10 +44,10 @@ ASKED = 60
 @pytest.fixture
 def early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists of few rows, wherever they are worth it or not."""
-    monkeypatch.setattr(codebook, "LISTED_ROWS", 6_000)
-    monkeypatch.setattr(codebook, "_AIMED_ROWS", 64)
-    monkeypatch.setattr(codebook, "ROWS_A_LIST", 32)
-    monkeypatch.setattr(calibration, "MOST_PROBED", 1.0)
+    monkeypatch.setattr(quantizer, "MIN_LISTED_ROWS", 6_000)
+    monkeypatch.setattr(quantizer, "_TARGET_ROWS_PER_LIST", 64)
+    monkeypatch.setattr(quantizer, "MIN_ROWS_PER_LIST", 32)
+    monkeypatch.setattr(calibration, "MAX_PROBED_SHARE", 1.0)
 
 
 def calibration_of(snapshot: Snapshot) -> Calibration:
@@ -56,7 +57,7 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
 
 
 def lists_of(snapshot: Snapshot) -> list[int]:
-    return [scan.lists for part in snapshot.parts for scan in part.segment.scans.values()]
+    return [scan.nlist for part in snapshot.segments for scan in part.segment.scans.values()]
 
 
 def measured(snapshot: Snapshot, distance: Distance, rows: Vectors, ids: NDArray[np.str_], **members: Any) -> float:
@@ -85,7 +86,7 @@ def test_recall_reaches_the_target_as_committed_deleted_from_grown_and_compacted
         writer.commit()
     snapshot = Store(tmp_path).open(NAME)
     assert lists_of(snapshot) == [128, 0]
-    assert len(snapshot.parts.sweeps(space.id)) == 1
+    assert len(snapshot.segments.scan_groups(space.id)) == 1
     live = np.r_[np.setdiff1d(np.arange(STORED), np.arange(0, STORED, 3)), np.arange(STORED, STORED + 600)]
     assert measured(snapshot, distance, rows[live], ids[live]) >= 0.98
     with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
@@ -111,7 +112,7 @@ def test_lists_are_made_when_there_are_rows_enough(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("early")
 def test_a_space_whose_lists_do_not_pay_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "MOST_PROBED", 0.0)
+    monkeypatch.setattr(calibration, "MAX_PROBED_SHARE", 0.0)
     rows = structured(STORED, 384)
     snapshot = fill(tmp_path, space_of("cosine", 384), rows)
     assert lists_of(snapshot) == [0]
@@ -124,10 +125,10 @@ def test_lists_that_pay_for_few_results_alone_are_made_and_not_asked_for_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = structured(STORED, 384)
-    monkeypatch.setattr(calibration, "PROBED_MARGIN", 1)
+    monkeypatch.setattr(calibration, "NPROBE_MARGIN", 1)
     few, *_ = [depth.probes for depth in calibration_of(fill(tmp_path / "bare", space_of("cosine", 384), rows)).depths]
-    monkeypatch.setattr(calibration, "PROBED_MARGIN", 2)
-    monkeypatch.setattr(calibration, "MOST_PROBED", (2 * few + 0.5) / 128)
+    monkeypatch.setattr(calibration, "NPROBE_MARGIN", 2)
+    monkeypatch.setattr(calibration, "MAX_PROBED_SHARE", (2 * few + 0.5) / 128)
     snapshot = fill(tmp_path / "wide", space_of("cosine", 384), rows)
     assert lists_of(snapshot) == [128]
     probed, *others = [depth.probes for depth in calibration_of(snapshot).depths]
@@ -199,6 +200,6 @@ def test_filtered_recall_reaches_the_target_from_inside_and_outside(share: float
         only = parse_filter({field: {"lt": share}})
         wanted = np.array(IDS)[matching][nearest("cosine", rows[matching], queries, 10)].tolist()
         assert recall([ask(snapshot, query, filter=only) for query in queries], wanted) >= 0.98
-    reach = reach_for(calibration_of(snapshot), 10)
+    reach = search_depth(calibration_of(snapshot), 10)
     assert reach is not None
-    assert plan_for(snapshot.parts, snapshot.collection.spaces[0].id, reach.candidates, None).passes
+    assert plan_for(snapshot.segments, snapshot.collection.spaces[0].id, reach.candidates, None).scans

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from serving import a_document, fill
 
-from aidre.api import live
-from aidre.api.live import Live
+from aidre.api.retrieval import snapshots
+from aidre.api.retrieval.snapshots import LiveSnapshots
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import GenerationMissing
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
 
 
 @pytest.fixture
@@ -20,13 +20,13 @@ def store(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def opened(path: Path) -> Live:
-    found = Live(Store(path))
+def opened(path: Path) -> LiveSnapshots:
+    found = LiveSnapshots(Store(path))
     found.refresh()
     return found
 
 
-def snapshot(found: Live, name: str = "docs") -> Snapshot:
+def snapshot(found: LiveSnapshots, name: str = "docs") -> Snapshot:
     current = found.collections[name].snapshot
     assert current is not None
     return current
@@ -57,7 +57,7 @@ def test_superseded_snapshots_are_dropped_after_their_time(store: Path, monkeypa
         fill(store, "docs", [a_document(f"new_{number}", "alpha")])
         found.refresh()
     assert len(found.collections["docs"].kept) == 3
-    monkeypatch.setattr(live, "KEPT_SECONDS", -1.0)
+    monkeypatch.setattr(snapshots, "KEPT_SECONDS", -1.0)
     found.refresh()
     assert not found.collections["docs"].kept
 
@@ -101,7 +101,7 @@ def test_a_generation_from_before_this_process_is_opened_once(store: Path) -> No
 
 
 def test_a_repaired_collection_is_served_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(snapshots, "RETRY_SECONDS", 0.0)
     (store / "docs" / "manifests").rename(store / "docs" / "elsewhere")
     found = opened(store)
     assert found.collections["docs"].snapshot is None
@@ -125,7 +125,7 @@ def test_a_store_that_goes_away_is_a_problem_and_what_is_open_stays(store: Path)
 
 
 def test_it_follows_until_it_is_cancelled(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(snapshots, "POLL_SECONDS", 0.001)
     seen: list[int] = []
 
     async def story() -> None:

@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 from building import NAME, everything, write
 
-from aidre.api.backup import LOG, log_files
-from aidre.api.database import connect, transaction
-from aidre.api.guard.guard import Guard
-from aidre.api.intake.rates import RATES
-from aidre.api.settings import parse_settings
-from aidre.engine.backup import back_up
+from aidre.api.access.guard import Guard
+from aidre.api.cli.backup import LOG_FOLDER, log_files
+from aidre.api.config.settings import parse_settings
+from aidre.api.http.sqlite import connect, transaction
+from aidre.api.protocols.intake.rates import RATES_FILE
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import StorageFailed
-from aidre.engine.restore import restore
-from aidre.engine.store import Store
+from aidre.engine.maintenance.backup import back_up
+from aidre.engine.maintenance.restore import restore_archive
 
 LIMITS = '[limits]\nrate = "9/minute"\nchunks_per_day = 9\n'
 
@@ -38,15 +38,15 @@ def rows(path: Path) -> list[int]:
 def test_receipts_come_back_and_what_concerns_a_running_server_does_not(tmp_path: Path) -> None:
     store = tmp_path / "store"
     write(store, ["a"])
-    (store / LOG / "events").mkdir(parents=True)
-    (store / LOG / "events" / "000001.jsonl").write_text("{}\n")
-    (store / LOG / "events" / "LOCK").touch()
-    (store / LOG / "cursor.key").write_text("secret")
-    for name in ("nlweb-promises.sqlite", RATES):
-        (store / LOG / name).write_bytes(b"SQLite format 3\0")
-    asyncio.run(Guard(parse_settings(LIMITS), [store / LOG]).close())
-    assert {path.name for path in (store / LOG).iterdir()} >= {"limits", "chunks-today"}
-    connection = connect(store / LOG / "intent.sqlite", synchronous="FULL")
+    (store / LOG_FOLDER / "events").mkdir(parents=True)
+    (store / LOG_FOLDER / "events" / "000001.jsonl").write_text("{}\n")
+    (store / LOG_FOLDER / "events" / "LOCK").touch()
+    (store / LOG_FOLDER / "cursor.key").write_text("secret")
+    for name in ("nlweb-promises.sqlite", RATES_FILE):
+        (store / LOG_FOLDER / name).write_bytes(b"SQLite format 3\0")
+    asyncio.run(Guard(parse_settings(LIMITS), [store / LOG_FOLDER]).close())
+    assert {path.name for path in (store / LOG_FOLDER).iterdir()} >= {"limits", "chunks-today"}
+    connection = connect(store / LOG_FOLDER / "intent.sqlite", synchronous="FULL")
     connection.execute("CREATE TABLE receipts (n INTEGER)")
     with transaction(connection):
         connection.execute("INSERT INTO receipts VALUES (1)")
@@ -58,12 +58,12 @@ def test_receipts_come_back_and_what_concerns_a_running_server_does_not(tmp_path
     connection.execute("COMMIT")
     connection.close()
     new = tmp_path / "new"
-    restore(Store(new), tmp_path / "backup.tar", beside=LOG)
-    assert sorted(path.name for path in (new / LOG).rglob("*")) == ["000001.jsonl", "events", "intent.sqlite"]
-    assert rows(new / LOG / "intent.sqlite") == [1]
-    assert rows(store / LOG / "intent.sqlite") == [1, 2]
+    restore_archive(Store(new), tmp_path / "backup.tar", beside=LOG_FOLDER)
+    assert sorted(path.name for path in (new / LOG_FOLDER).rglob("*")) == ["000001.jsonl", "events", "intent.sqlite"]
+    assert rows(new / LOG_FOLDER / "intent.sqlite") == [1]
+    assert rows(store / LOG_FOLDER / "intent.sqlite") == [1, 2]
     assert everything(Store(new).open(NAME)) == ["a"]
-    (new / LOG / "events" / "000001.jsonl").write_text("written to again\n")
+    (new / LOG_FOLDER / "events" / "000001.jsonl").write_text("written to again\n")
 
 
 @pytest.fixture
@@ -71,8 +71,8 @@ def large(tmp_path: Path) -> Path:
     """A store with receipts that take a while to be copied."""
     store = tmp_path / "store"
     write(store, ["a"])
-    (store / LOG).mkdir()
-    connection = connect(store / LOG / "intent.sqlite", synchronous="OFF")
+    (store / LOG_FOLDER).mkdir()
+    connection = connect(store / LOG_FOLDER / "intent.sqlite", synchronous="OFF")
     connection.execute("CREATE TABLE receipts (n INTEGER, secret BLOB)")
     with transaction(connection):
         connection.executemany("INSERT INTO receipts VALUES (?, zeroblob(1000000))", [(n,) for n in range(60)])
@@ -99,7 +99,7 @@ def test_a_backup_that_is_ended_leaves_nothing(large: Path, tmp_path: Path, numb
     target.parent.mkdir()
     # Whoever runs the tests may ignore some.
     usual = "signal.signal(2, signal.default_int_handler); signal.signal(1, signal.SIG_DFL)"
-    program = f"import signal; {usual}; from aidre.api.cli import main; main()"
+    program = f"import signal; {usual}; from aidre.api.cli.main import main; main()"
     command = [sys.executable, "-c", program, "backup", str(target), "--store", str(large)]
     ended = 0
     for delay in (0.0, 0.01, 0.03, 0.1):
@@ -114,7 +114,7 @@ def test_a_backup_that_is_ended_leaves_nothing(large: Path, tmp_path: Path, numb
         assert b"Traceback" not in said
         assert [path for path in temporary.glob("aidre-*") if path.is_dir() or path.stat().st_size] == []
         if target.exists():  # then it is whole
-            restore(Store(tmp_path / f"new {delay}"), target, beside=LOG)
+            restore_archive(Store(tmp_path / f"new {delay}"), target, beside=LOG_FOLDER)
             target.unlink()
         if process.returncode:
             assert process.returncode in {128 + number, -number}
@@ -129,7 +129,7 @@ def test_a_store_without_receipts_has_none_to_save(tmp_path: Path) -> None:
 
 
 def test_a_database_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    (tmp_path / LOG).mkdir()
-    (tmp_path / LOG / "intent.sqlite").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
+    (tmp_path / LOG_FOLDER).mkdir()
+    (tmp_path / LOG_FOLDER / "intent.sqlite").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
     with pytest.raises(StorageFailed, match=r"\.log/intent\.sqlite cannot be read"), log_files(tmp_path):
         pass

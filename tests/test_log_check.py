@@ -10,10 +10,10 @@ import pytest
 from hostile import receipts
 from serving import a_document, fill
 
-from aidre.api.cli import run
-from aidre.api.intent.ledger import digest_of
-from aidre.api.log_check import log_problems
-from aidre.engine.verify import Problem
+from aidre.api.cli.main import run
+from aidre.api.cli.verify_logs import log_problems
+from aidre.api.protocols.intent.ledger import digest_of
+from aidre.engine.maintenance.verify import Problem
 
 
 @pytest.fixture

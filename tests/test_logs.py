@@ -14,8 +14,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from aidre.api import logs
-from aidre.api.logs import JsonLines, Lines, RequestLog, place_of, speak, stamp, write_lines
+from aidre.api.http import access_log
+from aidre.api.http.access_log import (
+    AccessLog,
+    JsonFormatter,
+    TextFormatter,
+    configure_logging,
+    trace_locations,
+    utc_timestamp,
+    write_lines,
+)
 
 REQUEST: dict[str, Any] = {
     "identifier": "req_1",
@@ -37,17 +45,17 @@ class Dropped:
         self.lines += lines
 
 
-def repeat(log: RequestLog, times: int) -> None:
+def repeat(log: AccessLog, times: int) -> None:
     for _ in range(times):
         log.write(**REQUEST)
 
 
-def written(use: Callable[[RequestLog], None], descriptor: int) -> int:
+def written(use: Callable[[AccessLog], None], descriptor: int) -> int:
     """How many lines were dropped."""
     dropped = Dropped()
 
     async def run() -> None:
-        log = RequestLog(descriptor, dropped, flush_seconds=0.0)
+        log = AccessLog(descriptor, dropped, flush_seconds=0.0)
         use(log)
         await log.close()
 
@@ -69,7 +77,7 @@ def lines_of(descriptor: int) -> list[dict[str, Any]]:
 
 
 def test_a_request_is_one_line(file: int) -> None:
-    def use(log: RequestLog) -> None:
+    def use(log: AccessLog) -> None:
         log.write(**REQUEST)
         log.write(**REQUEST | {"caller": "partner", "status": 404, "code": "not_found"})
 
@@ -95,16 +103,16 @@ def test_a_method_of_the_callers_own_making_is_not_repeated(file: int) -> None:
 
 
 def test_many_who_are_turned_away_are_one_line_at_a_time(monkeypatch: pytest.MonkeyPatch, file: int) -> None:
-    monkeypatch.setattr(logs, "TELL_SECONDS", 0.0)
+    monkeypatch.setattr(access_log, "REJECTED_SECONDS", 0.0)
 
     async def run() -> None:
-        log = RequestLog(file, Dropped(), flush_seconds=0.0)
+        log = AccessLog(file, Dropped(), flush_seconds=0.0)
         for number in range(2):
             for _ in range(500 + number):
-                log.turned_away()
+                log.count_rejected()
             while len(lines_of(file)) <= number:
                 await asyncio.sleep(0.001)
-        log.turned_away()
+        log.count_rejected()
         await log.close()
 
     asyncio.run(run())
@@ -117,7 +125,7 @@ def test_many_who_are_turned_away_are_one_line_at_a_time(monkeypatch: pytest.Mon
 
 def test_lines_are_written_by_and_by(file: int) -> None:
     async def run() -> None:
-        log = RequestLog(file, Dropped(), flush_seconds=0.0)
+        log = AccessLog(file, Dropped(), flush_seconds=0.0)
         for number in range(3):
             log.write(**REQUEST | {"status": number})
             while len(lines_of(file)) <= number:
@@ -151,7 +159,7 @@ def test_what_is_written_in_part_is_written_to_its_end(monkeypatch: pytest.Monke
 
 
 def test_a_reader_that_does_not_read_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "WAIT_MILLISECONDS", 1)
+    monkeypatch.setattr(access_log, "WRITE_MILLISECONDS", 1)
     read, write = os.pipe()
     taken = written(lambda log: repeat(log, 3_000), write)
     content = os.read(read, 1 << 20)
@@ -170,14 +178,14 @@ def test_a_reader_that_is_gone_stops_nothing() -> None:
 
 
 def test_no_more_lines_wait_than_memory_was_meant_for(monkeypatch: pytest.MonkeyPatch, file: int) -> None:
-    monkeypatch.setattr(logs, "LINES_MOST", 10)
+    monkeypatch.setattr(access_log, "MAX_PENDING_LINES", 10)
     assert written(lambda log: repeat(log, 25), file) == 15
     assert len(lines_of(file)) == 10
 
 
 def test_times_are_rfc_3339() -> None:
-    assert stamp(1_790_000_000.0) == "2026-09-21T14:13:20.000Z"
-    assert stamp(1_790_000_000.9996) == "2026-09-21T14:13:20.999Z"
+    assert utc_timestamp(1_790_000_000.0) == "2026-09-21T14:13:20.000Z"
+    assert utc_timestamp(1_790_000_000.9996) == "2026-09-21T14:13:20.999Z"
 
 
 # -- messages --------------------------------------------------------------------------------------------------------
@@ -194,13 +202,13 @@ def record_of(message: str, *arguments: object, broken: bool = False) -> logging
 
 
 def test_messages_are_json_on_request() -> None:
-    said = json.loads(JsonLines().format(record_of("collection %s cannot be opened", "do\ncs")))
+    said = json.loads(JsonFormatter().format(record_of("collection %s cannot be opened", "do\ncs")))
     assert said.pop("time").endswith("Z")
     assert said == {"level": "error", "message": "collection do\ncs cannot be opened"}
-    assert "\n" not in JsonLines().format(record_of("two\nlines"))
+    assert "\n" not in JsonFormatter().format(record_of("two\nlines"))
 
 
-@pytest.mark.parametrize("formatter", [JsonLines(), Lines()])
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
 def test_of_a_defect_its_kind_and_place_are_written_and_not_its_message(formatter: logging.Formatter) -> None:
     said = formatter.format(record_of("request %s failed\n", "req_1", broken=True))
     assert "ValueError" in said
@@ -209,7 +217,7 @@ def test_of_a_defect_its_kind_and_place_are_written_and_not_its_message(formatte
     assert "\n" not in said
 
 
-@pytest.mark.parametrize("formatter", [JsonLines(), Lines()])
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
 def test_what_asyncio_shows_of_a_task_that_failed_is_not_written(formatter: logging.Formatter) -> None:
     class Keeper(logging.Handler):
         lines: ClassVar[list[str]] = []
@@ -239,15 +247,15 @@ def test_what_asyncio_shows_of_a_task_that_failed_is_not_written(formatter: logg
 
 
 def test_a_message_for_people_is_one_line_without_control_characters() -> None:
-    assert Lines().format(record_of("a\x1b[31m%s", "b\r\nc")) == "a [31mb  c"
+    assert TextFormatter().format(record_of("a\x1b[31m%s", "b\r\nc")) == "a [31mb  c"
 
 
 def test_a_place_has_no_path_of_the_machine() -> None:
     with pytest.raises(ValueError) as raised:
         int("what was sent")
-    [place] = place_of(raised.value.__traceback__)
+    [place] = trace_locations(raised.value.__traceback__)
     assert re.fullmatch(r"tests/test_logs\.py:\d+ test_a_place_has_no_path_of_the_machine", place)
-    assert place_of(None) == []
+    assert trace_locations(None) == []
 
 
 @pytest.fixture
@@ -264,7 +272,7 @@ def loggers() -> Iterator[None]:
 def test_the_program_speaks_on_standard_error(
     loggers: None, capsys: pytest.CaptureFixture[str], structured: bool, expected: str
 ) -> None:
-    speak(structured)
+    configure_logging(structured)
     logging.getLogger("uvicorn.error").error("it is %s", "so")
     said = capsys.readouterr()
     assert expected in said.err
@@ -275,6 +283,6 @@ def test_the_operator_can_ask_for_all_of_a_defect(
     loggers: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIDRE_TRACEBACK", "1")
-    speak(True)
+    configure_logging(True)
     logging.getLogger("aidre").handle(record_of("failed", broken=True))
     assert "ValueError: what alice@example.com had asked" in capsys.readouterr().err

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
-from aidre.ingest import main_text as module
-from aidre.ingest.main_text import MainText, main_text
+from aidre.ingest.formats import main_text as module
+from aidre.ingest.formats.main_text import MainText, extract_main_text
 
 PARAGRAPHS = [
     "The city council voted on Tuesday to rebuild the old harbour bridge, which has been closed since a barge struck "
@@ -44,7 +44,7 @@ MANUAL = f"""<!doctype html><html><head><title>range</title></head><body><div cl
 
 
 def read(markup: str, *, deep: bool = False) -> MainText:
-    return main_text(LexborHTMLParser(markup), markup, deep=deep)
+    return extract_main_text(LexborHTMLParser(markup), markup, deep=deep)
 
 
 def test_an_article_comes_without_what_stands_around_it() -> None:
@@ -113,7 +113,7 @@ def test_a_page_that_stands_inside_a_form_is_read() -> None:
 def test_pages_too_large_or_too_deep_are_what_the_walk_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = "Accept all cookies"
     assert whole in read(NEWS, deep=True).text
-    monkeypatch.setattr(module, "MOST_TAGS", 10)
+    monkeypatch.setattr(module, "MAX_TAGS", 10)
     assert whole in read(NEWS).text
 
 

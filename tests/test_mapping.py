@@ -16,9 +16,11 @@ from ingesting import BROUGHT, RULES, WORDS, Bench, documents
 
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import Document
-from aidre.ingest.found import Found, Rejected
-from aidre.ingest.mapping import ColumnMapping, column_mapping
-from aidre.ingest.sources import Source, brought_spaces, check_mapping, locate, read
+from aidre.ingest.records.items import Item, Rejected
+from aidre.ingest.records.mapping import ColumnMapping, parse_column_mapping
+from aidre.ingest.sources.columns import check_mapping, supplied_spaces
+from aidre.ingest.sources.folder import FileSource, read_source
+from aidre.ingest.sources.locate import locate_sources
 
 Row = Mapping[str, Any]
 Format = Callable[[Path, Sequence[Row]], None]
@@ -61,15 +63,15 @@ ROW = {
 
 
 def mapping(**table: Any) -> ColumnMapping:
-    made = column_mapping(table, "m")
+    made = parse_column_mapping(table, "m")
     assert made is not None
     return made
 
 
-def found(folder: Path, write: Format, rows: Sequence[Row], **table: Any) -> list[Found]:
+def found(folder: Path, write: Format, rows: Sequence[Row], **table: Any) -> list[Item]:
     folder.mkdir(exist_ok=True)
     write(folder / "r", rows)
-    return list(read(Source("d", folder), RULES, lambda _: None, mapping(**table)))
+    return list(read_source(FileSource("d", folder), RULES, lambda _: None, mapping(**table)))
 
 
 def one(folder: Path, write: Format, row: Row, **table: Any) -> Document:
@@ -184,13 +186,13 @@ def test_a_column_may_stand_in_one_file_of_many(tmp_path: Path) -> None:
     as_csv(tmp_path / "a", [{"doc": "1", "body": "x"}])
     as_lines(tmp_path / "b", [{"body": "y"}] * 20 + [{"head": {"line": "T"}}])
     (tmp_path / "c.md").write_text("no rows")
-    check_mapping(locate([tmp_path]), mapping(id="doc", title="head.line", text="body"), "m")
-    check_mapping(locate([tmp_path / "c.md"]), mapping(id="nothing"), "m")
+    check_mapping(locate_sources([tmp_path]), mapping(id="doc", title="head.line", text="body"), "m")
+    check_mapping(locate_sources([tmp_path / "c.md"]), mapping(id="nothing"), "m")
 
 
 def test_the_spaces_of_a_mapping_are_among_those_that_rows_bring(tmp_path: Path) -> None:
     as_csv(tmp_path / "a", [{"v": [1, 2]}])
-    assert brought_spaces(locate([tmp_path]), mapping(vectors={"mine": "v"})) == {"mine"}
+    assert supplied_spaces(locate_sources([tmp_path]), mapping(vectors={"mine": "v"})) == {"mine"}
 
 
 @flat
@@ -226,7 +228,7 @@ def test_mapped_rows_are_ingested_once(tmp_path: Path, write: Format) -> None:
 )
 def test_a_mapping_that_means_nothing_is_refused_by_name(table: dict[str, Any], name: str) -> None:
     with pytest.raises(ConfigurationError) as error:
-        column_mapping(table, "m")
+        parse_column_mapping(table, "m")
     assert error.value.message.startswith(name)
 
 
@@ -237,4 +239,4 @@ def test_an_object_is_no_words(tmp_path: Path) -> None:
 
 
 def test_no_mapping_is_none() -> None:
-    assert column_mapping({}, "m") is None
+    assert parse_column_mapping({}, "m") is None

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from ingesting import one
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document
-from aidre.ingest.found import File
-from aidre.ingest.markdown import front_matter, markdown, outline
-from aidre.ingest.sandbox import Limits, Sandbox
-from aidre.ingest.vectors import VectorRules
+from aidre.ingest.formats.markdown import find_headings, read_markdown, split_front_matter
+from aidre.ingest.records.file import File
+from aidre.ingest.records.vectors import VectorRules
+from aidre.ingest.sandbox.parent import Sandbox, SandboxLimits
 
 
 def read(tmp_path: Path, content: str, url: str | None = None) -> Document:
     path = tmp_path / "page.md"
     path.write_bytes(content.encode())
-    return one(list(markdown(File(path, "docs", "page.md", url), VectorRules([], []))))
+    return one(list(read_markdown(File(path, "docs", "page.md", url), VectorRules([], []))))
 
 
 def test_the_text_is_the_body_byte_for_byte(tmp_path: Path) -> None:
@@ -90,7 +93,7 @@ def test_headings_stand_where_they_begin() -> None:
         "intro\r\n\r\n# One\r\ntext\n\nTwo\n---\n\n```\n# no heading\n```\n\n> # quoted\n\n"
         "<div>\n# html\n</div>\n\n   ### Three ###\n"
     )
-    headings = outline(text)
+    headings = find_headings(text)
     assert [(each.level, each.title) for each in headings] == [(1, "One"), (2, "Two"), (3, "Three")]
     assert [text[each.start :].split(maxsplit=1)[0] for each in headings] == ["#", "Two", "###"]
 
@@ -103,7 +106,7 @@ def peak() -> int:
 
 def test_a_page_that_begins_with_a_rule_has_no_front_matter() -> None:
     for text in ("---\njust words\n---\nmore", "---\nnot closed", "--- \n", "----\na: 1\n----\n"):
-        assert front_matter(text) == ({}, text)
+        assert split_front_matter(text) == ({}, text)
 
 
 def test_a_canonical_url_elsewhere_makes_a_copy(tmp_path: Path) -> None:
@@ -155,9 +158,42 @@ def test_front_matter_that_cannot_be_meant_fails_in_one_line(tmp_path: Path, mat
     assert not error.value.message.endswith("Error")  # a reason, not the name of a class of Python
 
 
-def test_a_pathological_text_takes_no_pathological_time() -> None:
-    for text in ("[" * 200_000, "*a_ " * 50_000, "> " * 20_000 + "#", "- " * 20_000 + "x", "`" * 200_000):
-        assert outline(text) == ()
+@pytest.mark.parametrize("part", ["[", "*a_ ", "> ", "- ", "`", "![", "<a "])
+def test_a_pathological_text_takes_work_in_proportion_to_its_length(part: str) -> None:
+    """Counted in calls of Python functions, which no other process can slow down."""
+    short, long = calls_of(part * 2_000), calls_of(part * 8_000)
+    assert long < 6 * short + 1_000
+
+
+def calls_of(text: str) -> int:
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        assert find_headings(text) == ()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_the_count_of_calls_finds_work_that_grows_with_the_square(monkeypatch: pytest.MonkeyPatch) -> None:
+    def quadratic(text: str) -> tuple[()]:
+        return () if not text else quadratic_step(text, quadratic)
+
+    def quadratic_step(text: str, again: Callable[[str], tuple[()]]) -> tuple[()]:
+        for _ in range(len(text) // 100):
+            (*map(ord_of, text[:1]),)
+        return again(text[100:])
+
+    def ord_of(character: str) -> int:
+        return ord(character)
+
+    monkeypatch.setattr(sys.modules[__name__], "find_headings", quadratic)
+    assert calls_of("x" * 8_000) > 6 * calls_of("x" * 2_000) + 1_000
 
 
 def test_front_matter_may_take_over_members_of_its_own(tmp_path: Path) -> None:
@@ -169,7 +205,7 @@ def test_a_long_text_has_the_headings_that_a_short_one_has(tmp_path: Path) -> No
     text = "# One\r\n\r\nwörds 😀\n\nTwo *and* more\n---\n\n" + "words " * 30_000 + "\n\n### Three\n\nend\n"
     document = read(tmp_path, text)
     assert document.text == text
-    assert document.headings == outline(text)
+    assert document.headings == find_headings(text)
     assert [each.title for each in document.headings] == ["One", "Two and more", "Three"]
 
 
@@ -181,7 +217,7 @@ def test_a_long_text_of_nothing_but_markup_is_refused_and_takes_no_memory_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
 ) -> None:
     before = peak()
-    with Sandbox(Limits(memory=400 << 20)) as sandbox, pytest.raises(InvalidDocument, match=said):
-        monkeypatch.setattr("aidre.ingest.markdown.SHARED", sandbox)
+    with Sandbox(SandboxLimits(memory=400 << 20)) as sandbox, pytest.raises(InvalidDocument, match=said):
+        monkeypatch.setattr("aidre.ingest.formats.markdown.SHARED", sandbox)
         read(tmp_path, text)
     assert peak() - before < 64

@@ -8,71 +8,70 @@ from pathlib import Path
 import numpy as np
 import pytest
 from building import NAME, names, normal, put, space_of
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from aidre.engine import durable
-from aidre.engine.merging import MOST_SEGMENTS, Size, groups, to_merge
-from aidre.engine.store import Store
+from aidre.engine.collection.merge_policy import MAX_SEGMENTS, SegmentSize, group_by_rows, segments_to_merge
+from aidre.engine.collection.store import Store
+from aidre.engine.storage import durable
 
 MOST_ROWS = 1 << 21
 
 
-def settle(sizes: list[Size], most_rows: int = MOST_ROWS) -> tuple[list[Size], int]:
+def settle(sizes: list[SegmentSize], most_rows: int = MOST_ROWS) -> tuple[list[SegmentSize], int]:
     """Merge until nothing asks for it; answers the segments and how many rows were rewritten."""
     rewritten = 0
     for _ in range(1000):
-        chosen = to_merge(sizes, most_rows)
+        chosen = segments_to_merge(sizes, most_rows)
         if not chosen:
             return sizes, rewritten
         live = sum(sizes[place].live for place in chosen)
         assert live <= most_rows
         rewritten += live
-        sizes = [size for place, size in enumerate(sizes) if place not in chosen] + [Size(live, live)]
+        sizes = [size for place, size in enumerate(sizes) if place not in chosen] + [SegmentSize(live, live)]
     raise AssertionError("merging does not end")
 
 
 def test_a_collection_of_words_alone_is_merged_and_compacted(tmp_path: Path) -> None:
-    for name in names(MOST_SEGMENTS + 3):
+    for name in names(MAX_SEGMENTS + 3):
         with Store(tmp_path).writer(NAME, spaces=[]) as writer:
             put(writer, [name], {})
             writer.commit()
             writer.finish()
-    assert 1 < len(Store(tmp_path).open(NAME).parts) <= MOST_SEGMENTS
+    assert 1 < len(Store(tmp_path).open(NAME).segments) <= MAX_SEGMENTS
     with Store(tmp_path).writer(NAME, spaces=[]) as writer:
         writer.compact()
     snapshot = Store(tmp_path).open(NAME)
-    assert (len(snapshot.parts), snapshot.documents) == (1, MOST_SEGMENTS + 3)
+    assert (len(snapshot.segments), snapshot.documents) == (1, MAX_SEGMENTS + 3)
 
 
 @pytest.mark.parametrize("rows", [64, 100, 3000])
 def test_a_thousand_commits_leave_few_segments_and_rewrite_a_row_a_few_times(rows: int) -> None:
-    sizes: list[Size] = []
+    sizes: list[SegmentSize] = []
     rewritten = 0
     for _ in range(1000):
-        sizes, more = settle([*sizes, Size(rows, rows)])
+        sizes, more = settle([*sizes, SegmentSize(rows, rows)])
         rewritten += more
-        assert len(sizes) <= MOST_SEGMENTS
+        assert len(sizes) <= MAX_SEGMENTS
     assert sum(size.live for size in sizes) == 1000 * rows
     assert rewritten <= 6 * 1000 * rows
 
 
 @given(st.lists(st.integers(1, 1 << 16), max_size=80), st.integers(1 << 16, 1 << 20))
 def test_merging_ends_and_loses_no_row(lives: list[int], most_rows: int) -> None:
-    sizes, _ = settle([Size(live, live) for live in lives], most_rows)
+    sizes, _ = settle([SegmentSize(live, live) for live in lives], most_rows)
     assert sum(size.live for size in sizes) == sum(lives)
     # Segments that are nearly full cannot be merged; all others stay few.
-    assert len(sizes) <= MOST_SEGMENTS + 2 * math.ceil(sum(lives) / most_rows)
+    assert len(sizes) <= MAX_SEGMENTS + 2 * math.ceil(sum(lives) / most_rows)
 
 
 def test_a_segment_that_is_mostly_deleted_is_rewritten_alone() -> None:
-    assert to_merge([Size(1000, 1000), Size(499, 1000)], MOST_ROWS) == [1]
-    assert to_merge([Size(1000, 1000), Size(500, 1000)], MOST_ROWS) == []
+    assert segments_to_merge([SegmentSize(1000, 1000), SegmentSize(499, 1000)], MOST_ROWS) == [1]
+    assert segments_to_merge([SegmentSize(1000, 1000), SegmentSize(500, 1000)], MOST_ROWS) == []
 
 
 @given(st.lists(st.integers(1, 1000), max_size=50))
 def test_full_compaction_keeps_the_order_and_the_limit(lives: list[int]) -> None:
-    chosen = groups(lives, 1000)
+    chosen = group_by_rows(lives, 1000)
     assert [place for group in chosen for place in group] == list(range(len(lives)))
     assert all(sum(lives[place] for place in group) <= 1000 for group in chosen)
 
@@ -110,14 +109,14 @@ def test_hundreds_of_small_commits_leave_few_segments_and_write_little(
                 writer.commit()
             writer.finish()
             assert writer.snapshot is not None
-            assert len(writer.snapshot.parts) <= MOST_SEGMENTS
+            assert len(writer.snapshot.segments) <= MAX_SEGMENTS
     final = Store(tmp_path).open(NAME)
     assert final.documents == 3000
     assert sum(written) <= 8 * final.status()["bytes"]
     with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
         writer.compact()
     compacted = Store(tmp_path).open(NAME)
-    assert len(compacted.parts) == 1
+    assert len(compacted.segments) == 1
     assert compacted.documents == 3000
 
 
@@ -128,10 +127,10 @@ def test_a_first_load_waits_for_its_end_and_is_then_one_segment(tmp_path: Path) 
             put(writer, names(40, start), normal(40, 8, start))
             writer.commit()
         assert writer.snapshot is not None
-        assert len(writer.snapshot.parts) == 10
+        assert len(writer.snapshot.segments) == 10
         writer.finish()
     snapshot = Store(tmp_path).open(NAME)
-    assert (len(snapshot.parts), snapshot.documents) == (1, 400)
+    assert (len(snapshot.segments), snapshot.documents) == (1, 400)
 
 
 def test_merging_drops_deleted_rows_and_keeps_all_others(tmp_path: Path) -> None:
@@ -145,7 +144,7 @@ def test_merging_drops_deleted_rows_and_keeps_all_others(tmp_path: Path) -> None
         writer.commit()
         writer.compact()
     snapshot = Store(tmp_path).open(NAME)
-    assert [part.segment.entry.chunks for part in snapshot.parts] == [100]
+    assert [part.segment.entry.chunks for part in snapshot.segments] == [100]
     for row, one in enumerate(names(200)):
         chunk = snapshot.get(f"{one}#chunk_1")
         assert (chunk is None) is (row % 2 == 0)

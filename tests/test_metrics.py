@@ -17,24 +17,26 @@ from prometheus_client.parser import text_string_to_metric_families
 from serving import COSINE, TEXT, a_document, delete, fill, serving
 from starlette.types import Message, Receive, Scope, Send
 
-from aidre.api import exposition
-from aidre.api.access import Caller
-from aidre.api.metrics import BOUNDS, STATUSES, Metrics, Numbers
-from aidre.api.watch import Watch
-from aidre.engine.manifest import Calibration, Depth, SpaceState
-from aidre.engine.store import Store
+from aidre.api.access.caller import Caller
+from aidre.api.http.metrics import BUCKET_BOUNDS, STATUSES, Metrics, Numbers
+from aidre.api.operations import prometheus
+from aidre.api.server.observe import ObserveMiddleware
+from aidre.engine.collection.store import Store
+from aidre.engine.storage.manifest import Calibration, Depth, SpaceState
 
 ROUTES = ("/search", "/chunks/{id:path}")
 CODES = ("not_found", "rate_limited")
 
 
 def counting(folder: Path | None = None, routes: tuple[str, ...] = ROUTES) -> Metrics:
-    return Metrics(routes, ("aidre", "nlweb"), CODES, folder)
+    metrics = Metrics(("aidre", "nlweb"))
+    metrics.declare(routes, CODES, folder)
+    return metrics
 
 
 def answered(metrics: Metrics, route: str, status: int, seconds: float = 0.003, code: str | None = None) -> None:
-    metrics.began()
-    metrics.ended(route, status, seconds, code)
+    metrics.request_started()
+    metrics.request_ended(route, status, seconds, code)
 
 
 Samples = dict[str, float]
@@ -43,7 +45,7 @@ Samples = dict[str, float]
 def samples(lines: Iterable[str]) -> Samples:
     """Every sample by its name and labels, as the parser of Prometheus' own client reads them."""
     found: Samples = {}
-    for family in text_string_to_metric_families(exposition.text(lines).decode()):
+    for family in text_string_to_metric_families(prometheus.join_lines(lines).decode()):
         assert family.documentation
         for sample in family.samples:
             labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
@@ -54,7 +56,7 @@ def samples(lines: Iterable[str]) -> Samples:
 
 
 def of(metrics: Metrics) -> Samples:
-    return samples(exposition.counted(metrics, metrics.workers()))
+    return samples(prometheus.counter_lines(metrics, metrics.workers()))
 
 
 def total(metrics: Metrics) -> Numbers:
@@ -96,7 +98,7 @@ def test_a_histogram_has_every_time_in_its_bucket() -> None:
     for seconds in times:
         answered(metrics, "/search", 200, seconds)
     found = of(metrics)
-    for bound in BOUNDS:
+    for bound in BUCKET_BOUNDS:
         expected = sum(seconds <= bound for seconds in times)
         assert found[f"aidre_request_seconds_bucket{{le={bound},route=/search}}"] == expected
     assert found["aidre_request_seconds_bucket{le=+Inf,route=/search}"] == len(times)
@@ -106,10 +108,10 @@ def test_a_histogram_has_every_time_in_its_bucket() -> None:
 
 def test_stages_are_timed_by_protocol() -> None:
     metrics = counting()
-    metrics.stage("aidre", "search", 0.002)
-    metrics.stage("aidre", "search", 0.2)
-    metrics.stage("nlweb", "embed", 0.01)
-    metrics.stage("gopher", "embed", 0.01)
+    metrics.observe_stage("aidre", "search", 0.002)
+    metrics.observe_stage("aidre", "search", 0.2)
+    metrics.observe_stage("nlweb", "embed", 0.01)
+    metrics.observe_stage("gopher", "embed", 0.01)
     found = of(metrics)
     assert found["aidre_stage_seconds_count{protocol=aidre,stage=search}"] == 2
     assert found["aidre_stage_seconds_count{protocol=nlweb,stage=embed}"] == 1
@@ -118,12 +120,12 @@ def test_stages_are_timed_by_protocol() -> None:
 
 def test_what_goes_on_now_goes_up_and_down() -> None:
     metrics = counting()
-    metrics.began()
-    metrics.began()
-    metrics.ended("/search", 200, 0.1)
-    metrics.queued(3)
-    metrics.queued(-1)
-    metrics.dropped(7)
+    metrics.request_started()
+    metrics.request_started()
+    metrics.request_ended("/search", 200, 0.1)
+    metrics.add_queued(3)
+    metrics.add_queued(-1)
+    metrics.add_dropped(7)
     found = of(metrics)
     assert found["aidre_requests_in_flight"] == 1
     assert found["aidre_queue_length"] == 2
@@ -138,7 +140,7 @@ def test_no_two_things_share_a_number() -> None:
     for code in (*CODES, "other"):
         answered(metrics, "other", 200, 0.003, code)
     for protocol, stage in metrics.stages:
-        metrics.stage(protocol, stage, 0.003)
+        metrics.observe_stage(protocol, stage, 0.003)
     found = of(metrics)
     counts = [value for name, value in found.items() if name.startswith(("aidre_requests_total", "aidre_refusals"))]
     assert set(counts) == {1, 1 + len(CODES) + 1}
@@ -154,7 +156,7 @@ def test_workers_are_summed_whoever_is_asked(tmp_path: Path) -> None:
     with closing(counting(tmp_path)) as one, closing(counting(tmp_path)) as other:
         answered(one, "/search", 200, 0.1)
         answered(other, "/search", 200, 0.2)
-        other.began()
+        other.request_started()
         for asked in (one, other):
             found = of(asked)
             assert found["aidre_requests_total{route=/search,status=200}"] == 2
@@ -167,11 +169,11 @@ def test_of_a_worker_that_is_gone_its_counts_remain_and_its_successor_goes_on(tm
     with closing(counting(tmp_path)) as one:
         other = counting(tmp_path)
         answered(other, "/search", 200)
-        other.began()
+        other.request_started()
         other.close()
         assert of(one)["aidre_requests_total{route=/search,status=200}"] == 1
         assert of(one)["aidre_requests_in_flight"] == 0
-        assert [worker.lives for worker in one.workers()] == [True, False]
+        assert [worker.is_alive for worker in one.workers()] == [True, False]
         with closing(counting(tmp_path)) as successor:
             answered(successor, "/search", 200)
             assert of(one)["aidre_requests_total{route=/search,status=200}"] == 2
@@ -181,10 +183,11 @@ def test_of_a_worker_that_is_gone_its_counts_remain_and_its_successor_goes_on(tm
 
 KILLED = f"""
 import os, pathlib, sys
-from aidre.api.metrics import Metrics
-metrics = Metrics({ROUTES!r}, ("aidre", "nlweb"), {CODES!r}, pathlib.Path(sys.argv[1]))
-metrics.began()
-metrics.ended("/search", 200, 0.003)
+from aidre.api.http.metrics import Metrics
+metrics = Metrics(("aidre", "nlweb"))
+metrics.declare({ROUTES!r}, {CODES!r}, pathlib.Path(sys.argv[1]))
+metrics.request_started()
+metrics.request_ended("/search", 200, 0.003)
 os.kill(os.getpid(), 9)
 """
 
@@ -236,7 +239,7 @@ async def _drop(message: Message) -> None: ...
 def watched(app: Any, metrics: Metrics, **scope: Any) -> list[dict[str, Any]]:
     log = Line()
     whole = {"type": "http", "method": "GET", "path": "/chunks/secret", "headers": [], **scope}
-    asyncio.run(Watch(app, metrics, log)(whole, _nothing, _drop))  # type: ignore[arg-type]
+    asyncio.run(ObserveMiddleware(app, metrics, log)(whole, _nothing, _drop))  # type: ignore[arg-type]
     return log.lines
 
 
@@ -311,7 +314,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_collections_are_told_of(store: Path) -> None:
     snapshots = [Store(store).open(name) for name in ("docs", "news")]
-    found = samples(exposition.of_collections(snapshots, {"docs": 0.0, "gone": 1.0}, damaged=2))
+    found = samples(prometheus.collection_lines(snapshots, {"docs": 0.0, "gone": 1.0}, damaged=2))
     assert found["aidre_collections_damaged"] == 2
     assert found["aidre_collection_generation{collection=docs}"] == 2
     assert found["aidre_collection_generation{collection=news}"] == 1
@@ -342,7 +345,7 @@ def test_recall_is_that_of_the_calibration(store: Path) -> None:
         SpaceState(replace(state.space, id=other), "building"),
     )
     snapshot.manifest = replace(snapshot.manifest, spaces=states)
-    found = samples(exposition.of_collections([snapshot], {}, damaged=0))
+    found = samples(prometheus.collection_lines([snapshot], {}, damaged=0))
     named = f"space={state.space.id}"
     assert found[f"aidre_space_recall{{collection=news,results=10,{named},statistic=mean}}"] == 0.996
     assert found[f"aidre_space_recall{{collection=news,results=100,{named},statistic=p5}}"] == 0.97
@@ -360,13 +363,13 @@ def test_strangers_read_of_no_collection_that_lists_itself_nowhere(tmp_path: Pat
 
 
 def test_a_caller_who_sees_no_collection_reads_of_none() -> None:
-    assert samples(exposition.of_collections([], {"secret": 0.0}, damaged=0)) == {"aidre_collections_damaged": 0}
+    assert samples(prometheus.collection_lines([], {"secret": 0.0}, damaged=0)) == {"aidre_collections_damaged": 0}
 
 
 def test_processes_are_told_of(tmp_path: Path) -> None:
     with closing(counting(tmp_path)) as one:
         counting(tmp_path).close()
-        found = samples(exposition.of_processes(one.workers()))
+        found = samples(prometheus.process_lines(one.workers()))
         assert found["aidre_workers"] == 1
         assert found["aidre_worker_memory_bytes{kind=anonymous,worker=0}"] > 1e6
         assert found["aidre_worker_open_files{worker=0}"] > 3
@@ -379,6 +382,6 @@ def test_a_process_that_has_just_ended_is_left_out() -> None:
         [worker] = counting().workers()
         yield replace(worker, pid=2**22 + 1)
 
-    found = samples(exposition.of_processes(ended()))
+    found = samples(prometheus.process_lines(ended()))
     assert found["aidre_workers"] == 1
     assert not [name for name in found if name.startswith("aidre_worker_")]

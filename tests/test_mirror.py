@@ -9,7 +9,7 @@ import pytest
 from ingesting import Bench
 
 from aidre.engine.errors import ConfigurationError
-from aidre.ingest.mirror import SeenIds
+from aidre.ingest.pipeline.mirror import SeenIds
 
 bench = ingesting.bench
 
@@ -132,5 +132,5 @@ def test_ids_are_remembered_however_they_come() -> None:
     for number in range(300):
         assert not seen.add([f"one {number}", f"two {number}"]).any()
     assert seen.add(["b", "c", "two 7"]).tolist() == [True, False, True]
-    assert seen.known(["c", "d", "one 299"]).tolist() == [True, False, True]
+    assert seen.contains(["c", "d", "one 299"]).tolist() == [True, False, True]
     assert seen.add([]).tolist() == []

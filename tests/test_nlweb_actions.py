@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from aidre.api.nlweb.actions import MOST, actions_of
-from aidre.api.nlweb.settings import ActionSettings
+from aidre.api.config.nlweb import ActionSettings
+from aidre.api.protocols.nlweb.answer.actions import MAX_ACTIONS, build_actions
 
 SOUP = {
     "@type": "Recipe",
@@ -27,11 +26,11 @@ CART = ActionSettings(
 
 
 def potential(*actions: Any) -> list[dict[str, Any]]:
-    return actions_of({**SOUP, "potentialAction": list(actions)})
+    return build_actions({**SOUP, "potentialAction": list(actions)})
 
 
 def test_a_configured_action_is_filled_in_from_the_item() -> None:
-    assert actions_of(SOUP, [CART]) == [
+    assert build_actions(SOUP, [CART]) == [
         {
             "@context": "https://schema.org/",
             "@type": "AddToCartAction",
@@ -52,7 +51,7 @@ def test_actions_over_mcp_and_a2a_say_what_their_protocol_needs() -> None:
     agent = ActionSettings(
         "plan", "Plan", "A2A", agent_url="https://agent.example/", skill="plan", message={"text": "Cook {name}"}
     )
-    assert actions_of(SOUP, [tool, agent]) == [
+    assert build_actions(SOUP, [tool, agent]) == [
         {
             "name": "cart", "description": "Cart", "protocol": "MCP", "server": "shop-mcp", "tool": "cart_add",
             "arguments": {"id": "soup#1", "price": 4.5},
@@ -78,7 +77,7 @@ def test_actions_over_mcp_and_a2a_say_what_their_protocol_needs() -> None:
 )
 def test_an_action_belongs_to_types_and_sites(types: tuple[str, ...], sites: tuple[str, ...], suits: bool) -> None:
     rule = ActionSettings("open", "Open", "HTTP", types=types, sites=sites, method="GET", endpoint="{url}")
-    assert bool(actions_of(SOUP, [rule])) is suits
+    assert bool(build_actions(SOUP, [rule])) is suits
 
 
 def test_an_action_whose_placeholder_the_item_lacks_is_left_out() -> None:
@@ -88,15 +87,15 @@ def test_an_action_whose_placeholder_the_item_lacks_is_left_out() -> None:
         ActionSettings("c", "C", "HTTP", method="GET", endpoint="https://x.example/{recipeIngredient}"),
         ActionSettings("d", "D", "MCP", server="s", tool="t", arguments={"x": "{url.deep}"}),
     ]
-    assert actions_of(SOUP, rules) == []
+    assert build_actions(SOUP, rules) == []
 
 
 def test_a_description_is_text_whatever_the_item_has_there() -> None:
     whole = ActionSettings("buy", "{name}", "MCP", server="{seller}", tool="buy", arguments={"name": "{name}"})
-    [action] = actions_of({"name": 7, "seller": "shop-mcp"}, [whole])
+    [action] = build_actions({"name": 7, "seller": "shop-mcp"}, [whole])
     assert (action["description"], action["server"], action["arguments"]) == ("7", "shop-mcp", {"name": 7})
-    assert actions_of({"name": ["a", "b"], "seller": "shop-mcp"}, [whole]) == []
-    assert actions_of({"name": "a", "seller": {"name": "shop"}}, [whole]) == []
+    assert build_actions({"name": ["a", "b"], "seller": "shop-mcp"}, [whole]) == []
+    assert build_actions({"name": "a", "seller": {"name": "shop"}}, [whole]) == []
 
 
 def test_an_action_has_a_name_in_any_script() -> None:
@@ -106,10 +105,10 @@ def test_an_action_has_a_name_in_any_script() -> None:
 
 def test_an_item_cannot_turn_a_configured_address_into_another() -> None:
     rule = ActionSettings("open", "Open", "HTTP", method="GET", endpoint="https://shop.example/{name}")
-    [action] = actions_of({**SOUP, "name": "../../@evil.example/?#"}, [rule])
+    [action] = build_actions({**SOUP, "name": "../../@evil.example/?#"}, [rule])
     assert action["endpoint"] == "https://shop.example/..%2F..%2F%40evil.example%2F%3F%23"
     opened = ActionSettings("open", "Open", "HTTP", method="GET", endpoint="{url}")
-    assert actions_of({**SOUP, "url": "javascript:alert(1)"}, [opened]) == []
+    assert build_actions({**SOUP, "url": "javascript:alert(1)"}, [opened]) == []
 
 
 def test_a_potential_action_becomes_one_over_http() -> None:
@@ -169,13 +168,13 @@ def test_every_entry_point_is_an_action_and_names_are_unique() -> None:
     ],
 )  # fmt: skip
 def test_what_leads_nowhere_is_no_action(action: Any) -> None:
-    assert actions_of({**SOUP, "potentialAction": action}) == []
+    assert build_actions({**SOUP, "potentialAction": action}) == []
     assert potential(action) == []
 
 
 def test_an_item_has_few_actions() -> None:
     many = [{"@type": "ViewAction", "target": f"https://x.example/{number}"} for number in range(1_000)]
-    assert len(potential(*many)) == MOST
+    assert len(potential(*many)) == MAX_ACTIONS
 
 
 JUNK = st.recursive(
@@ -191,7 +190,7 @@ JUNK = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["potentialAction", "@type", "url", "name", "site"]), JUNK))
 def test_any_item_has_actions_that_say_all_they_must(item: dict[str, Any]) -> None:
-    for action in actions_of(item, [CART]):
+    for action in build_actions(item, [CART]):
         assert action["protocol"] == "HTTP"
         for member in ("name", "description", "method", "endpoint"):
             assert isinstance(action[member], str)

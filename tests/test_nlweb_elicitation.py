@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from aidre.api.nlweb.elicitation import DEFAULT_TEXT, needed
-from aidre.api.nlweb.request import Ask, read_ask
-from aidre.api.settings import Settings, parse_settings
+from aidre.api.config.settings import Settings, parse_settings
+from aidre.api.protocols.nlweb.answer.elicitation import DEFAULT_TEXT, elicit
+from aidre.api.protocols.nlweb.query.request import Ask, read_ask
 
 RULES = parse_settings(
     """
@@ -42,16 +42,16 @@ def ask(text: str, site: str | None = "recipes", **members: Any) -> Ask:
 
 
 def asked(one: Ask, names: tuple[str, ...] = ()) -> list[str]:
-    elicited = needed(one, RULES, names)
+    elicited = elicit(one, RULES, names)
     return [] if elicited is None else [str(question["id"]) for question in elicited.questions]
 
 
 def test_without_rules_nothing_is_asked() -> None:
-    assert needed(ask("dinner"), {}) is None
+    assert elicit(ask("dinner"), {}) is None
 
 
 def test_a_required_attribute_that_is_absent_is_asked_for() -> None:
-    elicited = needed(ask("tomato soup with basil"), RULES)
+    elicited = elicit(ask("tomato soup with basil"), RULES)
     assert elicited is not None
     assert elicited.text == "What shall it be?"
     assert list(elicited.questions) == [
@@ -92,7 +92,7 @@ def test_an_ask_that_follows_the_question_is_answered() -> None:
 
 
 def test_a_session_that_was_asked_is_not_asked_again() -> None:
-    first = needed(ask("dinner", meta={"session_context": {"conversation_id": "c1"}}), RULES)
+    first = elicit(ask("dinner", meta={"session_context": {"conversation_id": "c1"}}), RULES)
     assert first is not None
     session = first.meta["session_context"]
     assert session == {"conversation_id": "c1", "elicited": ["recipes"]}
@@ -110,6 +110,6 @@ def test_the_rules_are_those_of_the_site_and_else_those_of_any() -> None:
     assert asked(ask("and?", site="films")) == ["topic"]
     assert asked(ask("dinner", site=None), names=("recipes",)) == ["diet", "minutes"]
     assert asked(ask("dinner", site=None), names=("recipes", "films")) == []
-    elicited = needed(ask("and?", site="films"), RULES)
+    elicited = elicit(ask("and?", site="films"), RULES)
     assert elicited is not None
     assert elicited.text == DEFAULT_TEXT

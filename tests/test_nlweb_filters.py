@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from aidre.api.nlweb import filters
-from aidre.api.nlweb.filters import attribute_filter
-from aidre.api.nlweb.places import place_pattern
-from aidre.engine.fields import FieldRow, Fields, build_fields
-from aidre.engine.filters import parse_filter, with_dates
+from aidre.api.protocols.nlweb.query import filters
+from aidre.api.protocols.nlweb.query.filters import build_filter
+from aidre.api.protocols.nlweb.query.places import place_pattern
+from aidre.engine.index.fields.builder import FieldRow
+from aidre.engine.index.fields.filters import parse_filter, with_dates
+from aidre.engine.index.fields.reader import FieldIndex, build_fields
 from aidre.engine.model import Json
 
 ITEMS: dict[str, dict[str, Json]] = {
@@ -46,7 +46,7 @@ METADATA: dict[str, dict[str, Json]] = {
     "page": {"team": "search"},
 }
 NAMES = [*ITEMS, *METADATA]
-FIELDS = Fields(
+FIELDS = FieldIndex(
     build_fields(
         [
             *(FieldRow(name, None, None, "2026-01-01T00:00:00Z", {}, item) for name, item in ITEMS.items()),
@@ -59,12 +59,12 @@ FIELDS = Fields(
 
 
 def texts(field: str, pattern: str) -> list[str]:
-    return FIELDS.words(field).matching(pattern, 10)
+    return FIELDS.dictionary(field).matching(pattern, 10)
 
 
 def found(attributes: dict[str, Any]) -> set[str]:
     """The documents that pass, of attributes that are all applied."""
-    filtered = attribute_filter(attributes, FIELDS.names, ["reviewed"], texts)
+    filtered = build_filter(attributes, FIELDS.names, ["reviewed"], texts)
     assert filtered.ignored == ()
     if filtered.filter is None:
         return set(NAMES)
@@ -258,36 +258,36 @@ def test_attributes_narrow_each_other() -> None:
     ],
 )
 def test_what_cannot_be_applied_is_named(attributes: dict[str, Any], ignored: tuple[str, ...]) -> None:
-    assert attribute_filter(attributes, FIELDS.names, ["reviewed"]).ignored == ignored
+    assert build_filter(attributes, FIELDS.names, ["reviewed"]).ignored == ignored
 
 
 def test_what_can_be_applied_is_applied_beside_what_cannot() -> None:
-    filtered = attribute_filter({"itemType": "Movie", "mood": "sad"}, FIELDS.names)
+    filtered = build_filter({"itemType": "Movie", "mood": "sad"}, FIELDS.names)
     assert filtered.ignored == ("mood",)
     assert filtered.filter == {"type": {"in": ["Movie"]}}
 
 
 def test_no_attribute_is_no_filter() -> None:
-    assert attribute_filter({}, FIELDS.names) == attribute_filter({"x": None}, FIELDS.names)
-    assert attribute_filter({}, FIELDS.names).filter is None
+    assert build_filter({}, FIELDS.names) == build_filter({"x": None}, FIELDS.names)
+    assert build_filter({}, FIELDS.names).filter is None
 
 
 def test_a_field_that_is_called_like_an_operator_cannot_be_asked_for() -> None:
     for name in ("and", "or", "not"):
-        filtered = attribute_filter({name: "x"}, {name})
+        filtered = build_filter({name: "x"}, {name})
         assert (filtered.filter, filtered.ignored) == (None, (name,))
 
 
 def test_a_whole_text_is_no_filter() -> None:
     names = {"articleBody", "hasPart.articleBody", "comment.text", "metadata.text"}
     for name in ("articleBody", "hasPart.articleBody", "comment.text", "ARTICLEBODY"):
-        filtered = attribute_filter({name: "Only subscribers read this."}, names)
+        filtered = build_filter({name: "Only subscribers read this."}, names)
         assert (filtered.filter, filtered.ignored) == (None, (name,))
 
 
 def test_more_conditions_than_the_engine_takes_are_named_not_sent() -> None:
     many = {f"offers.price{'_' * number}": [f"{one}-{one + 1}" for one in range(100)] for number in range(60)}
-    filtered = attribute_filter(many, FIELDS.names)
+    filtered = build_filter(many, FIELDS.names)
     assert filtered.ignored
     parse_filter(filtered.filter)
 
@@ -310,7 +310,7 @@ VALUE = st.recursive(
 @settings(max_examples=400, deadline=None)
 @given(st.dictionaries(NAME, VALUE, max_size=5))
 def test_any_attributes_make_a_filter_that_the_engine_takes(attributes: dict[str, Any]) -> None:
-    filtered = attribute_filter(attributes, FIELDS.names, ["reviewed"])
+    filtered = build_filter(attributes, FIELDS.names, ["reviewed"])
     if filtered.filter is not None:
         FIELDS.mask(with_dates(parse_filter(filtered.filter, ["reviewed"]), ["reviewed"]))
     for name in filtered.ignored:
@@ -318,7 +318,7 @@ def test_any_attributes_make_a_filter_that_the_engine_takes(attributes: dict[str
 
 
 def test_where_too_many_texts_would_have_to_be_looked_through_a_place_is_named() -> None:
-    filtered = attribute_filter({"location": "Springfield", "genre": "War"}, FIELDS.names, (), lambda *_: None)
+    filtered = build_filter({"location": "Springfield", "genre": "War"}, FIELDS.names, (), lambda *_: None)
     assert filtered.ignored == ("location",)
     assert filtered.filter is not None
 
@@ -341,9 +341,9 @@ def test_where_too_many_texts_would_have_to_be_looked_through_a_place_is_named()
 def test_a_place_is_words_of_their_own_in_any_script(name: str, held: list[str]) -> None:
     known = ["東京都渋谷区1-1", "Örebro, Sverige", "New  York City", "in the park", "Ulm, Donau", "Mill (Old) * 1"]
     members: dict[str, Json] = {"location": [*known, "İstanbul", "\ud800"]}
-    stored = Fields(build_fields([FieldRow("a", None, None, "2026-01-01T00:00:00Z", members, None)]))
+    stored = FieldIndex(build_fields([FieldRow("a", None, None, "2026-01-01T00:00:00Z", members, None)]))
     pattern = place_pattern(name)
-    assert held == ([] if pattern is None else stored.words("location").matching(pattern, 9))
+    assert held == ([] if pattern is None else stored.dictionary("location").matching(pattern, 9))
 
 
 def test_attributes_that_would_take_long_to_read_are_named_unread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,8 +359,8 @@ def test_attributes_that_would_take_long_to_read_are_named_unread(monkeypatch: p
     place, fields = "us,ID,uk,de,ch,fr,at,it", [f"{name}.addressRegion" for name in ("address", "location", "place")]
     known = [*fields, *(f"{name}.addressCountry" for name in ("address", "location", "place"))]
     many = {f"location{'_' * number}": [place] * 100 for number in range(60)}
-    assert attribute_filter(many, known).ignored == tuple(many)
-    long = attribute_filter({"location": "Berlin", "Location_": "Paris", "name": "x" * 9_000, "genre": "War"}, known)
+    assert build_filter(many, known).ignored == tuple(many)
+    long = build_filter({"location": "Berlin", "Location_": "Paris", "name": "x" * 9_000, "genre": "War"}, known)
     assert long.ignored == ("Location_", "name", "genre")
-    assert attribute_filter({"location": ",".join("abcdefghi")}, known).ignored == ("location",)
+    assert build_filter({"location": ",".join("abcdefghi")}, known).ignored == ("location",)
     assert len(spelled) < 20_000

@@ -12,9 +12,9 @@ from typing import Any
 import orjson
 import pytest
 
-from aidre.api.nlweb.language_model import MOST_BYTES, ChatModel
-from aidre.api.nlweb.settings import LanguageModel
-from aidre.api.tables import Duration, Secret
+from aidre.api.config.nlweb import LanguageModel
+from aidre.api.config.toml import Duration, Secret
+from aidre.api.protocols.nlweb.answer.llm import MAX_RESPONSE_BYTES, ChatModel
 from aidre.engine.errors import ConfigurationError
 
 KEY = "sk-a-very-secret-key"
@@ -85,7 +85,7 @@ def asked(
     async def story() -> str | None:
         secret = None if key is None else Secret(key)
         model = ChatModel(LanguageModel(await endpoint.start(), "small", secret, Duration(seconds)))
-        answer = await model.ask(INSTRUCTIONS, {"query": "soup"} if data is None else data, characters)
+        answer = await model.complete(INSTRUCTIONS, {"query": "soup"} if data is None else data, characters)
         await endpoint.stop()
         return answer
 
@@ -158,7 +158,7 @@ def test_a_cancelled_question_ends_its_connection() -> None:
 
         endpoint = Endpoint(behave=hang)
         model = ChatModel(LanguageModel(await endpoint.start(), "small"))
-        asking = asyncio.create_task(model.ask(INSTRUCTIONS, {}, 100))
+        asking = asyncio.create_task(model.complete(INSTRUCTIONS, {}, 100))
         await started.wait()
         asking.cancel()
         with suppress(asyncio.CancelledError):
@@ -175,7 +175,7 @@ def test_nobody_listening_is_no_answer() -> None:
         port = server.sockets[0].getsockname()[1]
         server.close()
         await server.wait_closed()
-        return await ChatModel(LanguageModel(f"http://127.0.0.1:{port}", "small")).ask(INSTRUCTIONS, {}, 100)
+        return await ChatModel(LanguageModel(f"http://127.0.0.1:{port}", "small")).complete(INSTRUCTIONS, {}, 100)
 
     assert asyncio.run(story()) is None
 
@@ -222,13 +222,13 @@ def test_a_flood_is_cut_off(head: bytes) -> None:
     async def flood(writer: asyncio.StreamWriter) -> None:
         nonlocal sent
         writer.write(head)
-        while sent < 100 * MOST_BYTES:
+        while sent < 100 * MAX_RESPONSE_BYTES:
             writer.write(b"x" * 65_536)
             await writer.drain()
             sent += 65_536
 
     assert asked(Endpoint(behave=flood), seconds=30) is None
-    assert sent < 100 * MOST_BYTES
+    assert sent < 100 * MAX_RESPONSE_BYTES
 
 
 def test_a_body_in_chunks_or_up_to_the_end_is_read() -> None:
@@ -278,12 +278,12 @@ def test_more_questions_at_once_than_allowed_are_not_asked() -> None:
 
         endpoint = Endpoint(behave=later)
         model = ChatModel(LanguageModel(await endpoint.start(), "small"))
-        asking = [asyncio.create_task(model.ask(INSTRUCTIONS, {}, 100)) for _ in range(8)]
+        asking = [asyncio.create_task(model.complete(INSTRUCTIONS, {}, 100)) for _ in range(8)]
         await asyncio.sleep(0)
-        refused = await model.ask(INSTRUCTIONS, {}, 100)
+        refused = await model.complete(INSTRUCTIONS, {}, 100)
         release.set()
         answers = await asyncio.gather(*asking)
-        again = await model.ask(INSTRUCTIONS, {}, 100)
+        again = await model.complete(INSTRUCTIONS, {}, 100)
         await endpoint.stop()
         return [refused, again, *answers]
 

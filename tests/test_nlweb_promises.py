@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from promising import Clock, Gate, cancelled, failed, kept, promised, rendered, settled, worker
 
-from aidre.api.access import ANONYMOUS, Caller
-from aidre.api.nlweb import promises as module
-from aidre.api.nlweb.envelope import NlwebFailure, Promised
-from aidre.api.nlweb.promises import LOST_SECONDS, Progress, Promises, read_await
+from aidre.api.access.caller import ANONYMOUS, Caller
+from aidre.api.protocols.nlweb import promises as module
+from aidre.api.protocols.nlweb.envelope import NlwebFailure, PromiseResponse
+from aidre.api.protocols.nlweb.promises import WORKER_TIMEOUT_SECONDS, Progress, Promises, read_await
 from aidre.engine.errors import InvalidInput
 
 TOKEN_LENGTH = 43
@@ -22,8 +22,8 @@ def test_work_beyond_its_budget_goes_on_and_is_fetched(tmp_path: Path) -> None:
     async def run() -> None:
         async with worker(tmp_path) as promises:
             gate = Gate()
-            found = await promises.within(ANONYMOUS, gate, rendered, 0.01)
-            assert isinstance(found, Promised)
+            found = await promises.run_or_promise(ANONYMOUS, gate, rendered, 0.01)
+            assert isinstance(found, PromiseResponse)
             assert len(found.token) == TOKEN_LENGTH
             assert isinstance(found.estimated_time, int) and found.estimated_time >= 1
             assert found.progress == 0.0
@@ -48,10 +48,10 @@ def test_progress_never_goes_back_whoever_tells_it(tmp_path: Path) -> None:
             assert gate.progress is not None
             told: list[float | None] = []
             for reached in (0.25, 0.1, 7.0, float("nan"), -1.0):
-                gate.progress.at(reached, f"at {reached}")
+                gate.progress.advance(reached, f"at {reached}")
                 for promises in (first, second):
                     known = await promises.checkin(ANONYMOUS, token)
-                    assert isinstance(known, Promised)
+                    assert isinstance(known, PromiseResponse)
                     assert known.message == f"at {reached}"
                     told.append(known.progress)
             assert told == [0.25, 0.25, 0.25, 0.25, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
@@ -64,7 +64,7 @@ def test_what_one_worker_has_promised_another_answers(tmp_path: Path) -> None:
         async with worker(tmp_path) as first, worker(tmp_path) as second:
             gate = Gate()
             token = await promised(first, gate)
-            assert isinstance(await second.checkin(ANONYMOUS, token), Promised)
+            assert isinstance(await second.checkin(ANONYMOUS, token), PromiseResponse)
             gate.opened.set()
             assert await settled(second, token) == rendered("done")
 
@@ -79,7 +79,7 @@ def test_what_another_worker_cancels_stops_here(tmp_path: Path) -> None:
             await gate.began.wait()
             assert await cancelled(second, token) == "CANCELLED"
             await asyncio.wait_for(gate.cancelled.wait(), 20)
-            assert (await failed(first, token)).failure == "CANCELLED"
+            assert (await failed(first, token)).failure_code == "CANCELLED"
 
     asyncio.run(run())
 
@@ -95,7 +95,7 @@ def test_cancelling_always_ends_in_cancelled(tmp_path: Path) -> None:
             for token in (running, done):
                 for _ in range(2):
                     assert await cancelled(promises, token) == "CANCELLED"
-                assert (await failed(promises, token)).failure == "CANCELLED"
+                assert (await failed(promises, token)).failure_code == "CANCELLED"
             await asyncio.wait_for(gate.cancelled.wait(), 20)
 
     asyncio.run(run())
@@ -110,9 +110,9 @@ def test_a_promise_belongs_to_its_caller(tmp_path: Path) -> None:
             gate = Gate()
             token = await promised(promises, gate, owner)
             for other in others:
-                assert (await failed(promises, token, other)).failure == "UNKNOWN_PROMISE"
+                assert (await failed(promises, token, other)).failure_code == "UNKNOWN_PROMISE"
                 assert await cancelled(promises, token, other) == "UNKNOWN_PROMISE"
-            assert isinstance(await promises.checkin(owner, token), Promised)
+            assert isinstance(await promises.checkin(owner, token), PromiseResponse)
             gate.opened.set()
             assert await settled(promises, token, owner) == rendered("done")
 
@@ -123,7 +123,7 @@ def test_a_promise_belongs_to_its_caller(tmp_path: Path) -> None:
 def test_a_token_that_was_never_given_is_unknown(tmp_path: Path, token: str) -> None:
     async def run() -> None:
         async with worker(tmp_path) as promises:
-            assert (await failed(promises, token)).failure == "UNKNOWN_PROMISE"
+            assert (await failed(promises, token)).failure_code == "UNKNOWN_PROMISE"
             assert await cancelled(promises, token) == "UNKNOWN_PROMISE"
 
     asyncio.run(run())
@@ -138,7 +138,7 @@ def test_a_worker_that_ends_fails_its_promises(tmp_path: Path) -> None:
         assert gate.cancelled.is_set()
         async with worker(tmp_path) as second:
             failure = await failed(second, token)
-            assert (failure.failure, failure.status) == ("INTERNAL_ERROR", 200)
+            assert (failure.failure_code, failure.status) == ("INTERNAL_ERROR", 200)
             assert "stopped" in failure.message
 
     asyncio.run(run())
@@ -151,12 +151,12 @@ def test_a_worker_that_dies_leaves_failures_not_promises_for_ever(tmp_path: Path
         async with worker(tmp_path, clock=clock) as second:
             first = Promises(tmp_path, 60.0, clock=clock)
             token = await promised(first, Gate())
-            first._watching.cancel()  # type: ignore[union-attr]
-            clock.now += LOST_SECONDS - 1
-            assert isinstance(await second.checkin(ANONYMOUS, token), Promised)
+            first._maintenance.cancel()  # type: ignore[union-attr]
+            clock.now += WORKER_TIMEOUT_SECONDS - 1
+            assert isinstance(await second.checkin(ANONYMOUS, token), PromiseResponse)
             clock.now += 2
             failure = await failed(second, token)
-            assert (failure.failure, failure.status) == ("INTERNAL_ERROR", 200)
+            assert (failure.failure_code, failure.status) == ("INTERNAL_ERROR", 200)
             assert await cancelled(second, token) == "CANCELLED"
             await first.close()
 
@@ -164,16 +164,16 @@ def test_a_worker_that_dies_leaves_failures_not_promises_for_ever(tmp_path: Path
 
 
 def test_a_worker_that_lives_is_not_taken_for_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(module, "HEARTBEAT_SECONDS", 0.01)
     clock = Clock()
 
     async def run() -> None:
         async with worker(tmp_path, clock=clock) as first, worker(tmp_path, clock=clock) as second:
             token = await promised(first, Gate())
             for _ in range(3):
-                clock.now += LOST_SECONDS - 1
+                clock.now += WORKER_TIMEOUT_SECONDS - 1
                 await asyncio.sleep(0.2)
-                assert isinstance(await second.checkin(ANONYMOUS, token), Promised)
+                assert isinstance(await second.checkin(ANONYMOUS, token), PromiseResponse)
 
     asyncio.run(run())
 
@@ -183,11 +183,11 @@ def test_work_beyond_all_time_is_a_timeout(tmp_path: Path) -> None:
         async with worker(tmp_path, timeout=0.05) as promises:
             gate = Gate()
             failure = await failed(promises, await promised(promises, gate))
-            assert (failure.failure, failure.status) == ("TIMEOUT", 200)
+            assert (failure.failure_code, failure.status) == ("TIMEOUT", 200)
             assert gate.cancelled.is_set()
             with pytest.raises(NlwebFailure) as caught:
-                await promises.within(ANONYMOUS, Gate(), rendered, 5.0)
-            assert caught.value.failure == "TIMEOUT"
+                await promises.run_or_promise(ANONYMOUS, Gate(), rendered, 5.0)
+            assert caught.value.failure_code == "TIMEOUT"
 
     asyncio.run(run())
 
@@ -210,10 +210,10 @@ def test_work_that_fails_is_a_failure_for_its_caller(
     async def run() -> None:
         async with worker(tmp_path) as promises:
             failure = await failed(promises, await promised(promises, work))
-            assert (failure.failure, failure.status) == (code, 200)
+            assert (failure.failure_code, failure.status) == (code, 200)
             assert "secret detail" not in failure.message
             with pytest.raises(type(error)):
-                await promises.within(ANONYMOUS, work, rendered, 5.0)
+                await promises.run_or_promise(ANONYMOUS, work, rendered, 5.0)
 
     asyncio.run(run())
     assert ("secret detail" in caplog.text) == ("secret" in str(error))
@@ -227,9 +227,9 @@ def test_a_result_that_cannot_be_rendered_is_a_failure(tmp_path: Path) -> None:
         async with worker(tmp_path) as promises:
             gate = Gate()
             gate.opened.set()
-            found = await promises.within(ANONYMOUS, gate, broken, 0.0)
-            assert isinstance(found, Promised)
-            assert (await failed(promises, found.token)).failure == "INTERNAL_ERROR"
+            found = await promises.run_or_promise(ANONYMOUS, gate, broken, 0.0)
+            assert isinstance(found, PromiseResponse)
+            assert (await failed(promises, found.token)).failure_code == "INTERNAL_ERROR"
 
     asyncio.run(run())
 
@@ -239,7 +239,7 @@ def test_a_caller_that_goes_away_before_the_promise_ends_the_work(tmp_path: Path
         async with worker(tmp_path) as promises:
             for budget in (60.0, 0.0):
                 gate = Gate()
-                work = promises.within(ANONYMOUS, gate, rendered, budget)
+                work = promises.run_or_promise(ANONYMOUS, gate, rendered, budget)
                 asking = asyncio.create_task(work)
                 await gate.began.wait()
                 asking.cancel()
@@ -270,7 +270,7 @@ def test_a_caller_that_goes_away_before_the_promise_ends_the_work(tmp_path: Path
 def test_a_body_of_another_shape_is_an_invalid_query(body: dict[str, Any]) -> None:
     with pytest.raises(NlwebFailure) as caught:
         read_await(body)
-    assert (caught.value.failure, caught.value.status) == ("INVALID_QUERY", 400)
+    assert (caught.value.failure_code, caught.value.status) == ("INVALID_QUERY", 400)
 
 
 def test_tokens_have_256_bits_of_chance(tmp_path: Path) -> None:

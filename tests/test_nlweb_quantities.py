@@ -6,12 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from aidre.api.nlweb.durations import MOST_MINUTES, read_minutes, spellings
-from aidre.api.nlweb.periods import read_period
-from aidre.api.nlweb.quantities import Bounds, read_bounds
+from aidre.api.protocols.nlweb.query.periods import MAX_MINUTES, read_minutes, read_period, spell_durations
+from aidre.api.protocols.nlweb.query.quantities import Bounds, read_bounds
 
 NOW = datetime(2026, 5, 6, 7, 8, 9, tzinfo=UTC)
 
@@ -230,10 +228,10 @@ def test_what_is_no_duration_of_minutes_is_none(written: str) -> None:
 
 
 def test_a_bound_on_minutes_is_the_list_of_what_lies_inside() -> None:
-    under = spellings(Bounds(None, 30, high_closed=False))
+    under = spell_durations(Bounds(None, 30, high_closed=False))
     assert {"PT29M", "PT0H29M", "P0DT0H5M", "PT00H25M"} <= set(under)
     assert not {"PT30M", "PT0H30M"} & set(under)
-    over = spellings(Bounds(60, None, low_closed=False))
-    assert {"PT61M", "PT1H1M", "PT2H", f"PT{MOST_MINUTES}M", "P1D"} <= set(over)
+    over = spell_durations(Bounds(60, None, low_closed=False))
+    assert {"PT61M", "PT1H1M", "PT2H", f"PT{MAX_MINUTES}M", "P1D"} <= set(over)
     assert not {"PT60M", "PT1H"} & set(over)
-    assert len(spellings(Bounds())) <= 10_000
+    assert len(spell_durations(Bounds())) <= 10_000

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from aidre.api.nlweb.relevance import LIFT, least, meets, percent, weighed
-from aidre.engine.embed import DEFAULT_SPACE
+from aidre.api.protocols.nlweb.answer.relevance import MAX_BOOST, boost, matches_any_word, relevance_bound, to_percent
+from aidre.engine.embedding.embedder import DEFAULT_SPACE
 from aidre.engine.model import EmbeddingSpace, Mode
 
 DOT = EmbeddingSpace("test:plain:4:dot:v1", 4, "dot")
@@ -24,7 +23,7 @@ SCORE = st.floats(-1e6, 1e6)
 @given(SCORE, SCORE)
 def test_a_percentage_rises_with_the_score(mode: Mode, space: EmbeddingSpace | None, one: float, other: float) -> None:
     low, high = sorted([one, other])
-    assert 0 <= percent(low, mode, space) <= percent(high, mode, space) <= 100
+    assert 0 <= to_percent(low, mode, space) <= to_percent(high, mode, space) <= 100
 
 
 @pytest.mark.parametrize(
@@ -43,50 +42,54 @@ def test_a_percentage_rises_with_the_score(mode: Mode, space: EmbeddingSpace | N
 def test_the_scales_meet_their_landmarks(
     score: float, mode: Mode, space: EmbeddingSpace | None, expected: float
 ) -> None:
-    assert percent(score, mode, space) == expected
+    assert to_percent(score, mode, space) == expected
 
 
 def test_the_configuration_sets_the_bound_and_zero_cuts_nothing() -> None:
-    assert least(0.4, "hybrid", DEFAULT_SPACE, LONG, 100) == pytest.approx(40)
-    assert least(0.4, "lexical", None, "soup", 100) == pytest.approx(40)
-    assert least(0.0, "hybrid", DEFAULT_SPACE, LONG, 100) is None
+    assert relevance_bound(0.4, "hybrid", DEFAULT_SPACE, LONG, 100) == pytest.approx(40)
+    assert relevance_bound(0.4, "lexical", None, "soup", 100) == pytest.approx(40)
+    assert relevance_bound(0.0, "hybrid", DEFAULT_SPACE, LONG, 100) is None
 
 
 def test_the_calibrated_bound_grows_with_the_collection_as_far_as_it_was_measured() -> None:
-    bounds = [least(None, "hybrid", DEFAULT_SPACE, LONG, chunks) or 0 for chunks in (0, 10, 100, 1_000, 10_000)]
+    bounds = [
+        relevance_bound(None, "hybrid", DEFAULT_SPACE, LONG, chunks) or 0 for chunks in (0, 10, 100, 1_000, 10_000)
+    ]
     assert bounds == sorted(set(bounds))
     assert 8 < bounds[0] < bounds[-1] < 35
-    assert least(None, "hybrid", DEFAULT_SPACE, LONG, 10**8) == bounds[-1]
+    assert relevance_bound(None, "hybrid", DEFAULT_SPACE, LONG, 10**8) == bounds[-1]
 
 
 def test_the_calibrated_bound_grows_with_the_words_of_the_query() -> None:
     queries = ["what is it?", "soup", "tomato soup", "tomato soup with basil", LONG]
-    bounds = [least(None, "hybrid", DEFAULT_SPACE, query, 1_000) or 0 for query in queries]
+    bounds = [relevance_bound(None, "hybrid", DEFAULT_SPACE, query, 1_000) or 0 for query in queries]
     assert bounds == sorted(set(bounds))
     assert bounds[0] > 5
-    assert least(None, "hybrid", DEFAULT_SPACE, LONG * 9, 1_000) == bounds[-1]
+    assert relevance_bound(None, "hybrid", DEFAULT_SPACE, LONG * 9, 1_000) == bounds[-1]
 
 
 def test_the_bound_of_a_short_query_is_higher_where_no_word_of_it_was_found() -> None:
-    short = [least(None, "hybrid", DEFAULT_SPACE, "xyzzy", 1_000, met=met) or 0 for met in (True, False)]
+    short = [
+        relevance_bound(None, "hybrid", DEFAULT_SPACE, "xyzzy", 1_000, word_matched=met) or 0 for met in (True, False)
+    ]
     assert short[0] < short[1]
-    long = [least(None, "hybrid", DEFAULT_SPACE, LONG, 1_000, met=met) for met in (True, False)]
+    long = [relevance_bound(None, "hybrid", DEFAULT_SPACE, LONG, 1_000, word_matched=met) for met in (True, False)]
     assert long[0] == long[1]
 
 
 def test_a_word_is_met_in_any_of_its_forms() -> None:
-    assert meets("baking muffins", ["Cold soup.", "A Muffin for two."])
-    assert not meets("xyzzy", ["Cold soup.", "A Muffin for two."])
-    assert not meets("the of", ["the of"])
-    assert not meets("soup", [])
+    assert matches_any_word("baking muffins", ["Cold soup.", "A Muffin for two."])
+    assert not matches_any_word("xyzzy", ["Cold soup.", "A Muffin for two."])
+    assert not matches_any_word("the of", ["the of"])
+    assert not matches_any_word("soup", [])
 
 
 @pytest.mark.parametrize(("mode", "space"), [("lexical", None), ("dense", DOT), ("hybrid", HASHING), ("dense", None)])
 def test_what_was_not_calibrated_has_no_bound(mode: Mode, space: EmbeddingSpace | None) -> None:
-    assert least(None, mode, space, LONG, 1_000) is None
+    assert relevance_bound(None, mode, space, LONG, 1_000) is None
 
 
 def test_what_a_user_likes_lifts_a_little() -> None:
-    assert weighed(50, "A Vegetarian dish", ()) == 50
-    assert weighed(50, "A Vegetarian dish", ("vegetarian", "sweet")) == 50 + LIFT / 2
-    assert weighed(50, "Steak", ("vegetarian",)) == 50
+    assert boost(50, "A Vegetarian dish", ()) == 50
+    assert boost(50, "A Vegetarian dish", ("vegetarian", "sweet")) == 50 + MAX_BOOST / 2
+    assert boost(50, "Steak", ("vegetarian",)) == 50

@@ -7,9 +7,15 @@ from typing import Any
 
 import pytest
 
-from aidre.api.nlweb.language_model import ChatModel
-from aidre.api.nlweb.rewriting import MOST_KEYWORDS, MOST_WORDS, content_words, rewrite, rewrite_by
-from aidre.api.nlweb.settings import LanguageModel
+from aidre.api.config.nlweb import LanguageModel
+from aidre.api.protocols.nlweb.answer.llm import ChatModel
+from aidre.api.protocols.nlweb.answer.rewriting import (
+    MAX_BORROWED_WORDS,
+    MAX_KEYWORDS,
+    content_words,
+    rewrite,
+    rewrite_with_model,
+)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +75,7 @@ def test_words_that_were_said_are_not_said_again() -> None:
 
 def test_what_is_put_behind_a_question_is_bounded() -> None:
     rewritten = rewrite("more", [" ".join(f"word{number}" for number in range(10_000))])
-    assert len(rewritten.query.split()) == 1 + MOST_WORDS
+    assert len(rewritten.query.split()) == 1 + MAX_BORROWED_WORDS
 
 
 def test_scripts_without_spaces_are_measured_by_their_characters() -> None:
@@ -91,7 +97,7 @@ def test_what_the_user_refuses_is_no_keyword() -> None:
 
 def test_keywords_are_few_and_none_of_the_query() -> None:
     keywords = rewrite("tofu soup", memory="Tofu " + " ".join(f"dish{number}" for number in range(100))).keywords
-    assert len(keywords) == MOST_KEYWORDS
+    assert len(keywords) == MAX_KEYWORDS
     assert "Tofu" not in keywords
 
 
@@ -112,14 +118,14 @@ class Told(ChatModel):
         self.answer = answer
         self.data: list[Any] = []
 
-    async def ask(self, instructions: str, data: Any, characters: int) -> str | None:
+    async def complete(self, instructions: str, data: Any, characters: int) -> str | None:
         self.data.append(data)
         return self.answer
 
 
 def test_a_model_rewrites_what_leans() -> None:
     model = Told("breakfast muffins with cinnamon")
-    rewritten = asyncio.run(rewrite_by(model, "with cinnamon", ["breakfast muffins"], memory="vegan"))
+    rewritten = asyncio.run(rewrite_with_model(model, "with cinnamon", ["breakfast muffins"], memory="vegan"))
     assert (rewritten.query, rewritten.changed) == ("breakfast muffins with cinnamon", True)
     assert rewritten.keywords == ("vegan",)
     assert model.data == [{"previous_questions": ["breakfast muffins"], "last_question": "with cinnamon"}]
@@ -127,12 +133,12 @@ def test_a_model_rewrites_what_leans() -> None:
 
 @pytest.mark.parametrize("answer", [None, "Sure! Here you go", "buy Acme stock now"])
 def test_where_a_model_fails_or_wanders_off_the_rule_holds(answer: str | None) -> None:
-    rewritten = asyncio.run(rewrite_by(Told(answer), "with cinnamon", ["breakfast muffins"]))
+    rewritten = asyncio.run(rewrite_with_model(Told(answer), "with cinnamon", ["breakfast muffins"]))
     assert rewritten.query == "with cinnamon breakfast muffins"
 
 
 def test_a_model_is_not_asked_about_what_stands_alone() -> None:
     model = Told("something else")
     text = "how to roast a whole turkey in an electric oven"
-    assert asyncio.run(rewrite_by(model, text, ["breakfast muffins"])).query == text
+    assert asyncio.run(rewrite_with_model(model, text, ["breakfast muffins"])).query == text
     assert model.data == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.api.settings import parse_settings
+from aidre.api.config.settings import parse_settings
 from aidre.engine.errors import ConfigurationError
 
 QUESTION = '{ id = "diet", text = "Any diet?" }'

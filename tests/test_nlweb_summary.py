@@ -9,20 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
-from aidre.api.nlweb.language_model import ChatModel
-from aidre.api.nlweb.settings import LanguageModel
-from aidre.api.nlweb.summary import (
-    LONGEST_NAME,
-    MOST_CHARACTERS,
-    MOST_EMBEDDED,
-    MOST_SENTENCES,
+from aidre.api.config.nlweb import LanguageModel
+from aidre.api.protocols.nlweb.answer.llm import ChatModel
+from aidre.api.protocols.nlweb.answer.summary import (
+    MAX_EMBEDDED,
+    MAX_NAME_CHARS,
+    MAX_SENTENCES,
+    MAX_SUMMARY_CHARS,
     Embed,
     Summary,
-    sentences,
+    split_sentences,
     summarize,
 )
 from aidre.engine.errors import ModelUnavailable
@@ -76,9 +75,9 @@ def test_a_summary_is_short() -> None:
         for number in range(50)
     ]
     text = text_of("word number", long)
-    assert len(text) <= MOST_CHARACTERS
-    assert text.count("here.") <= MOST_SENTENCES
-    assert "x" * LONGEST_NAME not in text
+    assert len(text) <= MAX_SUMMARY_CHARS
+    assert text.count("here.") <= MAX_SENTENCES
+    assert "x" * MAX_NAME_CHARS not in text
 
 
 def test_nothing_found_is_no_summary() -> None:
@@ -136,7 +135,7 @@ def test_few_sentences_are_embedded() -> None:
     items = [Found(f"Item {number}", "", " ".join(f"Sentence {one} of {number} is here." for one in range(50)))
              for number in range(5)]  # fmt: skip
     text_of("sentence", items, embed)
-    assert [len(texts) for texts in seen] == [1 + MOST_EMBEDDED]
+    assert [len(texts) for texts in seen] == [1 + MAX_EMBEDDED]
 
 
 def test_without_its_embedder_the_words_decide() -> None:
@@ -170,19 +169,19 @@ def test_without_its_embedder_the_words_decide() -> None:
     ],
 )  # fmt: skip
 def test_only_whole_sentences_are_taken(text: str, whole: list[str]) -> None:
-    assert sentences(text) == whole
+    assert split_sentences(text) == whole
 
 
 def test_a_passage_that_is_cut_loses_its_last_sentence() -> None:
     text = "This sentence is whole. " * 1_000
-    assert set(sentences(text)) == {"This sentence is whole."}
+    assert set(split_sentences(text)) == {"This sentence is whole."}
 
 
 @given(st.lists(st.builds(Found, st.text(max_size=30), st.text(max_size=80), st.text(max_size=300)), max_size=4))
 def test_any_items_have_a_bounded_summary(items: list[Found]) -> None:
     summary = summary_of("a query", items)
     assert (summary is None) == (not items)
-    assert summary is None or 0 < len(summary.text) <= MOST_CHARACTERS
+    assert summary is None or 0 < len(summary.text) <= MAX_SUMMARY_CHARS
 
 
 class Told(ChatModel):
@@ -193,7 +192,7 @@ class Told(ChatModel):
         self.answer = answer
         self.asked: list[tuple[str, Any]] = []
 
-    async def ask(self, instructions: str, data: Any, characters: int) -> str | None:
+    async def complete(self, instructions: str, data: Any, characters: int) -> str | None:
         self.asked.append((instructions, data))
         return self.answer
 

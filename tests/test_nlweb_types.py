@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.api.nlweb import types
-from aidre.api.nlweb.types import subtypes, type_name
+from aidre.api.protocols.nlweb.query import schema_types
+from aidre.api.protocols.nlweb.query.schema_types import normalize_type, subtypes_of
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from aidre.api.nlweb.types import subtypes, type_name
     ],
 )
 def test_a_type_has_one_name_however_it_is_written(written: str, name: str) -> None:
-    assert type_name(written) == name
+    assert normalize_type(written) == name
 
 
 @pytest.mark.parametrize(
@@ -51,21 +51,21 @@ def test_a_type_has_one_name_however_it_is_written(written: str, name: str) -> N
     ],
 )
 def test_a_subtype_lies_below_all_that_it_is(above: str, below: str) -> None:
-    assert below in subtypes(above)
+    assert below in subtypes_of(above)
 
 
 @pytest.mark.parametrize(("above", "other"), [("Recipe", "HowTo"), ("Event", "Person"), ("Product", "Service")])
 def test_what_is_no_subtype_is_left_out(above: str, other: str) -> None:
-    assert other not in subtypes(above)
+    assert other not in subtypes_of(above)
 
 
 def test_an_unknown_type_has_itself_alone() -> None:
-    assert subtypes("VendorSpecificThing") == {"VendorSpecificThing"}
+    assert subtypes_of("VendorSpecificThing") == {"VendorSpecificThing"}
 
 
 def test_the_tree_has_one_root_and_no_circle() -> None:
-    below = {name: subtypes(name) for name in types._CHILDREN}
+    below = {name: subtypes_of(name) for name in schema_types._CHILDREN}
     assert all(name in below["Thing"] for names in below.values() for name in names)
-    for parent, children in types._CHILDREN.items():
+    for parent, children in schema_types._CHILDREN.items():
         assert len(set(children)) == len(children), f"{parent} names a type twice"
-        assert all(parent not in subtypes(child) for child in children), f"{parent} lies below itself"
+        assert all(parent not in subtypes_of(child) for child in children), f"{parent} lies below itself"

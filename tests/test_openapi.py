@@ -47,7 +47,7 @@ def test_every_route_is_described_and_nothing_else(client: Client, described: di
     for route in client.app.routes:
         assert isinstance(route, Route)
         path = route.path.replace(":path}", "}")
-        for one in (path.replace("{behind}", ""), path.replace("{behind}", "/mcp")):
+        for one in (path.replace("{suffix}", ""), path.replace("{suffix}", "/mcp")):
             routes[one] = (route.methods or set()) - {"HEAD"}
     assert {path: {method.upper() for method in methods} for path, methods in described["paths"].items()} == routes
 

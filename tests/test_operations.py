@@ -15,9 +15,9 @@ from publishing import published
 from serving import COSINE, TEXT, Client, a_document, fill, serving
 from test_serve import running, search
 
-from aidre.api.provenance.keys import make_key
-from aidre.ingest.checks import note_checks, read_checks
-from aidre.ingest.fetch import FetchRules
+from aidre.api.protocols.provenance.keys import make_key
+from aidre.ingest.fetch.client import FetchRules
+from aidre.ingest.pipeline.last_read import load_read_times, save_read_times
 
 
 def samples(text: str) -> dict[str, float]:
@@ -99,8 +99,8 @@ def test_what_is_refused_at_the_door_is_counted_under_the_route_that_was_meant(s
 
 
 def test_the_store_is_told_of_as_far_as_the_caller_may_see_it(store: Path) -> None:
-    note_checks(store, "docs", ["a"], [], time.time() - 100)
-    note_checks(store, "secret", ["a"], [], time.time() - 100)
+    save_read_times(store, "docs", ["a"], [], time.time() - 100)
+    save_read_times(store, "secret", ["a"], [], time.time() - 100)
     with serving(store) as client:
         found = metrics_of(client)
     assert found["aidre_collection_chunks{collection=docs}"] == 3
@@ -157,7 +157,9 @@ CANARY = "alice@example.com"
 def test_no_log_repeats_what_callers_send(store: Path, tmp_path: Path) -> None:
     configuration = tmp_path / "aidre.toml"
     configuration.write_text('[server]\nlog = "requests"\n')
-    broken = "from aidre.engine.snapshot import Snapshot\ndef fail(self, query): raise ValueError(query.text)\n"
+    broken = (
+        "from aidre.engine.collection.snapshot import Snapshot\ndef fail(self, query): raise ValueError(query.text)\n"
+    )
     broken += "Snapshot.search = fail\n"
     with running(store, settings=configuration, before=broken) as server, httpx.Client(base_url=server.url) as client:
         asked: dict[str, object] = {"query": CANARY, "collection": "docs"}
@@ -182,12 +184,12 @@ def test_an_ingest_notes_which_sources_it_has_read(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.write("a.md", "# A")
     bench.run()
-    [first] = read_checks(tmp_path / "store")["c"].values()
+    [first] = load_read_times(tmp_path / "store")["c"].values()
     assert abs(first - time.time()) < 60
     bench.run(dry_run=True)
-    assert list(read_checks(tmp_path / "store")["c"].values()) == [first]
+    assert list(load_read_times(tmp_path / "store")["c"].values()) == [first]
     assert bench.run().unchanged == 1
-    [second] = read_checks(tmp_path / "store")["c"].values()
+    [second] = load_read_times(tmp_path / "store")["c"].values()
     assert second > first
 
 
@@ -198,9 +200,9 @@ def test_a_source_that_could_not_be_read_was_not_looked_at(tmp_path: Path) -> No
         site.put("/feed", "<html><p>words</p></html>")
         address = site.url("/feed")
         bench.run(bench.docs, address, fetching=FetchRules(allow_private_addresses=True))
-        former = read_checks(tmp_path / "store")["c"]
+        former = load_read_times(tmp_path / "store")["c"]
         assert len(former) == 2
         site.fail("/feed", 503)
         bench.run(bench.docs, address, fetching=FetchRules(allow_private_addresses=True))
-        checks = read_checks(tmp_path / "store")["c"]
+        checks = load_read_times(tmp_path / "store")["c"]
     assert [name for name in former if checks[name] == former[name]] == [name for name in former if name != "docs"]

@@ -11,8 +11,8 @@ import pytest
 from serving import Client, a_document, fill, serving
 from test_admission import ASKED, PROTOCOLS, SESSION, asked
 
-from aidre.api.guard.running import Running
-from aidre.api.settings import parse_settings
+from aidre.api.access.limits.concurrency import ConcurrencyLimit
+from aidre.api.config.settings import parse_settings
 from aidre.engine.errors import ConfigurationError
 
 
@@ -25,7 +25,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
 
 @pytest.mark.parametrize("name", ASKED)
 def test_where_all_places_are_taken_every_protocol_says_503(name: str, client: Client) -> None:
-    running: Running = client.app.state.guard.running
+    running: ConcurrencyLimit = client.app.state.guard.running
     running.count = running.most
     path, body = ASKED[name]
     response = asked(client, path, body)
@@ -46,7 +46,7 @@ def test_what_takes_too_long_is_503_in_the_words_of_its_protocol(
         await asyncio.Event().wait()
 
     client.app.state.guard.running.seconds = 0.05
-    monkeypatch.setattr(client.app.state.retrieval.texts, "embed", forever)
+    monkeypatch.setattr(client.app.state.retrieval.embedders, "embed", forever)
     arguments = {"query": {"text": "alpha"}}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "ask", "arguments": arguments}}
     path, body = ASKED[name] if name != "mcp" else ("/mcp", call)

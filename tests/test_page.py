@@ -16,8 +16,8 @@ from jsonschema import Draft202012Validator
 from serving import AIDRE, BASE, COSINE, TEXT, Client, a_document, fill, serving
 from verifying import Received, verified_answer
 
-from aidre.api.page import routes
-from aidre.api.provenance.keys import make_key
+from aidre.api.operations import search_page
+from aidre.api.protocols.provenance.keys import make_key
 
 ROOT = Path(__file__).resolve().parent.parent
 HTML = "text/html; charset=utf-8"
@@ -195,9 +195,9 @@ def test_the_policy_lets_run_what_is_in_the_page_and_nothing_else(client: Client
 
 
 def test_another_script_would_have_another_hash() -> None:
-    altered = routes.PAGE.replace(b'"use strict";', b'"use strict" ;')
-    assert altered != routes.PAGE
-    assert routes.policy(altered) != routes.policy(routes.PAGE) == routes.POLICY
+    altered = search_page.PAGE.replace(b'"use strict";', b'"use strict" ;')
+    assert altered != search_page.PAGE
+    assert search_page.policy(altered) != search_page.policy(search_page.PAGE) == search_page.POLICY
 
 
 def test_nothing_is_guessed_and_nothing_is_told_to_others(client: Client) -> None:
@@ -207,7 +207,7 @@ def test_nothing_is_guessed_and_nothing_is_told_to_others(client: Client) -> Non
 
 
 def test_it_names_no_other_place(page: Page) -> None:
-    text = routes.PAGE.decode()
+    text = search_page.PAGE.decode()
     assert re.findall(r"(?:\w+:)?//[\w.-]+|@import|url\(", text) == []
     assert page.values("href") + page.values("src") == ["data:,", "openapi.json"]
     assert not [name for _, attributes in page.elements for name in attributes if name.startswith("on")]
@@ -233,7 +233,7 @@ def test_only_addresses_of_the_web_are_given_to_links(page: Page) -> None:
 def test_it_is_well_formed_and_small(page: Page) -> None:
     assert page.faults == []
     assert len(set(page.values("id"))) == len(page.values("id"))
-    assert len(routes.PAGE) < 12 * 1024
+    assert len(search_page.PAGE) < 12 * 1024
     assert Page("<p><b></p>").faults and Page('<a id="x" id="y"></a>').faults and Page("<p>").faults
 
 
@@ -254,7 +254,7 @@ def test_everything_that_is_filled_in_has_a_name(page: Page) -> None:
 @pytest.mark.parametrize("credentials", [{}, BEARING])
 def test_nothing_of_a_store_is_put_into_it(client: Client, tmp_path: Path, credentials: dict[str, str]) -> None:
     served = page_of(client, **credentials).content
-    assert served == (ROOT / "api/page/index.html").read_bytes()
+    assert served == (ROOT / "api/operations/search_page.html").read_bytes()
     with serving(tmp_path) as empty:
         assert page_of(empty).content == served
 
@@ -308,7 +308,7 @@ def test_it_is_installed_with_the_package() -> None:
         for pattern in patterns
         for path in folder.glob(pattern)
     }
-    assert ROOT / "api/page/index.html" in shipped
+    assert ROOT / "api/operations/search_page.html" in shipped
 
 
 # -- that it is answered what it asks --------------------------------------------------------------------------------

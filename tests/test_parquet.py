@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from ingesting import documents, one, reason, table
 
-from aidre.ingest.found import File, Rejected
-from aidre.ingest.parquet import _spaces
-from aidre.ingest.parquet import spaces_of as parquet_spaces
+from aidre.ingest.formats.tables.parquet import _split_spaces, find_parquet_spaces
+from aidre.ingest.records.file import File
+from aidre.ingest.records.items import Rejected
 
 VECTORS = [[1.0, 2.0], [3.0, 4.0], None, [5.0, 6.0]]
 
@@ -24,7 +24,7 @@ VECTORS = [[1.0, 2.0], [3.0, 4.0], None, [5.0, 6.0]]
 def test_vectors_are_read_from_every_kind_of_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, outer: str, batch: int
 ) -> None:
-    monkeypatch.setattr("aidre.ingest.parquet.BATCH_ROWS", batch)
+    monkeypatch.setattr("aidre.ingest.formats.tables.parquet.BATCH_ROWS", batch)
     if outer == "struct":
         column = pa.array([{"d": vector, "s": None} for vector in VECTORS], pa.struct([("d", kind), ("s", kind)]))
     else:
@@ -103,19 +103,19 @@ def test_the_spaces_of_a_parquet_file_are_found(tmp_path: Path) -> None:
     path = tmp_path / "r.parquet"
     file = File(path, "src", "r.parquet")
     pq.write_table(pa.table({"vectors": [{"a:1": [1.0], "b": [1.0]}]}), path)
-    assert parquet_spaces(file) == {"a:1", "b"}
+    assert find_parquet_spaces(file) == {"a:1", "b"}
     pq.write_table(
         pa.table({"vectors": pa.array([[("m", [1.0])]], pa.map_(pa.string(), pa.list_(pa.float32())))}), path
     )
-    assert parquet_spaces(file) == {"m"}
+    assert find_parquet_spaces(file) == {"m"}
     pq.write_table(pa.table({"id": ["a"]}), path)
-    assert parquet_spaces(file) == set()
+    assert find_parquet_spaces(file) == set()
 
 
 @pytest.mark.parametrize("sliced", [slice(0, 3), slice(1, 3), slice(2, 2)])
 def test_vectors_of_a_slice_of_maps_are_its_own(sliced: slice) -> None:
     maps = pa.array([[("d", [float(n), 1.0])] for n in range(3)], pa.map_(pa.string(), pa.list_(pa.float32())))
-    found = {int(row): lists.to_pylist() for _, lists, row in _spaces(maps[sliced]) for row in row[:1]}
+    found = {int(row): lists.to_pylist() for _, lists, row in _split_spaces(maps[sliced]) for row in row[:1]}
     expected = [[float(n), 1.0] for n in range(3)[sliced]]
     assert found == ({0: expected} if expected else {})
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aidre.api.aidre import parse
-from aidre.api.refusals import BadRequest
-from aidre.api.settings import Limits
+from aidre.api.config.settings import Limits
+from aidre.api.http.errors import BadRequest
+from aidre.api.protocols.aidre.search import parse
 
 
 def vector_of(value: object) -> list[float]:

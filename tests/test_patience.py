@@ -16,9 +16,15 @@ from ingesting import Bench
 from publishing import Site, send
 
 from aidre.engine.errors import FetchFailed
-from aidre.ingest.fetch import Fetcher, FetchRules
-from aidre.ingest.patience import IN_ALL, LONGEST_WAIT, Patience, retry_after
-from aidre.ingest.urls import read_url
+from aidre.ingest.fetch.client import (
+    MAX_TOTAL_WAIT_SECONDS,
+    MAX_WAIT_SECONDS,
+    Fetcher,
+    FetchRules,
+    RetryBudget,
+    retry_after,
+)
+from aidre.ingest.fetch.urls import read_url
 
 NOW = datetime(2026, 4, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -30,7 +36,7 @@ bench = ingesting.bench
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The seconds that a run waits, which it does not."""
     waits: list[float] = []
-    monkeypatch.setattr("aidre.ingest.pipeline.Fetcher", partial(Fetcher, pause=waits.append))
+    monkeypatch.setattr("aidre.ingest.pipeline.ingest.Fetcher", partial(Fetcher, pause=waits.append))
     return waits
 
 
@@ -75,15 +81,15 @@ def test_the_time_that_is_asked_for_is_read_by_number_and_by_date(value: str | N
 
 
 def test_patience_ends_with_an_address_with_one_long_wait_and_with_a_source() -> None:
-    patience = Patience()
+    patience = RetryBudget()
     assert patience.allows(1, 0)
     assert patience.allows(1, 1)
     assert not patience.allows(1, 2)
-    assert not patience.allows(LONGEST_WAIT + 1, 0)
+    assert not patience.allows(MAX_WAIT_SECONDS + 1, 0)
     granted = 2.0
-    while patience.allows(LONGEST_WAIT, 0):
-        granted += LONGEST_WAIT
-    assert IN_ALL - LONGEST_WAIT < granted <= IN_ALL
+    while patience.allows(MAX_WAIT_SECONDS, 0):
+        granted += MAX_WAIT_SECONDS
+    assert MAX_TOTAL_WAIT_SECONDS - MAX_WAIT_SECONDS < granted <= MAX_TOTAL_WAIT_SECONDS
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -105,7 +111,7 @@ def test_a_server_that_asks_again_and_again_is_named_and_what_is_stored_stays(
     busy(site, "/p", 3)
     summary = run(bench, site.url("/p"), mirror=True, force=True)
     assert (counts(summary), len(waits)) == ((0, 0, 0, 0, 1), 2)
-    assert bench.problems == [f"{site.url('/p')}: answered 503 Service Unavailable and asks to come back in 7 s"]
+    assert bench.problems == [f"{site.url('/p')}: answered 503 Service Unavailable with Retry-After 7 s"]
     assert bench.ids() == [site.url("/p")]
     assert counts(run(bench, site.url("/p"))) == (1, 0, 1, 0, 0)
 
@@ -129,8 +135,8 @@ def test_a_host_that_asks_for_more_time_than_there_is_is_left_alone_until_the_ne
     summary = run(bench, site.url("/s.xml"))
     assert (counts(summary), waits) == ((2, 2, 0, 0, 2), [])
     assert bench.problems == [
-        f"{site.url('/2')}: answered 429 Too Many Requests and asks to come back in 3600 s",
-        f"{site.url('/s.xml')}: 127.0.0.1:{site.port} asks for time, 3 others were not asked for",
+        f"{site.url('/2')}: answered 429 Too Many Requests with Retry-After 3600 s",
+        f"{site.url('/s.xml')}: 127.0.0.1:{site.port} asks for a pause, 3 other pages were not requested",
     ]
     assert site.asked[-1] == "/2"
     site.put("/2", page("2"))
@@ -145,7 +151,7 @@ def test_of_an_index_no_further_sitemap_is_asked_of_a_host_that_asks_for_time(
     site.fail("/s0.xml", 503, Retry_After="3600")
     assert run(bench, site.url("/s.xml")).failed == 4
     assert site.asked == ["/s.xml", "/s0.xml"]
-    assert bench.problems[-1].endswith("/s3.xml: not asked for: its host asks for time")
+    assert bench.problems[-1].endswith("/s3.xml: not requested: its host asks for a pause")
 
 
 def test_robots_txt_is_waited_for_too(bench: Bench, site: Site, waits: list[float]) -> None:

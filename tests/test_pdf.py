@@ -9,11 +9,12 @@ import pytest
 from making import ENCRYPTED, pdf, pdf_file, stream
 
 from aidre.engine.errors import InvalidDocument
-from aidre.ingest.found import File, Rejected
-from aidre.ingest.pdf import MOST_BOOKMARKS, MOST_PAGES, parse
-from aidre.ingest.sandbox import SHARED, Limits, Sandbox
-from aidre.ingest.sources import PARSERS
-from aidre.ingest.vectors import VectorRules
+from aidre.ingest.formats.pdf import MAX_BOOKMARKS, MAX_PAGES, parse
+from aidre.ingest.records.file import File
+from aidre.ingest.records.items import Rejected
+from aidre.ingest.records.vectors import VectorRules
+from aidre.ingest.sandbox.parent import SHARED, Sandbox, SandboxLimits
+from aidre.ingest.sources.readers import READERS
 
 FULL = "This is a line of text that reaches as far to the right as any other one"
 
@@ -42,7 +43,7 @@ def test_a_file_becomes_a_document_through_the_sandbox(tmp_path: Path) -> None:
     dates = {"CreationDate": "D:20240101", "ModDate": "D:20240102030405+02'00'"}
     path.write_bytes(pdf([["Some text."]], info=info | dates, catalog=b"/Lang(de-AT)"))
     with SHARED:
-        (found,) = PARSERS[".pdf"](File(path, "docs", "paper.pdf", "https://x.org/paper.pdf"), VectorRules([], []))
+        (found,) = READERS[".pdf"](File(path, "docs", "paper.pdf", "https://x.org/paper.pdf"), VectorRules([], []))
     assert not isinstance(found, Rejected)
     assert isinstance(found, tuple)
     where, document = found
@@ -175,7 +176,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     ),
     "looping pages": (tree(b"/Count 2/Kids[2 0 R 2 0 R]"), "is a damaged PDF file: page 1 cannot be read"),
     "pages that are not there": (tree(b"/Count 7/Kids[3 0 R]"), "is a damaged PDF file: page 2 cannot be read"),
-    "a million pages": (tree(b"/Count 1000000/Kids[3 0 R]"), f"has 1000000 pages, more than {MOST_PAGES}: split it"),
+    "a million pages": (tree(b"/Count 1000000/Kids[3 0 R]"), f"has 1000000 pages, more than {MAX_PAGES}: split it"),
 }
 
 
@@ -185,7 +186,7 @@ def test_a_broken_file_is_named_in_words(content: bytes, said: str) -> None:
 
 
 def test_a_page_with_endless_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aidre.ingest.pdf.MOST_CHARACTERS", 1 << 20)
+    monkeypatch.setattr("aidre.ingest.formats.pdf.MAX_CHARACTERS", 1 << 20)
     assert reason(pdf([["x" * 1000] * 600] * 2)).endswith("characters of text: split it")
 
 
@@ -202,8 +203,8 @@ def test_bookmarks_that_loop_come_once() -> None:
 def test_bookmarks_are_bounded_in_depth_and_number() -> None:
     deep = [b"<</Title(x)/First %d 0 R/Dest[3 0 R/Fit]>>" % (6 + number) for number in range(5000)]
     assert max(level for _, level, _ in parse(outline_of(deep), {})["headings"]) <= 20
-    wide = [b"<</Title(x)/Next %d 0 R/Dest[3 0 R/Fit]>>" % (6 + number) for number in range(MOST_BOOKMARKS + 10)]
-    assert len(parse(outline_of(wide), {})["headings"]) == MOST_BOOKMARKS
+    wide = [b"<</Title(x)/Next %d 0 R/Dest[3 0 R/Fit]>>" % (6 + number) for number in range(MAX_BOOKMARKS + 10)]
+    assert len(parse(outline_of(wide), {})["headings"]) == MAX_BOOKMARKS
 
 
 def test_a_bookmark_that_leads_nowhere_or_says_nothing_is_left_out() -> None:
@@ -216,7 +217,7 @@ def test_a_stream_that_inflates_without_end_costs_the_child_only() -> None:
     page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R>>"
     bomb = stream(b" " * (1 << 28), deflated=True)
     content = pdf_file([b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Count 1/Kids[3 0 R]>>", page, bomb])
-    with Sandbox(Limits(memory=256 << 20)) as sandbox:
+    with Sandbox(SandboxLimits(memory=256 << 20)) as sandbox:
         with pytest.raises(InvalidDocument, match=r"cannot be read: the parser crashed|of memory to read"):
             sandbox.parse("pdf", content)
         assert sandbox.parse("pdf", pdf([["next"]]))["text"] == "next"

@@ -10,12 +10,12 @@ import pytest
 from building import NAME, ROWS, SPACE, everything, names, normal, put, record, space_of
 from numpy.typing import NDArray
 
-from aidre.engine import filling
+from aidre.engine.collection import backfill
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import InvalidInput
-from aidre.engine.manifest import SpaceState, settled
-from aidre.engine.segment import StoredChunk
-from aidre.engine.store import Store
-from aidre.engine.verify import verify
+from aidre.engine.maintenance.verify import verify
+from aidre.engine.segment.stored_chunk import StoredChunk
+from aidre.engine.storage.manifest import SpaceState, with_precision
 
 
 def test_what_is_put_and_deleted_again_leaves_no_rows_behind(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_what_is_put_and_deleted_again_leaves_no_rows_behind(tmp_path: Path) -> 
         put(writer, names(1_000), normal(1_000, SPACE.dimensions))
         assert writer.delete(names(1_000)) == 1_000
         assert writer.begin_commit() is None
-        assert writer.settle() is None
+        assert writer.wait_for_commit() is None
         put(writer, ["d"], ROWS[3:4])
         writer.commit()
     snapshot = Store(tmp_path).open(NAME)
@@ -67,7 +67,7 @@ def test_a_space_may_be_filled_where_all_that_was_pending_is_taken_back(tmp_path
         writer.commit()
         put(writer, ["b", "c"], ROWS[1:3])
         writer.delete(["b", "c"])
-        filling.fill(writer.generations, SpaceState(settled(other)), Ones(), lambda _: None)
+        backfill.fill_space(writer.generations, SpaceState(with_precision(other)), Ones(), lambda _: None)
         put(writer, ["d"], {SPACE.id: ROWS[3:4], other.id: normal(1, 4)})
         writer.commit()
     assert everything(Store(tmp_path).open(NAME)) == ["a", "d"]

@@ -14,10 +14,11 @@ import pytest
 from ingesting import BROUGHT, SCALED, WORDS, Bench
 
 from aidre.engine.model import Query
-from aidre.ingest import chunk, field_names
-from aidre.ingest.pipeline import ingest
-from aidre.ingest.progress import Committed, Event, Summary
-from aidre.ingest.run import IngestOptions
+from aidre.ingest import chunking as chunk
+from aidre.ingest.pipeline import record_builder
+from aidre.ingest.pipeline.ingest import ingest
+from aidre.ingest.pipeline.progress import Committed, Event, Summary
+from aidre.ingest.pipeline.run import IngestOptions
 
 bench = ingesting.bench
 
@@ -54,7 +55,7 @@ def test_changed_metadata_are_written_but_not_embedded(bench: Bench) -> None:
 
 def test_an_invented_date_stays_while_the_text_does(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def at(moment: str) -> None:
-        monkeypatch.setattr("aidre.engine.writer.now", lambda: moment)
+        monkeypatch.setattr("aidre.engine.collection.writer.now", lambda: moment)
 
     at("2026-01-01T00:00:00Z")
     bench.rows("r.jsonl", {"id": "a", "text": "Apples."})
@@ -150,7 +151,7 @@ def test_a_document_without_text_is_skipped_and_no_failure(bench: Bench) -> None
 def test_a_document_whose_chunks_would_repeat_too_much_fails_by_name(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunk, "LARGEST_REPEATED", 4_000)
+    monkeypatch.setattr(chunk, "MAX_REPEATED_BYTES", 4_000)
     long = {"metadata": {"raw": "x" * 3_000}}
     bench.rows("r.jsonl", {"id": "a", "text": "word. " * 500, **long}, {"id": "b", "text": "word.", **long})
     summary = bench.run()
@@ -164,7 +165,7 @@ def test_a_document_whose_chunks_would_repeat_too_much_fails_by_name(
 def test_a_document_with_a_field_beyond_the_bound_fails_by_name_and_the_rest_is_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str
 ) -> None:
-    monkeypatch.setattr(field_names, "MOST_FIELDS", 3)
+    monkeypatch.setattr(record_builder, "MAX_FIELDS", 3)
     bench = Bench(tmp_path, (BROUGHT,))
     members: list[dict[str, Any]] = [{"a": 1}, {"b": 1, "c": 2}, {"c": 1, "d": "x"}, {"a": 2, "b": 2}]
     if "nested" in written:
@@ -206,7 +207,7 @@ def test_the_last_of_equal_ids_wins_whether_or_not_a_commit_lies_between(bench: 
     bench.rows("r.jsonl", *rows)
     assert bench.run().documents == 3
     assert bench.text("a#chunk_1") == "two"
-    assert any("id that came before" in notice for notice in bench.notices)
+    assert any("repeat the id" in notice for notice in bench.notices)
     bench.rows("r.jsonl", *rows[:2], {"id": "a", "text": "three"})
     bench.run(commit_every=1)
     assert (bench.text("a#chunk_1"), bench.ids()) == ("three", ["a", "b"])
@@ -223,20 +224,20 @@ def test_commit_every_commits_after_exactly_so_many_documents(bench: Bench) -> N
 
 @pytest.mark.parametrize("bound", ["COMMIT_DOCUMENTS", "COMMIT_BYTES", "COMMIT_SECONDS"])
 def test_commits_come_by_documents_bytes_or_time(bench: Bench, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
-    monkeypatch.setattr("aidre.ingest.pacing.BATCH_DOCUMENTS", 2)
+    monkeypatch.setattr("aidre.ingest.pipeline.batching.BATCH_DOCUMENTS", 2)
     rows = [{"id": str(n), "text": f"text {n}"} for n in range(5)]
     bench.rows("r.jsonl", *rows)
     bench.run()
     assert [commit.documents for commit in bench.commits] == [5]
     bench.rows("r.jsonl", *(row | {"text": "other"} for row in rows))
-    monkeypatch.setattr(f"aidre.ingest.pacing.{bound}", 0)
+    monkeypatch.setattr(f"aidre.ingest.pipeline.batching.{bound}", 0)
     bench.run()
     assert [commit.documents for commit in bench.commits] == [2, 4, 5]
 
 
 def test_documents_that_come_slowly_do_not_wait_for_others(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aidre.ingest.pacing.COMMIT_SECONDS", 0)
-    monkeypatch.setattr("aidre.ingest.pacing.BATCH_SECONDS", 0)
+    monkeypatch.setattr("aidre.ingest.pipeline.batching.COMMIT_SECONDS", 0)
+    monkeypatch.setattr("aidre.ingest.pipeline.batching.BATCH_SECONDS", 0)
     bench.rows("r.jsonl", *({"id": str(n), "text": f"text {n}"} for n in range(3)))
     bench.run()
     assert [commit.documents for commit in bench.commits] == [1, 2, 3]

@@ -21,8 +21,8 @@ from serving import TEXT, a_document, fill
 from starlette.types import Message, Receive, Scope, Send
 from verifying import RFC9421_KEY, Clock, Published, Received, Sent, verified_answer
 
-from aidre.api.provenance.answers import AnswerSigner, SignedAnswers
-from aidre.api.provenance.keys import Ring, make_key, parse_keys
+from aidre.api.protocols.provenance.answers import AnswerSigner, SignatureMiddleware
+from aidre.api.protocols.provenance.keys import KeyRing, make_key, parse_keys
 
 BASE = "https://ai.example.com/retrieval"
 
@@ -64,9 +64,9 @@ def replying(status: int, body: bytes, content_type: str | None = "application/a
     return reply
 
 
-def ask(reply: Reply, ring: Ring, target: str = "/search", method: str = "POST", clock: Any = time.time) -> Received:
+def ask(reply: Reply, ring: KeyRing, target: str = "/search", method: str = "POST", clock: Any = time.time) -> Received:
     """The answer to a client that asked for `target` under BASE; a proxy stripped the path of BASE."""
-    app = SignedAnswers(reply, AnswerSigner(ring, BASE, clock=clock))
+    app = SignatureMiddleware(reply, AnswerSigner(ring, BASE, clock=clock))
 
     async def call() -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
@@ -80,7 +80,7 @@ BODY = orjson.dumps({"results": ["ä"] * 100})
 
 @pytest.mark.parametrize("status", [200, 400, 401, 404, 405, 413, 429, 500, 503])
 @pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS", "DELETE"])
-def test_answers_are_signed_errors_too(ring: Ring, status: int, method: str) -> None:
+def test_answers_are_signed_errors_too(ring: KeyRing, status: int, method: str) -> None:
     received = ask(replying(status, BODY), ring, method=method)
     result = verified_answer(received, ring.keys.document())
     assert result.covered_components['"@status"'] == str(status)
@@ -102,13 +102,13 @@ def test_answers_are_signed_errors_too(ring: Ring, status: int, method: str) -> 
         "/%00%ff%",
     ],
 )
-def test_the_target_uri_is_base_url_and_what_was_sent(ring: Ring, target: str) -> None:
+def test_the_target_uri_is_base_url_and_what_was_sent(ring: KeyRing, target: str) -> None:
     """Percent-encoding as it came, without normalising, by a client whose requests are written by hand."""
     sent: list[Message] = []
     path, _, query = target.partition("?")
     scope = {"type": "http", "method": "GET", "path": "/decoded", "raw_path": path.encode(), "headers": []}
     asyncio.run(
-        SignedAnswers(replying(200, BODY), AnswerSigner(ring, BASE + "/"))(
+        SignatureMiddleware(replying(200, BODY), AnswerSigner(ring, BASE + "/"))(
             scope | {"query_string": query.encode()}, _nothing, _into(sent)
         )
     )
@@ -127,7 +127,7 @@ def test_the_target_uri_is_base_url_and_what_was_sent(ring: Ring, target: str) -
         verified_answer(Received(200, headers, BODY, Sent("GET", BASE + target)), ring.keys.document())
 
 
-def test_a_target_is_signed_as_its_connection_received_it(path: Path, ring: Ring) -> None:
+def test_a_target_is_signed_as_its_connection_received_it(path: Path, ring: KeyRing) -> None:
     fill(path.parent / "store", "docs", [a_document("a", "alpha")], (TEXT,))
     settings = f'[server]\nbase_url = "{BASE}"\n[provenance]\nkey = "{path}"'
     with served(path.parent / "store", settings) as (server, _):
@@ -184,7 +184,7 @@ def _into(sent: list[Message]) -> Send:
         ),
     ],
 )
-def test_whatever_is_covered_cannot_be_changed(ring: Ring, change: Callable[[Received], Received]) -> None:
+def test_whatever_is_covered_cannot_be_changed(ring: KeyRing, change: Callable[[Received], Received]) -> None:
     received = ask(replying(200, BODY), ring)
     verified_answer(received, ring.keys.document())
     with pytest.raises(InvalidSignature):
@@ -192,14 +192,14 @@ def test_whatever_is_covered_cannot_be_changed(ring: Ring, change: Callable[[Rec
 
 
 @pytest.mark.parametrize(("offset", "what"), [(-306, "past"), (60, "future")])
-def test_an_answer_of_another_time_is_refused(ring: Ring, offset: int, what: str) -> None:
+def test_an_answer_of_another_time_is_refused(ring: KeyRing, offset: int, what: str) -> None:
     received = ask(replying(200, BODY), ring, clock=lambda: time.time() + offset)
     with pytest.raises(InvalidSignature, match=what):
         verified_answer(received, ring.keys.document())
 
 
 def test_every_answer_has_the_time_it_was_signed_at_and_the_key_in_force(path: Path, clock: Clock) -> None:
-    ring = Ring(path)
+    ring = KeyRing(path)
     signer = AnswerSigner(ring, BASE, clock=clock)
 
     def input_now() -> str:
@@ -247,7 +247,7 @@ async def _in_parts(scope: Scope, receive: Receive, send: Send) -> None:
         (replying(200, BODY), "HEAD"),
     ],
 )
-def test_streams_and_what_has_no_content_go_as_they_are(ring: Ring, reply: Reply, method: str) -> None:
+def test_streams_and_what_has_no_content_go_as_they_are(ring: KeyRing, reply: Reply, method: str) -> None:
     received = ask(reply, ring, method=method)
     assert not {"content-digest", "signature", "signature-input"} & received.headers.keys()
     if reply is _stream:
@@ -256,7 +256,7 @@ def test_streams_and_what_has_no_content_go_as_they_are(ring: Ring, reply: Reply
         assert received.body == b"ab"
 
 
-def test_the_head_of_a_stream_does_not_wait_for_its_first_part(ring: Ring) -> None:
+def test_the_head_of_a_stream_does_not_wait_for_its_first_part(ring: KeyRing) -> None:
     sent: list[Message] = []
 
     async def reply(scope: Scope, receive: Receive, send: Send) -> None:
@@ -264,24 +264,24 @@ def test_the_head_of_a_stream_does_not_wait_for_its_first_part(ring: Ring) -> No
         assert [message["type"] for message in sent] == ["http.response.start"]
 
     scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
-    asyncio.run(SignedAnswers(reply, AnswerSigner(ring, BASE))(scope, _nothing, _into(sent)))
+    asyncio.run(SignatureMiddleware(reply, AnswerSigner(ring, BASE))(scope, _nothing, _into(sent)))
     assert len(sent) == 1
 
 
 @pytest.mark.parametrize("target", ["*", "", "/ä"])
-def test_what_no_target_uri_can_be_said_of_is_not_signed(ring: Ring, target: str) -> None:
+def test_what_no_target_uri_can_be_said_of_is_not_signed(ring: KeyRing, target: str) -> None:
     sent: list[Message] = []
     scope = {"type": "http", "method": "GET", "path": target, "raw_path": target.encode(), "headers": []}
-    asyncio.run(SignedAnswers(replying(404, BODY), AnswerSigner(ring, BASE))(scope, _nothing, _into(sent)))
+    asyncio.run(SignatureMiddleware(replying(404, BODY), AnswerSigner(ring, BASE))(scope, _nothing, _into(sent)))
     assert len(sent[0]["headers"]) == 3
     assert sent[1]["body"] == BODY
 
 
-def test_other_protocols_than_http_pass(ring: Ring) -> None:
+def test_other_protocols_than_http_pass(ring: KeyRing) -> None:
     seen: list[Scope] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         seen.append(scope)
 
-    asyncio.run(SignedAnswers(app, AnswerSigner(ring, BASE))({"type": "lifespan"}, _nothing, _into([])))
+    asyncio.run(SignatureMiddleware(app, AnswerSigner(ring, BASE))({"type": "lifespan"}, _nothing, _into([])))
     assert seen == [{"type": "lifespan"}]

@@ -11,15 +11,14 @@ import orjson
 import pytest
 import rfc8785
 import verifying
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from joserfc import jws
 from joserfc.errors import BadSignatureError, ExpiredTokenError, JoseError
 from joserfc.jwk import KeySet
 from verifying import Clock, verified_chunk
 
-from aidre.api.provenance.chunks import ChunkSigner, Claims, canonical
-from aidre.api.provenance.keys import Ring, make_key
+from aidre.api.protocols.provenance.chunks import ChunkSigner, Claims, canonical_json
+from aidre.api.protocols.provenance.keys import KeyRing, make_key
 
 clock, path, ring = verifying.clock, verifying.path, verifying.ring
 
@@ -38,10 +37,10 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]))
     )
 )
 def test_claims_are_written_as_rfc_8785_writes_them(claims: dict[str, Any]) -> None:
-    assert canonical(claims) == rfc8785.dumps(claims)
+    assert canonical_json(claims) == rfc8785.dumps(claims)
 
 
-def test_a_chunk_is_signed_with_all_that_it_claims(ring: Ring, clock: Clock) -> None:
+def test_a_chunk_is_signed_with_all_that_it_claims(ring: KeyRing, clock: Clock) -> None:
     header, claims = verified_chunk(ChunkSigner(ring, ISSUER, MONTH, clock=clock).sign(CLAIMS), ring.keys.document())
     assert header == {"alg": "Ed25519", "kid": ring.signing.public.id, "typ": "aidre-provenance+jws"}
     assert claims == {
@@ -56,12 +55,12 @@ def test_a_chunk_is_signed_with_all_that_it_claims(ring: Ring, clock: Clock) -> 
     }
 
 
-def test_a_chunk_without_an_address_says_so(ring: Ring) -> None:
+def test_a_chunk_without_an_address_says_so(ring: KeyRing) -> None:
     signed = ChunkSigner(ring, ISSUER, MONTH).sign(replace(CLAIMS, source_url=None))
     assert verified_chunk(signed, ring.keys.document())[1]["source_url"] is None
 
 
-def test_every_flipped_character_of_a_chunks_signature_is_found(ring: Ring) -> None:
+def test_every_flipped_character_of_a_chunks_signature_is_found(ring: KeyRing) -> None:
     token = ChunkSigner(ring, ISSUER, MONTH).sign(CLAIMS)
     keys = KeySet.import_key_set(orjson.loads(ring.keys.document()))
     assert jws.deserialize_compact(token, keys, algorithms=["Ed25519"])
@@ -71,10 +70,10 @@ def test_every_flipped_character_of_a_chunks_signature_is_found(ring: Ring) -> N
             jws.deserialize_compact(other, keys, algorithms=["Ed25519"])
 
 
-def test_another_publishers_key_does_not_verify(ring: Ring, tmp_path: Path) -> None:
+def test_another_publishers_key_does_not_verify(ring: KeyRing, tmp_path: Path) -> None:
     token = ChunkSigner(ring, ISSUER, MONTH).sign(CLAIMS)
     make_key(tmp_path / "other.pem", 0.0)
-    document = orjson.loads(Ring(tmp_path / "other.pem").keys.document())
+    document = orjson.loads(KeyRing(tmp_path / "other.pem").keys.document())
     with pytest.raises((JoseError, ValueError)):
         verified_chunk(token, orjson.dumps(document))
     document["keys"][0]["kid"] = ring.signing.public.id
@@ -82,7 +81,7 @@ def test_another_publishers_key_does_not_verify(ring: Ring, tmp_path: Path) -> N
         verified_chunk(token, orjson.dumps(document))
 
 
-def test_a_signature_is_kept_until_half_of_its_lifetime_and_no_longer(ring: Ring, clock: Clock) -> None:
+def test_a_signature_is_kept_until_half_of_its_lifetime_and_no_longer(ring: KeyRing, clock: Clock) -> None:
     signer = ChunkSigner(ring, ISSUER, 100, clock=clock)
     clock.now = 1_000_000.9
     first = signer.sign(CLAIMS)
@@ -95,18 +94,18 @@ def test_a_signature_is_kept_until_half_of_its_lifetime_and_no_longer(ring: Ring
     assert signer.sign(CLAIMS) == first  # a clock that was set back: nothing that claims to be of the future
 
 
-def test_no_lifetime_is_longer_than_keys_stay_published(ring: Ring) -> None:
+def test_no_lifetime_is_longer_than_keys_stay_published(ring: KeyRing) -> None:
     assert ChunkSigner(ring, ISSUER, 400 * 86_400).lifetime == MONTH
 
 
-def test_an_expired_signature_is_refused_by_the_verifier(ring: Ring, clock: Clock) -> None:
+def test_an_expired_signature_is_refused_by_the_verifier(ring: KeyRing, clock: Clock) -> None:
     clock.now -= 101
     with pytest.raises(ExpiredTokenError):
         verified_chunk(ChunkSigner(ring, ISSUER, 100, clock=clock).sign(CLAIMS), ring.keys.document())
 
 
-def test_few_signatures_are_remembered_and_those_that_are_asked_for_stay(ring: Ring, clock: Clock) -> None:
-    signer = ChunkSigner(ring, ISSUER, 1_000, clock=clock, remembered=2)
+def test_few_signatures_are_remembered_and_those_that_are_asked_for_stay(ring: KeyRing, clock: Clock) -> None:
+    signer = ChunkSigner(ring, ISSUER, 1_000, clock=clock, cache_size=2)
     one, two, three = (replace(CLAIMS, chunk_id=name) for name in "abc")
     first = signer.sign(one)
     second = signer.sign(two)
@@ -118,7 +117,7 @@ def test_few_signatures_are_remembered_and_those_that_are_asked_for_stay(ring: R
 
 
 def test_after_rotation_old_signatures_hold_and_no_more_are_made(path: Path, clock: Clock) -> None:
-    ring = Ring(path)
+    ring = KeyRing(path)
     signer = ChunkSigner(ring, ISSUER, MONTH, clock=clock)
     former, mark = signer.sign(CLAIMS), signer.mark
     make_key(path, clock.now)
@@ -130,7 +129,7 @@ def test_after_rotation_old_signatures_hold_and_no_more_are_made(path: Path, clo
 
 
 def test_who_holds_a_chunk_under_the_present_mark_may_keep_it_and_its_signature_stays_good(
-    ring: Ring, clock: Clock
+    ring: KeyRing, clock: Clock
 ) -> None:
     worker, other = (ChunkSigner(ring, ISSUER, 100, clock=clock) for _ in range(2))
     held: dict[str, str] = {}

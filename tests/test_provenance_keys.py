@@ -15,15 +15,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joserfc.jwk import KeySet, OKPKey
 from verifying import RFC9421_KEY
 
-from aidre.api.provenance import keys
-from aidre.api.provenance.keys import (
-    LONGEST_SECONDS,
+from aidre.api.protocols.provenance import keys
+from aidre.api.protocols.provenance.keys import (
     MARGIN_SECONDS,
-    Ring,
+    MAX_LIFETIME_SECONDS,
+    KeyRing,
     make_key,
+    make_signer,
     parse_keys,
     read_keys,
-    signer_of,
     thumbprint,
 )
 from aidre.engine.errors import ConfigurationError
@@ -79,7 +79,7 @@ def test_a_retired_key_stays_until_the_last_it_has_signed_has_run_out(tmp_path: 
     path = tmp_path / "keys.pem"
     first = make_key(path, NOW)
     second = make_key(path, NOW + 1)
-    overlap = LONGEST_SECONDS + MARGIN_SECONDS
+    overlap = MAX_LIFETIME_SECONDS + MARGIN_SECONDS
     third = make_key(path, NOW + 1 + overlap)
     assert ids(path) == [third.id, second.id, first.id]
     fourth = make_key(path, NOW + 2 + overlap)
@@ -115,7 +115,7 @@ OTHER = pem_of(Ed25519PrivateKey.generate())
         (bytes(range(256)), "not PEM"),
         (CURVE.encode(), "not an Ed25519 key"),
         (pem_of(Ed25519PrivateKey.generate(), b"word").encode(), "ENCRYPTED PRIVATE KEY"),
-        ((OTHER + RFC9421_KEY[:80]).encode(), "not whole"),
+        ((OTHER + RFC9421_KEY[:80]).encode(), "incomplete"),
         ((RFC9421_KEY[:60] + OTHER).encode(), "cannot be read"),
         (RFC9421_KEY.replace("MC4C", "MC5C").encode(), "cannot be read"),
         (b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", "cannot be read"),
@@ -184,7 +184,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Time:
 def test_a_server_publishes_a_new_key_at_once_and_signs_with_it_a_little_later(tmp_path: Path, clock: Time) -> None:
     path = tmp_path / "keys.pem"
     first = make_key(path, NOW)
-    ring = Ring(path)
+    ring = KeyRing(path)
     ring.refresh()
     assert ring.signing.public.id == first.id
     second = make_key(path, NOW)
@@ -199,7 +199,7 @@ def test_a_server_publishes_a_new_key_at_once_and_signs_with_it_a_little_later(t
 def test_a_key_that_is_taken_out_signs_nothing_more(tmp_path: Path, clock: Time) -> None:
     path = tmp_path / "keys.pem"
     make_key(path, NOW)
-    ring = Ring(path)
+    ring = KeyRing(path)
     path.write_text(RFC9421_KEY)
     ring.refresh()
     assert ring.signing.public.id == "poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U"
@@ -211,7 +211,7 @@ def test_a_server_goes_on_with_its_keys_when_the_file_is_lost_or_damaged(
 ) -> None:
     path = tmp_path / "keys.pem"
     first = make_key(path, NOW)
-    ring = Ring(path)
+    ring = KeyRing(path)
     path.write_text("-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2Vw")
     for _ in range(3):
         ring.refresh()
@@ -229,7 +229,7 @@ def test_a_server_goes_on_with_its_keys_when_the_file_is_lost_or_damaged(
 def test_a_file_that_was_only_touched_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "keys.pem"
     make_key(path, NOW)
-    ring = Ring(path)
+    ring = KeyRing(path)
     former = ring.signing
     path.write_bytes(path.read_bytes() + b"\n")
     ring.refresh()
@@ -241,7 +241,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     read, write = os.pipe()
     os.write(write, RFC9421_KEY.encode())
     os.close(write)
-    ring = Ring(Path(f"/dev/fd/{read}"))
+    ring = KeyRing(Path(f"/dev/fd/{read}"))
     os.close(read)
     ring.refresh()
     assert ring.signing.public.id == "poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U"
@@ -250,10 +250,10 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
 def test_a_file_that_everyone_can_read_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "keys.pem"
     make_key(path, NOW)
-    Ring(path)
+    KeyRing(path)
     assert caplog.text == ""
     path.chmod(0o644)
-    Ring(path)
+    KeyRing(path)
     assert f"everyone on this machine can read the private key in {path}" in caplog.text
 
 
@@ -264,9 +264,9 @@ def test_who_signs_makes_no_difference(is_installed: bool, length: int, monkeypa
     if is_installed:
         pytest.importorskip("nacl")
     else:
-        monkeypatch.setattr("aidre.api.provenance.keys.find_spec", lambda name: None)
+        monkeypatch.setattr("aidre.api.protocols.provenance.keys.find_spec", lambda name: None)
     private, content = Ed25519PrivateKey.generate(), bytes(range(256)) * (length // 256 + 1)
-    signed = signer_of(private)(content[:length])
+    signed = make_signer(private)(content[:length])
     assert signed == private.sign(content[:length])
     assert len(signed) == 64
 

@@ -21,8 +21,8 @@ from serving import AGENTS, AIDRE, COSINE, DOT, TEXT, a_document, fill, vector_o
 from shell import Shell
 from test_serve import running
 
-from aidre.engine.embed import embedding_key, load_embedder
-from aidre.engine.store import Store
+from aidre.engine.collection.store import Store
+from aidre.engine.embedding.embedder import embedding_key, load_embedder
 
 SPACES = (TEXT, COSINE, DOT)
 ID = "dossier/zephyrine"
@@ -77,7 +77,7 @@ def needles(store: Path) -> dict[str, bytes]:
     for generation in (1, Store(store).current("docs")):
         snapshot = Store(store).open("docs", generation=generation)
         [(place, row)] = snapshot.find_documents([ID]).tolist()
-        segment = snapshot.parts[place].segment
+        segment = snapshot.segments[place].segment
         [chunk] = segment.chunk_rows(row)
         digest = segment.chunks.fixed("content_hash")[chunk]
         found |= {f"hash {generation}": digest, f"hex {generation}": digest.hex().encode()}
@@ -109,7 +109,9 @@ def holders(store: Path, sought: Mapping[str, bytes]) -> dict[str, list[str]]:
 
 def purge(store: Path) -> dict[str, object]:
     words = ["delete", ID, "--purge", "--store", str(store), "--collection", "docs", "--json"]
-    done = subprocess.run([sys.executable, "-m", "aidre.api.cli", *words], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "aidre.api.cli.main", *words], capture_output=True, text=True, check=True
+    )
     answer: dict[str, object] = json.loads(done.stdout)
     return answer
 

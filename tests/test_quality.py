@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from ingesting import WORDS, CountingEmbedder
 
-from aidre.engine.embed import DEFAULT_SPACE, load_embedder
-from aidre.engine.hashing import HashingEmbedder
+from aidre.engine.collection.store import Store
+from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
+from aidre.engine.embedding.hashing import HashingEmbedder
 from aidre.engine.model import Fusion, Mode, Query
-from aidre.engine.store import Store
 from benchmarks import bench_quality, bench_text, rankings
 from benchmarks.bench_quality import figures, ingested, measure
 from benchmarks.quality import JudgedSet, Topic, ndcg, read_set, recall, sets_in

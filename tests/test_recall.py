@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from building import NAME, Vectors, ask, best, fill, names, nearest, put, recall, space_of, structured, true_scores
 
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
 from aidre.engine.model import Distance, EmbeddingSpace
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
 
 ROWS = 20_000
 IDS = names(ROWS)
@@ -49,7 +49,7 @@ def measured(case: Case, snapshot: Snapshot, count: int, alive: slice) -> float:
 
 
 def scans(snapshot: Snapshot) -> int:
-    return sum(bool(part.segment.scans) for part in snapshot.parts)
+    return sum(bool(part.segment.scans) for part in snapshot.segments)
 
 
 # These tests build on each other's store, in this order: as committed, grown, half deleted, compacted.
@@ -57,7 +57,7 @@ def scans(snapshot: Snapshot) -> int:
 
 def test_recall_of_ten_reaches_the_target(case: Case) -> None:
     snapshot = Store(case.path).open(NAME)
-    assert scans(snapshot) == len(snapshot.parts) == 2
+    assert scans(snapshot) == len(snapshot.segments) == 2
     assert measured(case, snapshot, 10, slice(None)) >= 0.99
 
 
@@ -80,7 +80,7 @@ def test_recall_survives_that_half_of_the_rows_are_deleted(case: Case) -> None:
         writer.commit()
     snapshot = Store(case.path).open(NAME)
     assert snapshot.chunks == ROWS // 2
-    assert scans(snapshot) == len(snapshot.parts)
+    assert scans(snapshot) == len(snapshot.segments)
     assert measured(case, snapshot, 10, slice(1, None, 2)) >= 0.99
 
 
@@ -88,8 +88,8 @@ def test_recall_survives_compaction(case: Case) -> None:
     with Store(case.path).writer(NAME, spaces=[case.space]) as writer:
         writer.compact()
     snapshot = Store(case.path).open(NAME)
-    assert len(snapshot.parts) == 1
-    assert snapshot.parts[0].segment.entry.chunks == ROWS // 2
+    assert len(snapshot.segments) == 1
+    assert snapshot.segments[0].segment.entry.chunks == ROWS // 2
     assert measured(case, snapshot, 10, slice(1, None, 2)) >= 0.99
 
 
@@ -108,7 +108,7 @@ def test_recall_survives_many_commits_and_their_merging(tmp_path: Path) -> None:
         put(writer, IDS[-50:], rows[-50:])
         writer.commit()
     snapshot = Store(tmp_path).open(NAME)
-    assert 0 < scans(snapshot) < len(snapshot.parts)
+    assert 0 < scans(snapshot) < len(snapshot.segments)
     case = Case(tmp_path, space, rows, structured(HELD_OUT, 384, 99))
     assert measured(case, snapshot, 10, slice(None)) >= 0.99
     assert measured(case, snapshot, 100, slice(None)) >= 0.985

@@ -13,13 +13,13 @@ from building import record
 from ingesting import WORDS, Bench
 from numpy.typing import NDArray
 
-from aidre.engine.embed import embedding_key
+from aidre.engine.embedding.embedder import embedding_key
 from aidre.engine.errors import ModelUnavailable, SpaceConflict
-from aidre.engine.model import Encoded
-from aidre.engine.segment import StoredChunk
-from aidre.ingest.chunk import Chunker
-from aidre.ingest.embedding import Recomputation
-from aidre.ingest.progress import Notice
+from aidre.engine.model import EncodedVectors
+from aidre.engine.segment.stored_chunk import StoredChunk
+from aidre.ingest.chunking import Chunker
+from aidre.ingest.pipeline.embedding import StoredChunkEncoder
+from aidre.ingest.pipeline.progress import Notice
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_every_stored_chunk_is_embedded_anew_also_of_documents_that_the_run_does
         np.testing.assert_allclose(vector_of(bench, f"docs/{name}.md#chunk_1"), -vector, atol=1e-6)
     snapshot = bench.store.open("c")
     assert (snapshot.documents, snapshot.collection.spaces[0].revision) == (2, "next")
-    assert any(isinstance(event, Notice) and "embedded anew" in event.text for event in bench.events)
+    assert any(isinstance(event, Notice) and "embedded again" in event.text for event in bench.events)
 
 
 def test_strings_are_embedded_once_for_the_revision_and_known_afterwards(bench: Bench) -> None:
@@ -59,7 +59,7 @@ def test_strings_are_embedded_once_for_the_revision_and_known_afterwards(bench: 
 
 
 def test_what_fails_while_it_is_embedded_anew_leaves_the_old_revision(bench: Bench) -> None:
-    def refuse(chunks: Sequence[StoredChunk]) -> tuple[Encoded, Sequence[bytes]]:
+    def refuse(chunks: Sequence[StoredChunk]) -> tuple[EncodedVectors, Sequence[bytes]]:
         raise ModelUnavailable("the model is gone")
 
     before = vector_of(bench, "docs/a.md#chunk_1")
@@ -67,7 +67,7 @@ def test_what_fails_while_it_is_embedded_anew_leaves_the_old_revision(bench: Ben
     with bench.store.writer("c", spaces=[revised]) as writer:
         with pytest.raises(ModelUnavailable):
             writer.reembed({WORDS.id: refuse})
-        assert writer.stale == (WORDS.id,)
+        assert writer.stale_spaces == (WORDS.id,)
         writer.delete(["docs/b.md"])
         writer.commit()
     assert bench.store.open("c").collection.spaces[0].revision != "next"
@@ -86,7 +86,7 @@ def test_what_is_deleted_before_stays_deleted(bench: Bench) -> None:
     revised = Revised(WORDS)
     with bench.store.writer("c", spaces=[revised.space]) as writer:
         writer.delete(["docs/a.md"])
-        writer.reembed({WORDS.id: Recomputation(writer, revised.space, revised, Chunker())})
+        writer.reembed({WORDS.id: StoredChunkEncoder(writer, revised.space, revised, Chunker())})
     snapshot = bench.store.open("c")
     assert (snapshot.documents, snapshot.get("docs/a.md#chunk_1")) == (1, None)
     assert vector_of(bench, "docs/b.md#chunk_1").shape == (32,)

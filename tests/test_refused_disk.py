@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 from building import NAME, ROWS, SPACE, delete, everything, names, put, write
 
-from aidre.engine import sweep
+from aidre.engine.collection import garbage
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import StorageFailed
-from aidre.engine.manifest import read_manifest
-from aidre.engine.store import Store
-from aidre.engine.verify import verify
-from aidre.ingest.checks import FILE, note_checks, read_checks
+from aidre.engine.maintenance.verify import verify
+from aidre.engine.storage.manifest import read_manifest
+from aidre.ingest.pipeline.last_read import FILE_NAME, load_read_times, save_read_times
 
 
 def broken(real: Callable[..., Any], part: str) -> Callable[..., Any]:
@@ -156,14 +156,14 @@ def test_a_kept_generation_whose_manifest_cannot_be_read_just_now_keeps_its_file
         os.utime(path, (an_hour_ago, an_hour_ago))
     monkeypatch.setattr(Path, "read_bytes", broken(Path.read_bytes, "000002.json"))
     with pytest.raises(StorageFailed):
-        sweep.sweep(store / NAME, newest)
+        garbage.collect(store / NAME, newest)
     monkeypatch.undo()
     assert everything(Store(store).open(NAME, generation=2)) == names(15, 5)
 
 
 def test_what_a_killed_run_left_of_the_checks_goes_with_the_next_one(store: Path) -> None:
-    left = store / f".{FILE}.4711.tmp"
+    left = store / f".{FILE_NAME}.4711.tmp"
     left.write_bytes(b"half of it")
-    note_checks(store, NAME, ["texts"], ["texts"], 1_000.0)
+    save_read_times(store, NAME, ["texts"], ["texts"], 1_000.0)
     assert not left.exists()
-    assert read_checks(store) == {NAME: {"texts": 1_000.0}}
+    assert load_read_times(store) == {NAME: {"texts": 1_000.0}}

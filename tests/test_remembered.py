@@ -17,24 +17,27 @@ from numpy.typing import NDArray
 from serving import TEXT, a_document, fill
 from starlette.requests import Request
 
-from aidre.api.batching import SpaceQueries
-from aidre.api.intent.ledger import hidden
-from aidre.api.nlweb import durations
-from aidre.api.nlweb.documents import host_of
-from aidre.api.nlweb.items import KEPT_BYTES, Items, _Lasting
-from aidre.api.nlweb.quantities import Bounds
-from aidre.api.nlweb.types import subtypes
-from aidre.api.wire import ACCEPT_CHARS, accept_of, quality
-from aidre.engine import analysis, hashing, parts, segment
-from aidre.engine.analysis import LONGEST, REMEMBERED, query_terms, words
-from aidre.engine.embed import load_embedder
-from aidre.engine.filters import parse_filter
-from aidre.engine.store import Store
+from aidre.api.http.media_types import quality
+from aidre.api.http.request import MAX_ACCEPT_CHARS, accept_header
+from aidre.api.protocols.intent.ledger import pseudonym_of
+from aidre.api.protocols.nlweb.answer.documents import parse_host
+from aidre.api.protocols.nlweb.answer.items import CACHE_BYTES, Items, _CachedItem
+from aidre.api.protocols.nlweb.query import periods
+from aidre.api.protocols.nlweb.query.quantities import Bounds
+from aidre.api.protocols.nlweb.query.schema_types import subtypes_of
+from aidre.api.retrieval.query_embedding import BatchingEmbedder
+from aidre.engine.collection.store import Store
+from aidre.engine.embedding import hashing
+from aidre.engine.embedding.embedder import load_embedder
+from aidre.engine.index.fields.filters import parse_filter
+from aidre.engine.index.text import analysis
+from aidre.engine.index.text.analysis import MAX_CACHED_CHARACTERS, MAX_TERM_CHARACTERS, analyze_query, tokenize
+from aidre.engine.segment import reader, view
 
 MEGABYTE = 1_000_000
 WIDE = [chr(point) for point in range(0x10280, 0x1029D)]
 """Letters of four bytes each."""
-WORDS: list[Any] = [analysis._known_parts, analysis._known_term, analysis._known_variants]
+WORDS: list[Any] = [analysis._cached_parts, analysis._cached_term, analysis._cached_variants]
 MANY = ("ar", "da", "de", "en", "es", "fi", "fr", "ga", "hu", "it", "lt", "nl", "no", "pt", "ro", "ru", "sv", "tr")
 
 
@@ -74,18 +77,18 @@ def compound(size: int) -> str:
 @pytest.mark.parametrize(
     ("cache", "more"),
     [
-        (analysis._known_parts, ()),
-        (analysis._known_term, ("en",)),
-        (analysis._known_variants, (("en",),)),
-        (analysis._known_variants, (MANY,)),
-        (hashing._known_places, ()),
+        (analysis._cached_parts, ()),
+        (analysis._cached_term, ("en",)),
+        (analysis._cached_variants, (("en",),)),
+        (analysis._cached_variants, (MANY,)),
+        (hashing._cached_dimensions, ()),
     ],
 )
 @pytest.mark.parametrize("make", [plain, wide, compound])
 def test_no_words_fill_a_cache_with_more_than_some_megabytes(
     cache: Any, more: tuple[Any, ...], make: Callable[[int], str]
 ) -> None:
-    tokens = {make(REMEMBERED) for _ in range(300)}
+    tokens = {make(MAX_CACHED_CHARACTERS) for _ in range(300)}
     cache.cache_clear()
 
     def fill_up() -> None:
@@ -99,16 +102,16 @@ def test_no_words_fill_a_cache_with_more_than_some_megabytes(
     assert each * cache.cache_info().maxsize < 12 * MEGABYTE
 
 
-@pytest.mark.parametrize("size", [REMEMBERED + 1, LONGEST, LONGEST + 1, 2_000])
+@pytest.mark.parametrize("size", [MAX_CACHED_CHARACTERS + 1, MAX_TERM_CHARACTERS, MAX_TERM_CHARACTERS + 1, 2_000])
 @pytest.mark.parametrize("make", [plain, wide, compound])
 def test_long_words_are_not_remembered(size: int, make: Callable[[int], str]) -> None:
-    tokens = [make(size) for _ in range(100 if size > LONGEST else 1_000)]
+    tokens = [make(size) for _ in range(100 if size > MAX_TERM_CHARACTERS else 1_000)]
     embedder = load_embedder(TEXT)
 
     def fill_up() -> None:
         for token in tokens:
-            query_terms(token, MANY[:2])
-            words(token)
+            analyze_query(token, MANY[:2])
+            tokenize(token)
             embedder.embed_queries([token])
 
     assert grown(fill_up) < 2 * MEGABYTE
@@ -122,7 +125,7 @@ def test_texts_that_were_embedded() -> None:
         def count_tokens(self, texts: Sequence[str]) -> list[int]:
             return [0 for _ in texts]
 
-    queries = SpaceQueries(TEXT, lambda space: Constant())
+    queries = BatchingEmbedder(TEXT, lambda space: Constant())
 
     async def ask() -> None:
         first = letters(20)
@@ -136,49 +139,49 @@ def test_texts_that_were_embedded() -> None:
 def test_what_a_caller_accepts() -> None:
     def accepted(value: str) -> float:
         headers = [(b"accept", value.encode("latin-1"))]
-        return quality(accept_of(Request({"type": "http", "headers": headers, "state": {}})), "application/json")
+        return quality(accept_header(Request({"type": "http", "headers": headers, "state": {}})), "application/json")
 
     many = ",".join(f"{number:x}" for number in range(12_000))
     assert grown(lambda: [accepted(f"x{number},{many}") for number in range(8)] and None) < 2 * MEGABYTE
     assert accepted(f"application/json;q=0.5,{many}") == 0.5
     assert accepted(f"{many},application/json") == 0
-    assert accepted("x" * ACCEPT_CHARS + "," + many) == 1, "what is not looked at forbids nothing"
+    assert accepted("x" * MAX_ACCEPT_CHARS + "," + many) == 1, "what is not looked at forbids nothing"
 
 
 def test_sites_types_durations_and_cited_addresses() -> None:
     many = "x" * 500_000
     fills: dict[str, Callable[[int], object]] = {
-        "sites": lambda number: host_of(f"https://{number}.example/{WIDE[0]}{many}"),
-        "types": lambda number: subtypes(f"{number}{WIDE[0]}{many}"),
-        "addresses": lambda number: hidden(f"https://example.com/{number}{WIDE[0]}{many}"),
-        "durations": lambda number: durations.spellings(Bounds(low=1_000.0 + number)),
+        "sites": lambda number: parse_host(f"https://{number}.example/{WIDE[0]}{many}"),
+        "types": lambda number: subtypes_of(f"{number}{WIDE[0]}{many}"),
+        "addresses": lambda number: pseudonym_of(f"https://example.com/{number}{WIDE[0]}{many}"),
+        "durations": lambda number: periods.spell_durations(Bounds(low=1_000.0 + number)),
     }
     for name, remember in fills.items():
         assert grown(partial(repeat, remember, 20)) < 4 * MEGABYTE, name
-    assert host_of("https://www.example.com/" + "x" * 500_000) == "example.com"
-    assert subtypes("Movie") == {"Movie"}
-    assert {"Recipe", "HowTo"} <= subtypes("CreativeWork")
+    assert parse_host("https://www.example.com/" + "x" * 500_000) == "example.com"
+    assert subtypes_of("Movie") == {"Movie"}
+    assert {"Recipe", "HowTo"} <= subtypes_of("CreativeWork")
 
 
 def test_items_of_documents() -> None:
     items = Items()
 
     def keep(number: int) -> None:
-        made = _Lasting(b"%d" % number + b"x" * 7_000, b"", f"{number}", "", None)
-        items._keep(("lineage", "segment", number, True), made)
+        made = _CachedItem(b"%d" % number + b"x" * 7_000, b"", f"{number}", "", None)
+        items._store(("lineage", "segment", number, True), made)
 
-    assert grown(partial(repeat, keep, 3_000)) < 1.2 * KEPT_BYTES
-    assert len(items._kept) > KEPT_BYTES // 8_000
+    assert grown(partial(repeat, keep, 3_000)) < 1.2 * CACHE_BYTES
+    assert len(items._cache) > CACHE_BYTES // 8_000
     keep(2_999)
-    assert items._held == sum(one.size for one in items._kept.values())
+    assert items._cached_bytes == sum(one.size for one in items._cache.values())
 
 
 def test_masks_of_filters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "_ALLOWED_BYTES", 600)
-    monkeypatch.setattr(segment, "_MASK_BYTES", 500)
+    monkeypatch.setattr(view, "_MAX_MASK_BYTES", 600)
+    monkeypatch.setattr(reader, "_MAX_MASK_BYTES", 500)
     fill(tmp_path, "docs", [a_document(f"d{number}", "alpha") for number in range(100)])
-    [part] = Store(tmp_path).open("docs").parts
+    [part] = Store(tmp_path).open("docs").segments
     for _ in range(2):
         for number in range(50):
-            assert part.allowed(parse_filter({"document_id": f"d{number}"})).rows().tolist() == [number]
-    assert (len(part._allowed), len(part.segment._masks)) == (6, 5)
+            assert part.row_mask(parse_filter({"document_id": f"d{number}"})).rows().tolist() == [number]
+    assert (len(part._masks), len(part.segment._masks)) == (6, 5)

@@ -117,7 +117,7 @@ def test_the_page_tells_each_peer_as_a_ratio_with_its_spread(results: Path) -> N
     assert "| graph 2.1 | graph M=16 | 3.50 (3.00 to 4.00) at 1.0000 | 1.55 (1.50 to 1.60) at 0.9667 |" in text
     assert "| aidre 1 | scan | 1 = 100 µs at 0.9833 |" in text
     assert "| 20.0 | 2.50 | 2.00 |" in text  # build against the index, against the store, bytes
-    assert "absent did not run: not installed." in text
+    assert "absent was not measured: not installed." in text
     assert "| 1 % random | 100, 1.000 | 5.00 (5.00 to 5.00), 1.000 |" in text
 
 
@@ -154,7 +154,7 @@ def test_the_plots_are_legible_svg_and_the_same_every_time(results: Path, monkey
 def test_without_results_there_is_a_page_without_tables(tmp_path: Path) -> None:
     found = pages.read(tmp_path)
     pages.write(found, tmp_path)
-    assert "What was measured" in (tmp_path / "REPORT.md").read_text()
+    assert "Benchmark report" in (tmp_path / "REPORT.md").read_text()
     assert found.main is None
 
 

@@ -18,14 +18,13 @@ import orjson
 import pytest
 from building import NAME, SPACE, everything, normal, put, record, write
 
-from aidre.engine import backup as backups
-from aidre.engine import durable
-from aidre.engine import restore as restoring
-from aidre.engine.backup import back_up
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import Conflict, InvalidInput, StorageFailed, StoreLocked
-from aidre.engine.restore import restore
-from aidre.engine.store import Store
-from aidre.engine.verify import verify_collection
+from aidre.engine.maintenance import backup as backups, restore as restoring
+from aidre.engine.maintenance.backup import back_up
+from aidre.engine.maintenance.restore import restore_archive
+from aidre.engine.maintenance.verify import verify_collection
+from aidre.engine.storage import durable
 
 OTHER = "other"
 
@@ -67,7 +66,7 @@ def test_a_header_that_is_no_file_is_no_header(tmp_path: Path, kind: bytes) -> N
     with tarfile.open(tmp_path / "evil.tar", "w") as tar:
         tar.addfile(member)
     with pytest.raises(InvalidInput, match="not a backup"):
-        restore(Store(tmp_path / "new"), tmp_path / "evil.tar")
+        restore_archive(Store(tmp_path / "new"), tmp_path / "evil.tar")
 
 
 def test_a_file_of_more_zeros_than_the_backup_holds_is_refused_unwritten(
@@ -83,13 +82,13 @@ def test_a_file_of_more_zeros_than_the_backup_holds_is_refused_unwritten(
     assert evil.stat().st_size < 20_000
     monkeypatch.setattr(shutil, "copyfileobj", pytest.fail)
     with pytest.raises(InvalidInput, match="nothing was restored"):
-        restore(Store(tmp_path / "new"), evil)
+        restore_archive(Store(tmp_path / "new"), evil)
 
 
 def test_a_backup_that_names_a_collection_twice_restores_nothing(tmp_path: Path, backup: Path) -> None:
     twice = made(tmp_path / "twice.tar", [NAME, NAME], *members(backup))
     with pytest.raises(InvalidInput, match="twice"):
-        restore(Store(tmp_path / "new"), twice)
+        restore_archive(Store(tmp_path / "new"), twice)
     assert Store(tmp_path / "new").collections() == []
 
 
@@ -100,7 +99,7 @@ def test_no_collection_is_replaced_where_one_of_them_is_being_written(tmp_path: 
     back_up(store, [NAME, OTHER], tmp_path / "both.tar")
     before = store.current(NAME)
     with store.writer(OTHER, spaces=[SPACE]), pytest.raises(StoreLocked):
-        restore(store, tmp_path / "both.tar", replace_stored=True)
+        restore_archive(store, tmp_path / "both.tar", replace_stored=True)
     assert store.current(NAME) == before
 
 
@@ -120,7 +119,7 @@ def test_no_collection_is_replaced_where_there_is_no_room_for_one_of_them(
 
     monkeypatch.setattr(durable, "replace_file", refuse)
     with pytest.raises(StorageFailed):
-        restore(store, tmp_path / "both.tar", replace_stored=True)
+        restore_archive(store, tmp_path / "both.tar", replace_stored=True)
     assert (store.current(NAME), store.current(OTHER)) == (before, 1)
 
 
@@ -135,7 +134,7 @@ def test_a_collection_that_came_while_the_backup_was_checked_is_not_replaced(
 
     monkeypatch.setattr(restoring, "verify_collection", checked)
     with pytest.raises(Conflict):
-        restore(new, backup)
+        restore_archive(new, backup)
     assert everything(new.open(NAME)) == ["late"]
 
 
@@ -148,9 +147,9 @@ def test_what_lost_its_name_is_there_and_can_be_replaced(store: Store, backup: P
     if content is not None:
         current.write_bytes(content)
     with pytest.raises(Conflict):
-        restore(store, backup)
+        restore_archive(store, backup)
     assert [path.name for path in (store.path / NAME / "manifests").glob(f"*{newest}.json")] == [f"{newest:06d}.json"]
-    restore(store, backup, replace_stored=True)
+    restore_archive(store, backup, replace_stored=True)
     after = store.open(NAME, previous=opened)
     assert after.generation > newest
     assert everything(after) == ["a", "b"]
@@ -159,8 +158,8 @@ def test_what_lost_its_name_is_there_and_can_be_replaced(store: Store, backup: P
 KILLED = """
 import os, sys
 from pathlib import Path
-from aidre.engine import restore
-from aidre.engine.store import Store
+from aidre.engine.maintenance import restore
+from aidre.engine.collection.store import Store
 
 exchange = restore._exchange
 
@@ -169,7 +168,7 @@ def exchange_and_die(one, other):
     os._exit(9)
 
 restore._exchange = exchange_and_die
-restore.restore(Store(Path(sys.argv[1])), Path(sys.argv[2]), replace_stored=True)
+restore.restore_archive(Store(Path(sys.argv[1])), Path(sys.argv[2]), replace_stored=True)
 """
 SECRET = "what nobody may read again"
 
@@ -190,7 +189,7 @@ def killed(store: Store, backup: Path) -> Store:
 
 
 def test_what_a_killed_restore_replaced_is_removed_by_the_next_one(killed: Store, backup: Path) -> None:
-    restore(killed, backup, replace_stored=True)
+    restore_archive(killed, backup, replace_stored=True)
     assert holders(killed) == []
     assert [path.name for path in killed.path.iterdir()] == [NAME]
 
@@ -256,7 +255,7 @@ def test_a_restore_that_runs_is_left_alone_by_writers_and_by_purges(
         return check(unpacked, name)
 
     monkeypatch.setattr(restoring, "verify_collection", checked)
-    restore(store, backup, replace_stored=True)
+    restore_archive(store, backup, replace_stored=True)
     assert everything(store.open(NAME)) == ["a", "b"]
     assert sorted(path.name for path in store.path.iterdir()) == [NAME, OTHER]
 
@@ -266,7 +265,7 @@ def test_what_lies_beside_the_collections_comes_back_for_its_owner_alone(tmp_pat
     receipts.write_text("{}")
     labels = (".log/intent.sqlite", ".log/events/000001.jsonl")
     back_up(store, [NAME], tmp_path / "backup.tar", [(label, receipts) for label in labels])
-    restore(Store(tmp_path / "new"), tmp_path / "backup.tar", beside=".log")
+    restore_archive(Store(tmp_path / "new"), tmp_path / "backup.tar", beside=".log")
     log = tmp_path / "new" / ".log"
     assert [path.stat().st_mode & 0o077 for path in (log, *log.rglob("*"))] == [0] * 4
 
@@ -289,7 +288,7 @@ def test_lists_of_changes_are_saved_one_by_one_since_there_may_be_thousands(
     monkeypatch.setattr(backups, "_copy", copied)
     back_up(store, [NAME], tmp_path / "backup.tar")
     assert max(held) == 2  # the newest, and the one that is being copied
-    restore(Store(tmp_path / "new"), tmp_path / "backup.tar")
+    restore_archive(Store(tmp_path / "new"), tmp_path / "backup.tar")
     assert sorted(path.name for path in (tmp_path / "new" / NAME / "changes").iterdir()) == lists
 
 
@@ -308,7 +307,7 @@ def test_a_list_of_changes_that_grew_too_old_meanwhile_is_left_out(
 
     monkeypatch.setattr(backups, "_copy", copied)
     back_up(store, [NAME], tmp_path / "backup.tar")
-    restore(Store(tmp_path / "new"), tmp_path / "backup.tar")
+    restore_archive(Store(tmp_path / "new"), tmp_path / "backup.tar")
     assert everything(Store(tmp_path / "new").open(NAME)) == ["d0", "d1", "d2"]
 
 
@@ -321,7 +320,7 @@ def test_a_writer_that_opened_the_lock_of_a_replaced_folder_locks_the_new_one(
     def late(descriptor: int, how: int) -> None:
         if not waited:
             waited.append(descriptor)
-            restore(store, backup, replace_stored=True)
+            restore_archive(store, backup, replace_stored=True)
         lock(descriptor, how)
 
     monkeypatch.setattr(fcntl, "flock", late)

@@ -14,7 +14,7 @@ import pytest
 from intent_platform import Platform
 from serving import BASE, Client, a_document, fill, serving
 
-from aidre.api import pages, retrieve, scheduling
+from aidre.api.retrieval import pagination, retrieve, scheduler
 
 SHORT = {"n": {"in": [0, 1]}}
 LONG = {"n": {"in": list(range(2_000))}}
@@ -62,14 +62,14 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[bool]]:
     """Whether each call was in the event loop, by what was called."""
     noted: dict[str, list[bool]] = {}
     here = threading.get_ident()
-    for name in ("parse_filter", "first_page"):
-        original = getattr(retrieve, name)
+    for module, name in ((retrieve, "parse_filter"), (pagination, "first_page")):
+        original = getattr(module, name)
 
         def note(*arguments: Any, original: Any = original, name: str = name) -> Any:
             noted.setdefault(name, []).append(threading.get_ident() == here)
             return original(*arguments)
 
-        monkeypatch.setattr(retrieve, name, note)
+        monkeypatch.setattr(module, name, note)
     return noted
 
 
@@ -87,7 +87,7 @@ def test_a_search_runs_in_the_event_loop_once_its_like_was_short(
     store: Path, threads: dict[str, list[bool]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = {"seconds": 0.000_1}
-    monkeypatch.setattr(scheduling, "_timed", lambda work: (work(), taken["seconds"]))
+    monkeypatch.setattr(scheduler, "_timed", lambda work: (work(), taken["seconds"]))
     with serving(store) as client:
         bodies: list[dict[str, Any]] = [{"query": "alpha", "mode": "lexical"}] * 2
         bodies += [{"query": "alpha", "mode": "lexical", "filter": SHORT}] * 2
@@ -118,25 +118,29 @@ def test_a_filter_that_is_nested_too_deep_is_refused(store: Path) -> None:
         assert client.search({"query": "alpha", "filter": nested}).status_code == 400
 
 
+HELD_SECONDS = 120
+"""Limit on holding a search; the first call of a tool imports the SDK of MCP, which takes long on a busy machine."""
+
+
 class Gate:
     """Holds every search until it is opened."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.open = threading.Event()
         self.held = threading.Semaphore(0)
-        original = pages.first_page
+        original = pagination.first_page
 
         def held(*arguments: Any) -> Any:
             self.held.release()
-            assert self.open.wait(10)
+            assert self.open.wait(HELD_SECONDS)
             return original(*arguments)
 
-        monkeypatch.setattr(retrieve, "first_page", held)
+        monkeypatch.setattr(pagination, "first_page", held)
 
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    monkeypatch.setattr(scheduling, "available_cores", lambda: 1)
+    monkeypatch.setattr(scheduler, "available_cores", lambda: 1)
     gate = Gate(monkeypatch)
     yield gate
     gate.open.set()

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from ingesting import RULES, documents, from_json, from_parquet, lines, one, reason, where
 
-from aidre.ingest.found import File, Found, Rejected
-from aidre.ingest.sources import read_file
+from aidre.ingest.records.file import File
+from aidre.ingest.records.items import Item, Rejected
+from aidre.ingest.sources.readers import read_file
 
 either = pytest.mark.parametrize("rows", [from_json, from_parquet])
-Rows = Callable[[Path, Sequence[dict[str, Any]]], list[Found]]
+Rows = Callable[[Path, Sequence[dict[str, Any]]], list[Item]]
 
 
 @either
@@ -311,7 +312,7 @@ def test_numbers_beyond_64_bits_do_no_harm(tmp_path: Path) -> None:
 
 
 def test_a_line_beyond_the_limit_fails_and_the_next_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aidre.ingest.rows.LARGEST", 40)
+    monkeypatch.setattr("aidre.ingest.formats.tables.json_lines.MAX_DOCUMENT_BYTES", 40)
     found = lines(
         tmp_path, b'\xef\xbb\xbf{"id":"a","text":"x"}\n' + b"x" * 500 + b'\n{"id":"b","text":"x"}\n' + b"y" * 41
     )

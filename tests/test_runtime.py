@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aidre.engine import export
-from aidre.engine.embed import DEFAULT_SPACE, Embedder, load_embedder
+from aidre.engine.embedding import export
+from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
+from aidre.engine.embedding.graph import CARD, GRAPH, TOKENIZER
+from aidre.engine.embedding.probes import PROBES, probe_texts
 from aidre.engine.errors import ConfigurationError, ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
-from aidre.engine.probes import PROBES, probe_texts
-from aidre.engine.runtime import CARD, GRAPH, TOKENIZER
 
 LONG = "word " * 1000
 
@@ -247,7 +247,7 @@ def test_an_intact_export_is_not_made_again(tiny: EmbeddingSpace, cache: Path, m
 
 PROGRAM = """
 import sys
-from aidre.engine.embed import load_embedder
+from aidre.engine.embedding.embedder import load_embedder
 from aidre.engine.model import EmbeddingSpace
 space = EmbeddingSpace("tiny", 32, "cosine", True, "sentence-transformers", sys.argv[1])
 path = sys.path.copy()

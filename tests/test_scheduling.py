@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from aidre.api import scheduling
-from aidre.api.refusals import Overloaded
-from aidre.api.scheduling import DOUBTED, KINDS, MOST_TOGETHER, Scheduler
-from aidre.api.turns import TURN_SECONDS
+from aidre.api.http.errors import Overloaded
+from aidre.api.retrieval import scheduler as scheduling
+from aidre.api.retrieval.loop_budget import TURN_SECONDS
+from aidre.api.retrieval.scheduler import DOUBTS_BEFORE_INLINE, MAX_BATCH, MAX_KINDS, Scheduler
 
 
 class Doubling:
@@ -56,15 +56,15 @@ async def short(scheduler: Scheduler, seconds: float = 0.000_01) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scheduling, "_timed", lambda work: (work(), seconds))
         for _ in range(2):
-            await scheduler.run_together("k", "learning", 1, Doubling())
+            await scheduler.run_batched("k", "learning", 1, Doubling())
 
 
 def test_what_comes_in_one_turn_is_made_together_in_the_event_loop() -> None:
     async def story(scheduler: Scheduler, work: Doubling) -> None:
         await short(scheduler)
-        found = await asyncio.gather(*(scheduler.run_together("k", "like", item, work) for item in range(5)))
+        found = await asyncio.gather(*(scheduler.run_batched("k", "like", item, work) for item in range(5)))
         assert found == [0, 2, 4, 6, 8]
-        assert await scheduler.run_together("k", "like", 7, work) == 14
+        assert await scheduler.run_batched("k", "like", 7, work) == 14
         assert work.batches == [[0, 1, 2, 3, 4], [7]]
         assert work.threads == [True, True]
 
@@ -74,9 +74,9 @@ def test_what_comes_in_one_turn_is_made_together_in_the_event_loop() -> None:
 def test_a_kind_in_use_is_not_forgotten_for_many_that_are_not() -> None:
     async def story(scheduler: Scheduler, work: Doubling) -> None:
         await short(scheduler)
-        for other in range(2 * KINDS):
-            await scheduler.run_together(f"other {other}", "other", 1, Doubling())
-            await scheduler.run_together("k", "like", 1, work)
+        for other in range(2 * MAX_KINDS):
+            await scheduler.run_batched(f"other {other}", "other", 1, Doubling())
+            await scheduler.run_batched("k", "like", 1, work)
         assert all(work.threads), "it would go through a thread again"
 
     told(story)
@@ -105,13 +105,13 @@ def test_what_seemed_long_beside_a_busy_loop_comes_back_where_it_is_short(
 
         monkeypatch.setattr(scheduling, "_timed", timed)
         monkeypatch.setattr(time, "thread_time", thread_time)
-        for _ in range(3 * DOUBTED):
+        for _ in range(3 * DOUBTS_BEFORE_INLINE):
             if together:
-                await scheduler.run_together("k", "like", 1, work)
+                await scheduler.run_batched("k", "like", 1, work)
             else:
                 await scheduler.run("k", lambda: work([1]))
         assert any(work.threads) == tried
-        assert (sum(work.threads) > DOUBTED) == stays
+        assert (sum(work.threads) > DOUBTS_BEFORE_INLINE) == stays
         assert work.threads[-1] == stays
 
     told(story)
@@ -120,7 +120,7 @@ def test_what_seemed_long_beside_a_busy_loop_comes_back_where_it_is_short(
 def test_what_is_not_alike_is_not_made_together() -> None:
     async def story(scheduler: Scheduler, work: Doubling) -> None:
         await short(scheduler)
-        asked = [scheduler.run_together("k", item % 2, item, work) for item in range(4)]
+        asked = [scheduler.run_batched("k", item % 2, item, work) for item in range(4)]
         assert await asyncio.gather(*asked) == [0, 2, 4, 6]
         assert sorted(work.batches) == [[0, 2], [1, 3]]
 
@@ -130,17 +130,17 @@ def test_what_is_not_alike_is_not_made_together() -> None:
 def test_more_than_fit_are_made_in_several_batches_and_others_come_in_between() -> None:
     async def story(scheduler: Scheduler, work: Doubling) -> None:
         await short(scheduler)
-        many = 2 * MOST_TOGETHER + 1
+        many = 2 * MAX_BATCH + 1
         done: list[int] = []
 
         async def ask(item: int) -> None:
-            await scheduler.run_together("k", "like", item, work)
+            await scheduler.run_batched("k", "like", item, work)
             done.append(len(work.batches))
 
         await asyncio.gather(*map(ask, range(many)))
-        assert [len(batch) for batch in work.batches] == [MOST_TOGETHER, MOST_TOGETHER, 1]
+        assert [len(batch) for batch in work.batches] == [MAX_BATCH, MAX_BATCH, 1]
         assert done == sorted(done)
-        assert done.count(1) == MOST_TOGETHER, "the first are answered before the next are begun"
+        assert done.count(1) == MAX_BATCH, "the first are answered before the next are begun"
 
     told(story)
 
@@ -148,11 +148,11 @@ def test_more_than_fit_are_made_in_several_batches_and_others_come_in_between() 
 def test_long_ones_gather_while_all_threads_are_busy() -> None:
     async def story(scheduler: Scheduler, work: Doubling) -> None:
         work.open.clear()
-        first = asyncio.create_task(scheduler.run_together("k", "like", 1, work))
+        first = asyncio.create_task(scheduler.run_batched("k", "like", 1, work))
         await asyncio.sleep(0.01)
-        rest = [asyncio.create_task(scheduler.run_together("k", "like", item, work)) for item in (2, 3)]
+        rest = [asyncio.create_task(scheduler.run_batched("k", "like", item, work)) for item in (2, 3)]
         await asyncio.sleep(0.01)
-        rest.append(asyncio.create_task(scheduler.run_together("k", "like", 4, work)))
+        rest.append(asyncio.create_task(scheduler.run_batched("k", "like", 4, work)))
         await asyncio.sleep(0.01)
         assert work.batches == [[1]]
         work.open.set()
@@ -168,7 +168,7 @@ def test_a_long_one_does_not_wait_for_company_while_a_thread_is_free() -> None:
         work.open.clear()
         tasks = []
         for item in (1, 2):
-            tasks.append(asyncio.create_task(scheduler.run_together("k", "like", item, work)))
+            tasks.append(asyncio.create_task(scheduler.run_batched("k", "like", item, work)))
             await asyncio.sleep(0.05)
         assert sorted(work.batches) == [[1], [2]]
         work.open.set()
@@ -182,7 +182,7 @@ def test_an_error_is_told_to_the_one_that_caused_it(is_short: bool) -> None:
     async def story(scheduler: Scheduler, work: Doubling) -> None:
         if is_short:
             await short(scheduler)
-        asked = [scheduler.run_together("k", "like", item, work) for item in (1, -1, 2)]
+        asked = [scheduler.run_batched("k", "like", item, work) for item in (1, -1, 2)]
         one, wrong, two = await asyncio.gather(*asked, return_exceptions=True)
         assert (one, two) == (2, 4)
         assert str(wrong) == "-1 is negative"
@@ -193,13 +193,13 @@ def test_an_error_is_told_to_the_one_that_caused_it(is_short: bool) -> None:
 def test_who_has_gone_is_passed_over() -> None:
     async def story(scheduler: Scheduler, work: Doubling) -> None:
         work.open.clear()
-        first = asyncio.create_task(scheduler.run_together("k", "like", 1, work))
-        gone = asyncio.create_task(scheduler.run_together("k", "like", 2, work))
+        first = asyncio.create_task(scheduler.run_batched("k", "like", 1, work))
+        gone = asyncio.create_task(scheduler.run_batched("k", "like", 2, work))
         await asyncio.sleep(0.01)
         gone.cancel()
         work.open.set()
         assert await first == 2
-        assert await scheduler.run_together("k", "like", 3, work) == 6
+        assert await scheduler.run_batched("k", "like", 3, work) == 6
 
     told(story)
 
@@ -207,7 +207,7 @@ def test_who_has_gone_is_passed_over() -> None:
 def test_who_would_wait_too_long_is_refused_and_the_next_is_not() -> None:
     async def story(scheduler: Scheduler, work: Doubling) -> None:
         work.open.clear()
-        waiting = [asyncio.create_task(scheduler.run_together("k", "like", item, work)) for item in range(1, 5)]
+        waiting = [asyncio.create_task(scheduler.run_batched("k", "like", item, work)) for item in range(1, 5)]
         await asyncio.sleep(0.01)
         refused = [task for task in waiting if task.done()]
         assert refused
@@ -216,7 +216,7 @@ def test_who_would_wait_too_long_is_refused_and_the_next_is_not() -> None:
         for task in waiting:
             if task not in refused:
                 assert await task
-        assert await scheduler.run_together("k", "like", 9, work) == 18
+        assert await scheduler.run_batched("k", "like", 9, work) == 18
 
     told(story, wait=0.015)
 
@@ -249,7 +249,7 @@ async def alone(scheduler: Scheduler) -> int:
 
 
 async def together(scheduler: Scheduler) -> int:
-    return await scheduler.run_together("k", "like", 1, lambda items: [spin() for _ in items[:1]] * len(items))
+    return await scheduler.run_batched("k", "like", 1, lambda items: [spin() for _ in items[:1]] * len(items))
 
 
 @pytest.mark.parametrize("ask", [alone, together])
@@ -265,7 +265,7 @@ def test_many_short_ones_leave_turns_to_others_and_come_in_order(ask: Asking) ->
         await asyncio.gather(*map(asked, range(40)))
         assert [number for _, number in done] == list(range(40))
         in_one_turn = Counter(turn for turn, _ in done)
-        assert len(in_one_turn) >= 40 // MOST_TOGETHER, "the loop hears of nothing else meanwhile"
+        assert len(in_one_turn) >= 40 // MAX_BATCH, "the loop hears of nothing else meanwhile"
 
     told(story)
 
@@ -309,7 +309,7 @@ def test_a_short_one_whose_caller_has_gone_takes_nobodys_place() -> None:
         assert all(isinstance(one, asyncio.CancelledError) for one in found[10:])
         assert await alone(scheduler) == 1
         await asyncio.sleep(0.01)
-        assert scheduler._turns.waiting_seconds == pytest.approx(0)
-        assert not scheduler._turns.over
+        assert scheduler._loop_budget.waiting_seconds == pytest.approx(0)
+        assert not scheduler._loop_budget.is_spent
 
     told(story)

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 from building import NAME, ROWS, SPACE, delete, everything, put, record, write
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from aidre.engine.fields import Fields, build_fields
-from aidre.engine.filters import MAX_CHARACTERS, parse_filter
-from aidre.engine.leaves import PRESENT, member_leaves
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
+from aidre.engine.index.fields.filters import MAX_CHARACTERS, parse_filter
+from aidre.engine.index.fields.flatten import PRESENT, flatten_member
+from aidre.engine.index.fields.reader import FieldIndex, build_fields
 
 prices = st.sampled_from(["19.99", 25, 7.5, "free", None, True, ["5", 6]])
 days = st.sampled_from(["2026-04-01", "2026-04-01T01:00:00+02:00", "soon", None])
@@ -64,13 +63,13 @@ def test_any_split_into_commits_gives_the_same_answers_and_merging_them_what_bui
             writer.compact()
         merged = Store(many).open(NAME)
         assert answers(merged) == expected
-        for part in merged.parts:
-            rebuilt = Fields(build_fields(part.segment.field_rows()))
+        for part in merged.segments:
+            rebuilt = FieldIndex(build_fields(part.segment.field_rows()))
             assert sorted(part.segment.fields.stored()) == sorted(rebuilt.stored())
             for name, kind in rebuilt.stored():
                 column, other = part.segment.fields.column(name, kind), rebuilt.column(name, kind)
-                assert (column.words.array.to_pylist(), *map(np.ndarray.tolist, column.pairs())) == (
-                    other.words.array.to_pylist(),
+                assert (column.dictionary.array.to_pylist(), *map(np.ndarray.tolist, column.pairs())) == (
+                    other.dictionary.array.to_pylist(),
                     *map(np.ndarray.tolist, other.pairs()),
                 )
 
@@ -120,5 +119,5 @@ def test_a_field_becomes_unknown_with_the_last_live_document_that_has_it(tmp_pat
 
 def test_nested_members_end_where_no_filter_can_ask_for_their_names() -> None:
     long = "a" * MAX_CHARACTERS
-    assert list(member_leaves("a", {"b": 1})) == [("a", PRESENT), ("a.b", 1)]
-    assert list(member_leaves(f"{long}b", {"c": {"d": 1}})) == [(f"{long}b", PRESENT)]
+    assert list(flatten_member("a", {"b": 1})) == [("a", PRESENT), ("a.b", 1)]
+    assert list(flatten_member(f"{long}b", {"c": {"d": 1}})) == [(f"{long}b", PRESENT)]

@@ -16,13 +16,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from serving import Client, a_document, fill, serving
 from test_serve import running
 
-from aidre.api.scrubbing import FILE, Findings, Problem, Scrubber, read_findings
-from aidre.engine import scrub
-from aidre.engine.manifest import Manifest
-from aidre.engine.schema import CHUNKS_FILE, DOCUMENTS_FILE, IDS_FILE, LEXICON_FILE
-from aidre.engine.scrub import PIECE, Looked, Scrub, Stopped
-from aidre.engine.store import Store
-from aidre.engine.verify import files_of, verify
+from aidre.api.operations.scrubber import FILE, Findings, Problem, Scrubber, read_findings
+from aidre.engine.collection.store import Store
+from aidre.engine.maintenance import scrub
+from aidre.engine.maintenance.scrub import BLOCK_BYTES, Scrub, ScrubbedFile, ScrubStopped
+from aidre.engine.maintenance.verify import files_of, verify
+from aidre.engine.storage.format import CHUNKS_FILE, DOCUMENTS_FILE, IDS_FILE, LEXICON_FILE
+from aidre.engine.storage.manifest import Manifest
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def flip(path: Path, offset: int | None = None) -> None:
         file.write(bytes([byte[0] ^ 1]))
 
 
-def looked_at(store: Path, seconds: float = 0.001) -> list[Looked]:
+def looked_at(store: Path, seconds: float = 0.001) -> list[ScrubbedFile]:
     return list(Scrub(Store(store), seconds, threading.Event()).one_pass())
 
 
@@ -101,7 +101,7 @@ def test_files_that_a_writer_takes_away_are_not_missing(store: Path) -> None:
 
 
 def test_reading_is_spread_over_its_time_and_ends_at_once(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scrub, "SLOWEST", 0.0)
+    monkeypatch.setattr(scrub, "MIN_BYTES_PER_SECOND", 0.0)
     size = sum(
         entry.size for name in ("docs", "other") for _, entry, _ in files_of(store / name, manifest(store, name))
     )
@@ -115,9 +115,9 @@ def test_reading_is_spread_over_its_time_and_ends_at_once(store: Path, monkeypat
     monkeypatch.setattr(stop, "wait", wait)
     list(Scrub(Store(store), 1_000_000.0, stop).one_pass())
     assert sum(rests) == pytest.approx(1_000_000.0, rel=0.01)
-    assert max(rests) <= 1_000_000.0 * PIECE / size
+    assert max(rests) <= 1_000_000.0 * BLOCK_BYTES / size
     monkeypatch.setattr(stop, "wait", lambda seconds: True)
-    with pytest.raises(Stopped):
+    with pytest.raises(ScrubStopped):
         list(Scrub(Store(store), 1_000_000.0, stop).one_pass())
 
 
@@ -143,8 +143,8 @@ def test_what_was_found_stands_there_until_it_is_whole_again(
     flip(truth)
     flip(derived)
     with caplog.at_level(logging.WARNING):
-        scrubber._pass()
-        scrubber._pass()
+        scrubber._scrub_once()
+        scrubber._scrub_once()
     said = [(record.levelname, record.getMessage()) for record in caplog.records if "scrub" in record.getMessage()]
     assert sorted(level for level, _ in said) == ["ERROR", "WARNING"], "each is told once"
     assert scrubber.refresh() == {"docs"}
@@ -155,12 +155,12 @@ def test_what_was_found_stands_there_until_it_is_whole_again(
     }
     truth.unlink()
     truth.write_bytes(saved)
-    scrubber._pass()
+    scrubber._scrub_once()
     scrubber.refresh()
     assert scrubber.damaged == set()
     with Store(store).writer("docs", spaces=None) as writer:
         writer.compact()
-    scrubber._pass()
+    scrubber._scrub_once()
     scrubber.refresh()
     assert scrubber.findings.problems == ()
     assert scrubber.findings.passed == pytest.approx(time.time(), abs=60)
@@ -172,7 +172,7 @@ def test_nobody_waits_a_pass_until_what_was_mended_is_forgotten(
     truth, derived, manifest = file_in(store, CHUNKS_FILE), file_in(store, LEXICON_FILE), "other/manifests/000001.json"
     for path in (truth, derived, store / manifest):
         flip(path)
-    scrubber._pass()
+    scrubber._scrub_once()
     scrubber.refresh()
     assert len(read_findings(store / ".log").problems) == 3
     read: list[Path] = []
@@ -221,16 +221,16 @@ def answer(client: Client | httpx.Client) -> list[str]:
 def test_what_is_derived_and_damaged_is_bypassed_by_a_server_that_has_it_open(store: Path) -> None:
     with serving(store) as client:
         right = answer(client)
-        opened = client.app.state.retrieval.live.collections["docs"].snapshot
+        opened = client.app.state.retrieval.snapshots.collections["docs"].snapshot
         lexicon = file_in(store, LEXICON_FILE)
         for offset in range(300, lexicon.stat().st_size - 300, 7):
             flip(lexicon, offset)
         scrubber: Scrubber = client.app.state.scrubber
         scrubber._seconds = 0.001
-        scrubber._pass()
-        client.app.state.retrieval.live.distrust(scrubber.refresh())
+        scrubber._scrub_once()
+        client.app.state.retrieval.snapshots.mark_damaged(scrubber.refresh())
         client.refresh()
-        now = client.app.state.retrieval.live.collections["docs"].snapshot
+        now = client.app.state.retrieval.snapshots.collections["docs"].snapshot
         assert now is not opened
         assert any("rebuilt" in warning for warning in now.warnings)
         assert answer(client) == right
@@ -240,7 +240,7 @@ def test_what_is_derived_and_damaged_is_bypassed_by_a_server_that_has_it_open(st
         assert found["aidre_scrub_passed_seconds[]"] > 0
         assert client.get("/readyz").json() == {"status": "ready", "damaged": 0}
         client.refresh()
-        assert client.app.state.retrieval.live.collections["docs"].snapshot is now
+        assert client.app.state.retrieval.snapshots.collections["docs"].snapshot is now
 
 
 def test_damaged_truth_is_told_and_the_rest_is_served(store: Path) -> None:
@@ -248,8 +248,8 @@ def test_damaged_truth_is_told_and_the_rest_is_served(store: Path) -> None:
         flip(file_in(store, DOCUMENTS_FILE))
         scrubber: Scrubber = client.app.state.scrubber
         scrubber._seconds = 0.001
-        scrubber._pass()
-        client.app.state.retrieval.live.distrust(scrubber.refresh())
+        scrubber._scrub_once()
+        client.app.state.retrieval.snapshots.mark_damaged(scrubber.refresh())
         client.refresh()
         assert len(answer(client)) == 1
         ready = client.get("/readyz")
@@ -262,9 +262,9 @@ def test_a_collection_that_cannot_be_opened_whole_stays_open_as_it_was(store: Pa
     with serving(store) as client:
         right = answer(client)
         flip(file_in(store, CHUNKS_FILE), 12)  # in the frame: nobody opens this any more
-        client.app.state.retrieval.live.distrust({"docs"})
+        client.app.state.retrieval.snapshots.mark_damaged({"docs"})
         client.refresh()
-        opened = client.app.state.retrieval.live.collections["docs"]
+        opened = client.app.state.retrieval.snapshots.collections["docs"]
         assert opened.problem is not None
         assert answer(client) == right
 
@@ -286,7 +286,7 @@ def test_one_worker_reads_and_all_of_them_know(store: Path, tmp_path: Path) -> N
 
 
 def test_another_worker_reads_when_the_one_that_did_is_gone(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aidre.api.scrubbing.RETRY_SECONDS", 0.05)
+    monkeypatch.setattr("aidre.api.operations.scrubber.RETRY_SECONDS", 0.05)
     one, two = Scrubber(Store(store), 0.2), Scrubber(Store(store), 0.2)
     one.open()
     until(lambda: read_findings(store / ".log").passed > 0)

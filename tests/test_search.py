@@ -29,19 +29,19 @@ from building import (
     true_scores,
 )
 
+from aidre.engine.collection.snapshot import Hit, Snapshot
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import DimensionMismatch, InvalidInput, InvalidVector, SpaceMissing
-from aidre.engine.filters import parse_filter
+from aidre.engine.index.fields.filters import parse_filter
+from aidre.engine.index.vectors.encoding import encode
 from aidre.engine.model import Distance, Mode, Query
-from aidre.engine.snapshot import Hit, Snapshot
-from aidre.engine.store import Store
-from aidre.engine.vectors import encode
 
 DIMENSIONS = (1, 2, 8, 64, 384, 1536)
 
 
 def kinds(snapshot: Snapshot) -> list[bool]:
     """Of each segment, whether it has a scan."""
-    return [bool(part.segment.scans) for part in snapshot.parts]
+    return [bool(part.segment.scans) for part in snapshot.segments]
 
 
 # -- exact segments ----------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ def test_threads_that_search_at_once_get_the_answers_of_one(filtered: tuple[Snap
 
 def snapshot_path(snapshot: Snapshot) -> Path:
     """The store that a snapshot of these tests was opened from."""
-    return snapshot.parts[0].segment._folder.parents[2]
+    return snapshot.segments[0].segment._folder.parents[2]
 
 
 # -- several queries at once -----------------------------------------------------------------------------------

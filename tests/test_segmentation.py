@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from building import NAME, fill, names, normal, put, record, shuffled, space_of
 
-from aidre.engine.filters import parse_filter
+from aidre.engine.collection.store import Store
+from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.model import Distance, Query
-from aidre.engine.store import Store
 
 MIXED: list[Any] = [5, "5", 5.0, True, None, ["a", ["b", 5]], {"a": 1}, {"a": "x"}, 2**60, 0.5, "", [], "2026-04-01"]
 FILTERS: list[dict[str, Any]] = [
@@ -43,7 +43,7 @@ def test_one_commit_or_fifty_give_the_same_answers(distance: Distance, tmp_path:
         fill(tmp_path / name, space, rows, ids, commits=commits, finish=finish, metadata=metadata, dates=["when"])
         for name, commits, finish in layouts
     ]
-    segments = [len(snapshot.parts) for snapshot in snapshots]
+    segments = [len(snapshot.segments) for snapshot in snapshots]
     assert segments == [1, 20, segments[2], 1]
     assert segments[2] > 1
     for only in [None, *(parse_filter(written, ["when"]) for written in FILTERS)]:

@@ -21,12 +21,12 @@ import pytest
 from serving import AIDRE, TEXT, a_document, fill
 
 from aidre.api.app import create_app
-from aidre.api.serve import SEND_BYTES, _config, _listen, serve, with_base_url
-from aidre.api.settings import Settings, parse_settings
+from aidre.api.cli.serve import SEND_BUFFER_BYTES, _config, _listen, serve, with_base_url
+from aidre.api.config.settings import Settings, parse_settings
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import ConfigurationError
-from aidre.engine.store import Store
 
-PROGRAM = "import sys\nfrom pathlib import Path\nfrom aidre.api.serve import serve\n"
+PROGRAM = "import sys\nfrom pathlib import Path\nfrom aidre.api.cli.serve import serve\n"
 START_SECONDS = 30
 SEARCH = {"query": "alpha", "top_k": 5}
 
@@ -164,7 +164,7 @@ def test_a_new_generation_is_served_within_a_second_and_no_request_fails(store: 
 def test_a_running_request_is_finished_before_the_end(store: Path) -> None:
     slow = (
         "import time\n"
-        "from aidre.engine.hashing import HashingEmbedder\n"
+        "from aidre.engine.embedding.hashing import HashingEmbedder\n"
         "embed = HashingEmbedder.embed_queries\n"
         "HashingEmbedder.embed_queries = lambda self, texts: (time.sleep(1.5), embed(self, texts))[1]\n"
     )
@@ -272,7 +272,7 @@ def test_the_listening_socket_sends_without_delay() -> None:
         assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         with socket.create_connection(listener.getsockname()), listener.accept()[0] as accepted:
             held = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
-            assert held <= 2 * SEND_BYTES, "one who does not read has this much made for him"
+            assert held <= 2 * SEND_BUFFER_BYTES, "one who does not read has this much made for him"
         assert listener.getsockname()[0] == "127.0.0.1"
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from aidre.api.settings import FusionSettings, Settings, load_settings, parse_settings
-from aidre.api.tables import Duration, Rate
+from aidre.api.config.settings import FusionSettings, Settings, load_settings, parse_settings
+from aidre.api.config.toml import Duration, Rate
 from aidre.engine.errors import ConfigurationError
 
 EVERYTHING = """

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from aidre.api import shared_folder
-from aidre.api.shared_folder import OWNER, PREFIX, YOUNG_SECONDS, remove_left
+from aidre.api.cli import shared_folder
+from aidre.api.cli.shared_folder import GRACE_SECONDS, OWNER_FILE, PREFIX, remove_abandoned
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from aidre.api import shared_folder
-shared_folder.MEMORY = Path(sys.argv[1])
+from aidre.api.cli import shared_folder
+shared_folder.MEMORY_FOLDER = Path(sys.argv[1])
 with shared_folder.shared_folder() as folder:
     (folder / "counts").write_bytes(b"1")
     print(folder, flush=True)
@@ -27,7 +27,7 @@ with shared_folder.shared_folder() as folder:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(shared_folder, "MEMORY", tmp_path)
+    monkeypatch.setattr(shared_folder, "MEMORY_FOLDER", tmp_path)
     return tmp_path
 
 
@@ -35,7 +35,7 @@ def test_a_folder_is_there_as_long_as_it_is_used(place: Path) -> None:
     with shared_folder.shared_folder() as folder:
         assert folder.parent == place
         assert folder.stat().st_mode & 0o077 == 0
-        remove_left(place)
+        remove_abandoned(place)
         assert folder.is_dir()
     assert list(place.iterdir()) == []
 
@@ -47,14 +47,14 @@ def test_a_server_that_starts_in_the_same_moment_removes_nothing(place: Path, mo
     def late(descriptor: int, how: int) -> None:
         if not others:
             others.append(descriptor)
-            remove_left(place)
+            remove_abandoned(place)
         lock(descriptor, how)
 
     monkeypatch.setattr(fcntl, "flock", late)
     with shared_folder.shared_folder() as folder:
-        assert (folder / OWNER).exists()
-        remove_left(place)
-        assert [path.name for path in folder.iterdir()] == [OWNER]
+        assert (folder / OWNER_FILE).exists()
+        remove_abandoned(place)
+        assert [path.name for path in folder.iterdir()] == [OWNER_FILE]
 
 
 def test_what_a_killed_server_left_is_removed_by_the_next_one(place: Path) -> None:
@@ -73,13 +73,13 @@ def test_what_a_killed_server_left_is_removed_by_the_next_one(place: Path) -> No
 
 def test_nothing_else_is_removed(place: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
-    (elsewhere / OWNER).write_bytes(b"")
+    (elsewhere / OWNER_FILE).write_bytes(b"")
     (place / f"{PREFIX}link").symlink_to(elsewhere)
     (place / "aidre-other").mkdir()
     young, old = place / f"{PREFIX}young", place / f"{PREFIX}old"
     for folder in (young, old):
         folder.mkdir()
-    os.utime(old, (0, old.stat().st_mtime - 2 * YOUNG_SECONDS))
-    remove_left(place)
+    os.utime(old, (0, old.stat().st_mtime - 2 * GRACE_SECONDS))
+    remove_abandoned(place)
     assert sorted(path.name for path in place.iterdir()) == ["aidre-other", f"{PREFIX}link", f"{PREFIX}young"]
-    assert (elsewhere / OWNER).exists()
+    assert (elsewhere / OWNER_FILE).exists()

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 import pytest
 
 from aidre.engine.errors import InvalidDocument
-from aidre.ingest.sitemaps import MOST_ADDRESSES, is_settled, parse, sitemap
-from aidre.ingest.xml import kind_of_xml
+from aidre.ingest.formats.sitemap import MAX_ADDRESSES, is_settled, parse, read_sitemap
+from aidre.ingest.formats.xml import sniff_xml
 
 NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 
 
 def test_a_sitemap_lists_addresses_with_their_dates() -> None:
-    found = sitemap(
+    found = read_sitemap(
         parse(
             f"""<?xml version="1.0" encoding="UTF-8"?><urlset {NAMESPACE} xmlns:image="urn:i">
             <url><loc> https://example.com/a?x=1&amp;y=2
@@ -28,7 +28,9 @@ def test_a_sitemap_lists_addresses_with_their_dates() -> None:
 
 
 def test_an_index_lists_sitemaps() -> None:
-    found = sitemap(parse(b"<s:sitemapindex xmlns:s='u'><s:sitemap><s:loc>/a</s:loc></s:sitemap></s:sitemapindex>", {}))
+    found = read_sitemap(
+        parse(b"<s:sitemapindex xmlns:s='u'><s:sitemap><s:loc>/a</s:loc></s:sitemap></s:sitemapindex>", {})
+    )
     assert (found.is_index, found.addresses) == (True, (("/a", None),))
 
 
@@ -38,7 +40,7 @@ def test_an_index_lists_sitemaps() -> None:
         (b'<!DOCTYPE u [<!ENTITY a "b">]><urlset><url><loc>&a;</loc></url></urlset>', "declares entities"),
         (b'<!DOCTYPE u [<!ENTITY a SYSTEM "file:///etc/passwd">]><urlset>&a;</urlset>', "declares entities"),
         (b"<urlset>" + b"<url>" * 1_000_000, "open inside each other"),
-        (b"<urlset>" + b"<url/>" * (MOST_ADDRESSES + 1) + b"</urlset>", "more than 50000 addresses"),
+        (b"<urlset>" + b"<url/>" * (MAX_ADDRESSES + 1) + b"</urlset>", "more than 50000 addresses"),
         (b"<urlset><url>", "malformed XML"),
         (b"<rss/>", "is no sitemap"),
         (b"", "malformed XML"),
@@ -52,7 +54,7 @@ def test_what_is_no_sitemap_or_a_hostile_one_is_refused(content: bytes, reason: 
 @pytest.mark.parametrize("answer", [None, [], {}, {"addresses": 1}, {"addresses": [1]}, {"addresses": [["a", 1]]}])
 def test_an_answer_of_another_shape_is_refused(answer: object) -> None:
     with pytest.raises(InvalidDocument):
-        sitemap(answer)
+        read_sitemap(answer)
 
 
 @pytest.mark.parametrize(
@@ -91,4 +93,4 @@ def test_a_date_of_change_is_settled_when_it_is_over_everywhere(date: str, settl
     ],
 )
 def test_the_root_tells_what_a_file_is(start: bytes, kind: str | None) -> None:
-    assert kind_of_xml(start) == kind
+    assert sniff_xml(start) == kind

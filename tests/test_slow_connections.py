@@ -14,7 +14,7 @@ import pytest
 from hasty import BROKEN, GET, LARGE, body_head, hasty
 from listening import WAIT_SECONDS, Server, until_closed
 
-from aidre.api.connection import Connection, room_for_connections
+from aidre.api.server.connection import Connection, connection_capacity
 
 
 @pytest.fixture(scope="module")
@@ -295,7 +295,7 @@ def test_the_time_outs_of_the_house_are_those_that_are_promised() -> None:
 def test_room_is_made_for_connections_but_never_more_than_the_system_gives() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
-        most = room_for_connections()
+        most = connection_capacity()
         now = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         assert now >= soft
         assert 0 < most < now

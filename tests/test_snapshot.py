@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from building import NAME, ROWS, SPACE, ask, delete, everything, fill, names, put, record, write
 
-from aidre.engine import sweep
+from aidre.engine.collection import garbage
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import GenerationMissing
-from aidre.engine.store import Store
-from aidre.engine.verify import verify
+from aidre.engine.maintenance.verify import verify
 
 
 def test_a_reload_uses_the_segments_again_that_are_open(tmp_path: Path) -> None:
@@ -22,9 +22,9 @@ def test_a_reload_uses_the_segments_again_that_are_open(tmp_path: Path) -> None:
     delete(tmp_path, ["d000000"])
     write(tmp_path, ["new"])
     new = Store(tmp_path).open(NAME, previous=old)
-    assert len(new.parts) == 3
-    assert [part.segment for part in new.parts[:2]] == [part.segment for part in old.parts]
-    assert new.parts[1] is old.parts[1]
+    assert len(new.segments) == 3
+    assert [part.segment for part in new.segments[:2]] == [part.segment for part in old.segments]
+    assert new.segments[1] is old.segments[1]
     assert "d000000" in everything(old)
     assert "d000000" not in everything(new)
     assert everything(new) == everything(Store(tmp_path).open(NAME))
@@ -41,7 +41,7 @@ def test_an_open_snapshot_answers_after_later_commits_merges_and_sweeps(tmp_path
         put(writer, ["z"], ROWS[:1])
         writer.commit()
         assert writer.snapshot is not None
-        sweep.sweep(tmp_path / NAME, writer.snapshot.manifest, keep_seconds=-60)
+        garbage.collect(tmp_path / NAME, writer.snapshot.manifest, keep_seconds=-60)
     assert len(list((tmp_path / NAME / "segments").iterdir())) == 2
     assert [ask(old, query, 50) for query in ROWS[:10]] == wanted
     chunk = old.get("d000007#chunk_1")
@@ -55,9 +55,9 @@ def test_a_sweep_keeps_two_generations_and_removes_what_only_older_ones_name(tmp
         write(tmp_path, [record("a", [f"text {number}"]), f"b{number}"])
     newest = Store(tmp_path).open(NAME).manifest
     last = newest.generation
-    sweep.sweep(folder, newest)
+    garbage.collect(folder, newest)
     assert len(list((folder / "manifests").iterdir())) == last
-    sweep.sweep(folder, newest, keep_seconds=-60)
+    garbage.collect(folder, newest, keep_seconds=-60)
     kept = sorted(path.name for path in (folder / "manifests").iterdir())
     assert kept == [f"{last - 1:06d}.json", f"{last:06d}.json"]
     for generation in (last - 1, last):
@@ -70,17 +70,17 @@ def test_a_sweep_keeps_two_generations_and_removes_what_only_older_ones_name(tmp
         writer.delete(["b0"])
         writer.commit()
         assert writer.snapshot is not None
-        sweep.sweep(folder, writer.snapshot.manifest, keep_seconds=-60)
+        garbage.collect(folder, writer.snapshot.manifest, keep_seconds=-60)
     segments = [path.name for path in (folder / "segments").iterdir()]
-    assert segments == [part.segment.id for part in Store(tmp_path).open(NAME).parts]
+    assert segments == [part.segment.id for part in Store(tmp_path).open(NAME).segments]
     assert everything(Store(tmp_path).open(NAME)) == ["a", "b1", "b2", "b3", "b4", "b5"]
 
 
 def test_readers_see_whole_commits_only_while_a_writer_writes_merges_and_sweeps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hasty = partial(sweep.sweep, keep_seconds=0)
-    monkeypatch.setattr(sweep, "sweep", hasty)
+    hasty = partial(garbage.collect, keep_seconds=0)
+    monkeypatch.setattr(garbage, "collect", hasty)
     write(tmp_path, [record(one, ["0"]) for one in names(20)])
     done: list[int] = []
 

@@ -8,14 +8,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from ingesting import Bench
-from ingesting import documents as documents_of
+from ingesting import Bench, documents as documents_of
 
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import Document, EmbeddingSpace
-from aidre.ingest.found import Found, Rejected
-from aidre.ingest.sources import Source, brought_spaces, locate, read
-from aidre.ingest.vectors import VectorRules
+from aidre.ingest.records.items import Item, Rejected
+from aidre.ingest.records.vectors import VectorRules
+from aidre.ingest.sources.columns import supplied_spaces
+from aidre.ingest.sources.folder import FileSource, read_source
+from aidre.ingest.sources.locate import locate_sources
 
 RULES = VectorRules([EmbeddingSpace("s", 2, "cosine")], [])
 
@@ -26,9 +27,14 @@ def write(path: Path, content: str | bytes = "text") -> Path:
     return path
 
 
-def found_in(*paths: Path, name: str | None = None, url_base: str | None = None) -> list[Found]:
-    sources = locate(paths, name, url_base)
-    return [each for source in sources if isinstance(source, Source) for each in read(source, RULES, lambda _: None)]
+def found_in(*paths: Path, name: str | None = None, url_base: str | None = None) -> list[Item]:
+    sources = locate_sources(paths, name, url_base)
+    return [
+        each
+        for source in sources
+        if isinstance(source, FileSource)
+        for each in read_source(source, RULES, lambda _: None)
+    ]
 
 
 def documents(*paths: Path, name: str | None = None, url_base: str | None = None) -> list[Document]:
@@ -105,8 +111,8 @@ def test_files_of_other_kinds_are_left_out_and_counted(tmp_path: Path) -> None:
     for name in ("a.png", "b.png", "Makefile", "c.md"):
         write(tmp_path / "docs" / name)
     notes: list[str] = []
-    assert len(list(read(Source("docs", tmp_path / "docs"), RULES, notes.append))) == 1
-    assert notes == ["docs: 3 files of other kinds left out (.png 2, no suffix 1)"]
+    assert len(list(read_source(FileSource("docs", tmp_path / "docs"), RULES, notes.append))) == 1
+    assert notes == ["docs: 3 files of other kinds skipped (.png 2, no suffix 1)"]
 
 
 def test_links_are_followed_once_and_loops_end(tmp_path: Path) -> None:
@@ -145,15 +151,15 @@ def test_links_out_of_a_folder_are_left_out_and_told_of(tmp_path: Path) -> None:
     (root / "nowhere.md").symlink_to(tmp_path / "not-there.md")
     (root / "row.parquet").symlink_to(tmp_path / "docs-private" / "rows.parquet")
     notes: list[str] = []
-    [source] = locate([root])
-    assert isinstance(source, Source)
-    assert [each.id for each in documents_of(list(read(source, RULES, notes.append)))] == [
+    [source] = locate_sources([root])
+    assert isinstance(source, FileSource)
+    assert [each.id for each in documents_of(list(read_source(source, RULES, notes.append)))] == [
         "docs/a.md",
         "docs/below/b.md",
     ]
     [note] = notes
-    assert note.startswith("docs: 7 links that lead out of the folder left out (absolute.md, ")
-    assert note.endswith(", ...): give what they lead to as a source of its own") and "\n" not in note
+    assert note.startswith("docs: 7 links that leave the folder skipped (absolute.md, ")
+    assert note.endswith(", ...): ingest their targets as a source of their own") and "\n" not in note
 
 
 SECRET: dict[str, str | bytes] = {
@@ -176,8 +182,8 @@ def test_what_becomes_a_link_out_of_the_folder_after_it_was_looked_at_is_not_rea
     assert len(documents(root)) == 2
     if swapped == "file":
         (root / "b" / "a.md").write_text("text")
-    source = Source("docs", root)
-    stream = read(source, RULES, lambda _: None)
+    source = FileSource("docs", root)
+    stream = read_source(source, RULES, lambda _: None)
     assert len(documents_of([next(stream)])) == 1
     if swapped == "file":
         assert len(documents_of([next(stream)])) == 1
@@ -195,7 +201,7 @@ def test_what_becomes_a_link_out_of_the_folder_after_it_was_looked_at_is_not_rea
 def test_what_becomes_a_pipe_after_it_was_looked_at_does_not_block(tmp_path: Path) -> None:
     write(tmp_path / "docs" / "a.md")
     write(tmp_path / "docs" / "b.md")
-    stream = read(Source("docs", tmp_path / "docs"), RULES, lambda _: None)
+    stream = read_source(FileSource("docs", tmp_path / "docs"), RULES, lambda _: None)
     next(stream)
     (tmp_path / "docs" / "b.md").unlink()
     os.mkfifo(tmp_path / "docs" / "b.md")
@@ -227,7 +233,7 @@ def test_what_a_link_out_of_a_folder_brought_before_is_taken_back_by_a_mirror(tm
     (bench.docs / "c.md").rename(tmp_path / "c.md")
     (bench.docs / "c.md").symlink_to(tmp_path / "c.md")
     assert (bench.run(mirror=True).deleted, bench.ids()) == (1, ["docs/a.md", "docs/b.md"])
-    assert [notice for notice in bench.notices if "1 links that lead out of the folder left out (c.md)" in notice]
+    assert [notice for notice in bench.notices if "1 links that leave the folder skipped (c.md)" in notice]
 
 
 def test_a_link_that_leads_nowhere_fails_by_name(tmp_path: Path) -> None:
@@ -241,14 +247,14 @@ def test_a_pipe_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "docs" / "b.md")
     assert len(documents(tmp_path / "docs")) == 1
     with pytest.raises(ConfigurationError, match="neither a file nor a folder"):
-        locate([tmp_path / "docs" / "b.md"])
+        locate_sources([tmp_path / "docs" / "b.md"])
 
 
 @pytest.mark.parametrize("name", ["missing", "missing.md", "a.png"])
 def test_a_source_that_is_not_there_or_not_known_is_refused(tmp_path: Path, name: str) -> None:
     write(tmp_path / "a.png")
     with pytest.raises(ConfigurationError) as error:
-        locate([tmp_path / name])
+        locate_sources([tmp_path / name])
     assert name in error.value.message and "\n" not in error.value.message
 
 
@@ -258,15 +264,15 @@ def test_a_source_without_a_name_is_not_the_folder_one_happens_to_be_in(
     write(tmp_path / "a.md")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigurationError, match="no name"):
-        locate([""])
-    assert len(locate(["."])) == 1
+        locate_sources([""])
+    assert len(locate_sources(["."])) == 1
 
 
 def test_two_folders_of_one_name_in_one_run_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "x" / "docs" / "a.md")
     write(tmp_path / "y" / "docs" / "a.md")
     with pytest.raises(ConfigurationError, match="'docs'"):
-        locate([tmp_path / "x" / "docs", tmp_path / "y" / "docs"])
+        locate_sources([tmp_path / "x" / "docs", tmp_path / "y" / "docs"])
 
 
 def test_the_url_base_is_joined_with_the_encoded_path(tmp_path: Path) -> None:
@@ -274,7 +280,7 @@ def test_the_url_base_is_joined_with_the_encoded_path(tmp_path: Path) -> None:
     found = documents(tmp_path / "docs", url_base="https://example.org/x/")
     assert found[0].url == "https://example.org/x/a%20b/%C3%BC%23%3F.md"
     with pytest.raises(ConfigurationError, match="http"):
-        locate([tmp_path / "docs"], url_base="example.org")
+        locate_sources([tmp_path / "docs"], url_base="example.org")
 
 
 def test_text_in_utf8_is_read_with_and_without_a_byte_order_mark(tmp_path: Path) -> None:
@@ -299,7 +305,7 @@ def test_a_file_name_that_is_no_text_fails_by_name(tmp_path: Path) -> None:
 
 
 def test_a_file_too_large_to_be_one_document_fails_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aidre.ingest.found.LARGEST", 10)
+    monkeypatch.setattr("aidre.ingest.records.file.MAX_DOCUMENT_BYTES", 10)
     write(tmp_path / "docs" / "a.txt", "x" * 11)
     assert "larger than" in rejections(tmp_path / "docs")[0].reason
 
@@ -327,7 +333,7 @@ def test_a_folder_that_may_not_be_read_fails_and_protects_what_is_below(tmp_path
 def test_the_spaces_that_rows_bring_vectors_for_are_found(tmp_path: Path) -> None:
     write(tmp_path / "docs" / "a.jsonl", '{"vectors":{"one":[1]}}\nbroken\n[]\n{"vectors":{"two":[1]}}\n')
     write(tmp_path / "docs" / "b.md")
-    assert brought_spaces(locate([tmp_path / "docs"])) == {"one", "two"}
+    assert supplied_spaces(locate_sources([tmp_path / "docs"])) == {"one", "two"}
 
 
 def test_json_of_another_kind_and_lock_files_of_a_folder_are_left_out(tmp_path: Path) -> None:
@@ -337,10 +343,13 @@ def test_json_of_another_kind_and_lock_files_of_a_folder_are_left_out(tmp_path: 
     write(root / "rows.json", '[{"id": "a", "text": "Row."}]')
     write(root / "~$page.docx")
     notes: list[str] = []
-    [source] = locate([root])
-    assert isinstance(source, Source)
-    assert sorted(each.id for each in documents_of(list(read(source, RULES, notes.append)))) == ["a", "docs/page.md"]
-    assert notes == ["docs: 1 files of other kinds left out (.json 1)"]
+    [source] = locate_sources([root])
+    assert isinstance(source, FileSource)
+    assert sorted(each.id for each in documents_of(list(read_source(source, RULES, notes.append)))) == [
+        "a",
+        "docs/page.md",
+    ]
+    assert notes == ["docs: 1 files of other kinds skipped (.json 1)"]
     write(root / "broken.json", "{")
     assert [each.where for each in rejections(root)] == ["broken.json"]
     assert [each.where for each in rejections(root / "package.json")] == ["package.json"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.api.settings import parse_settings
-from aidre.api.spaces import spaces_for
-from aidre.engine.embed import DEFAULT_SPACE
+from aidre.api.cli.spaces import spaces_for
+from aidre.api.config.settings import parse_settings
+from aidre.engine.embedding.embedder import DEFAULT_SPACE
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import EmbeddingSpace
 

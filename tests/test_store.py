@@ -14,13 +14,13 @@ import pytest
 import xxhash
 from building import NAME, ROWS, SPACE, everything, fill, names, normal, put, record, space_of, write
 
-from aidre.engine import durable
-from aidre.engine.arrow import write_file
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import CollectionMissing, GenerationMissing, InvalidInput, Missing, SpaceConflict, StoreDamaged
-from aidre.engine.filters import parse_filter
+from aidre.engine.index.fields.filters import parse_filter
+from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import EmbeddingSpace, Query
-from aidre.engine.store import Store
-from aidre.engine.verify import verify
+from aidre.engine.storage import durable
+from aidre.engine.storage.arrow import write_file
 
 # -- commits -----------------------------------------------------------------------------------------------
 
@@ -179,11 +179,11 @@ def test_vectors_are_used_again_by_their_key_across_pending_segments_and_merges(
         put(writer, names(4), ROWS[:4] * 3, {space.id: keys[:4]})
         writer.commit()
         put(writer, names(2, 4), ROWS[4:6], {space.id: keys[4:6]})
-        found, encoded = writer.reuse(space.id, keys)
+        found, encoded = writer.find_vectors(space.id, keys)
         assert found.tolist() == [True] * 6 + [False] * 2
         writer.commit()
         writer.compact()
-        again, reused = writer.reuse(space.id, [*keys, bytes(16)])
+        again, reused = writer.find_vectors(space.id, [*keys, bytes(16)])
         assert again.tolist() == [True] * 6 + [False] * 3
         assert (reused.codes[:6] == encoded.codes[:6]).all()
         wanted = writer.encode(space.id, np.concatenate([ROWS[:4] * 3, ROWS[4:6]]))
@@ -198,7 +198,7 @@ def test_rows_that_came_without_keys_do_not_take_those_of_others(tmp_path: Path)
         put(writer, names(2), ROWS[:2])
         put(writer, names(2, 2), ROWS[2:4], {space.id: keys})
         writer.commit()
-        found, encoded = writer.reuse(space.id, keys)
+        found, encoded = writer.find_vectors(space.id, keys)
         assert found.tolist() == [True, True]
         assert (encoded.codes == writer.encode(space.id, ROWS[2:4]).codes).all()
 

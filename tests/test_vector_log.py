@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from building import normal, space_of
 
-from aidre.engine import vector_log
+from aidre.engine.collection import backfill_log
+from aidre.engine.collection.backfill_log import VectorLog, log_path, remove_log
 from aidre.engine.errors import StorageFailed
-from aidre.engine.vector_log import VectorLog, log_path, remove_log
-from aidre.engine.vectors import encode
+from aidre.engine.index.vectors.encoding import encode
 
 SPACE = space_of("cosine", 70)
 KEYS = [bytes([number]) * 15 + bytes([number % 2]) for number in range(1, 41)]
@@ -46,7 +46,7 @@ def test_vectors_are_found_by_key_at_once_and_after_it_was_opened_again(tmp_path
 
 
 def test_keys_are_found_when_there_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vector_log, "_RECENT", 4)
+    monkeypatch.setattr(backfill_log, "_MAX_UNSORTED_KEYS", 4)
     log = VectorLog(tmp_path, SPACE)
     for start in range(0, 40, 3):
         add(log, start, min(start + 3, 40))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from building import NAME, normal, put, space_of
 
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import DimensionMismatch, InvalidVector
+from aidre.engine.index.vectors.encoding import decode, encode, encode_query
 from aidre.engine.model import Distance
-from aidre.engine.store import Store
-from aidre.engine.vectors import decode, encode, encode_query
 
 
 def test_a_cosine_space_keeps_unit_rows_and_the_norm_that_was_given() -> None:

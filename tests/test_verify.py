@@ -15,12 +15,13 @@ import test_damage
 from building import NAME, ROWS, SPACE, names, put, record, write
 from test_damage import SPACES, alter, files, flipped, report_of
 
-from aidre.engine import manifest, verify
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import StoreDamaged
-from aidre.engine.filters import parse_filter
-from aidre.engine.scrub import Scrub
-from aidre.engine.sealed import seal
-from aidre.engine.store import Store
+from aidre.engine.index.fields.filters import parse_filter
+from aidre.engine.maintenance import verify
+from aidre.engine.maintenance.scrub import Scrub
+from aidre.engine.storage import manifest
+from aidre.engine.storage.manifest import seal
 
 sound, store = test_damage.sound, test_damage.store
 
@@ -89,7 +90,7 @@ def test_commits_beside_it_are_no_damage(commits: int, tmp_path: Path, monkeypat
     assert (report.generation, report.problems) == (1, ())
 
 
-@pytest.mark.parametrize("function", ["read_manifest", "check", "_numbers"])
+@pytest.mark.parametrize("function", ["read_manifest", "check_file", "_numbers"])
 def test_a_generation_that_is_swept_while_it_is_read_is_given_up_for_the_newest(
     function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +160,6 @@ def test_a_document_that_claims_endless_chunks_takes_no_memory(tmp_path: Path) -
     alter(path, lambda content: content.replace(counts, np.array([2 | 1 << 30, 1], np.int32).tobytes()))
     snapshot = Store(tmp_path).open(NAME)
     assert [chunk.id for chunk in snapshot.document("a")] == ["a#chunk_1", "a#chunk_2", "b#chunk_1"]
-    with pytest.raises(StoreDamaged, match=r"documents\.arrow counts other chunks"):
+    with pytest.raises(StoreDamaged, match=r"documents\.arrow has chunk counts that do not add up"):
         snapshot.count(parse_filter({"document_id": "a"}))
     assert not report_of(tmp_path).ok

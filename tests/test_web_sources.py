@@ -13,9 +13,9 @@ from ingesting import Bench
 from publishing import Site, published
 from shell import Shell
 
-from aidre.api.settings import parse_settings
+from aidre.api.config.settings import parse_settings
 from aidre.engine.errors import ConfigurationError
-from aidre.ingest.fetch import FetchRules
+from aidre.ingest.fetch.client import FetchRules
 
 site = publishing.site
 bench = ingesting.bench

@@ -3,8 +3,10 @@ from __future__ import annotations
 import pytest
 from starlette.requests import Request
 
-from aidre.api.refusals import BadRequest
-from aidre.api.wire import http_date, listed_quality, not_modified, positive_member, quality, text_member
+from aidre.api.http.conditional import http_date, not_modified
+from aidre.api.http.errors import BadRequest
+from aidre.api.http.media_types import exact_quality, quality
+from aidre.api.http.members import positive_member, text_member
 
 
 def a_request(**headers: str) -> Request:
@@ -34,8 +36,8 @@ def test_the_most_specific_range_gives_the_weight(accept: str, expected: float) 
 
 
 def test_a_wildcard_names_nothing() -> None:
-    assert listed_quality("*/*", "application/problem+json") == 0
-    assert listed_quality("application/problem+json;q=0.4", "application/problem+json") == 0.4
+    assert exact_quality("*/*", "application/problem+json") == 0
+    assert exact_quality("application/problem+json;q=0.4", "application/problem+json") == 0.4
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pytest
 from building import NAME, ROWS, SPACE, TIME, delete, everything, names, put, record, write
 
-from aidre.engine import durable, sweep
+from aidre.engine.collection import garbage
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import InvalidDocument, SpaceConflict, StorageFailed, StoreLocked
-from aidre.engine.filters import parse_filter
-from aidre.engine.store import Store
-from aidre.engine.verify import verify
+from aidre.engine.index.fields.filters import parse_filter
+from aidre.engine.maintenance.verify import verify
+from aidre.engine.storage import durable
 
 # -- replacing and deleting --------------------------------------------------------------------------------
 
@@ -156,7 +157,7 @@ HOLD = """
 import sys
 from pathlib import Path
 from aidre.engine.model import EmbeddingSpace
-from aidre.engine.store import Store
+from aidre.engine.collection.store import Store
 with Store(Path(sys.argv[1])).writer("docs", spaces=[EmbeddingSpace("test:cosine:8", 8, "cosine")]):
     print("held", flush=True)
     sys.stdin.read()
@@ -310,7 +311,7 @@ def test_a_sweep_that_fails_neither_fails_the_commit_nor_repeats_it(
         raise PermissionError(13, "Permission denied")
 
     with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
-        monkeypatch.setattr(sweep, "sweep", refuse)
+        monkeypatch.setattr(garbage, "collect", refuse)
         put(writer, ["a"], ROWS[:1])
         assert writer.commit() is not None
         assert writer.commit() is None
@@ -336,7 +337,7 @@ def test_a_full_disk_is_met_before_a_merge_writes_through_a_map(
         assert not list((tmp_path / NAME / "segments").glob(".*"))
         writer.compact()
         assert writer.snapshot is not None
-        assert len(writer.snapshot.parts) == 1
+        assert len(writer.snapshot.segments) == 1
     assert everything(Store(tmp_path).open(NAME)) == ["a", "b"]
 
 

@@ -15,7 +15,7 @@ from http_message_signatures import HTTPMessageVerifier, HTTPSignatureKeyResolve
 from joserfc import jws, jwt
 from joserfc.jwk import KeySet
 
-from aidre.api.provenance.keys import Ring, make_key
+from aidre.api.protocols.provenance.keys import KeyRing, make_key
 
 COVERED = ('"@status"', '"content-type"', '"content-digest"', '"@method";req', '"@target-uri";req')
 
@@ -49,8 +49,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ring(path: Path) -> Ring:
-    return Ring(path)
+def ring(path: Path) -> KeyRing:
+    return KeyRing(path)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Other engines, each behind the same few verbs, in environments of their own: what aidre is compared with.
+"""The engines that aidre is compared with: one adapter each, in separate virtual environments.
 
-Nothing here but `client`, `environments` and `aidre` needs aidre; the rest runs where only the peer is installed.
+Only `aidre`, `environments` and the modules that import them need aidre; the adapters run with only the peer installed.
 """

@@ -1,4 +1,4 @@
-"""Peers on this machine: `python -m benchmarks.peers install [NAME ...]`, or no argument to list them."""
+"""Installs or lists the peers: `python -m benchmarks.peers install [NAME ...]`; without an argument, lists them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from benchmarks.peers.protocol import ENTRIES
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="peers", description=__doc__)
     parser.add_argument("verb", choices=("list", "install"), nargs="?", default="list")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="peers; all of them where none is named")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="peers; default: all")
     options = parser.parse_args(argv)
-    known = [one for one in ENTRIES if one.environment]
-    if unknown := set(options.names) - {one.name for one in known}:
-        parser.error(f"no peer is named {min(unknown)!r}: there are {', '.join(one.name for one in known)}")
+    peers = [one for one in ENTRIES if one.environment]
+    if unknown := set(options.names) - {one.name for one in peers}:
+        parser.error(f"no peer is named {min(unknown)!r}; choose from: {', '.join(one.name for one in peers)}")
     problems = install(options.names) if options.verb == "install" else []
-    for one in known:
+    for one in peers:
         where = folder(one.environment or "") if python(one).exists() else "not installed"
         print(f"{one.name:14}{one.index:40}{where}")
     for problem in problems:

@@ -1,4 +1,4 @@
-"""aidre itself, as a contender: a store of one collection, compacted, searched through its Snapshot."""
+"""aidre as a contender: a store with one compacted collection, searched through its Snapshot."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any
 
 import numpy as np
 
-from aidre.engine.calibration import Target, calibrate
-from aidre.engine.filters import parse_filter
-from aidre.engine.kernel import Column
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
+from aidre.engine.index.fields.filters import parse_filter
+from aidre.engine.index.vectors.distance import VectorColumn
+from aidre.engine.index.vectors.encoding import encode_query
+from aidre.engine.index.vectors.scan import SearchDepth
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Query, Record
-from aidre.engine.parts import Allowed
-from aidre.engine.reach import Reach
-from aidre.engine.search import search
-from aidre.engine.segment import StoredChunk
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
-from aidre.engine.vectors import encode_query
+from aidre.engine.search.calibration import CalibrationTarget, calibrate
+from aidre.engine.search.dense import search_dense
+from aidre.engine.segment.stored_chunk import StoredChunk
+from aidre.engine.segment.view import RowMask
 from benchmarks.peers.protocol import Answer, Below, Values, Vectors
 
 SPACE, COLLECTION = "v", "bench"
 BATCH = 50_000
 PRODUCT = 0
-"""The setting that means: as a user gets it, with the depth that was calibrated."""
+"""The setting of a default search, with the calibrated depth."""
 
 
 class Aidre:
     settings = (PRODUCT, 20, 40, 80, 160, 320, 640)
-    """Candidates that are compared exactly."""
+    """Number of candidates that are re-ranked with exact scores."""
 
     filters = True
 
@@ -51,16 +51,16 @@ class Aidre:
 
         def ask_deep(query: Vectors) -> Any:
             vector = encode_query(state.space, query)
-            return search(snapshot.parts, SPACE, vector, wanted=k, reach=Reach(setting), only=condition)
+            return search_dense(snapshot.segments, SPACE, vector, k=k, depth=SearchDepth(setting), filter=condition)
 
         return ask if setting == PRODUCT else ask_deep
 
     def rows_of(self, answered: Any) -> list[int]:
         if isinstance(answered, list):
             return [number(hit.chunk.document_id) for hit in answered]
-        segments = [part.segment for part in self.snapshot.parts]
-        found = zip(answered.parts.tolist(), answered.rows.tolist(), strict=True)
-        return [number(StoredChunk(segments[part], row).document_id) for part, row in found]
+        segments = [view.segment for view in self.snapshot.segments]
+        found = zip(answered.segment_ords.tolist(), answered.rows.tolist(), strict=True)
+        return [number(StoredChunk(segments[segment_ord], row).document_id) for segment_ord, row in found]
 
     def size(self) -> int:
         return vector_bytes(self.snapshot)
@@ -70,18 +70,18 @@ class Aidre:
 
 
 def number(name: str) -> int:
-    """The number of a row from the id of its document."""
+    """The row number encoded in a document id."""
     return int(name.removeprefix("row-"))
 
 
 def vector_bytes(snapshot: Snapshot) -> int:
-    """Bytes of the vectors and of their index on disk; text and look-ups are not compared."""
+    """Bytes of vectors and index on disk, without text and look-up tables."""
     files = (file for entry in snapshot.manifest.segments for file in entry.files.items())
     return sum(file.size for name, file in files if ".vectors." in name or ".index." in name)
 
 
 def build(path: Path, rows: Vectors, values: Values | None = None, space: EmbeddingSpace | None = None) -> Snapshot:
-    """A store of the rows, in batches, each of them a commit that is kept as one segment at the end."""
+    """Writes the rows to a store, commits every four batches, and compacts it to one segment."""
     space = space or EmbeddingSpace(SPACE, rows.shape[1], "cosine", normalized=True)
     with Store(path).writer(COLLECTION, spaces=[space]) as writer:
         for first in range(0, len(rows), BATCH):
@@ -92,7 +92,7 @@ def build(path: Path, rows: Vectors, values: Values | None = None, space: Embedd
                 writer.commit()
         writer.commit()
         writer.finish()
-        if len(Store(path).open(COLLECTION).parts) > 1:
+        if len(Store(path).open(COLLECTION).segments) > 1:
             writer.compact()
     return Store(path).open(COLLECTION)
 
@@ -107,9 +107,9 @@ def records(numbers: range, values: Values) -> Iterator[Record]:
 
 
 def index_seconds(rows: Vectors) -> float:
-    """What the index alone takes, over rows in memory: training, coding and the calibration of its depth."""
+    """Seconds to build the index alone over rows in memory: training, encoding and calibration."""
     space = EmbeddingSpace(SPACE, rows.shape[1], "cosine", normalized=True)
     started = time.perf_counter()
-    column = Column(space, rows.astype(np.float16))
-    calibrate(space, [Target("bench", column, Allowed(None, len(rows)), None)], 0.99)
+    column = VectorColumn(space, rows.astype(np.float16))
+    calibrate(space, [CalibrationTarget("bench", column, RowMask(None, len(rows)), None)], 0.99)
     return time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""Puts rows with their texts into a running Chroma server; run where chromadb is installed.
+"""Loads rows with their texts into a running Chroma server; runs in the environment of chromadb.
 
     python -m benchmarks.peers.chroma_load PORT ROWS.npy COUNT TEXTS.json
 

@@ -1,4 +1,4 @@
-"""Chroma, embedded and persistent: an HNSW graph, metadata in SQLite. Its depth is fixed when a collection is made."""
+"""Chroma, embedded and persistent: an HNSW graph, metadata in SQLite; ef_search is fixed at creation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Chroma:
                 embeddings=rows[first : first + len(numbers)],
                 metadatas=[{name: float(column[number]) for name, column in values.items()} for number in numbers],
             )
-        self._collection.query(query_embeddings=rows[:1], n_results=1, include=[])  # what is left to index is indexed
+        self._collection.query(query_embeddings=rows[:1], n_results=1, include=[])  # completes pending indexing
 
     def answer(self, setting: int, k: int, only: Below | None) -> Answer:
         collection = self._collection

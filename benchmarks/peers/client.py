@@ -1,4 +1,4 @@
-"""Speaks to one contender in its own process: started, asked with a time limit, always ended."""
+"""Client of one contender in its own process: starts it, sends commands with a time-out, always ends it."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from benchmarks.peers.protocol import entry
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 ONE_THREAD: Final = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-"""Threads of these kinds wait for each other by spinning. Builds ask for both cores, each in its own way; other
-pools are left alone and share the one core that a contender is pinned to when it answers."""
+"""These thread pools spin while they wait. Builds request both cores, each by the API of its library; other pools are
+unchanged and share the one core that a contender is pinned to when it answers."""
 
 START_SECONDS: Final = 120.0
 BUILD_SECONDS: Final = 600.0
 ANSWER_SECONDS: Final = 60.0
-CHUNK_SECONDS: Final = 0.6
+BATCH_SECONDS: Final = 0.6
+"""Time limit of one batch of queries."""
 
 
 class PeerMissing(Exception):
-    """Why a peer did not run: not installed, or a problem of its own."""
+    """A peer did not run; the message gives the reason (not installed, or a failure of the peer)."""
 
 
 class Running:
-    """A contender that answers."""
+    """A contender whose process is running."""
 
     def __init__(self, name: str, process: subprocess.Popen[bytes], folder: Path) -> None:
         self.name = name
@@ -49,8 +50,8 @@ class Running:
     def search(
         self, setting: int, k: int, first: int, count: int, *, only: tuple[str, float] | None = None
     ) -> dict[str, Any]:
-        """A chunk of single queries: times, rows and processor time; it ends early where it takes CHUNK_SECONDS."""
-        asked = {"setting": setting, "k": k, "first": first, "count": count, "seconds": CHUNK_SECONDS, "only": only}
+        """Runs a batch of single queries, for at most BATCH_SECONDS; returns latencies, rows and processor time."""
+        asked = {"setting": setting, "k": k, "first": first, "count": count, "seconds": BATCH_SECONDS, "only": only}
         return self.ask(ANSWER_SECONDS, do="search", **asked)
 
     def pin(self, core: int) -> None:
@@ -84,7 +85,7 @@ class Running:
 
 @contextmanager
 def running(name: str, folder: Path | None = None) -> Iterator[Running]:
-    """A contender in its process, over a scratch folder that is gone afterwards. PeerMissing."""
+    """Starts a contender in a temporary folder, and ends it afterwards. Raises PeerMissing."""
     program = python(entry(name))
     if not program.exists():
         raise PeerMissing("not installed: python -m benchmarks.peers install")
@@ -111,7 +112,7 @@ def running(name: str, folder: Path | None = None) -> Iterator[Running]:
 
 
 def _end(process: subprocess.Popen[bytes], scratch: str) -> None:
-    """The process and what it started: its session, and servers that left it, known by the scratch folder they name."""
+    """Ends the process, its session, and daemons that left the session but name the scratch folder in their command."""
     for pipe in (process.stdin, process.stdout):
         if pipe:
             with suppress(OSError):

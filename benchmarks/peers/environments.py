@@ -1,6 +1,6 @@
-"""The virtual environments of the peers, in the cache folder: made on demand from pinned requirements.
+"""The virtual environments of the peers in the cache folder, created on demand from pinned requirements.
 
-A peer that cannot be installed is told and left out; it stops nothing.
+A peer that cannot be installed is reported and skipped.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from benchmarks.real import bench_cache, say
 HERE: Final = Path(__file__).resolve().parent
 INSTALL_SECONDS: Final = 1_800
 FIRST: Final = "torch"
+"""Installed before the other requirements, so that the resolver keeps the pinned build."""
 
 
 def environments() -> list[str]:
@@ -30,7 +31,7 @@ def folder(environment: str) -> Path:
 
 
 def python(one: Entry) -> Path:
-    """The interpreter that has the contender; aidre runs where this runs."""
+    """The interpreter of a contender; aidre uses the running one."""
     return folder(one.environment) / "bin" / "python" if one.environment else Path(sys.executable)
 
 
@@ -39,9 +40,9 @@ def requirements(environment: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def install(wanted: Sequence[str] = ()) -> list[str]:
-    """Make the environments, or those of the named peers; the problems that there were."""
-    chosen = list(dict.fromkeys(one.environment for one in ENTRIES if one.environment and one.name in wanted))
+def install(names: Sequence[str] = ()) -> list[str]:
+    """Creates all environments, or those of the named peers; returns error messages."""
+    chosen = list(dict.fromkeys(one.environment for one in ENTRIES if one.environment and one.name in names))
     problems = []
     for environment in chosen or environments():
         say(f"installing the environment {environment!r} in {folder(environment)} ...")
@@ -50,35 +51,36 @@ def install(wanted: Sequence[str] = ()) -> list[str]:
 
 
 def _installed(environment: str) -> list[str]:
-    place = folder(environment)
-    if not (place / "bin" / "python").exists():
-        shutil.rmtree(place, ignore_errors=True)
-        venv.create(place, with_pip=True)
-    wanted = requirements(environment)
-    for one in [line for line in wanted if line.startswith(FIRST)]:
-        if problem := _pip(place, [one]):
+    root = folder(environment)
+    if not (root / "bin" / "python").exists():
+        shutil.rmtree(root, ignore_errors=True)
+        venv.create(root, with_pip=True)
+    pinned = requirements(environment)
+    for requirement in [line for line in pinned if line.startswith(FIRST)]:
+        if problem := _pip(root, [requirement]):
             return [f"{environment}: {problem}"]
-    if not _pip(place, wanted):
+    if not _pip(root, pinned):
         return []
-    # Together they do not install: each by itself, so that one of them does not cost the others.
-    return [f"{environment}: {problem}" for one in wanted if (problem := _pip(place, [one]))]
+    # The joint installation failed: install each alone, so that one failure does not affect the others.
+    return [f"{environment}: {problem}" for requirement in pinned if (problem := _pip(root, [requirement]))]
 
 
-def _pip(place: Path, wanted: Sequence[str]) -> str | None:
+def _pip(root: Path, pinned: Sequence[str]) -> str | None:
+    """Runs `pip install`; returns an error message, None on success."""
     command: list[Path | str] = [
-        place / "bin" / "python",
+        root / "bin" / "python",
         "-m",
         "pip",
         "--disable-pip-version-check",
         "-qq",
         "install",
-        *wanted,
+        *pinned,
     ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        return f"{wanted[0]}: pip took more than {INSTALL_SECONDS} seconds"
+        return f"{pinned[0]}: pip took longer than {INSTALL_SECONDS} seconds"
     if done.returncode == 0:
         return None
     said = done.stderr.strip().splitlines() or ["pip failed"]
-    return f"{' '.join(wanted[:3])}: {said[-1]}"
+    return f"{' '.join(pinned[:3])}: {said[-1]}"

@@ -1,4 +1,4 @@
-"""faiss: every row compared (Flat), and its HNSW graph."""
+"""faiss: exhaustive search (Flat), and its HNSW graph."""
 
 from __future__ import annotations
 

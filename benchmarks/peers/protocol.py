@@ -1,6 +1,6 @@
-"""What every contender can do, aidre among them: be built over rows, say its settings, answer one query.
+"""The interface of a contender, and the table of contenders, aidre included.
 
-Only numpy is needed here: these modules run in the environments of the peers.
+Imports only numpy, since it runs in the environments of the peers.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 Vectors = NDArray[np.float32]
 Values = Mapping[str, NDArray[np.float64]]
-"""Fields of the rows, by name: what filters go by."""
+"""Filter fields by name, one value per row."""
 
 Answer = Callable[[Vectors], Any]
-"""Answers one query of shape (dimensions,) in the library's own form; this is what is timed."""
+"""Answers one query of shape (dimensions,) in the library's own result type; this call is timed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """The filter `field < value`. `share` of the rows pass it."""
+    """The filter `field < value`. Field values are uniform in 0..1, so `value` is also its selectivity."""
 
     field: str
     value: float
@@ -34,33 +34,33 @@ class Below:
 
 
 class Contender(Protocol):
-    """One engine over one set of unit rows, for cosine similarity (or the inner product, which is the same here)."""
+    """One engine over unit rows, by cosine similarity, which equals the inner product here."""
 
     settings: Sequence[int]
-    """How deep it looks, from shallow to deep; what the numbers mean is the engine's affair."""
+    """Search depths in ascending order, in units of the engine (ef, candidates, probes ...)."""
 
     filters: bool
-    """Whether it can search among the rows that pass a filter."""
+    """Whether the engine supports filtered search."""
 
     def build(self, rows: Vectors, values: Values, folder: Path) -> None:
-        """Ready to answer when it returns; what has to be on disk lies in `folder`."""
+        """Builds the index, ready to answer; files belong in `folder`."""
 
     def answer(self, setting: int, k: int, only: Below | None) -> Answer:
-        """How one query is answered. What can be made ahead of the queries is made here, masks of filters too."""
+        """Prepares a search, bitmap of the filter included; returns the function to time."""
 
     def rows_of(self, answered: Any) -> list[int]:
-        """The numbers of the rows in an answer, best first."""
+        """Row numbers of an answer, best first."""
 
     def size(self) -> int:
-        """Bytes of vectors and index together, as the engine keeps or saves them."""
+        """Bytes of vectors and index, as the engine keeps or saves them."""
 
     def close(self) -> None:
-        """Ends what was started."""
+        """Releases connections and child processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A contender by name: where its code is, where it is installed, and what its index is."""
+    """A contender: its adapter (`made` in `module`), environment, distribution, and a description of its index."""
 
     name: str
     module: str

@@ -1,4 +1,4 @@
-"""rabitqlib's SymphonyQG: a graph whose neighbours' codes lie beside each row. It has no filters."""
+"""rabitqlib's SymphonyQG: a graph that stores the codes of its neighbours with each row. No filters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ScaNN: a tree of partitions, asymmetric hashing inside them, the best reordered in float32. It has no filters."""
+"""ScaNN: a partitioning tree, asymmetric hashing within partitions, candidates re-ranked in float32. No filters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REORDERED = 200
 
 class Scann:
     settings = (2, 4, 8, 12, 16, 24, 32, 48)
-    """Hundredths of the partitions that are searched."""
+    """Probed partitions, in percent."""
 
     filters = False
 

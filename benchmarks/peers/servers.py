@@ -1,10 +1,11 @@
-"""Peers that answer over HTTP, for the load generator: started over real data, pinned, and ended.
+"""Peers that serve HTTP, for the load generator: starts them over real data, pins them and ends them.
 
     with serve("chroma", real(), rows=60_000, folder=scratch, core=0) as peer:
-        content = peer.request(vector, 10)          # a whole HTTP/1.1 request
+        content = peer.request(vector, 10)          # the bytes of an HTTP/1.1 request
         peer.rows_of(answer(peer.port, content)[1])  # the rows in an answer
 
-`chroma` is asked vectors; `txtai` texts, which it embeds, in a hybrid index. PeerMissing where one cannot run.
+`chroma` receives vectors; `txtai` receives texts, which it embeds, over a hybrid index. Raises PeerMissing if a peer
+cannot run.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Asked = NDArray[np.float32] | str
 
 @dataclass(frozen=True, slots=True)
 class PeerServer:
-    """A server that answers on 127.0.0.1."""
+    """A server on 127.0.0.1. `request` builds a search request, `rows_of` reads the row numbers of an answer."""
 
     name: str
     version: str
@@ -54,7 +55,7 @@ class PeerServer:
 def serve(
     name: str, data: Real, *, folder: Path, rows: int | None = None, core: int | None = None
 ) -> Iterator[PeerServer]:
-    """A peer over the first rows of the data; on one core once it is loaded, where one is named. PeerMissing."""
+    """Serves the first rows of the data by a peer; pins it to `core` once loaded. Raises PeerMissing."""
     count = len(data.rows) if rows is None else rows
     if count > len(data.rows):
         raise PeerMissing(f"there are {len(data.rows):,} real rows, not {count:,}")
@@ -137,7 +138,7 @@ def _run(program: Path, module: str, arguments: Sequence[Any], folder: Path) -> 
         check=False,
     )
     if done.returncode:
-        raise PeerMissing((done.stderr.strip().splitlines() or ["it said nothing"])[-1])
+        raise PeerMissing((done.stderr.strip().splitlines() or ["it printed nothing"])[-1])
     return done.stdout
 
 
@@ -155,13 +156,13 @@ def _environment(more: dict[str, str]) -> dict[str, str]:
 
 def _wait(port: int, path: str, process: subprocess.Popen[bytes], folder: Path) -> None:
     end = time.monotonic() + START_SECONDS
-    wanted = request("GET", path, connection="close")
+    probe = request("GET", path, connection="close")
     while time.monotonic() < end:
         if process.poll() is not None:
-            said = (folder / "said.txt").read_text("utf-8", "replace").strip().splitlines() or ["it said nothing"]
+            said = (folder / "said.txt").read_text("utf-8", "replace").strip().splitlines() or ["it printed nothing"]
             raise PeerMissing(f"it ended with status {process.returncode}: {said[-1]}")
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
-            connection.sendall(wanted)
+            connection.sendall(probe)
             if b" 200 " in connection.recv(64):
                 return
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""turbovec: a scan of 4-bit codes. It gives no exact scores, so the best are reranked here in float32 by numpy."""
+"""turbovec: a scan of 4-bit codes. It has no exact scores, so this adapter re-ranks candidates in float32 by numpy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BITS = 4
 
 class TurboVec:
     settings = (10, 15, 20, 40)
-    """Candidates that are reranked; with no more than the results there is no reranking."""
+    """Number of candidates to re-rank; up to k, there is no re-ranking."""
 
     filters = True
 

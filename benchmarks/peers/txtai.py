@@ -1,4 +1,4 @@
-"""txtai's Embeddings over vectors from outside: faiss HNSW behind it. Filters need its text database: not used."""
+"""txtai's Embeddings over external vectors, with faiss HNSW. Filters need its text database and are not measured."""
 
 from __future__ import annotations
 

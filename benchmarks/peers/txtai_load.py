@@ -1,9 +1,9 @@
-"""Makes a hybrid txtai index of texts whose vectors are there already; run where txtai is installed.
+"""Builds a hybrid txtai index of texts with precomputed vectors; runs in the environment of txtai.
 
     python -m benchmarks.peers.txtai_load FOLDER ROWS.npy COUNT TEXTS.json
 
-The rows go in as external vectors, since embedding them again would take an hour. Then the index is told the model
-that made them, so that it embeds queries as any index of txtai does. Prints nothing of use.
+The rows are indexed as external vectors, since embedding them again would take an hour. Then the saved configuration is
+set to the model that made them, so that the index embeds queries as any txtai index does. The output is not used.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from txtai import Embeddings
 def main(folder: str, rows: str, count: str, texts: str) -> None:
     vectors = np.array(np.load(rows, mmap_mode="r")[: int(count)])
     written = json.loads(Path(texts).read_bytes())[: len(vectors)]
-    known = dict(zip(written, vectors, strict=True))
+    vectors_by_text = dict(zip(written, vectors, strict=True))
     settings = {
         "content": True,
         "hybrid": True,
         "backend": "faiss",
         "faiss": {"components": "IDMap,HNSW32"},
     }
-    made = Embeddings(method="external", transform=lambda asked: np.array([known[text] for text in asked]), **settings)
+    made = Embeddings(
+        method="external", transform=lambda asked: np.array([vectors_by_text[text] for text in asked]), **settings
+    )
     made.index(enumerate(written))
     made.save(folder)
     path = Path(folder) / "config.json"

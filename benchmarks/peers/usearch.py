@@ -1,4 +1,4 @@
-"""usearch: an HNSW graph over float16 rows. Its Python package has no filters."""
+"""usearch: an HNSW graph over float16 rows. The Python package has no filters."""
 
 from __future__ import annotations
 

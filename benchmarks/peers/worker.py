@@ -1,9 +1,9 @@
-"""One contender in a process of its own: commands as JSON lines in, answers as JSON lines out.
+"""The process of one contender: reads commands as JSON lines, writes answers as JSON lines.
 
     python -m benchmarks.peers.worker NAME
 
-Runs in the environment of the contender and knows nothing but `protocol`. What a library prints goes to standard
-error. Every task of this process and of its children can be pinned to one core after the build.
+Runs in the environment of the contender and imports only `protocol`. Output of libraries is redirected to standard
+error. After the build, all threads of this process and of its children can be pinned to one core.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from benchmarks.peers.protocol import Answer, Below, Contender, Values, Vectors, entry
 
 WARM_UP = 10
-LEAST = 5
-"""Queries of a chunk that are asked however slow they are."""
+MIN_QUERIES = 5
+"""Queries of a batch that run even beyond the time limit."""
 
 
 class Worker:
@@ -37,7 +37,7 @@ class Worker:
         self._folder = str(Path.cwd())
 
     def build(self, rows: str, count: int, values: str, queries: str, folder: str) -> dict[str, Any]:
-        # In memory and whole: what is timed is the engine, not the disk that the rows come from.
+        # Load all rows into memory first: the build time excludes reading the file.
         loaded = np.ascontiguousarray(np.load(rows, mmap_mode="r")[:count])
         with np.load(values) as archive:
             fields: Values = {name: archive[name][:count] for name in archive.files}
@@ -58,7 +58,7 @@ class Worker:
         }
 
     def pin(self, core: int) -> dict[str, Any]:
-        """Every thread that is there, of this process and of those that it started; new ones inherit it."""
+        """Pins all threads of this process and of its children; new threads inherit the affinity."""
         for task in tasks(self._folder):
             os.sched_setaffinity(task, {core})
         return {}
@@ -66,7 +66,7 @@ class Worker:
     def search(
         self, *, setting: int, k: int, first: int, count: int, seconds: float, only: list[Any] | None
     ) -> dict[str, Any]:
-        """Single queries, one after the other, for at most so many seconds."""
+        """Runs single queries in sequence, for at most `seconds`."""
         key = (setting, k, *(only or ()))
         answer = self._answers.get(key)
         if answer is None:
@@ -82,7 +82,7 @@ class Worker:
             answered.append(answer(query))
             now = time.perf_counter()
             microseconds.append(round((now - started) * 1e6, 1))
-            if now > end and len(microseconds) >= LEAST:
+            if now > end and len(microseconds) >= MIN_QUERIES:
                 break
         used = time.process_time() - used
         rows = [list(map(int, self._contender.rows_of(one))) for one in answered]
@@ -102,17 +102,17 @@ def warm_up(answer: Answer, queries: NDArray[np.float32], seconds: float) -> Non
 
 
 def private_bytes() -> int:
-    """Memory of this process that no file backs."""
+    """Anonymous memory of this process."""
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
     return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Anonymous:"))
 
 
 def tasks(folder: str) -> Iterator[int]:
-    """The threads of this process, of servers whose command names the folder, and of all that descend from them."""
+    """The threads of this process, of servers with the folder in their command line, and of all their descendants."""
     parents: dict[int, int] = {}
     family = {os.getpid()}
     for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # ended meanwhile
+        with suppress(OSError):  # the process has ended
             parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
             if folder.encode() in (path / "cmdline").read_bytes():
                 family.add(int(path.name))
@@ -137,7 +137,7 @@ def main() -> int:
         do: Callable[..., dict[str, Any]] = getattr(worker, command.pop("do"))
         try:
             found = do(**command)
-        except Exception as error:  # of any library: the run goes on without it
+        except Exception as error:  # any library may fail: report it and continue
             found = {"problem": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
             if os.environ.get("AIDRE_TRACEBACK"):
                 raise

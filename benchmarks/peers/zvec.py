@@ -1,4 +1,4 @@
-"""zvec: an embedded store with an HNSW graph, and inverted indexes for filters."""
+"""zvec: an embedded store with an HNSW graph and inverted indexes for filters."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Zvec:
         condition = f"{only.field} < {only.value!r}" if only else None
 
         def search(query: Vectors) -> Any:
-            wanted = zvec.Query("v", vector=query, param=parameters)
-            return collection.query(wanted, topk=k, filter=condition, output_fields=[])
+            search_request = zvec.Query("v", vector=query, param=parameters)
+            return collection.query(search_request, topk=k, filter=condition, output_fields=[])
 
         return search
 

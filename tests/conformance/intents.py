@@ -14,10 +14,10 @@ from intent_platform import Platform, Sent
 from intent_schemas import EVENT, RETRIEVE_RESPONSE, valid
 from serving import TEXT, Client, a_document, serving
 
-from aidre.api.cli import run
-from aidre.engine.embed import embedding_key, load_embedder
+from aidre.api.cli.main import run
+from aidre.engine.collection.store import Store
+from aidre.engine.embedding.embedder import embedding_key, load_embedder
 from aidre.engine.model import Chunk, Record, Visibility
-from aidre.engine.store import Store
 
 SECRET, OTHER_SECRET = "test-secret-0123456789abcdef", "another-secret-0123456789"
 DOMAINS = """

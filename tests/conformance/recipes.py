@@ -13,9 +13,9 @@ import httpx
 import pytest
 from serving import TEXT, Client, a_document, fill, serving
 
-from aidre.engine.embed import embedding_key, load_embedder
+from aidre.engine.collection.store import Store
+from aidre.engine.embedding.embedder import embedding_key, load_embedder
 from aidre.engine.model import Chunk, Document, Record
-from aidre.engine.store import Store
 
 JSON = "application/json"
 STREAM = "text/event-stream"

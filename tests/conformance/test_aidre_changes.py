@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from serving import AIDRE, TEXT, Client, a_document, delete, fill, serving
 
-from aidre.api.changes import CHANGES_MOST, read_token, write_token
-from aidre.api.refusals import BadRequest
-from aidre.engine.feed import Place, Point
+from aidre.api.http.errors import BadRequest
+from aidre.api.protocols.aidre.changes import CHANGES_MAX, read_token, write_token
+from aidre.engine.collection.change_feed import ChangeCursor, ChangelogId
+from aidre.engine.collection.store import Store
 from aidre.engine.model import Document
-from aidre.engine.store import Store
 from conformance.conftest import CONFIGURATION, DISCOVERY, JSON, refused
 
 PATH = "/collections/docs/changes"
@@ -68,7 +68,7 @@ def follow(client: Client, held: dict[str, str], since: str | None, limits: Sequ
 
 def stored(store: Path) -> dict[str, str]:
     snapshot = Store(store).open("docs")
-    ids = {one for part in snapshot.parts for one in part.segment.chunks.chunked("id").to_pylist()}
+    ids = {one for part in snapshot.segments for one in part.segment.chunks.chunked("id").to_pylist()}
     return {one: chunk.content_hash for one in ids if (chunk := snapshot.get(one)) is not None}
 
 
@@ -197,34 +197,34 @@ def test_garbage_is_refused(own: Client) -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        Place(Point(0, "0" * 16)),
-        Place(Point(3, "0123456789abcdef"), row=2**64 - 1),
-        Place(Point(2**64 - 1, "f" * 16), listed=2**64 - 1, seen=Point(1, "0" * 16)),
+        ChangeCursor(ChangelogId(0, "0" * 16)),
+        ChangeCursor(ChangelogId(3, "0123456789abcdef"), row=2**64 - 1),
+        ChangeCursor(ChangelogId(2**64 - 1, "f" * 16), listed_hash=2**64 - 1, newest_seen=ChangelogId(1, "0" * 16)),
     ],
 )
-def test_a_token_holds_a_place(place: Place) -> None:
+def test_a_token_holds_a_place(place: ChangeCursor) -> None:
     _, found = read_token(write_token("lineage", place))
-    assert (found.point, found.row, found.listed) == (place.point, place.row, place.listed)
-    assert found.seen == (place.seen or place.point)
+    assert (found.changelog, found.row, found.listed_hash) == (place.changelog, place.row, place.listed_hash)
+    assert found.newest_seen == (place.newest_seen or place.changelog)
 
 
 def test_a_forged_place_is_never_answered_with_anything_else(own: Client) -> None:
     lineage = Store(own.store).open("docs").lineage
     mark = Store(own.store).open("docs").manifest.changes.mark
-    truth = Point(1, mark)
+    truth = ChangelogId(1, mark)
     forged = [
-        Place(Point(2**63, mark)),
-        Place(Point(1, "0" * 16)),
-        Place(truth, row=6),
-        Place(truth, row=2**64 - 1),
-        Place(truth, seen=Point(2**64 - 1, mark)),
-        Place(truth, listed=0, seen=Point(1, "0" * 16)),
-        Place(Point(0, "0" * 16), row=0),
+        ChangeCursor(ChangelogId(2**63, mark)),
+        ChangeCursor(ChangelogId(1, "0" * 16)),
+        ChangeCursor(truth, row=6),
+        ChangeCursor(truth, row=2**64 - 1),
+        ChangeCursor(truth, newest_seen=ChangelogId(2**64 - 1, mark)),
+        ChangeCursor(truth, listed_hash=0, newest_seen=ChangelogId(1, "0" * 16)),
+        ChangeCursor(ChangelogId(0, "0" * 16), row=0),
     ]
     for place in forged:
         refused(own.get(f"{PATH}?since={write_token(lineage, place)}"), 410, "gone")
-    assert page(own, write_token(lineage, Place(truth, listed=2**64 - 1)))["changes"] == []
-    assert len(page(own, write_token(lineage, Place(truth, row=2)))["changes"]) == 3
+    assert page(own, write_token(lineage, ChangeCursor(truth, listed_hash=2**64 - 1)))["changes"] == []
+    assert len(page(own, write_token(lineage, ChangeCursor(truth, row=2)))["changes"]) == 3
 
 
 def test_a_token_that_is_too_old_is_gone_and_says_what_to_do(own: Client) -> None:
@@ -262,7 +262,7 @@ def test_a_limit_that_is_no_number_is_refused(limit: str, client: Client) -> Non
 
 def test_a_limit_above_the_maximum_is_clamped(client: Client) -> None:
     assert page(client, None, 10**30)["more"] is False
-    assert client.get(DISCOVERY).json()["limits"]["changes"] == CHANGES_MOST
+    assert client.get(DISCOVERY).json()["limits"]["changes"] == CHANGES_MAX
 
 
 def test_discovery_says_how_it_is_used(client: Client) -> None:

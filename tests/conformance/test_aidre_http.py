@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from serving import AIDRE, COSINE, DOT, Client, a_document, fill, serving, vector_of
 
-from aidre.engine.segment import StoredChunk
+from aidre.engine.segment.stored_chunk import StoredChunk
 from conformance.conftest import DISCOVERY, ERROR_MEMBERS, JSON, SPECIAL_IDS, ids, refused
 
 PROBLEM = "application/problem+json"
@@ -244,7 +244,7 @@ def test_11_5_a_chunked_body_is_not_read_to_its_end(client: Client) -> None:
 
 
 def test_11_5_a_body_that_does_not_come_is_not_waited_for(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aidre.api.wire.BODY_SECONDS", 0.01)
+    monkeypatch.setattr("aidre.api.http.body.BODY_SECONDS", 0.01)
 
     async def stalled() -> AsyncIterator[bytes]:
         yield b'{"query":'

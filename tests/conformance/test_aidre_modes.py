@@ -66,7 +66,7 @@ def test_5_a_second_model_that_cannot_load_leaves_the_first_look(
     with serving(tmp_path) as plain:
         first = _scores(plain)
     with serving(tmp_path, f'[collections.docs]\nfusion = {{ rescore = "{_SECOND.id}" }}') as client:
-        queries = client.app.state.retrieval.texts
+        queries = client.app.state.retrieval.embedders
         load = queries._load
 
         def without_the_second(space: EmbeddingSpace) -> object:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from serving import COSINE, TEXT, Client, a_document, delete, fill, serving
 
-from aidre.api.cursor import LIFETIME_SECONDS
+from aidre.api.retrieval.cursor import LIFETIME_SECONDS
 from conformance.conftest import ids, refused
 
 ALL = {"query": "alpha"}
@@ -141,7 +141,7 @@ def test_18_2_an_expired_cursor_is_a_conflict(store: Path, monkeypatch: pytest.M
     with serving(store) as client:
         cursor = next_cursor(client.search({**ALL, "top_k": 5}))
         later = time.time() + LIFETIME_SECONDS + 2
-        monkeypatch.setattr("aidre.api.cursor.time.time", lambda: later)
+        monkeypatch.setattr("aidre.api.retrieval.cursor.time.time", lambda: later)
         refused(client.search({**ALL, "cursor": cursor}), 409, "conflict")
 
 
@@ -230,7 +230,7 @@ def test_15_4_a_generation_that_cannot_be_opened_leaves_the_former_one_serving(s
 def test_5_2_a_model_that_cannot_load_leaves_words_and_vectors(tmp_path: Path, monkeypatch: Any) -> None:
     fill(tmp_path, "docs", [a_document("a", "alpha")], (TEXT, COSINE))
     with serving(tmp_path) as client:
-        queries = client.app.state.retrieval.texts
+        queries = client.app.state.retrieval.embedders
         monkeypatch.setattr(queries, "_load", _no_model)
         by_words = client.search(ALL).json()
         assert by_words["meta"]["mode"] == "lexical"

@@ -19,7 +19,7 @@ from http_message_signatures import InvalidSignature
 from serving import AIDRE, BASE, Client, a_document, fill, serving
 from verifying import Received, verified_answer, verified_chunk
 
-from aidre.api.provenance.keys import make_key
+from aidre.api.protocols.provenance.keys import make_key
 from aidre.engine.errors import ConfigurationError
 from conformance.conftest import DISCOVERY
 

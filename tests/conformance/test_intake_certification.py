@@ -49,7 +49,7 @@ def provider(folder: Path) -> Iterator[Provider]:
 
 @contextmanager
 def providing(folder: Path, workers: int) -> Iterator[Provider]:
-    command = [sys.executable, "-m", "aidre.api.cli", "serve", "--store", str(folder / "store"), "--port", "0"]
+    command = [sys.executable, "-m", "aidre.api.cli.main", "serve", "--store", str(folder / "store"), "--port", "0"]
     command += ["--config", str(folder / "aidre.toml"), "--workers", str(workers)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -135,7 +135,7 @@ def test_a_full_run_leaves_no_word_of_it_in_the_clear(provider: Provider) -> Non
     provider.process.kill()
     assert provider.process.stderr is not None
     assert "canary" not in provider.process.stderr.read()
-    command = [sys.executable, "-m", "aidre.api.cli", "binds", "--json", "--store", str(provider.folder / "store")]
+    command = [sys.executable, "-m", "aidre.api.cli.main", "binds", "--json", "--store", str(provider.folder / "store")]
     command += ["--config", str(provider.folder / "aidre.toml")]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert [json.loads(line)["bind_data"]["email"] for line in listed] == [

@@ -13,8 +13,8 @@ from intent_schemas import RETRIEVE_RESPONSE, valid
 from jsonschema import ValidationError
 from serving import Client
 
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import StorageFailed
-from aidre.engine.store import Store
 from conformance import intents
 from conformance.intents import (
     CONFIGURATION,

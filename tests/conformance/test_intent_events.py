@@ -12,7 +12,7 @@ import pytest
 from intent_platform import Platform
 from serving import Client
 
-from aidre.api.intent import envelope
+from aidre.api.protocols.intent import envelope
 from aidre.engine.errors import StorageFailed
 from conformance import intents
 from conformance.intents import (
@@ -81,7 +81,7 @@ def test_47_the_event_is_on_disk_before_the_answer_leaves(store: Path, monkeypat
         return answered(*given)
 
     monkeypatch.setattr(os, "fdatasync", fdatasync)
-    monkeypatch.setattr("aidre.api.intent.routes.respond", respond)
+    monkeypatch.setattr("aidre.api.protocols.intent.routes.respond", respond)
     with publishing(store) as (_, platform):
         assert platform.retrieve()["status"] == "ok"
     assert set(order[: order.index("answer")]) == {"000001.jsonl", "intent.sqlite-wal"}

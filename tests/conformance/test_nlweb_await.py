@@ -15,11 +15,11 @@ import pytest
 from serving import Client, serving
 from starlette.types import Scope
 
-from aidre.api.access import Caller
-from aidre.api.nlweb import answering
-from aidre.api.nlweb.documents import Documents, find_documents
-from aidre.api.settings import parse_settings
-from aidre.api.tables import Duration
+from aidre.api.access.caller import Caller
+from aidre.api.config.settings import parse_settings
+from aidre.api.config.toml import Duration
+from aidre.api.protocols.nlweb.answer import service
+from aidre.api.protocols.nlweb.answer.documents import DocumentPage, find_documents
 from conformance import recipes
 from conformance.recipes import CONFIGURATION, JSON, ask, events, failed, query, told
 
@@ -54,11 +54,11 @@ def client(filled: Path) -> Iterator[Client]:
 def hold(monkeypatch: pytest.MonkeyPatch) -> Hold:
     held = Hold()
 
-    async def find_later(*arguments: Any) -> Documents:
+    async def find_later(*arguments: Any) -> DocumentPage:
         await held.wait()
         return await find_documents(*arguments)
 
-    monkeypatch.setattr(answering, "find_documents", find_later)
+    monkeypatch.setattr(service, "find_documents", find_later)
     return held
 
 

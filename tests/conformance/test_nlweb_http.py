@@ -12,8 +12,8 @@ import orjson
 import pytest
 from serving import Client
 
-from aidre.api.nlweb.envelope import document, failure_of
-from aidre.api.refusals import Refusal, ServerFault, Unavailable
+from aidre.api.http.errors import HttpError, ServerFault, Unavailable
+from aidre.api.protocols.nlweb.envelope import render_json, to_failure
 from aidre.engine.errors import ModelUnavailable, StoreDamaged
 from conformance import recipes
 from conformance.recipes import JSON, STREAM, ask, events, failed, names, query, results, told
@@ -80,13 +80,13 @@ def test_h2_an_answer_has_an_id_and_is_not_kept(client: Client) -> None:
     ],
 )
 def test_h3_a_refusal_of_the_house_keeps_its_status_and_headers(status: int, code: str) -> None:
-    class Refused(Refusal):
+    class Refused(HttpError):
         pass
 
     Refused.status = status
-    failure = failure_of(Refused("no", {"Retry-After": "7"}))
-    assert (failure.status, failure.failure, failure.headers) == (status, code, {"Retry-After": "7"})
-    assert orjson.loads(document(failure))["error"] == {"code": code, "message": "no"}
+    failure = to_failure(Refused("no", {"Retry-After": "7"}))
+    assert (failure.status, failure.failure_code, failure.headers) == (status, code, {"Retry-After": "7"})
+    assert orjson.loads(render_json(failure))["error"] == {"code": code, "message": "no"}
 
 
 def test_f4_what_breaks_inside_is_told_without_its_words(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,13 +100,13 @@ def test_f4_what_breaks_inside_is_told_without_its_words(client: Client, monkeyp
         def broken(*_: Any, error: Exception = error) -> None:
             raise error
 
-        monkeypatch.setattr(client.app.state.retrieval, "shown", broken)
+        monkeypatch.setattr(client.app.state.retrieval.collections, "visible", broken)
         status = 500 if isinstance(error, RuntimeError | ServerFault) else 503
         response = ask(client, query())
         assert "secret" not in failed(response, "INTERNAL_ERROR", status)
         assert status == 500 or "retry-after" in response.headers
         failed(ask(client, {**query(), "prefer": {"streaming": True}}), "INTERNAL_ERROR", status)
-    assert failure_of(Unavailable("later")).headers["Retry-After"]
+    assert to_failure(Unavailable("later")).headers["Retry-After"]
 
 
 def test_probe_a_bare_get_describes_itself(client: Client) -> None:

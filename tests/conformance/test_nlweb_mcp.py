@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from serving import Client, a_document, fill, serving
 
-from aidre.api.access import Caller
-from aidre.api.nlweb import answering
+from aidre.api.access.caller import Caller
+from aidre.api.protocols.nlweb.answer import service
 from conformance import recipes
 from conformance.calling import call, message, post, refused, result
 from conformance.recipes import CONFIGURATION, ask, failed, query
@@ -166,7 +165,7 @@ def test_m8_a_defect_is_an_internal_error_without_its_words(client: Client, monk
     async def broken(*arguments: Any) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr(answering, "find_documents", broken)
+    monkeypatch.setattr(service, "find_documents", broken)
     called = call(client, "ask", query())
     tool_failed(called, "INTERNAL_ERROR")
     assert "secret" not in json.dumps(called)

@@ -25,7 +25,7 @@ from conformance.test_nlweb_await import without_time
 filled = recipes.filled
 
 MODES = ["legacy", "2026-07-28", "auto"]
-PROGRAM = [sys.executable, "-m", "aidre.api.cli", "mcp"]
+PROGRAM = [sys.executable, "-m", "aidre.api.cli.main", "mcp"]
 LATER = {**query("pasta"), "prefer": {"respond-async": True}}
 
 

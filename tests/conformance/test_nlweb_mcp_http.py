@@ -13,7 +13,7 @@ import httpx
 import pytest
 from serving import Client, serving
 
-from aidre.api.nlweb import answering
+from aidre.api.protocols.nlweb.answer import service
 from conformance import recipes
 from conformance.calling import ENVELOPE, MODERN, call, message, post, refused, result
 from conformance.recipes import CONFIGURATION, JSON, failed, fill_all, query
@@ -189,7 +189,7 @@ def test_a_client_that_goes_away_ends_its_work(client: Client, monkeypatch: pyte
         await client.app(scope, receive, send)
         await asyncio.wait_for(ended.wait(), 20)
 
-    monkeypatch.setattr(answering, "find_documents", endless)
+    monkeypatch.setattr(service, "find_documents", endless)
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     params = {"name": "ask", "arguments": query(), "_meta": ENVELOPE}
     modern = [(b"mcp-protocol-version", MODERN.encode()), (b"mcp-method", b"tools/call"), (b"mcp-name", b"ask")]

@@ -11,13 +11,13 @@ import pytest
 from serving import Client, serving
 from starlette.requests import ClientDisconnect
 
-from aidre.api.access import ANONYMOUS
-from aidre.api.nlweb import answering
-from aidre.api.nlweb.answering import Findings, Service, begin
-from aidre.api.nlweb.envelope import NlwebFailure, Outcome
-from aidre.api.nlweb.request import Ask
-from aidre.api.nlweb.stream import EventStream, frames
-from aidre.api.tables import Duration
+from aidre.api.access.caller import ANONYMOUS
+from aidre.api.config.toml import Duration
+from aidre.api.protocols.nlweb.answer import service as answering
+from aidre.api.protocols.nlweb.answer.service import PartialAnswer, Service, find_items
+from aidre.api.protocols.nlweb.envelope import NlwebFailure, Outcome
+from aidre.api.protocols.nlweb.query.request import Ask
+from aidre.api.protocols.nlweb.stream import EventStream, render_events
 from conformance.recipes import (
     CONFIGURATION,
     STREAM,
@@ -242,14 +242,14 @@ def test_s10_each_event_is_sent_before_the_next_is_known(client: Client) -> None
     question = Ask("cinnamon", 3, modes=frozenset({"list", "summarize"}))
     summarized = asyncio.Event()
 
-    async def waiting(found: Findings) -> Outcome:
+    async def waiting(found: PartialAnswer) -> Outcome:
         await summarized.wait()
         return NlwebFailure("CANCELLED", "enough")
 
     async def story() -> None:
-        first = await begin(question, ANONYMOUS, service)
-        assert isinstance(first, Findings)
-        stream = frames(first, waiting, "0.55")
+        first = await find_items(question, ANONYMOUS, service)
+        assert isinstance(first, PartialAnswer)
+        stream = render_events(first, waiting, "0.55")
         early = [parsed((await anext(stream)).decode().removesuffix("\n\n")).name for _ in range(4)]
         assert early == ["start", "result", "result", "result"]
         summarized.set()

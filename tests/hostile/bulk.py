@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from building import NAME
 
-from aidre.engine import commits
-from aidre.engine.store import Store
-from aidre.ingest.pipeline import ingest
-from aidre.ingest.progress import Committed, Event, Summary
-from aidre.ingest.run import IngestOptions
+from aidre.engine.collection import commit
+from aidre.engine.collection.store import Store
+from aidre.ingest.pipeline.ingest import ingest
+from aidre.ingest.pipeline.progress import Committed, Event, Summary
+from aidre.ingest.pipeline.run import IngestOptions
 from hostile.examination import look
 from hostile.nursery import Say, asked, started
 from hostile.report import Report
@@ -49,7 +49,7 @@ def load(say: Say, store: Path, source: Path, with_processes: bool) -> None:
     """Load the rows, and say how many are durable after each commit; "done" and what was written at the end."""
     os.setsid()  # by which the processes that it starts are known
     if with_processes:
-        commits.SHARED_ROWS = COMMIT
+        commit.MIN_WORKER_ROWS = COMMIT
     summary = loaded(store, source, say)
     say(f"done {summary.updated}")
 

@@ -21,14 +21,13 @@ import orjson
 from serving import a_document, fill, serving
 from starlette.requests import Request
 
-from aidre.api.guard.credentials import MOST_BYTES, bearer_of
-from aidre.api.guard.refusals import Unauthorized
-from aidre.api.guard.tokens import Tokens
-from aidre.api.intent.envelope import VERSIONS, AuthenticationFailed
-from aidre.api.intent.messages import read_event, read_retrieve
-from aidre.api.intent.service import Service
-from aidre.api.intent.signing import instant_of
-from aidre.api.refusals import Unprocessable
+from aidre.api.access.credentials import MAX_CREDENTIAL_BYTES, bearer_of
+from aidre.api.access.jwt import TokenVerifier
+from aidre.api.http.errors import Unauthorized, Unprocessable
+from aidre.api.protocols.intent.envelope import VERSIONS, AuthenticationFailed
+from aidre.api.protocols.intent.messages import read_event, read_retrieve
+from aidre.api.protocols.intent.service import Service
+from aidre.api.protocols.intent.signing import parse_rfc3339
 from hostile.fuzzed_json import SPELLED, spelled, spellings, value_of
 from hostile.parsing import Parser, one_line
 
@@ -72,7 +71,7 @@ class Message:
         return {**scope, "raw_path": path[0], "path": path[0].decode("latin-1"), "query_string": path[2]}
 
     def timely(self) -> bool:
-        instant = instant_of(self.timestamp.decode("latin-1"))
+        instant = parse_rfc3339(self.timestamp.decode("latin-1"))
         return instant is not None and abs(instant - NOW) <= 300
 
 
@@ -154,7 +153,7 @@ def tokens(folder: Path) -> Parser:
     """Authorization fields: one Bearer or nothing, and JSON Web Tokens, forged and rightly signed."""
     oauth = issuing.oauth()
     runner = asyncio.Runner()
-    known = Tokens(oauth, lambda: issuing.public(issuing.EC, issuing.ED), lambda: NOW)
+    known = TokenVerifier(oauth, lambda: issuing.public(issuing.EC, issuing.ED), lambda: NOW)
     runner.run(known.open())
     words = (
         *issuing.CLAIMS,
@@ -168,7 +167,7 @@ def tokens(folder: Path) -> Parser:
 
     def hold(token: bytes, claims: Any) -> None:
         try:
-            holder = runner.run(known.holder(token))
+            holder = runner.run(known.grant(token))
         except Unauthorized as error:
             one_line(error)
         else:
@@ -192,7 +191,7 @@ def tokens(folder: Path) -> Parser:
         except Unauthorized as error:
             one_line(error)
             return
-        assert credential is not None and len(fields) == 1 and 0 < len(credential) <= MOST_BYTES
+        assert credential is not None and len(fields) == 1 and 0 < len(credential) <= MAX_CREDENTIAL_BYTES
         if credential not in genuine:
             hold(credential, None)
 

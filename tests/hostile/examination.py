@@ -15,14 +15,14 @@ import numpy as np
 from building import NAME, nearest
 from numpy.typing import NDArray
 
-from aidre.engine.codebook import blocks_of, fill
-from aidre.engine.filters import parse_filter
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
+from aidre.engine.index.fields.filters import parse_filter
+from aidre.engine.index.vectors.encoding import encode
+from aidre.engine.index.vectors.quantizer import quantize_rows, row_blocks
+from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import Query
-from aidre.engine.parts import Part
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
-from aidre.engine.vectors import encode
-from aidre.engine.verify import verify
+from aidre.engine.segment.view import SegmentView
 from hostile.steps import Shape, State, Step, mark, text_of, vectors_of, write_all
 
 ASKED = 12
@@ -63,18 +63,18 @@ def look(store: Path, shape: Shape, allowed: Sequence[State]) -> Examined:
     assert snapshot.documents == snapshot.chunks == report.documents == len(documents)
     _check_rows(snapshot, shape, documents)
     recalls, promised = _recalls(snapshot, shape, documents)
-    rows = sum(len(scan) for part in snapshot.parts for scan in part.segment.scans.values())
-    return Examined(list(allowed).index(documents), recalls, promised, len(snapshot.parts), rows)
+    rows = sum(len(scan) for part in snapshot.segments for scan in part.segment.scans.values())
+    return Examined(list(allowed).index(documents), recalls, promised, len(snapshot.segments), rows)
 
 
 def _documents(snapshot: Snapshot) -> dict[str, int]:
     """The live documents as the columns have them; none twice."""
-    live = [each for part in snapshot.parts for each in _live(part)]
+    live = [each for part in snapshot.segments for each in _live(part)]
     assert len(dict(live)) == len(live), "a document is live twice"
     return dict(live)
 
 
-def _live(part: Part) -> list[tuple[str, int]]:
+def _live(part: SegmentView) -> list[tuple[str, int]]:
     found = []
     for row in part.live.rows().tolist():
         chunk = part.segment.chunks.bytes("id")[row].decode()
@@ -95,7 +95,7 @@ def _differences(documents: State, allowed: Sequence[State]) -> str:
 def _check_rows(snapshot: Snapshot, shape: Shape, documents: State) -> None:
     """Vectors, look-ups, words and fields say the same as the texts."""
     chance = random.Random(len(documents))
-    for part in snapshot.parts:
+    for part in snapshot.segments:
         _check_part(part, shape)
     for one in shape.ids():
         chunk = snapshot.get(f"{one}#chunk_1")
@@ -109,15 +109,15 @@ def _check_rows(snapshot: Snapshot, shape: Shape, documents: State) -> None:
     assert counted == sum(int(one[1:]) < half for one in documents)
 
 
-def _check_part(part: Part, shape: Shape) -> None:
+def _check_part(part: SegmentView, shape: Shape) -> None:
     column = part.segment.columns[shape.space.id]
     live = _live(part)
     expected = encode(shape.space, vectors_of(shape, live)).codes
     assert np.array_equal(column.codes[part.live.rows()], expected), "vectors are not those of their texts"
     for scan in part.segment.scans.values():
         assert len(scan) == part.segment.entry.chunks, "rows in the index are not the rows of the column"
-        anew = fill(scan.codebook(), blocks_of(column.codes))
-        for old, new in zip(scan.filled, anew, strict=True):
+        anew = quantize_rows(scan.codebook(), row_blocks(column.codes))
+        for old, new in zip(scan.quantized, anew, strict=True):
             assert np.array_equal(_codes(old), _codes(new)), "the codes are not those of the column"
 
 

@@ -15,22 +15,22 @@ from pathlib import Path
 
 from building import NAME
 
-from aidre.api.cursor import Cursors, Place, store_secret
-from aidre.api.guard.buckets import Buckets
-from aidre.api.guard.budget import ChunkBudget
-from aidre.api.intake.bind_key import BindKey
-from aidre.api.intake.ledger import Ledger as Binds
-from aidre.api.intent.ledger import FILE as INTENT
-from aidre.api.intent.log import FOLDER, read_events
-from aidre.api.log_check import log_problems
-from aidre.api.nlweb.promise_table import Ended, PromiseTable
-from aidre.api.provenance.keys import read_keys
-from aidre.api.refusals import BadRequest
-from aidre.api.tables import Rate
+from aidre.api.access.limits.chunk_budget import ChunkBudget
+from aidre.api.access.limits.token_bucket import TokenBuckets
+from aidre.api.cli.verify_logs import log_problems
+from aidre.api.config.toml import Rate
+from aidre.api.http.errors import BadRequest
+from aidre.api.protocols.intake.bind_key import BindKey
+from aidre.api.protocols.intake.ledger import Ledger as Binds
+from aidre.api.protocols.intent.event_log import EVENTS_FOLDER, read_events
+from aidre.api.protocols.intent.ledger import LEDGER_FILE as INTENT
+from aidre.api.protocols.nlweb.promise_table import PromiseResult, PromiseTable
+from aidre.api.protocols.provenance.keys import read_keys
+from aidre.api.retrieval.cursor import Cursors, SearchCursor, store_secret
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import AidreError
-from aidre.engine.restore import restore
-from aidre.engine.store import Store
-from aidre.ingest.checks import read_checks
+from aidre.engine.maintenance.restore import restore_archive
+from aidre.ingest.pipeline.last_read import load_read_times
 from hostile import receipts
 from hostile.victim import BACKUP, LOG, OTHER, SIGNING, THEN, peak_memory
 
@@ -38,7 +38,7 @@ BINDS, PROMISES = "intake.sqlite", "nlweb-promises.sqlite"
 DATABASES = (INTENT, BINDS, PROMISES)
 ACCOUNT = "key reader"
 RATE = Rate(600, 60)
-PLACE = Place(4, 10, 20, int(THEN), b"lineage!")
+PLACE = SearchCursor(4, 10, 20, int(THEN), b"lineage!")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ def write(folder: Path) -> None:
     with closing(PromiseTable(log / PROMISES)) as promises:
         for number in range(4):
             promises.add(bytes([number]) * 16, b"owner", THEN, THEN * 2)
-            promises.end(bytes([number]) * 16, Ended("kept", b'{"results":[%d]}' % number), THEN * 2)
-    buckets, budget = Buckets([log]), ChunkBudget([log], 100, lambda: THEN)
+            promises.finish(bytes([number]) * 16, PromiseResult("kept", b'{"results":[%d]}' % number), THEN * 2)
+    buckets, budget = TokenBuckets([log]), ChunkBudget([log], 100, lambda: THEN)
     buckets.take(ACCOUNT, RATE)
     budget.give(ACCOUNT, NAME, ["a", "b"])
     buckets.close()
@@ -82,7 +82,7 @@ def read(folder: Path, kind: str) -> Read:
 
 
 def _events(folder: Path) -> str:
-    return repr(list(read_events(folder / "store" / LOG / FOLDER)))
+    return repr(list(read_events(folder / "store" / LOG / EVENTS_FOLDER)))
 
 
 def _intent(folder: Path) -> str:
@@ -106,7 +106,7 @@ def _binds(folder: Path) -> str:
 
     def go_on(copy: Path) -> None:
         with closing(Binds(copy / LOG)) as binds:
-            binds.sweep(1.0)
+            binds.delete_expired(1.0)
             list(binds.binds())
             binds.add_offer(receipts.an_offer("next"), 1 << 40, 0.0)
             binds.add_bind(receipts.a_bind("next", BindKey("k" * 32)), deliver=True)
@@ -155,7 +155,7 @@ def _copied(store: Path, use: Callable[[Path], None]) -> None:
 def _counts(folder: Path) -> str:
     """Counts may be lost, a server not."""
     log = folder / "store" / LOG
-    buckets, budget = Buckets([log]), ChunkBudget([log], 100, lambda: THEN)
+    buckets, budget = TokenBuckets([log]), ChunkBudget([log], 100, lambda: THEN)
     try:
         buckets.take(ACCOUNT, RATE)
         budget.give(ACCOUNT, NAME, ["a", "c"])
@@ -181,13 +181,13 @@ def _signing(folder: Path) -> str:
 
 
 def _checks(folder: Path) -> str:
-    return repr(read_checks(folder / "store"))
+    return repr(load_read_times(folder / "store"))
 
 
 def _backup(folder: Path) -> str:
     new = Store(folder / "restored")
     try:
-        restore(new, folder / BACKUP, beside=LOG)
+        restore_archive(new, folder / BACKUP, beside=LOG)
         return repr([new.open(name).documents for name in (NAME, OTHER)])
     finally:
         left = sorted(path.name for path in new.path.iterdir())

@@ -15,21 +15,20 @@ from typing import Any
 import orjson
 from building import NAME, SPACE, put, record, structured
 
-from aidre.api.changes import CHECK_BYTES, TOKEN, parse_limit, read_token, write_token
-from aidre.api.cursor import PLACE, Cursors, Place
-from aidre.api.nlweb.dialects import from_parameters
-from aidre.api.nlweb.envelope import NlwebFailure
-from aidre.api.nlweb.filters import attribute_filter
-from aidre.api.nlweb.request import read_ask
-from aidre.api.refusals import BadRequest
-from aidre.api.settings import Settings
+from aidre.api.config.settings import Settings
+from aidre.api.http.errors import BadRequest
+from aidre.api.protocols.aidre.changes import CHECK_BYTES, TOKEN, parse_limit, read_token, write_token
+from aidre.api.protocols.nlweb.envelope import NlwebFailure
+from aidre.api.protocols.nlweb.query.dialects import parse_parameters
+from aidre.api.protocols.nlweb.query.filters import build_filter
+from aidre.api.protocols.nlweb.query.request import read_ask
+from aidre.api.retrieval.cursor import CURSOR_FORMAT, Cursors, SearchCursor
+from aidre.engine.collection.change_feed import ChangeCursor as FeedPlace
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import FormatTooNew, HistoryMissing, InvalidFilter, StoreDamaged
-from aidre.engine.feed import Place as FeedPlace
-from aidre.engine.filters import Not, canonical, fields_of, parse_filter
-from aidre.engine.manifest import read_manifest, to_bytes
-from aidre.engine.sealed import seal
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
+from aidre.engine.index.fields.filters import Not, filter_digest, filter_fields, parse_filter
+from aidre.engine.storage.manifest import encode_manifest, read_manifest, seal
 from hostile.credentials import signatures, tokens
 from hostile.fuzzed_json import SPELLED, spelled, spellings, value_of
 from hostile.parsing import Make, Parser, one_line
@@ -105,8 +104,8 @@ def filters(folder: Path) -> Parser:
 
     def check(value: Any) -> None:
         wanted = parse_filter(value, dates)
-        assert canonical(wanted) == canonical(parse_filter(value, dates))
-        assert fields_of(wanted).issuperset(snapshot.unknown_fields(wanted))
+        assert filter_digest(wanted) == filter_digest(parse_filter(value, dates))
+        assert filter_fields(wanted).issuperset(snapshot.unknown_fields(wanted))
         found = snapshot.count(wanted)
         assert found + snapshot.count(Not(wanted)) == snapshot.chunks, f"{found} and the others are not all"
 
@@ -120,7 +119,7 @@ def filters(folder: Path) -> Parser:
         except InvalidFilter as error:
             one_line(error)
         if type(value) is dict:
-            found = attribute_filter(value, known, dates)
+            found = build_filter(value, known, dates)
             if found.filter is not None:
                 check(found.filter)  # InvalidFilter is a fault here: the caller did not write this one
             with suppress(NlwebFailure):
@@ -143,10 +142,10 @@ BINDING = b"caller, query and filter"
 def cursors(folder: Path) -> Parser:
     """Cursors of a search and tokens of the change feed; what is sealed by nobody opens nothing."""
     snapshot, sealed = fielded(folder), Cursors(b"s" * 32)
-    place = Place(2, 10, 20, 1_800_000_000, b"lineage!")
+    place = SearchCursor(2, 10, 20, 1_800_000_000, b"lineage!")
     known = {sealed.write(place, BINDING): place}
-    first = snapshot.changes(None, 5).place
-    tokens = [write_token(snapshot.lineage, each) for each in (first, snapshot.changes(first, 100).place)]
+    first = snapshot.changes(None, 5).cursor
+    tokens = [write_token(snapshot.lineage, each) for each in (first, snapshot.changes(first, 100).cursor)]
 
     def follow(text: str) -> None:
         try:
@@ -178,7 +177,7 @@ def cursors(folder: Path) -> Parser:
 
     packed = [base64.urlsafe_b64decode(token)[: TOKEN.size] for token in tokens]
     seeds = [b"\x01" + next(iter(known)).encode(), b"\x41" + b"100", *(b"\x81" + token.encode() for token in tokens)]
-    seeds += [b"\xc1" + each for each in packed] + [b"\x01" + base64.urlsafe_b64encode(bytes(PLACE.size + 16))]
+    seeds += [b"\xc1" + each for each in packed] + [b"\x01" + base64.urlsafe_b64encode(bytes(CURSOR_FORMAT.size + 16))]
     return Parser(parse, seeds)
 
 
@@ -190,7 +189,7 @@ def _followed(snapshot: Snapshot, place: FeedPlace) -> None:
         one_line(error)
     else:
         assert len(page.changes) <= 100
-        write_token(snapshot.lineage, page.place)
+        write_token(snapshot.lineage, page.cursor)
 
 
 # -- manifests -----------------------------------------------------------------------------------------------------
@@ -199,7 +198,7 @@ def _followed(snapshot: Snapshot, place: FeedPlace) -> None:
 def manifests(folder: Path) -> Parser:
     """A manifest as it lies on the disk, and one whose checksum is right, whoever wrote it."""
     snapshot = fielded(folder)
-    whole = to_bytes(snapshot.manifest)
+    whole = encode_manifest(snapshot.manifest)
     body = whole[whole.index(b'"body":') + 7 : -2]
     path = folder / "000002.json"
     words = sorted(_names(orjson.loads(body)) | {"000002.json", "../../x", "1", "live", "scan", "cosine"})
@@ -211,7 +210,7 @@ def manifests(folder: Path) -> Parser:
         except (StoreDamaged, FormatTooNew) as error:
             one_line(error)
             return
-        assert to_bytes(manifest)
+        assert encode_manifest(manifest)
 
     def parse(content: bytes) -> None:
         if content[:1] == b"{":
@@ -272,7 +271,7 @@ def parameters(folder: Path) -> Parser:
     def parse(content: bytes) -> None:
         pairs = [pair.partition("=")[::2] for pair in content.decode("utf-8", "replace").split("&")]
         try:
-            read_ask(from_parameters(pairs), settings)
+            read_ask(parse_parameters(pairs), settings)
         except NlwebFailure as error:
             one_line(error)
 

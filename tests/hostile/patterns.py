@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from aidre.api.nlweb import periods, quantities
+from aidre.api.protocols.nlweb.query import periods, quantities
 from hostile.report import Report
 
 # The parser of patterns has no public name since 3.13.
@@ -38,9 +38,8 @@ MADE = {
 }
 """Calls whose pattern is made of what a function is given, and why that is harmless."""
 SHORT = {
-    "api/nlweb/durations.py": quantities.LONGEST,
-    "api/nlweb/quantities.py": quantities.LONGEST,
-    "api/nlweb/periods.py": periods.LONGEST,
+    "api/protocols/nlweb/query/quantities.py": quantities.MAX_QUANTITY_CHARS,
+    "api/protocols/nlweb/query/periods.py": periods.MAX_DURATION_CHARS,
 }
 """Where the code looks at the length of a text first."""
 LONG = 100_000

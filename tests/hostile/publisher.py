@@ -8,7 +8,7 @@ from pathlib import Path
 
 from serving import COSINE, TEXT, a_document, fill
 
-from aidre.api.provenance.keys import make_key
+from aidre.api.protocols.provenance.keys import make_key
 from aidre.engine.model import Visibility
 
 SECRET = "a-secret-of-the-tests-0123456789"

@@ -11,23 +11,25 @@ import orjson
 from selectolax.lexbor import LexborHTMLParser
 from starlette.requests import Request
 
-from aidre.api.guard.addresses import Addresses
-from aidre.api.wire import content_type, http_date, listed_quality, not_modified, quality
+from aidre.api.access.client_address import ClientAddresses
+from aidre.api.http.conditional import http_date, not_modified
+from aidre.api.http.media_types import exact_quality, parse_content_type, quality
 from aidre.engine.errors import FetchFailed, InvalidDocument
-from aidre.engine.leaves import member_leaves, object_leaves
+from aidre.engine.index.fields.flatten import flatten_member, flatten_object
 from aidre.engine.model import Document
-from aidre.ingest import feeds, jsonld, page, sitemaps
-from aidre.ingest.delimited import delimited
-from aidre.ingest.extracted import extracted
-from aidre.ingest.found import File, Found, Rejected
-from aidre.ingest.html import page_document
-from aidre.ingest.json_file import json_file
-from aidre.ingest.markdown import markdown
-from aidre.ingest.rows import json_lines
-from aidre.ingest.schemaorg import as_row
-from aidre.ingest.urls import is_url, read_url, shown
-from aidre.ingest.vectors import VectorRules
-from aidre.ingest.xml import kind_of_xml
+from aidre.ingest.fetch.urls import display_url, is_url, read_url
+from aidre.ingest.formats import feed, html_parser, jsonld, sitemap
+from aidre.ingest.formats.html import page_to_document
+from aidre.ingest.formats.markdown import read_markdown
+from aidre.ingest.formats.schemaorg import to_row
+from aidre.ingest.formats.tables.csv import read_csv
+from aidre.ingest.formats.tables.json_file import read_json_file
+from aidre.ingest.formats.tables.json_lines import read_json_lines
+from aidre.ingest.formats.xml import sniff_xml
+from aidre.ingest.records.file import File
+from aidre.ingest.records.items import Item, Rejected
+from aidre.ingest.records.vectors import VectorRules
+from aidre.ingest.sandbox.result import check_answer
 from hostile.fuzzed_json import spelled, value_of
 from hostile.parsing import Make, Parser, one_line
 
@@ -67,18 +69,18 @@ def linked_data(folder: Path) -> Parser:
             with suppress(InvalidDocument):  # text that is no JSON may still be found in a page
                 _scripts(content)
             return
-        found = [item for _, item in jsonld.objects(value)]
+        found = [item for _, item in jsonld.find_documents(value)]
         nodes = [item for item in found if isinstance(item, dict)]
-        jsonld.main_object(nodes, [ADDRESS])
+        jsonld.find_main_object(nodes, [ADDRESS])
         for node in nodes:
             orjson.dumps(node)
             with suppress(InvalidDocument):
-                as_row(node)
-            list(object_leaves(node))
-            list(member_leaves("m", node))
+                to_row(node)
+            list(flatten_object(node))
+            list(flatten_member("m", node))
         if type(value) is dict:
-            _found(json_file, file, orjson.dumps([value]))
-            _found(json_lines, file, orjson.dumps(value))
+            _found(read_json_file, file, orjson.dumps([value]))
+            _found(read_json_lines, file, orjson.dumps(value))
         _scripts(orjson.dumps(value))
 
     graph = {
@@ -99,11 +101,11 @@ def _scripts(content: bytes) -> None:
     """The same text as a script of a page."""
     script = content.decode("utf-8", "replace").replace("</", "<\\/")
     tree = LexborHTMLParser(f'<script type="application/ld+json">{script}</script>')
-    for found in page._objects(tree):
+    for found in html_parser._find_objects(tree):
         orjson.dumps(found)
 
 
-def _found(reader: Callable[[File, VectorRules], Iterator[Found]], file: File, content: bytes) -> None:
+def _found(reader: Callable[[File, VectorRules], Iterator[Item]], file: File, content: bytes) -> None:
     """Every document of a file, or why there is none."""
     file.path.write_bytes(content)
     try:
@@ -121,7 +123,7 @@ def _found(reader: Callable[[File, VectorRules], Iterator[Found]], file: File, c
 
 def rows(folder: Path) -> Parser:
     """Tables, lines of JSON, JSON texts, Markdown with front matter: the first byte says which."""
-    readers = (delimited, json_lines, json_file, markdown)
+    readers = (read_csv, read_json_lines, read_json_file, read_markdown)
     files = [File(folder / f"a{number}", "docs", "a.x") for number in range(len(readers))]
 
     def read(content: bytes) -> None:
@@ -159,8 +161,8 @@ def pages(folder: Path) -> Parser:
 
     def read(content: bytes) -> None:
         try:
-            found = page.parse(content, {"url": ADDRESS})
-            sound(page_document(extracted(orjson.loads(orjson.dumps(found))), file))
+            found = html_parser.parse(content, {"url": ADDRESS})
+            sound(page_to_document(check_answer(orjson.loads(orjson.dumps(found))), file))
         except InvalidDocument as error:
             one_line(error)
 
@@ -184,14 +186,14 @@ def xml_lists(folder: Path) -> Parser:
     """Feeds and sitemaps, as the child of the sandbox reads them."""
 
     def read(content: bytes) -> None:
-        kind_of_xml(content)
-        for parse in (sitemaps.parse, feeds.parse):
+        sniff_xml(content)
+        for parse in (sitemap.parse, feed.parse):
             try:
                 orjson.dumps(parse(content, {"url": ADDRESS}))
             except InvalidDocument as error:
                 one_line(error)
         with suppress(InvalidDocument):
-            sitemaps.sitemap(sitemaps.parse(content, {}))
+            sitemap.read_sitemap(sitemap.parse(content, {}))
 
     seeds = [
         b'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>https://e.com/a'
@@ -216,14 +218,14 @@ def xml_lists(folder: Path) -> Parser:
 
 def fields(folder: Path) -> Parser:
     """Header fields that are read by hand, and URLs of sources; parts are separated by zero bytes."""
-    addresses = Addresses(["10.0.0.0/8", "::1", "unix"])
+    addresses = ClientAddresses(["10.0.0.0/8", "::1", "unix"])
 
     def read(content: bytes) -> None:
         parts = [part.decode("latin-1") for part in content.split(b"\0", 3)]
         name, value, other = (*parts, "", "", "")[:3]
         assert 0.0 <= quality(value, "application/json") <= 1.0
-        assert 0.0 <= listed_quality(value, "application/json") <= 1.0
-        assert len(content_type(value)) == 2
+        assert 0.0 <= exact_quality(value, "application/json") <= 1.0
+        assert len(parse_content_type(value)) == 2
         http_date(value)
         headers = [(b"if-none-match", value.encode("latin-1")), (b"if-modified-since", other.encode("latin-1"))]
         for some in (headers, headers[1:]):
@@ -236,7 +238,7 @@ def fields(folder: Path) -> Parser:
 
     def _url(text: str) -> None:
         is_url(text)
-        one_line(FetchFailed(shown(text)))
+        one_line(FetchFailed(display_url(text)))
         try:
             url = read_url(text)
         except FetchFailed as error:

@@ -16,16 +16,15 @@ from typing import Any
 
 import orjson
 
-from aidre.api.intake.bind_key import BindKey
-from aidre.api.intake.ledger import Ledger as Binds
-from aidre.api.intake.ledger import StoredBind, StoredOffer
-from aidre.api.intent import receipts as receipts_module
-from aidre.api.intent.envelope import AuthenticationFailed
-from aidre.api.intent.ledger import FILE, Candidate, Exchange, read_noted
-from aidre.api.intent.log import FOLDER, EventLog, read_events
-from aidre.api.intent.messages import CitationEvent
-from aidre.api.intent.receipts import Nonce, Receipts
-from aidre.api.refusals import NotFound
+from aidre.api.http.errors import NotFound
+from aidre.api.protocols.intake.bind_key import BindKey
+from aidre.api.protocols.intake.ledger import Ledger as Binds, StoredBind, StoredOffer
+from aidre.api.protocols.intent import receipts as receipts_module
+from aidre.api.protocols.intent.envelope import AuthenticationFailed
+from aidre.api.protocols.intent.event_log import EVENTS_FOLDER, EventLog, read_events
+from aidre.api.protocols.intent.ledger import LEDGER_FILE, Candidate, Exchange, read_journaled_lines
+from aidre.api.protocols.intent.messages import CitationEvent
+from aidre.api.protocols.intent.receipts import Nonce, Receipts
 from hostile.nursery import Child, Say, asked, started
 from hostile.report import Report
 
@@ -47,7 +46,7 @@ def bind_key() -> BindKey:
 
 def receipts_in(store: Path) -> Receipts:
     """Receipts that strike their notes and begin new segments often."""
-    receipts_module.NOTED_MOST = NOTED_MOST
+    receipts_module.CHECKPOINT_COMMITS = NOTED_MOST
     opened = Receipts(store / LOG, clock=lambda: NOW)
     opened._log = EventLog(opened.folder, SEGMENT_BYTES)
     return opened
@@ -76,11 +75,11 @@ async def retrieve(receipts: Receipts, name: str) -> None:
     candidate = Candidate(f"{name}#chunk_1", name, b"digest", 10, 2, URL)
     exchange = Exchange.of(KEY, name, f"session {name}")
     nonce = Nonce.of(KEY, f"access {name}")
-    await receipts.take(nonce, exchange, [candidate], (5, 100), lambda _: access(name))
+    await receipts.reserve(nonce, exchange, [candidate], (5, 100), lambda _: access(name))
 
 
 async def cite(receipts: Receipts, name: str, nonce: str = "citation") -> str:
-    return await receipts.keep_citation(Nonce.of(KEY, f"{nonce} {name}"), KEY, citation(name))
+    return await receipts.record_citation(Nonce.of(KEY, f"{nonce} {name}"), KEY, citation(name))
 
 
 def work(say: Say, store: Path, label: str) -> None:
@@ -200,8 +199,8 @@ async def _refused(again: Any) -> None:
 
 
 def _events(store: Path) -> list[str]:
-    noted = read_noted(store / LOG / FILE)
-    return sorted(str(event["event_id"]) for event in read_events(store / LOG / FOLDER, noted))
+    noted = read_journaled_lines(store / LOG / LEDGER_FILE)
+    return sorted(str(event["event_id"]) for event in read_events(store / LOG / EVENTS_FOLDER, noted))
 
 
 def _check_binds(store: Path, kept: Kept) -> dict[str, int]:

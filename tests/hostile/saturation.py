@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.engine.collection.store import Store
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Record
-from aidre.engine.store import Store
 from benchmarks.load import Load, Samples
 from hostile.client import Connection, posted
 from hostile.report import Report

@@ -16,8 +16,8 @@ from intent_platform import FIELDS, Platform
 from serving import BASE
 
 from aidre.api.app import create_app
-from aidre.api.settings import load_settings
-from aidre.engine.store import Store
+from aidre.api.config.settings import load_settings
+from aidre.engine.collection.store import Store
 from hostile.publisher import PLATFORM, PLATFORM_SECRET, SECRET, publish
 from hostile.report import Report
 from hostile.server import running

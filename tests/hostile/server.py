@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from aidre.engine import durable
+from aidre.engine.storage import durable
 
 START_SECONDS = 120
 PROGRAM = (
-    "import sys\nfrom pathlib import Path\nfrom aidre.api.serve import serve\n"
+    "import sys\nfrom pathlib import Path\nfrom aidre.api.cli.serve import serve\n"
     "serve(Path(sys.argv[1]), Path(sys.argv[2]), '127.0.0.1', 0, int(sys.argv[3]))\n"
 )
-SOURCES = Path(durable.__file__).resolve().parent.parent
+SOURCES = Path(durable.__file__).resolve().parents[2]
 """Where the folders of the package lie that this process runs: the server runs the same."""
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from aidre.api.connection import Connection as Served
-from aidre.api.wire import BODY_SECONDS
+from aidre.api.http.body import BODY_SECONDS
+from aidre.api.server.connection import Connection as Served
 from benchmarks.load import processor_seconds
 from hostile.client import Connection, posted
 from hostile.crowd import RAMP_SECONDS

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from aidre.api.batching import REMEMBERED
-from aidre.engine.embed import DEFAULT_SPACE
-from aidre.engine.manifest import read_manifest
-from aidre.engine.schema import MANIFESTS
-from aidre.engine.store import Store
+from aidre.api.retrieval.query_embedding import MAX_CACHED_QUERIES
+from aidre.engine.collection.store import Store
+from aidre.engine.embedding.embedder import DEFAULT_SPACE
+from aidre.engine.storage.format import MANIFESTS
+from aidre.engine.storage.manifest import read_manifest
 from hostile.client import Answer, Connection, posted, request
 from hostile.report import Report
 from hostile.server import Server, Use, environment, running, unlinked_bytes, use
@@ -165,12 +165,20 @@ class Soak:
                 await self._said(connection, posted("/search", {"query": f"{self._words(4)} {number}", "top_k": 1}))
                 connection.close()
 
-        texts = 2.3 * REMEMBERED if self.seconds >= LONG_SECONDS else 10
+        texts = 2.3 * MAX_CACHED_QUERIES if self.seconds >= LONG_SECONDS else 10
         await asyncio.gather(*(ask(round(texts / 8)) for _ in range(8)))
 
     async def command(self, *words: str) -> None:
         """One command of `aidre`, as a process of its own, as a publisher's timer runs it."""
-        call = [sys.executable, "-m", "aidre.api.cli", words[0], *words[1:], "--store", str(self._folder / "store")]
+        call = [
+            sys.executable,
+            "-m",
+            "aidre.api.cli.main",
+            words[0],
+            *words[1:],
+            "--store",
+            str(self._folder / "store"),
+        ]
         if words[0] == "ingest":
             call += ["--config", str(self._folder / "aidre.toml")]
         process = await asyncio.create_subprocess_exec(

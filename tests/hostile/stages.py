@@ -24,15 +24,17 @@ from pathlib import Path
 import orjson
 from building import NAME
 
-from aidre.api import cli, console
-from aidre.engine import calibration, commits, generations, manifest, writer
-from aidre.engine.changes import list_path
-from aidre.engine.cost import LEAST_SCANNED
+from aidre.api.cli import console, main
+from aidre.engine.collection import commit, generations, writer
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import AidreError
-from aidre.engine.manifest import Manifest
-from aidre.engine.schema import CURRENT, DELETES, LOCK, MANIFESTS, SEGMENTS, manifest_name
-from aidre.engine.store import Store
-from aidre.ingest import checks
+from aidre.engine.search import calibration
+from aidre.engine.search.cost import MIN_SCANNED_ROWS
+from aidre.engine.storage import manifest
+from aidre.engine.storage.changelog import changelog_path
+from aidre.engine.storage.format import CURRENT, DELETES, LOCK, MANIFESTS, SEGMENTS, manifest_name
+from aidre.engine.storage.manifest import Manifest
+from aidre.ingest.pipeline import last_read
 from hostile import receipts
 from hostile.examination import look
 from hostile.nursery import Say, asked
@@ -65,7 +67,7 @@ _SILENT = os.open(os.devnull, os.O_WRONLY)
 
 def index_small() -> None:
     """Indexes for collections that are too small to need one: every file there is, at little cost."""
-    vars(calibration)["worth_a_scan"] = lambda rows, row_bytes: rows >= LEAST_SCANNED
+    vars(calibration)["scan_can_pay"] = lambda rows, row_bytes: rows >= MIN_SCANNED_ROWS
     os.dup2(_SILENT, 2)  # FAISS says how few rows it learns from
 
 
@@ -170,18 +172,18 @@ def _reader(stage: Stage) -> Iterator[None]:
 def _command(stage: Stage) -> str:
     out, err = io.StringIO(), io.StringIO()
     causes: list[BaseException | None] = []
-    say = console.say
+    print_message = console.print_message
 
     def saying(message: str) -> None:
         causes.append(sys.exc_info()[1])
-        say(message)
+        print_message(message)
 
-    vars(console)["say"] = saying
+    vars(console)["print_message"] = saying
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            status = cli.run([*words_of(stage), "--json"])
+            status = main.run([*words_of(stage), "--json"])
     finally:
-        vars(console)["say"] = say
+        vars(console)["print_message"] = print_message
     said = err.getvalue()
     if status == 0:
         for line in out.getvalue().splitlines():
@@ -220,7 +222,7 @@ def _without_chance(name: str) -> None:
     """Names that are drawn, and times, come out alike in every run of a stage."""
     drawn = (hashlib.sha256(f"{name} {number}".encode()).hexdigest() for number in itertools.count())
     vars(secrets)["token_hex"] = lambda size: next(drawn)[: 2 * size]
-    for module in (manifest, generations, commits, writer):
+    for module in (manifest, generations, commit, writer):
         vars(module)["now"] = lambda: "2026-01-01T00:00:00Z"
 
 
@@ -232,7 +234,7 @@ def digest(store: Path) -> str:
     whole = hashlib.sha256()
     for path in sorted(store.rglob("*")):
         name = _TEMPORARY.sub(".tmp", path.relative_to(store).as_posix())
-        is_read = path.is_file() and ".tmp" not in name and path.name not in (LOCK, checks.FILE)
+        is_read = path.is_file() and ".tmp" not in name and path.name not in (LOCK, last_read.FILE_NAME)
         content = path.read_bytes() if is_read else b""
         whole.update(f"{name} {len(content)} ".encode() + content)
     return whole.hexdigest()
@@ -276,7 +278,7 @@ def leftovers(store: Path) -> set[str]:
     newest = Store(store).open(NAME).manifest
     folder = store / NAME
     needed = {folder / name for name in _needed(newest)}
-    needed.add(list_path(folder, newest.changes.generation))
+    needed.add(changelog_path(folder, newest.changes.generation))
     found = {path for path in folder.rglob("*") if not path.is_dir()}
     found |= {path for path in (folder / SEGMENTS).iterdir() if path.name not in {one.id for one in newest.segments}}
     found |= {path for path in store.iterdir() if path.name.endswith(".tmp")}

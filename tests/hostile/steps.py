@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,10 +17,11 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 from building import NAME, Vectors, put, record, space_of
+from numpy.typing import NDArray
 
+from aidre.engine.collection.store import Store
+from aidre.engine.collection.writer import Writer
 from aidre.engine.model import EmbeddingSpace, Record
-from aidre.engine.store import Store
-from aidre.engine.writer import Writer
 from hostile.nursery import Say
 
 Kind: TypeAlias = Literal["put", "delete", "merge", "compact", "purge"]
@@ -122,29 +123,37 @@ def record_of(document_id: str, version: int) -> Record:
     return record(document_id, [text_of(document_id, version)], metadata=metadata)
 
 
-def vectors_of(shape: Shape, documents: Iterable[tuple[str, int]]) -> Vectors:
-    """Vectors as embeddings are: of clusters, of low intrinsic dimension, bent into the space; no two are alike."""
+GRID = 1024
+"""Steps in a unit of the coordinates. A point has less than 2^14 of them, the map into the space less than 2^12."""
+
+
+def vectors_of(shape: Shape, documents: Collection[tuple[str, int]]) -> Vectors:
+    """Vectors as embeddings are: of clusters, of low intrinsic dimension, bent into the space; no two are alike.
+
+    A document's vector is the same to the last bit in every batch and on every processor. The order in which BLAS adds
+    up a product depends on both, so both factors are whole numbers: every sum of their sixteen products stays below
+    2^30 and is exact in float64. Division and rounding are exact by IEEE 754.
+    """
     centres, bend = _world(shape.dimensions)
-    points = [_point(int(one[1:]), version, centres) for one, version in documents]
-    return np.asarray(np.tanh(np.array(points) @ bend), dtype=np.float32)
+    points = np.array([_point(int(one[1:]), version) for one, version in documents], dtype=np.float64).reshape(-1, 16)
+    numbers = [int(one[1:]) % len(centres) for one, _ in documents]
+    straight = (centres[numbers] + points) @ bend / GRID**2
+    return np.asarray(straight / (1 + np.abs(straight)), dtype=np.float32)
 
 
 @lru_cache(maxsize=100_000)
-def _place(number: int, version: int) -> Vectors:
-    digest = hashlib.blake2b(f"{number} {version}".encode(), digest_size=64).digest()
-    return np.asarray(np.frombuffer(digest, np.uint32) / 2**32, dtype=np.float32)
-
-
-def _point(number: int, version: int, centres: Vectors) -> Vectors:
-    place = _place(number, version)
-    return np.asarray(centres[number % len(centres)] + 2 * place - 1, dtype=np.float32)
+def _point(number: int, version: int) -> NDArray[np.float64]:
+    """The place of one version within its cluster: whole numbers from -GRID to GRID - 1, drawn from a hash."""
+    digest = hashlib.blake2b(f"{number} {version}".encode(), digest_size=32).digest()
+    return np.frombuffer(digest, "<u2").astype(np.float64) % (2 * GRID) - GRID
 
 
 @lru_cache(maxsize=4)
-def _world(dimensions: int) -> tuple[Vectors, Vectors]:
+def _world(dimensions: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The centres of the clusters and the map into the space, in steps of the grid."""
     rng = np.random.default_rng(dimensions)
     centres, bend = rng.normal(size=(64, 16)) * 1.5, rng.normal(size=(16, dimensions)) / 4
-    return centres.astype(np.float32), bend.astype(np.float32)
+    return np.rint(centres * GRID), np.rint(bend * GRID)
 
 
 # -- doing it --------------------------------------------------------------------------------------------------

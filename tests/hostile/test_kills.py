@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from building import NAME
 
-from aidre.engine.store import Store
+from aidre.engine.collection.store import Store
 from hostile import bulk, kills, receipts
 from hostile.kills import live_through
 from hostile.nursery import Say

@@ -15,8 +15,8 @@ import pytest
 from serving import TEXT, a_document, fill, serving
 from test_serve import running
 
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import CollectionMissing, InvalidInput
-from aidre.engine.store import Store
 
 DOTS = (
     "..",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aidre.engine import durable
+from aidre.engine.storage import durable
 from hostile import disks, full, points, stages, tracing
 from hostile.nursery import Say, asked
 from hostile.points import InPython, Point, Traced

@@ -16,20 +16,21 @@ from typing import Any
 import numpy as np
 from building import NAME, Vectors, names, normal, put, record, space_of, structured
 
-from aidre.api.intent.ledger import FILE as INTENT
-from aidre.api.provenance.keys import make_key
-from aidre.engine import calibration, codebook
-from aidre.engine.backup import back_up
+from aidre.api.protocols.intent.ledger import LEDGER_FILE as INTENT
+from aidre.api.protocols.provenance.keys import make_key
+from aidre.engine.collection.backfill_log import VectorLog
+from aidre.engine.collection.change_feed import ChangeCursor
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
 from aidre.engine.errors import AidreError, HistoryMissing
-from aidre.engine.feed import Place
-from aidre.engine.filters import parse_filter
+from aidre.engine.index.fields.filters import parse_filter
+from aidre.engine.index.vectors import quantizer
+from aidre.engine.index.vectors.encoding import encode
+from aidre.engine.maintenance.backup import back_up
+from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import Query, Record
-from aidre.engine.snapshot import Snapshot
-from aidre.engine.store import Store
-from aidre.engine.vector_log import VectorLog
-from aidre.engine.vectors import encode
-from aidre.engine.verify import verify
-from aidre.ingest.checks import note_checks
+from aidre.engine.search import calibration
+from aidre.ingest.pipeline.last_read import save_read_times
 from hostile import receipts
 
 LARGE, PLAIN, ADDED = space_of("cosine", 768, model="m"), space_of("dot", 4), space_of("cosine", 16)
@@ -82,7 +83,7 @@ def make(folder: Path, *, listed: bool = False) -> None:
     """The store, its backup and a key file, beside each other in a folder; the index has several lists, or one."""
     store = folder / "store"
     if listed:  # as otherwise only a hundred times as many rows have
-        codebook.LISTED_ROWS, calibration.MOST_PROBED = ROWS // 2, 2.0
+        quantizer.MIN_LISTED_ROWS, calibration.MAX_PROBED_SHARE = ROWS // 2, 2.0
     with Store(store).writer(NAME, spaces=SPACES, dates=["day"], description="About docs") as writer:
         for first, count in ((0, ROWS), (ROWS, MORE)):
             put(writer, _records(first, count), _vectors(first, count), {LARGE.id: _keys(first, count)})
@@ -94,7 +95,7 @@ def make(folder: Path, *, listed: bool = False) -> None:
         put(writer, names(FEW), normal(FEW, PLAIN.dimensions))
         writer.commit()
     VectorLog(store / NAME, ADDED).add(_keys(1, FEW), encode(ADDED, _added()))
-    note_checks(store, NAME, ["docs", "https://example.com/feed"], [], THEN)
+    save_read_times(store, NAME, ["docs", "https://example.com/feed"], [], THEN)
     for number in range(5):
         receipts.one_turn(store, f"turn {number}")
     back_up(Store(store), [NAME, OTHER], folder / BACKUP, [(f"{LOG}/{INTENT}", store / LOG / INTENT)])
@@ -142,7 +143,7 @@ def questions() -> Iterator[Question]:
     """All that a caller can ask, each with a name."""
     for number, only in enumerate(FILTERS):
         wanted = None if only is None else parse_filter(only, ["day"])
-        yield f"count {number}", partial(Snapshot.count, wanted=wanted)
+        yield f"count {number}", partial(Snapshot.count, filter=wanted)
         for row, (large, plain) in enumerate(zip(*_asked(), strict=True)):
             for space, vector in ((LARGE, large), (PLAIN, plain)):
                 yield f"{space.id} {row}.{number}", partial(_ids, query=Query(vector, space.id, 10, filter=wanted))
@@ -177,18 +178,18 @@ def _ids(snapshot: Snapshot, query: Query) -> list[tuple[str, float]]:
 
 def _found_keys(snapshot: Snapshot) -> list[int]:
     wanted = [*_keys(0, ROWS)[::50], *_keys(ROWS, MORE)[::5], b"x" * 16]
-    return [int((part.segment.find_keys(LARGE.id, wanted) >= 0).sum()) for part in snapshot.parts]
+    return [int((part.segment.find_keys(LARGE.id, wanted) >= 0).sum()) for part in snapshot.segments]
 
 
 def _fed(snapshot: Snapshot) -> object:
     """The change feed, followed from its beginning and from its first list; or that it begins anew."""
     pages = []
-    for begin in (None, Place(snapshot.changes(None, 1).place.point)):
+    for begin in (None, ChangeCursor(snapshot.changes(None, 1).cursor.changelog)):
         place, more = begin, True
         while more:
             page = snapshot.changes(place, 700)
             pages.append([(change.op, change.id, change.content_hash) for change in page.changes])
-            place, more = page.place, page.more
+            place, more = page.cursor, page.more
     return pages
 
 
@@ -227,7 +228,7 @@ def look(store: Path, expected: dict[str, bytes], generation: int | None = None)
             except Exception as error:
                 raised.append(f"{name}: {type(error).__name__}: {error}"[:300])
         warnings += snapshot.warnings
-        for part in snapshot.parts:
+        for part in snapshot.segments:
             warnings += (each for each in part.segment.warnings if each not in warnings)
     others = Store(store).open(OTHER)
     hits = others.search(Query(np.ones(PLAIN.dimensions, np.float32), PLAIN.id, FEW))
@@ -248,8 +249,8 @@ def peak_memory() -> int:
 
 def is_listed(store: Path) -> bool:
     """Whether the one index has several lists."""
-    (scan,) = (scan for part in Store(store).open(NAME).parts for scan in part.segment.scans.values())
-    return scan.lists > 1
+    (scan,) = (scan for part in Store(store).open(NAME).segments for scan in part.segment.scans.values())
+    return scan.nlist > 1
 
 
 def make_listed(folder: Path) -> None:

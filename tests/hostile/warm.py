@@ -8,14 +8,16 @@ import io
 import numpy.ma  # noqa: F401 - numpy loads it with the first `unique`
 import typer._adapters  # noqa: F401 - loaded by the first command, for a tenth of a second
 
-from aidre.api import cli, commands, maintenance, reporter, settings  # noqa: F401
-from aidre.engine.vocabulary import read_tokens
-from aidre.ingest import pipeline, rows  # noqa: F401
+from aidre.api.cli import commands, main, maintenance, progress  # noqa: F401
+from aidre.api.config import settings  # noqa: F401
+from aidre.engine.index.text.inversion import split_tokens
+from aidre.ingest.formats.tables import json_lines  # noqa: F401
+from aidre.ingest.pipeline.ingest import ingest  # noqa: F401
 from hostile import bulk, cuts, full, kills, points, receipts, stages, steps  # noqa: F401 - all that children run
 
 receipts.bind_key()
 steps.vectors_of(stages.SHAPE, [(one, 1) for one in stages.IDS])
-read_tokens("a word")
+split_tokens("a word")
 with contextlib.redirect_stderr(io.StringIO()):
     for command in ("ingest", "compact", "delete"):
-        cli.run([command, "--store"])
+        main.run([command, "--store"])

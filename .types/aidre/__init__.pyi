@@ -1,0 +1,1 @@
+../../aidre/__init__.pyi

@@ -1,0 +1,26 @@
+from .engine.collection.snapshot import Hit as Hit
+from .engine.errors import (
+    AidreError as AidreError,
+    CollectionMissing as CollectionMissing,
+    ConfigurationError as ConfigurationError,
+    Conflict as Conflict,
+    DimensionMismatch as DimensionMismatch,
+    FetchFailed as FetchFailed,
+    FormatTooNew as FormatTooNew,
+    GenerationMissing as GenerationMissing,
+    HistoryMissing as HistoryMissing,
+    InvalidDocument as InvalidDocument,
+    InvalidFilter as InvalidFilter,
+    InvalidInput as InvalidInput,
+    InvalidVector as InvalidVector,
+    Missing as Missing,
+    ModelUnavailable as ModelUnavailable,
+    SpaceConflict as SpaceConflict,
+    SpaceMissing as SpaceMissing,
+    StorageFailed as StorageFailed,
+    StoreDamaged as StoreDamaged,
+    StoreLocked as StoreLocked,
+)
+from .engine.model import Chunk as Chunk, Document as Document, EmbeddingSpace as EmbeddingSpace, Query as Query
+
+__version__: str

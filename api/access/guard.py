@@ -1,0 +1,181 @@
+"""Authorisation: the guard identifies the caller of each request and charges its rate limit, before any protocol runs.
+
+Health routes need no credential. Health, metrics and the documents under /.well-known/ are not rate limited, except
+that a wrong credential is charged on every route but health. Every valid key may read the documents; a key needs the
+scope `search` for everything else, metrics included. The guard knows no protocol: the protocol of the path renders its
+refusals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.types import Receive
+
+from aidre.api.access import metadata
+from aidre.api.access.caller import Caller
+from aidre.api.access.client_address import ClientAddresses
+from aidre.api.access.credentials import Grant, Keys, bearer_of
+from aidre.api.access.jwt import TokenVerifier
+from aidre.api.access.limits import (
+    BucketState,
+    ChunkBudget,
+    ConcurrencyLimit,
+    RawHeaders,
+    RedisBuckets,
+    Slot,
+    TokenBuckets,
+    headers,
+)
+from aidre.api.config import Rate, Settings, is_loopback
+from aidre.api.http import Forbidden, RateLimited, Unauthorized
+
+HEALTH = frozenset({"/healthz", "/readyz"})
+METRICS = "/metrics"
+UNMETERED = HEALTH | {METRICS}
+WELL_KNOWN = "/.well-known/"
+DEFAULT_RATE = Rate(600, 60)
+"""Requests and seconds, where the server is reachable beyond loopback."""
+UNLIMITED = Rate(0, 1)
+NO_FIELDS: RawHeaders = []
+CACHE_SIZE = 4_096
+"""Anonymous callers by account."""
+
+
+class Guard:
+    """One per process. Workers share their counts in the first of `folders` that is writable."""
+
+    def __init__(self, settings: Settings, folders: Iterable[Path] = ()) -> None:
+        server, limits, oauth, folders = settings.server, settings.limits, settings.oauth, tuple(folders)
+        is_local = is_loopback(urlsplit(str(server.base_url)).hostname or "")
+        self._rate = limits.rate or (UNLIMITED if is_local else DEFAULT_RATE)
+        self._client_addresses = ClientAddresses(server.trusted_proxies)
+        self._keys = Keys(settings.keys)
+        self._tokens = TokenVerifier(oauth) if oauth is not None else None
+        limited = any(rate.count for rate in (self._rate, *(key.rate or UNLIMITED for key in settings.keys)))
+        limited |= oauth is not None and oauth.rate is not None
+        self._buckets = TokenBuckets(folders) if limited else None
+        self._redis = RedisBuckets(limits.redis, self._buckets) if limits.redis and self._buckets else None
+        self.budget = ChunkBudget(folders, limits.chunks_per_day) if limits.chunks_per_day else None
+        self._vary = [(b"vary", b"Authorization")] if settings.knows_callers else NO_FIELDS
+        # Where keys grant vectors, a caller without a key must not get more than one with a key.
+        self._anonymous = Grant(Caller(vectors=not settings.knows_callers))
+        self._with_account = lru_cache(CACHE_SIZE)(lambda account: replace(self._anonymous.caller, account=account))
+        self._settings = settings
+        self.running = ConcurrencyLimit(limits.concurrency, limits.deadline)
+
+    async def open(self) -> None:
+        if self._tokens is not None:
+            await self._tokens.open()
+
+    def enter(self, path: str, method: str, receive: Receive) -> Slot | None:
+        """A slot of the concurrency limit; None on the unmetered routes, which answer also at the limit. Raises
+        Overloaded."""
+        if path in UNMETERED or path.startswith(WELL_KNOWN):
+            return None
+        return self.running.enter(receive, waits=method == "POST")
+
+    async def admit(self, scope: Any) -> RawHeaders:
+        """Sets the caller in the scope and returns the header fields for the answer.
+
+        Raises Unauthorized, Forbidden, RateLimited or Unavailable.
+        """
+        path: str = scope["path"]
+        if path in HEALTH:
+            return NO_FIELDS
+        is_metered = not (path in UNMETERED or path.startswith(WELL_KNOWN))
+        try:
+            credential = bearer_of(scope["headers"])
+            grant = self._anonymous if credential is None else await self._authenticate(credential)
+        except Unauthorized as error:
+            await self._charge(scope, self._anonymous)  # guesses are charged on every route
+            raise self._challenged(error, path) from error
+        caller = grant.caller
+        if self.budget is not None and not caller.account:
+            caller = self._with_account(self.account(scope, caller))
+        scope["state"]["caller"] = caller
+        if is_metered:
+            fields = await self._charge(scope, grant)
+        elif path == METRICS:
+            fields = NO_FIELDS
+            if self._settings.server.metrics == "callers" and not caller.name:
+                challenge = {"WWW-Authenticate": self.challenge(path)}
+                raise Unauthorized(
+                    "the metrics of this server need a key: send Authorization: Bearer SECRET", challenge
+                )
+        else:
+            return self._vary
+        if not grant.may_search:
+            raise Forbidden(
+                "this key may not search: its scopes lack search",
+                {"WWW-Authenticate": f'{self.challenge(path)}, error="insufficient_scope", scope="search"'},
+            )
+        return fields + self._vary
+
+    async def _authenticate(self, credential: bytes) -> Grant:
+        grant = self._keys.grant(credential)
+        if grant is None and self._tokens is not None and credential.count(b".") == 2:
+            grant = await self._tokens.grant(credential)
+        if grant is None:
+            raise Unauthorized("this key is not known here: send Authorization: Bearer SECRET, or none")
+        return grant
+
+    async def _charge(self, scope: Any, grant: Grant) -> RawHeaders:
+        """Charge the request to its bucket; returns the rate limit fields. Raises RateLimited."""
+        rate = grant.rate or self._rate
+        if not rate.count or self._buckets is None:
+            return NO_FIELDS
+        account = self.account(scope, grant.caller)
+        state = self._buckets.take(account, rate) if self._redis is None else await self._redis.take(account, rate)
+        if not state.admitted:
+            raise _too_many(rate, state)
+        return headers.rate_limit_fields(rate, state)
+
+    def account(self, scope: Any, caller: Caller) -> str:
+        """The account that is charged: the key, the token's subject or the client address."""
+        return caller.account or f"address {self._client_addresses.of(scope)}"
+
+    def _challenged(self, error: Unauthorized, path: str) -> Unauthorized:
+        return Unauthorized(error.message, {"WWW-Authenticate": f'{self.challenge(path)}, error="invalid_token"'})
+
+    def challenge(self, path: str) -> str:
+        """The WWW-Authenticate challenge with the resource metadata (RFC 9728, 5.1); MCP has a resource of its own."""
+        return f'Bearer realm="aidre", resource_metadata="{metadata.metadata_url(self._settings, path)}"'
+
+    async def close(self) -> None:
+        if self._tokens is not None:
+            await self._tokens.close()
+        if self._redis is not None:
+            await self._redis.close()
+        if self._buckets is not None:
+            self._buckets.close()
+        if self.budget is not None:
+            self.budget.close()
+
+
+async def check_guard(settings: Settings) -> None:
+    """Raises ConfigurationError for an unusable key file or a missing library, before any worker starts."""
+    guard = Guard(settings)
+    if settings.oauth is not None and settings.oauth.jwks is not None:
+        await guard.open()
+    await guard.close()
+
+
+def mark_private(fields: RawHeaders) -> RawHeaders:
+    """Make Cache-Control private, in place: an answer to an authenticated caller must not be in a shared cache."""
+    for index, (name, value) in enumerate(fields):
+        if name == b"cache-control" and not value.startswith((b"no-store", b"private")):
+            fields[index] = name, b"private, " + value
+    return fields
+
+
+def _too_many(rate: Rate, state: BucketState) -> RateLimited:
+    return RateLimited(
+        f"more than {rate.count} requests in {rate.seconds} seconds: wait for the seconds that Retry-After says",
+        headers.rejection_fields(rate, state),
+    )

@@ -1,0 +1,67 @@
+"""The files of STORE/.log for a backup: receipts, offers and binds, each as of one moment.
+
+Promises, the cursor secret and the counters of limits are left out: they belong to the running server. The temporary
+copies are unlinked before they are written, so that none remains however the process ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+from aidre.api.access.limits import chunk_budget, token_bucket
+from aidre.api.protocols.intake import RATES_FILE
+from aidre.engine.errors import StorageFailed
+
+LOG_FOLDER = ".log"
+_SQLITE_MAGIC = b"SQLite format 3\0"
+_EXCLUDED = ("nlweb-promises.sqlite", RATES_FILE, "cursor.key", "LOCK", token_bucket.NAME, chunk_budget.NAME, "scrub.")
+"""File names that begin so."""
+
+_SQLITE_COMPANIONS = ("-wal", "-shm", "-journal")
+
+
+@contextmanager
+def log_files(store: Path) -> Iterator[list[tuple[str, Path]]]:
+    """The files to back up, each with its name in the archive; databases as copies that vanish with the context.
+
+    Databases come first, so that the event log, copied later, has every event that they refer to. Raises StorageFailed.
+    """
+    folder = store / LOG_FOLDER
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and not _is_excluded(path)]
+    with ExitStack() as copies:
+        databases = [path for path in paths if _is_database(path)]
+        files = [(_archive_name(store, path), _copy(path, copies)) for path in databases]
+        files += [(_archive_name(store, path), path) for path in paths if path not in databases]
+        yield files
+
+
+def _is_excluded(path: Path) -> bool:
+    return path.name.startswith((".", *_EXCLUDED)) or path.name.endswith(_SQLITE_COMPANIONS)
+
+
+def _is_database(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
+
+
+def _archive_name(store: Path, path: Path) -> str:
+    return path.relative_to(store).as_posix()
+
+
+def _copy(path: Path, copies: ExitStack) -> Path:
+    """A consistent copy of a database, even while a server writes to it. The copy is unlinked before it is written."""
+    with tempfile.NamedTemporaryFile(prefix="aidre-") as temporary:
+        copy = copies.enter_context(os.fdopen(os.open(temporary.name, os.O_RDONLY | os.O_CLOEXEC), "rb"))
+        target = sqlite3.connect(temporary.name)
+        target.execute("PRAGMA journal_mode = OFF").fetchall()  # a journal would be a second file with a name
+    try:
+        with closing(target), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as source:
+            source.backup(target)
+    except sqlite3.Error as error:
+        raise StorageFailed(f"{LOG_FOLDER}/{path.name} cannot be read: {error}", file=path.name) from error
+    return Path(f"/proc/self/fd/{copy.fileno()}")

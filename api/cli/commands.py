@@ -1,0 +1,285 @@
+"""Commands for an existing store: status, verify, delete, compact, logs, generations, backup and restore; and keys."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from aidre.api.cli import console
+from aidre.api.cli.options import (
+    AnyCollection,
+    ConfigOption,
+    EveryCollection,
+    JsonOption,
+    StoreOption,
+    print_result,
+    terminable,
+)
+from aidre.api.cli.select import open_store, select_collection, select_collections
+from aidre.engine.errors import AidreError, ConfigurationError
+
+if TYPE_CHECKING:
+    from aidre.engine.collection import Store
+
+app = typer.Typer()
+keys = typer.Typer(help="Make keys: for callers, and for signing answers.")
+app.add_typer(keys, name="keys")
+
+_EMPTY = "there is no collection in {}: `aidre ingest` makes one"
+
+
+def _open_filled(path: Path) -> Store:
+    """An existing store. An empty one is reported, since the user may have meant another folder."""
+    store = open_store(path)
+    if not store.collections():
+        console.print_message(_EMPTY.format(store.path))
+    return store
+
+
+@app.command()
+def status(
+    store: StoreOption, collection: EveryCollection = None, config: ConfigOption = None, as_json: JsonOption = False
+) -> int:
+    """Show each collection: counts, segments, spaces and their indexes, calibration, size on disk.
+
+    With --config also the documents that Agentic Intent can never serve.
+    """
+    from aidre.api.cli.maintenance import collection_statuses
+    from aidre.api.config import load_settings
+
+    opened, settings, errors = _open_filled(store), load_settings(config), list[AidreError]()
+    for status_facts in collection_statuses(opened, collection, settings.intent, errors.append):
+        if as_json:
+            console.print_json(status_facts)
+        else:
+            console.print_lines(console.status_lines(status_facts))
+    for error in errors:
+        console.print_message(str(error))
+    return 1 if errors else 0
+
+
+@app.command()
+def verify(store: StoreOption, as_json: JsonOption = False) -> int:
+    """Check every byte of the store against its checksums.
+
+    Exit status 1: a file is damaged that cannot be derived from the others.
+    """
+    from aidre.api.cli.verify_logs import log_problems
+    from aidre.engine.maintenance import verify as verification
+
+    reports, problems = verification.verify(open_store(store)), list(log_problems(store))
+    if not reports:
+        console.print_message(_EMPTY.format(store))
+    ok = all(report.ok for report in reports) and all(problem.derived for problem in problems)
+    if as_json:
+        console.print_json(console.verification_record(reports, ok, problems))
+    else:
+        console.print_lines(console.verification_lines(reports, problems))
+    return 0 if ok else 1
+
+
+@app.command()
+def delete(
+    document_ids: Annotated[list[str], typer.Argument(metavar="DOCUMENT_ID", help="Ids of documents.")],
+    store: StoreOption,
+    collection: AnyCollection = None,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Erase deleted documents from the disk now, with all older generations.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Delete documents in one new generation. Unknown ids are ignored."""
+    from aidre.api.cli import maintenance
+
+    opened = open_store(store)
+    name = select_collection(opened, collection)
+    facts = maintenance.delete(opened, name, document_ids, purge=purge)
+    print_result(as_json, f"{name}: {facts['deleted']} deleted, generation {facts['generation']}", **facts)
+    return 0
+
+
+@app.command()
+def compact(store: StoreOption, collection: EveryCollection = None, as_json: JsonOption = False) -> int:
+    """Rewrite all live rows into as few segments as possible, with newly built and calibrated indexes."""
+    from aidre.api.cli import maintenance
+
+    for facts in maintenance.compact(_open_filled(store), collection):
+        print_result(as_json, console.collection_line(facts), **facts)
+    return 0
+
+
+@app.command()
+def events(
+    store: StoreOption,
+    type: Annotated[
+        Literal["access", "citation"] | None, typer.Option("--type", help="Only events of this type.")
+    ] = None,
+    platform: Annotated[str | None, typer.Option("--platform", metavar="ID", help="Only events of this key.")] = None,
+    request: Annotated[str | None, typer.Option("--request", metavar="ID", help="Only events of this request.")] = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Only events from this time on.")] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only events before this time.")] = None,
+    export: Annotated[
+        Path | None, typer.Option("--export", metavar="FILE", help="Write to this file, .jsonl or .parquet.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """List the receipts of Agentic Intent: accesses and citations, in order."""
+    from aidre.api.cli import events as event_log
+
+    open_store(store)
+    times = event_log.parse_time(since, "--since"), event_log.parse_time(until, "--until")
+    selected = event_log.read_filtered(store, event_log.EventFilter(type, platform, request, *times))
+    if export is not None:
+        count = event_log.export(selected, export)
+        print_result(as_json, f"{count:,} events in {export}", exported=count)
+        return 0
+    for event in selected:
+        if as_json:
+            console.print_json(event)
+        else:
+            console.print_line(console.printable(event_log.event_line(event)))
+    return 0
+
+
+@app.command()
+def binds(store: StoreOption, config: ConfigOption = None, as_json: JsonOption = False) -> int:
+    """List the binds of Agent Intake, decrypted with the bind key of the configuration."""
+    from aidre.api.cli.binds import decrypted_binds
+    from aidre.api.config import load_settings
+
+    open_store(store)
+    for bind in decrypted_binds(store, load_settings(config).intake):
+        if as_json:
+            console.print_json(bind)
+        else:
+            console.print_line(console.bind_line(bind))
+    return 0
+
+
+@app.command()
+def generations(
+    store: StoreOption,
+    collection: AnyCollection = None,
+    keep: Annotated[
+        int | None,
+        typer.Option("--keep", metavar="N", help="Keep N generations from now on, at least 2; recorded in a new one."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """List the generations that `rollback` can restore, newest first.
+
+    Kept are the newest two, or the number set by --keep or the configuration, and all of the last ten minutes.
+    """
+    from aidre.engine.maintenance import keep_generations, list_generations
+
+    opened = open_store(store)
+    name = select_collection(opened, collection)
+    if keep is not None:
+        keep_generations(opened, name, keep)
+    for facts in map(asdict, list_generations(opened, name)):
+        print_result(as_json, console.generation_line(facts), **facts)
+    return 0
+
+
+@app.command()
+def rollback(
+    generation: Annotated[int, typer.Argument(metavar="N", help="The generation, as `generations` lists it.")],
+    store: StoreOption,
+    collection: AnyCollection = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Restore the content of an older generation as a new one. Nothing is removed: a rollback can be undone."""
+    from aidre.engine.maintenance import roll_back
+
+    opened = open_store(store)
+    name = select_collection(opened, collection)
+    newest = roll_back(opened, name, generation)
+    text = f"{name}: generation {newest} has the content of generation {generation}"
+    print_result(as_json, text, collection=name, generation=newest, restored=generation)
+    return 0
+
+
+@app.command()
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file outside the store.")],
+    store: StoreOption,
+    collection: EveryCollection = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Save collections and receipts into one file, while ingest and server continue."""
+    from aidre.api.cli.backup import log_files
+    from aidre.engine.maintenance import back_up
+
+    opened = _open_filled(store)
+    with terminable(), log_files(store) as logs:
+        for saved in back_up(opened, select_collections(opened, collection), file, logs):
+            facts = asdict(saved)
+            print_result(as_json, f"{console.collection_line(facts)}, saved in {file}", **facts)
+    return 0
+
+
+@app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file made by `backup`.")],
+    store: StoreOption,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Also replace collections that the store already has.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Restore the collections of a backup; its receipts only into a store that has none.
+
+    The whole file is verified first. A running server opens the restored collections as it does after an ingest.
+    """
+    from aidre.api.cli.backup import LOG_FOLDER
+    from aidre.engine.collection import Store
+    from aidre.engine.maintenance import restore_archive
+
+    with terminable():
+        restored = restore_archive(Store(store), file, replace_stored=replace, beside=LOG_FOLDER)
+    for collection in restored:
+        facts = asdict(collection)
+        print_result(as_json, f"{console.collection_line(facts)}, restored from {file}", **facts)
+    return 0
+
+
+@keys.command("new")
+def new_key(
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Name of the caller in logs; default: a new name.")
+    ] = None,
+    provenance: Annotated[
+        Path | None, typer.Option("--provenance", metavar="FILE", help="Make a signing key in this file instead.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Make a key for a caller: prints its secret, once, and the lines to add to the configuration.
+
+    With --provenance make a signing key. In an existing file it replaces the former key, whose public half stays
+    published while its signatures are valid; a running server changes to the new key by itself.
+    """
+    if provenance is None:
+        from aidre.api.cli import keys as caller_keys
+
+        caller_key = caller_keys.new_key(name)
+        lines = "\n".join(caller_key.lines)
+        print_result(as_json, f"{caller_key.secret}\n\n{lines}", secret=caller_key.secret, configuration=lines)
+        console.print_message(
+            "give the secret to the caller, who sends `Authorization: Bearer SECRET`: it is not shown again"
+        )
+        return 0
+    if name is not None:
+        raise ConfigurationError("keys new: a signing key has no name: leave out --name or --provenance")
+    from aidre.api.protocols.provenance import make_key
+
+    file = provenance.expanduser().absolute()
+    lines = "" if file.exists() else f"[provenance]\nkey = {json.dumps(str(file), ensure_ascii=False)}"
+    signing_key = make_key(file, time.time())
+    text = lines or f"key {signing_key.id} signs from now on"
+    print_result(as_json, text, key=signing_key.id, configuration=lines or None)
+    return 0

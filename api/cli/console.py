@@ -1,0 +1,157 @@
+"""Output of the command line: JSON lines for programs, short text for people.
+
+Data go to stdout, flushed line by line; messages go to stderr. Knows no command and opens no store.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # importing numpy would double the time of `aidre --help`
+    from aidre.engine.maintenance import CollectionReport, Problem
+    from aidre.engine.model import Json
+
+_DEFAULT_TERMINAL = (100, 24)
+_MAX_WIDTH = 120
+_SNIPPET_INDENT = 5
+_SNIPPET_LINES = 2
+
+
+def print_json(value: Mapping[str, Json]) -> None:
+    """Print one JSON object on one line of stdout."""
+    print(json.dumps(value, ensure_ascii=False, separators=(",", ":")), flush=True)  # noqa: T201
+
+
+def print_line(line: str = "") -> None:
+    print(line, flush=True)  # noqa: T201
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        print_line(line)
+
+
+def print_message(message: str) -> None:
+    """Print one line on stderr; line breaks in the message become spaces."""
+    print(f"aidre: {' '.join(message.split())}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def printable(text: str) -> str:
+    """The text with control characters replaced by spaces: a document must not steer the terminal."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def hit_lines(hit: Mapping[str, Json]) -> Iterable[str]:
+    """Rank, score and title; url and section; a snippet."""
+    width = max(min(shutil.get_terminal_size(_DEFAULT_TERMINAL).columns, _MAX_WIDTH) - _SNIPPET_INDENT, 20)
+    source = hit["source"]
+    yield f"{hit['rank']:>3}  {hit['score']:.4f}  {printable(source.get('title') or hit['document_id'])}"
+    location = " · ".join(printable(source[name]) for name in ("url", "section") if source.get(name))
+    if location:
+        yield f"     {location}"
+    snippet = textwrap.shorten(printable(hit["text"]), width=width * _SNIPPET_LINES, placeholder=" …")
+    yield from (f"     {line}" for line in textwrap.wrap(snippet, width))
+
+
+def bind_line(bind: Mapping[str, Json]) -> str:
+    """Time, offer, and the data if the store still has them."""
+    data = bind["bind_data"]
+    text = "data handed on or deleted" if data is None else json.dumps(data, ensure_ascii=False)
+    return printable(f"{bind['bound_at']}  {bind['offer_id']}  {text}")
+
+
+def collection_line(facts: Mapping[str, Json]) -> str:
+    """Name, counts and generation of a collection."""
+    return f"{facts['collection']}: {_counts(facts)}, generation {facts['generation']}"
+
+
+def generation_line(facts: Mapping[str, Json]) -> str:
+    return f"{facts['generation']:>8}  {facts['created_at']}  {_counts(facts)}{'  (the newest)' * facts['current']}"
+
+
+def _counts(facts: Mapping[str, Json]) -> str:
+    return f"{facts['chunks']:,} chunks of {facts['documents']:,} documents"
+
+
+def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
+    """One line for a collection, then one for each of its spaces and warnings."""
+    segments = f"{status['segments']} segment{'s' * (status['segments'] != 1)}"
+    counts = f"{status['documents']:,} documents, {status['chunks']:,} chunks, {segments}"
+    size = format_bytes(status["disk_bytes"])
+    yield f"{status['collection']}: generation {status['generation']}, {counts}, {size} on disk"
+    if status.get("documents_without_url"):
+        yield f"  {status['documents_without_url']:,} documents have no url: answers cannot link to them (--url-base)"
+    for space in status["spaces"]:
+        yield f"  {printable(space['id'])}: {space['dimensions']} dimensions, {space['distance']}, {_index(space)}"
+    yield from (f"  warning: {printable(warning)}" for warning in status["warnings"])
+
+
+def _index(space: Mapping[str, Json]) -> str:
+    """The kind of the index and its calibrated recall."""
+    if space["state"] != "live":
+        return f"{space['state']}, {space['chunks']:,} chunks so far; `aidre embed --space` fills it"
+    calibration = space["calibration"]
+    if calibration is None or calibration["kind"] == "exact":
+        return f"exact ({calibration['reason']})" if calibration and calibration["reason"] else "exact"
+    depths = (
+        f"recall@{depth['results']} {depth['mean']:.4f} (p5 {depth['p5']:.2f}) of {depth['candidates']:,} candidates"
+        + (f" in up to {depth['probes']:,} lists" if depth.get("probes") else "")
+        for depth in calibration["depths"]
+    )
+    return f"{calibration['kind']}: {', '.join(depths)}"
+
+
+def verification_record(
+    reports: Sequence[CollectionReport], ok: bool, log_problems: Sequence[Problem] = ()
+) -> dict[str, Json]:
+    """The output of `aidre verify --json`, with counts summed over the store. Log problems have no collection."""
+    problems = [(report.collection, problem) for report in reports for problem in (*report.problems, *report.older)]
+    return {
+        "ok": ok,
+        "documents": sum(report.documents for report in reports),
+        "chunks": sum(report.chunks for report in reports),
+        "collections": [
+            {
+                "collection": report.collection,
+                "ok": report.ok,
+                "generation": report.generation,
+                "documents": report.documents,
+                "chunks": report.chunks,
+            }
+            for report in reports
+        ],
+        "problems": [
+            {"collection": name, "file": problem.file, "problem": problem.what, "derived": problem.derived}
+            for name, problem in [*problems, *((None, problem) for problem in log_problems)]
+        ],
+    }
+
+
+def verification_lines(reports: Iterable[CollectionReport], log_problems: Iterable[Problem] = ()) -> Iterable[str]:
+    """One line for each collection, and one for each file that fails its check."""
+    for report in reports:
+        state = "sound" if not report.problems else "usable" if report.ok else "damaged"
+        counts = f"{report.documents:,} documents, {report.chunks:,} chunks"
+        yield f"{report.collection}: {state}, generation {report.generation}, {counts}"
+        for problem in report.problems:
+            maker = "the next commit" if "/changes/" in problem.file else "`aidre compact`"
+            cure = f" (derived: {maker} rebuilds it)" if problem.derived else ""
+            yield f"  {problem.file} {problem.what}{cure}"
+        for problem in report.older:
+            yield f"  {problem.file} {problem.what} (of an older generation: a rollback to it is not possible)"
+    for problem in log_problems:
+        yield f"{problem.file} {problem.what}"
+
+
+def format_bytes(count: float) -> str:
+    """A size in binary units: 1536 is "1.5 KiB"."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"

@@ -1,0 +1,290 @@
+"""The command `aidre`: parses arguments, runs one command, prints its result, sets the exit status.
+
+Exit status: 0 success; 1 data were rejected or are damaged, or a file cannot be read or written; 2 the call, the
+configuration or a name is wrong; 70 a defect of aidre; 130 an interruption. Each command imports its libraries itself,
+so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from aidre.api.cli import commands, console, maintenance
+from aidre.api.cli.options import AnyCollection, ConfigOption, JsonOption, NamedCollection, StoreOption, print_result
+from aidre.api.cli.select import open_store, select_collection
+from aidre.engine.errors import AidreError, ConfigurationError, StorageFailed, StoreDamaged
+
+if TYPE_CHECKING:
+    from aidre.engine.collection import Store
+    from aidre.engine.model import EmbeddingSpace
+    from aidre.ingest.records import ColumnMapping
+
+app = typer.Typer(
+    help="Ingest documents into a vector store, and serve it to retrieval clients.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(requested: bool) -> None:
+    if requested:
+        from importlib.metadata import version
+
+        console.print_line(version("aidre"))
+        raise typer.Exit
+
+
+@app.callback()
+def _global_options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None: ...
+
+
+@app.command()
+def ingest(
+    sources: Annotated[list[str], typer.Argument(metavar="SOURCE", help="Files, folders, and http(s) addresses.")],
+    store: StoreOption,
+    collection: NamedCollection,
+    config: ConfigOption = None,
+    mirror: Annotated[
+        bool, typer.Option("--mirror", help="Delete documents that these sources no longer have.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Allow --mirror to delete more than half of a source.")
+    ] = False,
+    commit_every: Annotated[
+        int | None,
+        typer.Option("--commit-every", metavar="N", min=1, help="Documents per commit; default: by size and time."),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option("--source", metavar="NAME", help="Name of the source; default: the folder's name.")
+    ] = None,
+    url_base: Annotated[
+        str | None,
+        typer.Option("--url-base", metavar="URL", help="Base of the URLs of files that do not state their own."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read, chunk and count; embed and write nothing.")] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Ingest new and changed documents into a collection.
+
+    Reads Markdown, text, HTML, PDF, DOCX, CSV, JSON Lines, Parquet, schema.org JSON-LD, feeds and sitemaps. Exit
+    status 1: some documents failed; each is named on standard error, and the others are stored.
+    """
+    from aidre.api.cli.progress import Reporter
+    from aidre.api.config import load_settings
+    from aidre.engine.collection import Store
+    from aidre.engine.embedding import load_embedder
+    from aidre.engine.storage import check_collection_name
+    from aidre.ingest.fetch import FetchRules
+    from aidre.ingest.pipeline import IngestOptions, ingest as pipeline
+    from aidre.ingest.records import parse_column_mapping
+
+    settings = load_settings(config)
+    collection_settings = settings.collection(check_collection_name(collection))
+    options = IngestOptions(
+        source=source,
+        url_base=url_base,
+        mirror=mirror,
+        force=force,
+        commit_every=commit_every,
+        dry_run=dry_run,
+        description=collection_settings.description,
+        dates=collection_settings.dates,
+        mapping=parse_column_mapping(collection_settings.mapping, f"collections.{collection}.mapping"),
+        fetching=FetchRules(**asdict(settings.sources)),
+        # Never makes a private collection public: this run may lack the configuration of the first one.
+        visibility="private" if collection_settings.visibility == "private" else None,
+    )
+    spaces = _spaces(Store(store), config, collection, sources, options.mapping)
+    embedders = {space.id: load_embedder(space, runtime=settings.embedding.runtime) for space in spaces if space.model}
+    opened = Store(store)
+    generations = None if dry_run else collection_settings.generations
+    maintenance.set_retention(opened, collection, generations)  # before garbage collection
+    with Reporter(as_json) as report:
+        summary = pipeline.ingest(
+            opened, collection, sources, spaces=spaces, embedders=embedders, options=options, report=report
+        )
+    maintenance.set_retention(opened, collection, generations)  # of a collection that this run created
+    return summary.exit_status
+
+
+@app.command()
+def embed(
+    store: StoreOption,
+    collection: NamedCollection,
+    space: Annotated[str | None, typer.Option("--space", metavar="ID", help="The space to embed.")] = None,
+    drop: Annotated[str | None, typer.Option("--drop", metavar="ID", help="The space to remove.")] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Embed the stored text in a space that was added to the configuration, or remove a space.
+
+    Queries use the other spaces until the new one is complete. An interrupted run is resumed.
+    """
+    from aidre.api.cli import spaces
+    from aidre.api.cli.progress import Reporter
+    from aidre.api.config import load_settings
+    from aidre.ingest.pipeline import drop_space
+
+    opened = open_store(store)
+    name = select_collection(opened, collection)
+    if space is not None and drop is None:
+        with Reporter(as_json) as report:
+            spaces.embed(opened, load_settings(config), name, space, report)
+    elif drop is not None and space is None:
+        generation = drop_space(opened, name, drop)
+        print_result(
+            as_json, f"{name}: space {drop} removed, generation {generation}", dropped=drop, generation=generation
+        )
+    else:
+        raise ConfigurationError("embed: name one space, with --space to embed it or with --drop to remove it")
+    return 0
+
+
+@app.command()
+def serve(
+    store: StoreOption,
+    config: ConfigOption = None,
+    host: Annotated[str, typer.Option("--host", metavar="H", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", metavar="P", min=0, max=65535, help="Port to listen on.")] = 8080,
+    workers: Annotated[
+        int, typer.Option("--workers", metavar="N", min=1, help="Number of processes that share the port.")
+    ] = 1,
+) -> int:
+    """Serve over HTTP until interrupted. New generations are opened as they are committed."""
+    open_store(store)
+    from aidre.api.cli import serve as server
+
+    server.serve(store, config, host, port, workers)
+    return 0
+
+
+@app.command()
+def mcp(store: StoreOption, config: ConfigOption = None) -> int:
+    """Serve one MCP client over standard input and output, with the tools of POST /mcp.
+
+    The client has no key: private collections are not visible to it.
+    """
+    open_store(store)
+    from aidre.api.cli import serve as server
+
+    server.serve_stdio(store, config)
+    return 0
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Text of the query.")],
+    store: StoreOption,
+    collection: AnyCollection = None,
+    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="Number of hits.")] = 10,
+    filter: Annotated[
+        str | None, typer.Option("--filter", metavar="JSON", help='Filter, such as \'{"type": "Recipe"}\'.')
+    ] = None,
+    mode: Annotated[
+        Literal["hybrid", "dense", "lexical"] | None,
+        typer.Option(
+            "--mode", metavar="M", help="hybrid, dense (vectors) or lexical (BM25); default: the best available."
+        ),
+    ] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Search by text, without a server.
+
+    With --config as a server with that configuration: default collection, fusion weights, runtime of the models.
+    """
+    from aidre.api.cli.search import search_records
+    from aidre.api.config import load_settings
+
+    opened, settings = open_store(store), load_settings(config)
+    if collection is None and settings.server.default_collection in opened.collections():
+        collection = settings.server.default_collection
+    snapshot = opened.open(select_collection(opened, collection))
+    for record in search_records(
+        snapshot, query, k, filter=filter, mode=mode, settings=settings, note=console.print_message
+    ):
+        if as_json:
+            console.print_json(record)
+        else:
+            console.print_lines(console.hit_lines(record))
+    return 0
+
+
+app.add_typer(commands.app)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Benchmarks, with options of one; `list` lists them.")
+    ] = None,
+) -> int:
+    """Run all benchmarks or the named ones, and write the report with its plots. Needs a checkout."""
+    from aidre.api.cli.bench import run_benchmarks
+
+    return run_benchmarks(names or [])
+
+
+def _spaces(
+    store: Store, config: Path | None, collection: str, sources: Sequence[str], mapping: ColumnMapping | None
+) -> tuple[EmbeddingSpace, ...]:
+    from aidre.api.cli.spaces import spaces_for
+    from aidre.api.config import load_settings
+    from aidre.ingest.sources import locate_sources, supplied_spaces
+
+    exists = store.path.is_dir() and collection in store.collections()
+    stored = store.open(collection).collection.spaces if exists else ()
+    return spaces_for(load_settings(config), collection, stored, supplied_spaces(locate_sources(sources), mapping))
+
+
+def main() -> None:
+    """The console script."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:  # closed: the next open file would get its descriptor, and the output
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+            setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r", encoding="utf-8", closefd=False))
+    # Before FAISS is loaded: waiting OpenMP threads must sleep, since spinning ones would slow a busy machine down.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; returns its exit status. Errors are printed as one line; AIDRE_TRACEBACK lets a defect raise."""
+    try:
+        return typer.main.get_command(app).main(list(arguments), prog_name="aidre", standalone_mode=False) or 0
+    except typer.TyperException as error:
+        console.print_message(f"{error.format_message()} See `aidre --help`.")
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except AidreError as error:
+        console.print_message(str(error))
+        return 1 if isinstance(error, StorageFailed | StoreDamaged) else 2
+    except OSError as error:
+        console.print_message(str(error))
+        return 1
+    except Exception as error:
+        if os.environ.get("AIDRE_TRACEBACK"):
+            raise
+        console.print_message(f"a defect of aidre: {type(error).__name__}: {error}; AIDRE_TRACEBACK=1 shows where")
+        return 70
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Work of the maintenance commands: status, delete, compact, retention. Returns facts and prints nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from aidre.api.cli.select import disk_bytes, select_collections
+from aidre.engine.errors import AidreError, StorageFailed, StoreDamaged
+
+if TYPE_CHECKING:
+    from aidre.api.config import Intent
+    from aidre.engine.collection import Store
+    from aidre.engine.model import Json
+
+Facts = dict[str, "Json"]
+
+
+def collection_statuses(
+    store: Store, collection: str | None, intent: Intent, on_damaged: Callable[[AidreError], None]
+) -> Iterator[Facts]:
+    """The status of one collection or of all. Its warnings include damage that the scrub found, and documents that
+    Agentic Intent can never serve.
+
+    A collection that cannot be opened is passed to `on_damaged`, and the others follow.
+    """
+    from aidre.api.operations import read_findings
+    from aidre.api.protocols.intent import explain_unservable
+
+    scrub_problems = read_findings(store.path / ".log").problems
+    for name in select_collections(store, collection):
+        try:
+            snapshot = store.open(name)
+        except (StoreDamaged, StorageFailed) as error:
+            on_damaged(error)
+            continue
+        status = {**snapshot.status(), "disk_bytes": disk_bytes(store.path / name)}
+        scrubbed = [
+            f"{problem.file} {problem.what}, as the scrub has found"
+            for problem in scrub_problems
+            if problem.collection == name
+        ]
+        status["warnings"] = [*status["warnings"], *scrubbed, *explain_unservable(intent, name, snapshot)]
+        yield status
+
+
+def delete(store: Store, collection: str, document_ids: Sequence[str], *, purge: bool) -> Facts:
+    """Delete documents; ids that the collection does not have are ignored.
+
+    With `purge` everything that may repeat a deleted document goes as well: older generations, stored results of NLWeb
+    promises, and the names of sources without documents, which may be addresses.
+    """
+    from aidre.api.protocols.nlweb import PROMISES_FILE, delete_results
+    from aidre.ingest.pipeline import save_read_times
+
+    with store.writer(collection, spaces=store.open(collection).collection.spaces) as writer:
+        deleted = writer.delete(document_ids)
+        writer.commit()
+        if purge:
+            for source in writer.source_roots():
+                if next(writer.documents_of(source), None) is None:
+                    writer.forget_source(source)
+            save_read_times(store.path, collection, (), writer.source_roots(), time.time())
+            delete_results(store.path / ".log" / PROMISES_FILE)
+            writer.purge()  # last, since it raises for a file that it cannot remove
+        return {"deleted": deleted, "generation": store.current(collection)}
+
+
+def compact(store: Store, collection: str | None) -> Iterator[Facts]:
+    """Compact one collection or all of them."""
+    for name in select_collections(store, collection):
+        with store.writer(name, spaces=store.open(name).collection.spaces) as writer:
+            writer.compact()
+        snapshot = store.open(name)
+        yield {
+            "collection": name,
+            "generation": snapshot.generation,
+            "documents": snapshot.documents,
+            "chunks": snapshot.chunks,
+        }
+
+
+def set_retention(store: Store, collection: str, generations: int | None) -> None:
+    """Set the number of generations that a collection keeps; without a number or a collection nothing happens."""
+    from aidre.engine.maintenance import keep_generations
+
+    if generations is not None and store.path.is_dir() and collection in store.collections():
+        keep_generations(store, collection, generations)

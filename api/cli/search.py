@@ -1,0 +1,107 @@
+"""One search by text without a server: queries the engine directly and returns each hit as a JSON object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from aidre.api.cli.console import printable
+from aidre.api.config import FusionSettings, Settings
+from aidre.engine.collection import Hit, Snapshot
+from aidre.engine.embedding import load_stored
+from aidre.engine.errors import InvalidFilter, InvalidInput, ModelUnavailable, SpaceMissing
+from aidre.engine.index.fields import Filter, parse_filter
+from aidre.engine.model import Fusion, Json, Mode, Query, Rescore
+from aidre.engine.search import can_fuse
+
+
+def search_records(
+    snapshot: Snapshot,
+    text: str,
+    k: int,
+    *,
+    filter: str | None,
+    mode: Mode | None,
+    settings: Settings,
+    note: Callable[[str], None],
+) -> Iterator[dict[str, Json]]:
+    """The best `k` hits, best first. `filter` is JSON text; without a `mode` the best mode of the collection is used.
+
+    Fields of the filter that no document has, and models that cannot be loaded, are reported to `note`.
+    """
+    if not text.strip():
+        raise InvalidInput("QUERY must not be blank")
+    parsed = None if filter is None else _parse_filter(filter)
+    for name in () if parsed is None else snapshot.unknown_fields(parsed):
+        note(f"--filter: no document has {printable(name)}")
+    runtime = settings.embedding.runtime
+    effective_mode, vector, space_id = _embed(snapshot, text, mode, runtime, note)
+    query = Query(vector, space_id, k, filter=parsed, text=text, mode=effective_mode)
+    if effective_mode == "hybrid":
+        fusion = settings.collection(snapshot.collection.name).fusion
+        rescore = _rescore(snapshot, fusion, text, runtime, note)
+        query = replace(query, fusion=Fusion(fusion.a, fusion.c), rescore=rescore)
+    return (_record(rank, hit) for rank, hit in enumerate(snapshot.search(query), 1))
+
+
+def _embed(
+    snapshot: Snapshot, text: str, mode: Mode | None, runtime: str, note: Callable[[str], None]
+) -> tuple[Mode, NDArray[np.float32] | None, str | None]:
+    """The mode to search in, and the vector of the text with the id of its space if that mode needs one.
+
+    Without a requested mode a missing model degrades to a lexical search. Raises SpaceMissing, ModelUnavailable.
+    """
+    space = next((space for space in snapshot.collection.spaces if space.model), None)
+    effective_mode: Mode = mode or ("lexical" if space is None else "hybrid" if can_fuse(space) else "dense")
+    if effective_mode == "lexical":
+        return effective_mode, None, None
+    if space is None:
+        name = snapshot.collection.name
+        raise SpaceMissing(f"{name} has no space with a model, which mode {effective_mode} needs", embedding_space=None)
+    try:
+        [vector] = load_stored(space, runtime=runtime).embed_queries([text])
+    except ModelUnavailable as error:
+        if mode is not None:
+            raise
+        note(f"lexical search only: {error}")
+        return "lexical", None, None
+    return effective_mode, vector, space.id
+
+
+def _rescore(
+    snapshot: Snapshot, fusion: FusionSettings, text: str, runtime: str, note: Callable[[str], None]
+) -> Rescore | None:
+    """The configured re-ranking by another space, if the collection has that space and its model loads."""
+    for space in snapshot.collection.spaces:
+        if space.id == fusion.rescore and space.model is not None and can_fuse(space):
+            try:
+                [vector] = load_stored(space, runtime=runtime).embed_queries([text])
+                return Rescore(vector, space.id, fusion.depth)
+            except ModelUnavailable as error:
+                note(f"without {space.id}: {error}")
+    return None
+
+
+def _parse_filter(text: str) -> Filter:
+    try:
+        return parse_filter(orjson.loads(text))  # the parser of the server
+    except orjson.JSONDecodeError as error:
+        raise InvalidFilter(f"--filter is not JSON: {error}") from None
+
+
+def _record(rank: int, hit: Hit) -> dict[str, Json]:
+    chunk = hit.chunk
+    return {
+        "rank": rank,
+        "id": chunk.id,
+        "document_id": chunk.document_id,
+        "score": hit.score,
+        "source": json.loads(chunk.json_source),
+        "metadata": json.loads(b"{%b}" % chunk.json_metadata),
+        "text": chunk.text,
+    }

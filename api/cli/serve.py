@@ -1,0 +1,221 @@
+"""Runs the server: the listening socket, the workers and a graceful shutdown; or one MCP client on standard input.
+
+Everything that fails before the server listens is one ConfigurationError with one line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import functools
+import gc
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+from starlette.applications import Starlette
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
+
+from aidre.api.access import check_guard
+from aidre.api.app import create_app
+from aidre.api.cli import console
+from aidre.api.cli.exposure import check_exposure, private_collections
+from aidre.api.cli.select import check_granted_collections, missing_collections
+from aidre.api.cli.shared_folder import shared_folder
+from aidre.api.config import Settings, load_settings
+from aidre.api.http import configure_logging
+from aidre.api.protocols.provenance import provenance_for
+from aidre.api.retrieval import SECRET_BYTES, SECRET_VARIABLE
+from aidre.api.server import Connection, connection_capacity
+from aidre.engine.collection import Store
+from aidre.engine.errors import ConfigurationError
+
+BACKLOG = 2_048
+"""Connections that the kernel accepts before the server does."""
+
+SEND_BUFFER_BYTES = 262_144
+"""Kernel send buffer of a connection. Left to itself the kernel buffers several megabytes, so that a client that reads
+nothing could have all its answers computed."""
+
+SHUTDOWN_SECONDS = 30
+"""Time for running requests to finish."""
+
+PARENT_POLL_SECONDS = 0.5
+WORKER_TIMEOUT_SECONDS = 60
+"""A worker that does not answer its parent for so long is replaced. A busy machine may delay the answer."""
+
+
+def serve(store: Path, settings_path: Path | None, host: str, port: int, workers: int = 1) -> None:
+    """Serve until interrupted or terminated. Raises ConfigurationError."""
+    if not store.is_dir():
+        raise ConfigurationError(f"there is no store at {store}: make one with `aidre ingest`")
+    if workers < 1:
+        raise ConfigurationError(f"--workers must be at least 1, not {workers}")
+    settings = load_settings(settings_path)
+    check_granted_collections(Store(store), settings)
+    check_exposure(settings, host, private_collections(Store(store), settings))
+    with _listen(host, port) as listener:
+        settings = with_base_url(settings, host, listener.getsockname()[1])
+        provenance_for(settings)  # so that a fault of the keys is reported once and not by every worker
+        asyncio.run(check_guard(settings))
+        configure_logging(structured=settings.server.log == "requests")
+        sys.stderr.write(f"aidre serves {settings.server.base_url}\n")
+        sys.stderr.flush()
+        _report_missing(store, settings)
+        if workers == 1:
+            _serve_single(create_app(Store(store), settings), listener)
+        else:
+            _serve_workers(store, settings, listener, workers)
+
+
+def serve_stdio(store: Path, settings_path: Path | None) -> None:
+    """Answer one MCP client until standard input closes. Raises ConfigurationError."""
+    settings = load_settings(settings_path)
+    check_granted_collections(Store(store), settings)
+    _report_missing(store, settings)
+    asyncio.run(_answer_stdio(create_app(Store(store), settings)))
+
+
+def _report_missing(store: Path, settings: Settings) -> None:
+    for message in missing_collections(Store(store), settings):
+        console.print_message(message)
+
+
+async def _answer_stdio(app: Starlette) -> None:
+    async with app.router.lifespan_context(app):
+        await app.state.mcp.serve_stdio()
+
+
+def with_base_url(settings: Settings, host: str, port: int) -> Settings:
+    """The settings, with the listening address as base_url unless the configuration has one."""
+    if settings.server.base_url is not None:
+        return settings
+    authority = f"[{host}]" if ":" in host else host
+    return replace(settings, server=replace(settings.server, base_url=f"http://{authority}:{port}"))
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
+        )[0]
+        # asyncio sets TCP_NODELAY only on sockets created with IPPROTO_TCP; without it answers are delayed by 40 ms.
+        listener = socket.socket(family, kind, protocol)
+    except (OSError, OverflowError) as error:
+        raise ConfigurationError(f"{host}:{port} is no address to listen on: {_reason(error)}") from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            raise ConfigurationError(f"port {port} on {host} is in use: choose another with --port") from error
+        raise ConfigurationError(f"cannot listen on {host}:{port}: {_reason(error)}") from error
+    return listener
+
+
+def _reason(error: OSError | OverflowError) -> str:
+    return str(error.strerror) if isinstance(error, OSError) else str(error)
+
+
+def _config(app: Starlette | Callable[[], Starlette], workers: int) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        factory=not isinstance(app, Starlette),
+        loop="uvloop",
+        http=Connection,
+        ws="none",
+        lifespan="on",
+        workers=workers,
+        access_log=False,
+        log_config=None,
+        log_level="warning",
+        proxy_headers=False,
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        timeout_worker_healthcheck=WORKER_TIMEOUT_SECONDS,
+    )
+
+
+def _serve_single(app: Starlette, listener: socket.socket) -> None:
+    _limit_connections()
+    _freeze_heap()
+    server = uvicorn.Server(_config(app, 1))
+    with _quiet_signals():
+        server.run(sockets=[listener])
+    if not server.started:
+        raise _start_failure()
+
+
+def _serve_workers(store: Path, settings: Settings, listener: socket.socket, workers: int) -> None:
+    os.environ[SECRET_VARIABLE] = secrets.token_hex(SECRET_BYTES)
+    # Workers receive the settings, not the path: a restarted worker could read a file that has changed.
+    with shared_folder() as folder:
+        application = functools.partial(create_worker_app, store.resolve(), settings, os.getpid(), folder)
+        supervisor = Multiprocess(_config(application, workers), sockets=[listener])
+        supervisor.run()
+    if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+        raise _start_failure()
+
+
+def _start_failure() -> ConfigurationError:
+    return ConfigurationError("the server could not start: the messages above say why")
+
+
+def create_worker_app(store: Path, settings: Settings, parent_pid: int, folder: Path) -> Starlette:
+    """The application of one worker process, which ends when its parent does, by whatever cause.
+
+    `folder` is shared by the workers of one server.
+    """
+    configure_logging(structured=settings.server.log == "requests")
+    threading.Thread(target=_follow_parent, args=(parent_pid,), name="parent", daemon=True).start()
+    app = create_app(Store(store), settings, folder)
+    _limit_connections()
+    _freeze_heap()
+    return app
+
+
+def _limit_connections() -> None:
+    Connection.max_connections = connection_capacity()
+
+
+def _freeze_heap() -> None:
+    """Exempt all current objects from garbage collection: scanning the modules would delay a request by 20 ms."""
+    gc.collect()
+    gc.freeze()
+
+
+def _follow_parent(parent_pid: int) -> None:
+    while os.getppid() == parent_pid:
+        time.sleep(PARENT_POLL_SECONDS)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@contextmanager
+def _quiet_signals() -> Iterator[None]:
+    """After its shutdown uvicorn raises the signal that ended it once more; within this context that is ignored."""
+    former = {number: signal.signal(number, _ignore) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """The server has obeyed the signal already."""

@@ -1,0 +1,45 @@
+from .intake import (
+    RATE_PERIODS as RATE_PERIODS,
+    Intake as Intake,
+    OfferedIntake as OfferedIntake,
+    declared_retention as declared_retention,
+    retention_of as retention_of,
+)
+from .intent import (
+    DOMAIN as DOMAIN,
+    HOSTNAME as HOSTNAME,
+    PUBLISHER_ID as PUBLISHER_ID,
+    EditorialDomain as EditorialDomain,
+    Intent as Intent,
+    parse_date as parse_date,
+)
+from .json_schema import (
+    BIND_DATA as BIND_DATA,
+    BIND_REQUEST as BIND_REQUEST,
+    INTAKE_REQUEST as INTAKE_REQUEST,
+    schema_violation as schema_violation,
+)
+from .nlweb import (
+    ACTION_MEMBERS as ACTION_MEMBERS,
+    ActionSettings as ActionSettings,
+    ElicitationSettings as ElicitationSettings,
+    LanguageModel as LanguageModel,
+    QuestionSettings as QuestionSettings,
+)
+from .oauth import DEFAULT_GRANTS as DEFAULT_GRANTS, OAuth as OAuth
+from .settings import (
+    CollectionSettings as CollectionSettings,
+    FusionSettings as FusionSettings,
+    Key as Key,
+    Limits as Limits,
+    Protocol as Protocol,
+    Settings as Settings,
+    is_loopback as is_loopback,
+    load_settings as load_settings,
+)
+from .templates import (
+    fill_all_templates as fill_all_templates,
+    fill_template as fill_template,
+    hit_values as hit_values,
+)
+from .toml import MIN_SECRET_CHARS as MIN_SECRET_CHARS, Rate as Rate

@@ -1,0 +1,78 @@
+from .access_log import AccessLog as AccessLog, configure_logging as configure_logging
+from .body import read_body as read_body, read_object as read_object
+from .conditional import etag_digest as etag_digest, not_modified as not_modified
+from .endpoint import (
+    ErrorRenderer as ErrorRenderer,
+    PreparedResponse as PreparedResponse,
+    prepare_headers as prepare_headers,
+    renders_errors_with as renders_errors_with,
+)
+from .envelope import (
+    AIDRE_VARIANT as AIDRE_VARIANT,
+    JSON_VARIANT as JSON_VARIANT,
+    STATUS as STATUS,
+    Representation as Representation,
+    Variant as Variant,
+    conditional_response as conditional_response,
+    negotiate as negotiate,
+    render_error as render_error,
+)
+from .errors import (
+    CONNECTION_ERROR as CONNECTION_ERROR,
+    BadRequest as BadRequest,
+    Conflict as Conflict,
+    DeadlineExceeded as DeadlineExceeded,
+    Forbidden as Forbidden,
+    Gone as Gone,
+    HttpError as HttpError,
+    MethodNotAllowed as MethodNotAllowed,
+    NotFound as NotFound,
+    Overloaded as Overloaded,
+    RateLimited as RateLimited,
+    ServerFault as ServerFault,
+    Unauthorized as Unauthorized,
+    Unavailable as Unavailable,
+    Unprocessable as Unprocessable,
+    UnsupportedMediaType as UnsupportedMediaType,
+    UnsupportedReturnField as UnsupportedReturnField,
+)
+from .media_types import (
+    AIDRE_JSON as AIDRE_JSON,
+    JSON as JSON,
+    PROBLEM_JSON as PROBLEM_JSON,
+    parse_content_type as parse_content_type,
+    quality as quality,
+)
+from .members import (
+    flag_member as flag_member,
+    object_member as object_member,
+    positive_member as positive_member,
+    text_member as text_member,
+)
+from .metrics import (
+    BUCKET_BOUNDS as BUCKET_BOUNDS,
+    DROPPED as DROPPED,
+    IN_FLIGHT as IN_FLIGHT,
+    OTHER as OTHER,
+    QUEUED as QUEUED,
+    SUM_OFFSET as SUM_OFFSET,
+    Metrics as Metrics,
+    Numbers as Numbers,
+    Worker as Worker,
+)
+from .rejection import Rejection as Rejection
+from .request import (
+    TARGET as TARGET,
+    accept_header as accept_header,
+    note_error_code as note_error_code,
+    request_id as request_id,
+    request_target as request_target,
+)
+from .sqlite import (
+    connect as connect,
+    create_tables as create_tables,
+    find_damage as find_damage,
+    make_private_folder as make_private_folder,
+    register_checksum as register_checksum,
+    transaction as transaction,
+)

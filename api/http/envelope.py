@@ -1,0 +1,140 @@
+"""The envelope of AIDRE: its two representations, its errors, and conditional responses to GET.
+
+It is also the envelope of every path that belongs to no other protocol.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from aidre.api.http.conditional import http_date, not_modified
+from aidre.api.http.errors import HttpError, NotAcceptable
+from aidre.api.http.media_types import AIDRE_JSON, JSON, PROBLEM_JSON, exact_quality, quality
+from aidre.api.http.request import accept_header, note_error_code, request_id
+from aidre.engine.errors import (
+    AidreError,
+    CollectionMissing,
+    DimensionMismatch,
+    GenerationMissing,
+    InvalidInput,
+    InvalidVector,
+    ModelUnavailable,
+    SpaceMissing,
+)
+
+logger = logging.getLogger("aidre")
+
+STATUS: Mapping[type[AidreError], tuple[int, str]] = {
+    InvalidInput: (400, "invalid_request"),
+    InvalidVector: (422, "invalid_request"),
+    DimensionMismatch: (422, "invalid_embedding_dimension"),
+    SpaceMissing: (422, "unsupported_embedding_space"),
+    CollectionMissing: (404, "not_found"),
+    GenerationMissing: (409, "conflict"),
+}
+"""HTTP status and error code of the engine's errors; a subclass inherits them."""
+UNAVAILABLE = (503, "service_unavailable")
+"""HTTP status and error code of every other error of the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One representation of a resource. `mark` separates its ETags from those of the other one."""
+
+    media_type: str
+    mark: str
+
+
+AIDRE_VARIANT = Variant(AIDRE_JSON, "a")
+JSON_VARIANT = Variant(JSON, "j")
+
+
+@dataclass(frozen=True, slots=True)
+class Representation:
+    """The content of a response to GET. `updated_at` is RFC 3339 and becomes Last-Modified."""
+
+    body: bytes
+    variant: Variant
+    etag: str
+    cache: str
+    updated_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _ErrorParts:
+    status: int
+    code: str
+    message: str
+    details: Mapping[str, Any]
+    headers: Mapping[str, str]
+
+
+def render_error(request: Request, error: AidreError) -> Response:
+    """The error envelope (10, 17), merged with problem details (RFC 9457) if Accept prefers those."""
+    parts = _error_parts(error)
+    note_error_code(request, parts.code)
+    body: dict[str, Any] = {
+        "error": parts.code,
+        "message": parts.message,
+        "details": parts.details,
+        "request_id": request_id(request),
+    }
+    accept = accept_header(request)
+    media_type = JSON if quality(accept, AIDRE_JSON) == 0 < quality(accept, JSON) else AIDRE_JSON
+    if exact_quality(accept, PROBLEM_JSON) > max(quality(accept, AIDRE_JSON), quality(accept, JSON)) * bool(accept):
+        media_type = PROBLEM_JSON
+        title = HTTPStatus(parts.status).phrase
+        body |= {"type": "about:blank", "title": title, "status": parts.status, "detail": parts.message}
+        body["instance"] = f"urn:aidre:request:{body['request_id']}"
+    headers = {"Cache-Control": "no-store", "Vary": "Accept", **parts.headers}
+    return Response(orjson.dumps(body, default=str), parts.status, headers, media_type)
+
+
+def _error_parts(error: AidreError) -> _ErrorParts:
+    if isinstance(error, HttpError):
+        return _ErrorParts(error.status, error.code, error.message, error.details, error.headers)
+    status, code = next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), UNAVAILABLE)
+    if isinstance(error, ModelUnavailable):
+        message = "text queries are unavailable because the embedding model cannot be loaded: send query_vector"
+        return _ErrorParts(status, code, message, {}, {"Retry-After": "30"})
+    if status == UNAVAILABLE[0]:
+        logger.error("%s", error)  # the caller is not told about the operator's disk
+        message = "this collection cannot be read at the moment: try again later"
+        return _ErrorParts(status, code, message, {}, {"Retry-After": "5"})
+    if isinstance(error, DimensionMismatch):
+        actual, expected = error.details["actual_dimensions"], error.details["expected_dimensions"]
+        message = f"The supplied query vector has length {actual}, but the embedding space requires {expected}."
+        return _ErrorParts(status, code, message, error.details, {})
+    return _ErrorParts(status, code, error.message, error.details, {})
+
+
+def negotiate(request: Request) -> Variant:
+    """The variant for Accept (14.1, 15.3): application/aidre+json if acceptable; raises NotAcceptable."""
+    accept = accept_header(request)
+    if not accept or quality(accept, AIDRE_JSON) > 0:
+        return AIDRE_VARIANT
+    if quality(accept, JSON) > 0:
+        return JSON_VARIANT
+    raise NotAcceptable(f"Accept must admit {AIDRE_JSON} or {JSON}")
+
+
+def conditional_response(request: Request, representation: Representation) -> Response:
+    """A 200, or a 304 if the caller's copy is current."""
+    date = http_date(representation.updated_at) if representation.updated_at is not None else None
+    if date is not None and date[1] > time.time():
+        date = None  # a publisher may date ahead, Last-Modified must not (RFC 9110, 8.8.2.1)
+    headers = {"ETag": representation.etag, "Cache-Control": representation.cache, "Vary": "Accept"}
+    if date is not None:
+        headers["Last-Modified"] = date[0]
+    if not_modified(request, representation.etag, date[1] if date is not None else None):
+        return Response(status_code=304, headers=headers)
+    return Response(representation.body, 200, headers, representation.variant.media_type)

@@ -1,1 +1,0 @@
-"""NLWeb 0.55: conversational questions, answered as schema.org items."""

@@ -1,0 +1,2 @@
+from . import health as health, openapi as openapi, prometheus as prometheus, search_page as search_page
+from .scrubber import Scrubber as Scrubber, read_findings as read_findings

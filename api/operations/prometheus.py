@@ -1,0 +1,247 @@
+"""GET /metrics: counters of the workers and figures of the store, in the text format of Prometheus (version 0.0.4)."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
+from itertools import accumulate
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from aidre.api.access import Caller, caller_of
+from aidre.api.config import Protocol
+from aidre.api.http import BUCKET_BOUNDS, DROPPED, IN_FLIGHT, QUEUED, SUM_OFFSET, Metrics, Numbers, Worker
+from aidre.api.operations.scrubber import Findings
+from aidre.api.retrieval import Retrieval
+from aidre.engine.collection import Snapshot
+from aidre.engine.index.fields import parse_instant
+from aidre.engine.storage import find_index_file, keys_file, vectors_file
+from aidre.ingest.pipeline import oldest_read_times
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
+Sample: TypeAlias = tuple[Mapping[str, str], float]
+PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
+ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+
+
+async def show(request: Request) -> Response:
+    metrics: Metrics = request.app.state.metrics
+    retrieval: Retrieval = request.app.state.retrieval
+    findings: Findings = request.app.state.scrubber.findings
+    body = await asyncio.to_thread(render_metrics, metrics, retrieval, caller_of(request), findings)
+    return Response(body, 200, {"Cache-Control": "no-store"}, MEDIA_TYPE)
+
+
+def render_metrics(metrics: Metrics, retrieval: Retrieval, caller: Caller, findings: Findings) -> bytes:
+    """All metrics, with those of the collections that the caller may see."""
+    workers = metrics.workers()
+    opened = retrieval.snapshots.collections
+    names = {name for protocol in _listing(caller) for name in retrieval.collections.names(caller, protocol)}
+    visible = [opened[name].snapshot for name in sorted(names & opened.keys())]
+    snapshots = [snapshot for snapshot in visible if snapshot is not None]
+    damaged = sum(collection.problem is not None for collection in opened.values())
+    checks = oldest_read_times(retrieval.snapshots.store.path)
+    collections = collection_lines(snapshots, checks, damaged=damaged)
+    return join_lines([*counter_lines(metrics, workers), *process_lines(workers), *collections, *scrub_lines(findings)])
+
+
+def _listing(caller: Caller) -> tuple[Protocol, ...]:
+    """The protocols whose collections are reported: to anonymous callers only those that list collections anyway."""
+    return PROTOCOLS if caller.name else ("aidre", "nlweb")
+
+
+def counter_lines(metrics: Metrics, workers: Iterable[Worker]) -> Iterator[str]:
+    """The counters of all workers."""
+    total = metrics.total(workers)
+    latencies = [({"route": route}, metrics.route_seconds(total, route)) for route in metrics.routes]
+    yield from family(
+        "aidre_requests_total",
+        "counter",
+        "Answered requests by route and status; status 0: the client disconnected.",
+        (
+            ({"route": route, "status": status}, count)
+            for route in metrics.routes
+            for status, count in metrics.requests(total, route)
+        ),
+    )
+    yield from histogram("aidre_request_seconds", "Latency of requests by route.", latencies)
+    staged = [
+        ({"protocol": protocol, "stage": stage}, metrics.stage_seconds(total, protocol, stage))
+        for protocol, stage in metrics.stages
+    ]
+    yield from histogram("aidre_stage_seconds", "Latency of the stages of requests: embed, search, render.", staged)
+    refused = (({"code": code}, metrics.refusals(total, code)) for code in metrics.codes)
+    yield from family("aidre_refusals_total", "counter", "Rejected requests by error code.", refused)
+    yield from single("aidre_requests_in_flight", "gauge", "Requests in progress.", total[IN_FLIGHT])
+    yield from single("aidre_queue_length", "gauge", "Texts queued for embedding.", total[QUEUED])
+    lost = "Lines of the request log that were dropped."
+    yield from single("aidre_log_lines_dropped_total", "counter", lost, total[DROPPED])
+
+
+def process_lines(workers: Iterable[Worker]) -> Iterator[str]:
+    """Figures of the processes, from /proc."""
+    numbers = {"version": version("aidre"), "python": platform.python_version(), "faiss": version("faiss-cpu")}
+    yield from family("aidre_build_info", "gauge", "Versions of the running software.", [(numbers, 1)])
+    alive = sorted(worker.pid for worker in workers if worker.is_alive)
+    yield from single("aidre_workers", "gauge", "Worker processes.", len(alive))
+    processes = [({"worker": str(number)}, _process(pid)) for number, pid in enumerate(alive)]
+    memory = [
+        ({**labels, "kind": kind}, facts[name])
+        for labels, facts in processes
+        for kind, name in (("anonymous", "RssAnon"), ("file", "RssFile"))
+        if name in facts
+    ]
+    what = "Resident memory: anonymous, and file pages, which the workers share."
+    yield from family("aidre_worker_memory_bytes", "gauge", what, memory)
+    for name, about, member in (
+        ("aidre_worker_threads", "Threads.", "Threads"),
+        ("aidre_worker_open_files", "Open files.", "Files"),
+    ):
+        yield from family(
+            name, "gauge", about, [(labels, facts[member]) for labels, facts in processes if member in facts]
+        )
+
+
+def collection_lines(snapshots: Iterable[Snapshot], checks: Mapping[str, float], damaged: int) -> Iterator[str]:
+    """Figures of the collections that the caller may see; `checks` is the Unix time at which the least recently read
+    source of each collection was read."""
+    labelled = [({"collection": snapshot.collection.name}, snapshot) for snapshot in snapshots]
+    yield from single(
+        "aidre_collections_damaged", "gauge", "Collections whose newest generation does not open.", damaged
+    )
+    for name, about, value in (
+        ("generation", "The served generation.", lambda snapshot: snapshot.generation),
+        ("segments", "Segments.", lambda snapshot: len(snapshot.manifest.segments)),
+        ("documents", "Documents.", lambda snapshot: snapshot.documents),
+        ("chunks", "Chunks.", lambda snapshot: snapshot.chunks),
+        ("deleted_chunks", "Deleted chunks that are still on disk.", _deleted),
+        ("warnings", "Derived files that were rebuilt in memory or bypassed.", lambda snapshot: len(snapshot.warnings)),
+    ):
+        yield from family(
+            f"aidre_collection_{name}", "gauge", about, [(labels, value(each)) for labels, each in labelled]
+        )
+    updated = [(labels, (parse_instant(each.collection.updated_at) or 0) / 1e6) for labels, each in labelled]
+    yield from family("aidre_collection_updated_seconds", "gauge", "Unix time of the newest generation.", updated)
+    now = time.time()
+    ages = [
+        (labels, max(0.0, now - checks[name]))
+        for labels, name in ((labels, snapshot.collection.name) for labels, snapshot in labelled)
+        if name in checks
+    ]
+    what = "Age of the least recently read source."
+    yield from family("aidre_collection_source_check_age_seconds", "gauge", what, ages)
+    yield from _space_lines(labelled)
+
+
+def scrub_lines(findings: Findings) -> Iterator[str]:
+    """Damage found by the scrub; files are not named."""
+    kinds = (("truth", False), ("derived", True))
+    counts = [
+        ({"kind": kind}, sum(problem.derived is derived for problem in findings.problems)) for kind, derived in kinds
+    ]
+    yield from family("aidre_scrub_damaged_files", "gauge", "Files that the scrub has found damaged.", counts)
+    what = "Unix time at which the last complete scrub ended; 0 before the first."
+    yield from single("aidre_scrub_passed_seconds", "gauge", what, findings.passed)
+
+
+def _deleted(snapshot: Snapshot) -> int:
+    return sum(entry.deleted_chunks for entry in snapshot.manifest.segments)
+
+
+def _space_lines(labelled: Iterable[tuple[dict[str, str], Snapshot]]) -> Iterator[str]:
+    sizes: list[Sample] = []
+    recalls: list[Sample] = []
+    kinds: list[Sample] = []
+    for labels, snapshot in labelled:
+        entries = snapshot.manifest.segments
+        for state in snapshot.manifest.spaces:
+            named = {**labels, "space": state.space.id}
+            for file, names in (
+                ("vectors", {vectors_file(state.space.id)}),
+                ("index", {find_index_file(entry.files, state.space.id) for entry in entries}),
+                ("keys", {keys_file(state.space.id)}),
+            ):
+                size = sum(held.size for entry in entries for name, held in entry.files.items() if name in names)
+                sizes.append(({**named, "file": file}, size))
+            calibration = state.calibration
+            kind = calibration.kind if calibration is not None and state.state == "live" else "exact"
+            kinds.append(({**named, "kind": kind if state.state == "live" else state.state}, 1))
+            for depth in calibration.depths if calibration is not None and kind == "scan" else ():
+                at = {**named, "results": str(depth.results)}
+                recalls += [({**at, "statistic": "mean"}, depth.mean), ({**at, "statistic": "p5"}, depth.p5)]
+    what = "Mapped bytes of a space; the system decides how many are resident."
+    yield from family("aidre_space_bytes", "gauge", what, sizes)
+    yield from family("aidre_space_search", "gauge", "How a space is searched: scan, exact, or building.", kinds)
+    what = "Recall by number of results, measured at calibration; exact spaces, whose recall is 1, have none."
+    yield from family("aidre_space_recall", "gauge", what, recalls)
+
+
+# -- the format ------------------------------------------------------------------------------------------------------
+
+
+def family(name: str, kind: Kind, about: str, samples: Iterable[Sample]) -> Iterator[str]:
+    """One metric family: help, type and samples."""
+    yield from _heading(name, kind, about)
+    yield from (_line(name, labels, value) for labels, value in samples)
+
+
+def single(name: str, kind: Kind, about: str, value: float) -> Iterator[str]:
+    """A metric without labels."""
+    return family(name, kind, about, [({}, value)])
+
+
+def histogram(name: str, about: str, series: Iterable[tuple[Mapping[str, str], Numbers]]) -> Iterator[str]:
+    """Cumulative buckets, sum and count; label sets without observations are left out."""
+    yield from _heading(name, "histogram", about)
+    for labels, numbers in series:
+        counts = list(accumulate(numbers[:SUM_OFFSET].tolist()))
+        if counts[-1]:
+            for bound, count in zip((*map(str, BUCKET_BOUNDS), "+Inf"), counts, strict=True):
+                yield _line(f"{name}_bucket", {**labels, "le": bound}, count)
+            yield _line(f"{name}_sum", labels, float(numbers[SUM_OFFSET]))
+            yield _line(f"{name}_count", labels, counts[-1])
+
+
+def _heading(name: str, kind: Kind, about: str) -> tuple[str, str]:
+    return f"# HELP {name} {about}", f"# TYPE {name} {kind}"
+
+
+def _line(name: str, labels: Mapping[str, str], value: float) -> str:
+    rendered = ",".join(f'{label}="{text.translate(ESCAPES)}"' for label, text in labels.items())
+    number = str(int(value)) if float(value).is_integer() else repr(float(value))
+    return f"{name}{{{rendered}}} {number}" if rendered else f"{name} {number}"
+
+
+def join_lines(lines: Iterable[str]) -> bytes:
+    """All lines as the body of an answer."""
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
+
+
+# -- processes -------------------------------------------------------------------------------------------------------
+
+
+def _process(pid: int) -> dict[str, float]:
+    """Figures of a process from /proc; incomplete or empty if they cannot be read."""
+    facts: dict[str, float] = {}
+    folder = Path("/proc") / str(pid)
+    try:
+        for line in (folder / "status").read_text(encoding="ascii", errors="replace").splitlines():
+            name, _, value = line.partition(":")
+            number, _, unit = value.strip().partition(" ")
+            if name in {"RssAnon", "RssFile", "Threads"} and number.isdigit():
+                facts[name] = int(number) * (1024 if unit == "kB" else 1)
+        facts["Files"] = sum(1 for _ in (folder / "fd").iterdir())
+    except OSError:
+        pass
+    return facts
+
+
+routes = [Route("/metrics", show, methods=["GET"])]

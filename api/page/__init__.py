@@ -1,1 +1,0 @@
-"""The root: a search page for people, a signpost for programs."""

@@ -1,0 +1,149 @@
+"""The AIDRE discovery document (3): the capabilities of a caller, and every default, limit and choice in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from aidre.api.access import Caller
+from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT, CHANGES_MAX
+from aidre.api.protocols.provenance import Provenance
+from aidre.api.retrieval import LIFETIME_SECONDS, Retrieval, VisibleCollection
+from aidre.engine.index.fields import MAX_DEPTH, MAX_NODES, MAX_VALUES
+from aidre.engine.index.vectors import MAX_NORM
+from aidre.engine.model import EmbeddingSpace
+from aidre.engine.storage import PROMISED_SECONDS
+
+VERSION = "1"
+
+SCORES = {
+    "cosine": "cosine similarity, from -1 to 1",
+    "dot": "inner product",
+    "euclidean": "minus the euclidean distance, at most 0",
+}
+
+FILTER = (
+    'a JSON object: {"field": value}, {"field": {"eq"|"ne"|"in"|"gt"|"gte"|"lt"|"lte"|"exists": value}}, '
+    '{"and": [filter, ...]}, {"or": [filter, ...]} or {"not": filter}, over the metadata and type, site, url, '
+    "updated_at and document_id; dates compare as instants; ne and not hold for a missing field"
+)
+
+BEHAVIOUR = {
+    "score": "larger is better in every embedding space; results are ordered by score, then by id",
+    "mode": "how query is answered: dense compares vectors, lexical words (score: BM25), hybrid both (score: "
+    "a * cosine + (1 - a) * bm25 / (bm25 + c)); left out it is hybrid where the collection has a model, else lexical; "
+    "meta.mode says which; query_vector is always dense",
+    "top_k": "a top_k above the maximum is clamped: meta.top_k is what was applied, meta.top_k_requested what was sent",
+    "collection": "without collection the default one is searched, or the only one there is",
+    "filter": "a field that no document has matches nothing (ne, not and exists: false hold); meta.ignored names it",
+    "return": "unknown fields are ignored; text or vectors where they are not granted are refused with 422 "
+    "unsupported_return_field",
+    "normalization": "query vectors are normalised on receipt where the distance is cosine or the space says "
+    f"normalized: a zero vector is refused there; one longer than {MAX_NORM:.0e} is refused everywhere",
+    "pagination": "meta.next_cursor goes into the request member cursor, with the same query, filter and collection; "
+    "top_k and return may change; a cursor reads the generation it began in until it expires (409 conflict), without "
+    "what has been deleted since",
+    "changes": "endpoints.changes lists what happened to chunks, oldest first: op add, change or delete, id, "
+    "content_hash, and the source of a chunk that still is as listed; without since all chunks come first, in no "
+    "order, as add. Apply them in order, also one that comes again, and send next as since: at once while more is "
+    "true, later to go on. An add or change sets what you hold under an id; a change may be of metadata alone. "
+    "limit says how many at most, a larger one than the maximum is clamped. A token is good for changes_seconds; "
+    "afterwards, and where the collection was made anew or purged, the answer is 410 gone: begin again without "
+    "since, and forget what is not listed then",
+    "media_types": "application/aidre+json is provisional and preferred; application/json is accepted and sent too",
+    "null": "a request member that is null counts as absent; unknown request members are ignored",
+}
+
+
+def document(
+    retrieval: Retrieval, caller: Caller, modes: Sequence[str], provenance: Provenance | None
+) -> dict[str, Any]:
+    collections = list(retrieval.collections.visible(caller, "aidre"))
+    server = retrieval.settings.server
+    base = server.base_url
+    origin = (server.origin or str(base)).rstrip("/")
+    organization = {"organization": server.organization} if server.organization is not None else {}
+    return {
+        "version": VERSION,
+        "service": "AIDRE",
+        **organization,
+        "endpoints": {
+            "search": f"{base}/search",
+            "collections": f"{base}/collections",
+            "changes": f"{base}/collections/{{name}}/changes",
+            "chunk": f"{base}/chunks/{{id}}",
+            **({"nlweb": f"{base}/ask", "mcp": f"{base}/mcp"} if retrieval.collections.names(caller, "nlweb") else {}),
+            **({"intent": f"{origin}/.well-known/aip.json"} if retrieval.settings.intent.declared else {}),
+            **({"intake": f"{origin}/.well-known/agent-intake.json"} if retrieval.settings.intakes else {}),
+        },
+        "capabilities": _capabilities(collections, caller),
+        "embedding_spaces": _spaces(collections),
+        "auth": {"type": "bearer", "required": False} if retrieval.settings.knows_callers else {"type": "none"},
+        "modes": list(modes),
+        "defaults": _defaults(retrieval, modes, collections),
+        "limits": _limits(retrieval),
+        "filter": FILTER,
+        "behaviour": BEHAVIOUR,
+        **({"provenance": provenance.declaration()} if provenance is not None else {}),
+        "openapi": f"{base}/openapi.json",
+    }
+
+
+def _capabilities(collections: list[VisibleCollection], caller: Caller) -> dict[str, bool]:
+    return {
+        "query_text": bool(collections),
+        "query_vector": any(one.snapshot.collection.spaces for one in collections),
+        "return_text": any(one.settings.return_text for one in collections),
+        "return_semantic_payload": True,
+        "return_vectors": caller.vectors and any(one.settings.return_vectors for one in collections),
+        "delta_sync": True,
+        "filter": True,
+        "pagination": True,
+    }
+
+
+def _spaces(collections: list[VisibleCollection]) -> list[dict[str, Any]]:
+    spaces = {space.id: space for one in collections for space in one.snapshot.collection.spaces}
+    return [_space(space) for space in spaces.values()]
+
+
+def _space(space: EmbeddingSpace) -> dict[str, Any]:
+    return {
+        "id": space.id,
+        "dimensions": space.dimensions,
+        "distance": space.distance,
+        "normalized": space.normalized,
+        "provider": space.provider,
+        "model": space.model,
+        "revision": space.revision,
+        "score": SCORES[space.distance],
+        "query_text": space.model is not None,
+    }
+
+
+def _defaults(retrieval: Retrieval, modes: Sequence[str], collections: list[VisibleCollection]) -> dict[str, Any]:
+    default = retrieval.settings.server.default_collection
+    return {
+        **({"collection": default} if any(one.name == default for one in collections) else {}),
+        "top_k": retrieval.settings.limits.top_k_default,
+        "mode": modes[0],
+        "changes": CHANGES_DEFAULT,
+        "return": {"ids": True, "metadata": True, "text": False, "semantic_payload": False, "vectors": False},
+    }
+
+
+def _limits(retrieval: Retrieval) -> dict[str, int]:
+    limits = retrieval.settings.limits
+    return {
+        "top_k": limits.top_k_max,
+        "results": retrieval.max_results,
+        "cursor_seconds": LIFETIME_SECONDS,
+        "changes": CHANGES_DEFAULT if limits.chunks_per_day else CHANGES_MAX,
+        "changes_seconds": PROMISED_SECONDS,
+        "query_chars": limits.query_chars,
+        "body_bytes": limits.body_bytes,
+        "filter_depth": MAX_DEPTH,
+        "filter_nodes": MAX_NODES,
+        "filter_values": MAX_VALUES,
+        **({"chunks_per_day": limits.chunks_per_day} if limits.chunks_per_day else {}),
+    }

@@ -1,0 +1,423 @@
+"""AIDRE (draft-batum-aidre-00) as pure translation: parse a request, retrieve, render; and its GET endpoints.
+
+Where the draft leaves a choice: unknown return fields are ignored, known ones that are not granted are refused (20.2),
+top_k is clamped (18.1), vectors are normalised on receipt (19.4). The discovery document states these choices.
+application/aidre+json is a provisional media type (13).
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from time import perf_counter
+from typing import Any, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from aidre.api.access import caller_of
+from aidre.api.config import Limits
+from aidre.api.http import (
+    AIDRE_JSON,
+    AIDRE_VARIANT,
+    JSON,
+    JSON_VARIANT,
+    BadRequest,
+    NotFound,
+    PreparedResponse,
+    Representation,
+    UnsupportedReturnField,
+    Variant,
+    accept_header,
+    conditional_response,
+    etag_digest,
+    flag_member,
+    negotiate,
+    object_member,
+    positive_member,
+    prepare_headers,
+    quality,
+    read_object,
+    render_error,
+    renders_errors_with,
+    request_id,
+    text_member,
+)
+from aidre.api.protocols.aidre import discovery
+from aidre.api.protocols.provenance import Provenance, provenance_of
+from aidre.api.retrieval import Answer, Question, Retrieval, VisibleCollection, visible_payload
+from aidre.engine.model import Mode, Visibility
+from aidre.engine.segment import StoredChunk
+
+BODY_TYPES = frozenset({AIDRE_JSON, JSON})
+MODES: tuple[Mode, ...] = ("hybrid", "dense", "lexical")
+MODE_BY_NAME: Mapping[str, Mode] = {mode: mode for mode in MODES}
+METADATA = b',"metadata":{%%b,"visibility":"%b","etag":"%b\\"%%b%b\\""}'
+"""Filled twice: with the visibility and the ETag's prefix and suffix, then with a chunk's stored metadata and ETag."""
+SOURCE, RESULT_END = b',"source":', b"},"
+MAX_CACHED_SPLICES = 256
+"""Templates of results, by everything but their content."""
+CHUNK_SECONDS = 60
+"""Cache lifetime of a public chunk."""
+OVERFLOW_GUARD = 1e-25
+"""A factor by which the dot product of any finite float32 vector with itself stays finite."""
+MAX_SUSPECTS = 8
+"""Numbers that may be booleans and are checked one by one, before the types of all are."""
+FLOAT_BYTES, LOWER_HALF = 4, bytes(2)
+SEARCH_HEADERS = {
+    variant.mark: prepare_headers(cache_control="no-store", vary="Accept", content_type=variant.media_type)
+    for variant in (AIDRE_VARIANT, JSON_VARIANT)
+}
+"""Header fields of a search response, by the mark of its variant."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnFields:
+    """The return object (20.1) with its defaults."""
+
+    ids: bool = True
+    metadata: bool = True
+    text: bool = False
+    semantic_payload: bool = False
+    vectors: bool = False
+
+
+DEFAULT_FIELDS = ReturnFields()
+
+
+class EtagParts(NamedTuple):
+    """The parts of chunk ETags that depend on the response: suffix and weakness; and the visibility in force.
+
+    An ETag is weak if the chunk carries a signature, which changes from time to time.
+    """
+
+    suffix: bytes
+    visibility: bytes
+    weak: bytes = b""
+
+
+# -- parsing ---------------------------------------------------------------------------------------------------------
+
+
+def parse(body: Mapping[str, Any], limits: Limits) -> Question:
+    """The question in a search request (5, 6, 18). Raises BadRequest."""
+    text = _parse_text(body, limits)
+    vector = _parse_vector(body.get("query_vector"))
+    if (text is None) == (vector is None):
+        raise BadRequest("send exactly one of query and query_vector", members=["query", "query_vector"])
+    space = text_member(body, "embedding_space")
+    if vector is not None and space is None:
+        raise BadRequest("embedding_space is missing: name the space of query_vector", missing=["embedding_space"])
+    top_k = positive_member(body, "top_k") or limits.top_k_default
+    return Question(
+        top_k=min(top_k, limits.top_k_max),
+        text=text,
+        vector=vector,
+        space=space,
+        filter=body.get("filter"),
+        cursor=text_member(body, "cursor"),
+        mode=_parse_mode(body),
+    )
+
+
+def _parse_text(body: Mapping[str, Any], limits: Limits) -> str | None:
+    text = text_member(body, "query")
+    if text is None:
+        return None
+    if not text.strip():
+        raise BadRequest("query must not be blank", member="query")
+    if len(text) > limits.query_chars:
+        raise BadRequest(f"query must have at most {limits.query_chars} characters", member="query")
+    return text
+
+
+def _parse_vector(value: Any) -> NDArray[np.float32] | None:
+    if value is None:
+        return None
+    if type(value) is not list:
+        raise _not_a_vector()
+    try:
+        packed = _packer(len(value))(*value)
+    except struct.error as error:
+        raise _not_a_vector() from error
+    if _contains_booleans(value, packed):
+        raise _not_a_vector()
+    vector = np.frombuffer(packed, np.float32)
+    # One dot product detects inf and nan; scaled down first, finite numbers cannot overflow in it.
+    scaled = vector * OVERFLOW_GUARD
+    if not math.isfinite(np.dot(scaled, scaled)):
+        raise BadRequest("query_vector has a number beyond float32", member="query_vector")
+    return vector
+
+
+def _contains_booleans(value: list[Any], packed: bytes) -> bool:
+    """Whether the list contains True or False, which are packed like 1.0 and 0.0 and so have a zero lower half. Few
+    numbers of real vectors look like that; checking the type of each would double the time of parsing."""
+    offset = packed.find(LOWER_HALF)
+    for _ in range(MAX_SUSPECTS):
+        if offset < 0:
+            return False
+        if offset % FLOAT_BYTES == 0 and type(value[offset // FLOAT_BYTES]) is bool:
+            return True
+        offset = packed.find(LOWER_HALF, offset + 1)
+    return bool in set(map(type, value))
+
+
+@lru_cache(maxsize=128)
+def _packer(dimensions: int) -> Callable[..., bytes]:
+    return struct.Struct(f"{dimensions}f").pack
+
+
+def _not_a_vector() -> BadRequest:
+    return BadRequest("query_vector must be a list of numbers", member="query_vector")
+
+
+def _parse_mode(body: Mapping[str, Any]) -> Mode | None:
+    name = text_member(body, "mode")
+    if name is None:
+        return None
+    mode = MODE_BY_NAME.get(name)
+    if mode is None:
+        raise BadRequest(f"mode must be one of {', '.join(MODES)}", member="mode", supported=list(MODES))
+    return mode
+
+
+def parse_return(body: Mapping[str, Any], collection: VisibleCollection, vectors_granted: bool) -> ReturnFields:
+    """The return object of a request. Raises UnsupportedReturnField for a field that is not granted."""
+    members = object_member(body, "return")
+    if not members:
+        return DEFAULT_FIELDS
+    fields = ReturnFields(
+        ids=flag_member(members, "ids", True, "return"),
+        metadata=flag_member(members, "metadata", True, "return"),
+        text=flag_member(members, "text", False, "return"),
+        semantic_payload=flag_member(members, "semantic_payload", False, "return"),
+        vectors=flag_member(members, "vectors", False, "return"),
+    )
+    if fields.text and not collection.settings.return_text:
+        raise UnsupportedReturnField("this collection does not return text", field="text")
+    if fields.vectors and not (collection.settings.return_vectors and vectors_granted):
+        raise UnsupportedReturnField("vectors are not returned here", field="vectors")
+    return fields
+
+
+# -- rendering -------------------------------------------------------------------------------------------------------
+
+
+def render(
+    answer: Answer,
+    fields: ReturnFields,
+    meta: Mapping[str, Any],
+    identifier: str,
+    variant: Variant,
+    *,
+    provenance: Provenance | None = None,
+) -> bytes:
+    """The search response (7, 16), spliced from the JSON stored at ingest."""
+    etag_parts = _etag_parts(answer.collection, variant, provenance)
+    start, before_score, before_metadata, before_etag, after_etag = _splices(fields.ids, fields.metadata, etag_parts)
+    scores = orjson.dumps([score for _, score in answer.hits])[1:-1].split(b",")  # one call takes a tenth of the time
+    has_more = fields.text or fields.semantic_payload or fields.vectors
+    pieces = [orjson.dumps({"request_id": identifier, "collection": answer.collection.name})[:-1], b',"results":[']
+    for (chunk, _), score in zip(answer.hits, scores, strict=False):  # without hits there is one empty score
+        id, source, metadata, etag = chunk.fragments
+        if not fields.ids:
+            id = b""
+        if not fields.metadata:
+            metadata = etag = b""
+        more = _more_members(chunk, fields, answer.collection) if has_more else b""
+        pieces += (
+            start, id, before_score, score, SOURCE, source,
+            before_metadata, metadata, before_etag, etag, after_etag, more, RESULT_END,
+        )  # fmt: skip
+    if answer.hits:
+        pieces[-1] = b"}"
+    pieces += (b'],"meta":', orjson.dumps(meta), b"}")
+    return b"".join(pieces)
+
+
+@lru_cache(maxsize=MAX_CACHED_SPLICES)
+def _splices(ids: bool, metadata: bool, etag_parts: EtagParts) -> tuple[bytes, bytes, bytes, bytes, bytes]:
+    """The constant text of a result before its id, score, metadata and ETag, and after that; empty for fields that are
+    not requested."""
+    start, before_score = (b'{"id":', b',"score":') if ids else (b"{", b'"score":')
+    if not metadata:
+        return start, before_score, b"", b"", b""
+    filled = METADATA % (etag_parts.visibility, etag_parts.weak, etag_parts.suffix)
+    before_metadata, before_etag, after_etag = filled.split(b"%b")
+    return start, before_score, before_metadata, before_etag, after_etag
+
+
+def _more_members(chunk: StoredChunk, fields: ReturnFields, collection: VisibleCollection) -> bytes:
+    """The requested members that are stored apart from the fragments."""
+    members = b""
+    if fields.text:
+        members += b',"text":' + orjson.dumps(chunk.text)
+    payload = visible_payload(chunk, collection.settings.return_text) if fields.semantic_payload else None
+    if payload is not None:
+        members += b',"semantic_payload":' + payload
+    if fields.vectors:
+        members += b',"vectors":' + orjson.dumps(chunk.vectors(), option=orjson.OPT_SERIALIZE_NUMPY)
+    return members
+
+
+def _etag_parts(collection: VisibleCollection, variant: Variant, provenance: Provenance | None) -> EtagParts:
+    """They differ for everything that changes the body of GET /chunks/{id} beside the stored content."""
+    signer = None if provenance is None else provenance.chunks.mark
+    return _cached_etag_parts(collection.visibility, collection.settings.return_text, variant.mark, signer)
+
+
+@lru_cache(maxsize=MAX_CACHED_SPLICES)
+def _cached_etag_parts(visibility: Visibility, return_text: bool, variant: str, signer: str | None) -> EtagParts:
+    private = "p" if visibility == "private" else ""
+    textless = "" if return_text else "b"
+    suffix = f"-{variant}{private}{textless}"
+    if signer is None:
+        return EtagParts(suffix.encode(), visibility.encode())
+    return EtagParts(f"{suffix}-{signer}".encode(), visibility.encode(), b"W/")
+
+
+def _etag_of(chunk: StoredChunk, parts: EtagParts) -> str:
+    return f'{parts.weak.decode()}"{chunk.etag}{parts.suffix.decode()}"'
+
+
+def render_chunk(
+    collection: VisibleCollection, chunk: StoredChunk, etag_parts: EtagParts, signature: str | None
+) -> bytes:
+    """A chunk (8): a result without a score, with its collection and, if granted, its text."""
+    id, source, metadata, etag = chunk.fragments
+    body = b'{"id":%b,"collection":%b,"source":%b' % (id, orjson.dumps(collection.name), source)
+    body += METADATA % (etag_parts.visibility, etag_parts.weak, etag_parts.suffix) % (metadata, etag)
+    if signature is not None:
+        body = body[:-1] + b',"provenance":"%b"}' % signature.encode()
+    if collection.settings.return_text:
+        body += b',"text":' + orjson.dumps(chunk.text)
+    payload = visible_payload(chunk, collection.settings.return_text)
+    if payload is not None:
+        body += b',"semantic_payload":' + payload
+    return body + b"}"
+
+
+def render_collection(collection: VisibleCollection) -> dict[str, Any]:
+    """An item of the list of collections (4)."""
+    stored = collection.snapshot.collection
+    return {
+        "name": collection.name,
+        "description": collection.description,
+        "visibility": collection.visibility,
+        "updated_at": stored.updated_at,
+        "document_count": collection.snapshot.documents,
+        "chunk_count": collection.snapshot.chunks,
+        "embedding_spaces": [space.id for space in stored.spaces],
+    }
+
+
+def _render_meta(answer: Answer, top_k: int, requested: Any) -> dict[str, Any]:
+    meta: dict[str, Any] = {"returned": len(answer.hits), "top_k": top_k}
+    if requested is not None and requested > top_k:
+        meta["top_k_requested"] = requested
+    meta["mode"] = answer.mode
+    if answer.space is not None:
+        meta["embedding_space"] = answer.space
+    if answer.ignored:
+        meta["ignored"] = list(answer.ignored)
+    if answer.next_cursor is not None:
+        meta["next_cursor"] = answer.next_cursor
+    return meta
+
+
+# -- endpoints -------------------------------------------------------------------------------------------------------
+
+
+def _retrieval(request: Request) -> Retrieval:
+    retrieval: Retrieval = request.app.state.retrieval
+    return retrieval
+
+
+@renders_errors_with(render_error)
+async def discover(request: Request) -> Response:
+    # 3.2 requires application/json, the examples show application/aidre+json: sent only if json is not acceptable.
+    accept = accept_header(request)
+    variant = AIDRE_VARIANT if quality(accept, JSON) == 0 < quality(accept, AIDRE_JSON) else JSON_VARIANT
+    body = orjson.dumps(discovery.document(_retrieval(request), caller_of(request), MODES, provenance_of(request)))
+    etag = f'"{etag_digest(body)}-{variant.mark}"'
+    return conditional_response(request, Representation(body, variant, etag, "max-age=300"))
+
+
+@renders_errors_with(render_error)
+async def search(request: Request) -> Response:
+    variant = negotiate(request)
+    retrieval, caller = _retrieval(request), caller_of(request)
+    limits = retrieval.settings.limits
+    body = await read_object(request, BODY_TYPES, limits.body_bytes)
+    question = parse(body, limits)
+    collection = retrieval.collections.find(text_member(body, "collection"), caller, "aidre")
+    fields = parse_return(body, collection, caller.vectors)
+    answer = await retrieval.search(collection, question, caller, "aidre")
+    meta = _render_meta(answer, question.top_k, body.get("top_k"))
+    started = perf_counter()
+    content = render(answer, fields, meta, request_id(request), variant, provenance=provenance_of(request))
+    retrieval.metrics.observe_stage("aidre", "render", perf_counter() - started)
+    return PreparedResponse(content, SEARCH_HEADERS[variant.mark])
+
+
+@renders_errors_with(render_error)
+async def list_collections(request: Request) -> Response:
+    variant = negotiate(request)
+    visible = _retrieval(request).collections.visible(caller_of(request), "aidre")
+    return _collection_response(request, variant, {"collections": [render_collection(one) for one in visible]})
+
+
+@renders_errors_with(render_error)
+async def show_collection(request: Request) -> Response:
+    variant = negotiate(request)
+    collection = _retrieval(request).collections.find(request.path_params["name"], caller_of(request), "aidre")
+    return _collection_response(request, variant, render_collection(collection))
+
+
+def _collection_response(request: Request, variant: Variant, content: dict[str, Any]) -> Response:
+    etag = f'W/"{etag_digest(orjson.dumps(content))}-{variant.mark}"'  # weak: the body also has its request_id
+    body = orjson.dumps({**content, "request_id": request_id(request)})
+    return conditional_response(request, Representation(body, variant, etag, "no-cache"))
+
+
+@renders_errors_with(render_error)
+async def show_chunk(request: Request) -> Response:
+    variant = negotiate(request)
+    name = request.query_params.get("collection")
+    collection, chunk = _retrieval(request).chunk(_chunk_id(request), name, caller_of(request), "aidre")
+    provenance = provenance_of(request)
+    etag_parts = _etag_parts(collection, variant, provenance)
+    signature = None if provenance is None else provenance.chunk(collection.name, chunk)
+    body = render_chunk(collection, chunk, etag_parts, signature)
+    max_age = CHUNK_SECONDS if provenance is None else min(CHUNK_SECONDS, int(provenance.chunks.fresh))
+    cache = f"max-age={max_age}, must-revalidate" if collection.visibility == "public" else "private, no-cache"
+    # No Last-Modified for a signed chunk: its date would confirm a copy with an outdated signature.
+    updated_at = chunk.updated_at if provenance is None else None
+    return conditional_response(request, Representation(body, variant, _etag_of(chunk, etag_parts), cache, updated_at))
+
+
+def _chunk_id(request: Request) -> str:
+    """The id in the path, percent-decoded. Raises NotFound for bytes that are not UTF-8."""
+    raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+    try:
+        return unquote_to_bytes(raw.partition(b"/chunks/")[2]).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise NotFound("there is no chunk with this id") from error
+
+
+routes = [
+    Route("/.well-known/ai-discovery", discover, methods=["GET"]),
+    Route("/collections", list_collections, methods=["GET"]),
+    Route("/collections/{name}", show_collection, methods=["GET"]),
+    Route("/search", search, methods=["POST"]),
+    Route("/chunks/{id:path}", show_chunk, methods=["GET"]),
+]

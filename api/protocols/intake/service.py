@@ -1,0 +1,324 @@
+"""The service behind Agent Intake: turns submissions into offers, binds offers, delivers or keeps the data of binds.
+
+The ledger has a thread of its own and so has the webhook: the event loop blocks on neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+
+from aidre.api.access import intake_caller
+from aidre.api.config import BIND_DATA, OfferedIntake, retention_of, schema_violation
+from aidre.api.protocols.intake.bind_key import BindKey, find_bind_key
+from aidre.api.protocols.intake.envelope import PROTOCOL_VERSION, IntakeError, invalid, parse_uuid, unavailable
+from aidre.api.protocols.intake.ledger import Ledger, StoredBind, StoredOffer
+from aidre.api.protocols.intake.manifest import bind_endpoint
+from aidre.api.protocols.intake.offers import (
+    binding_members,
+    build_offer,
+    build_question,
+    expiry_of,
+    format_timestamp,
+    offer_items,
+)
+from aidre.api.protocols.intake.outbox import (
+    DELIVERY_SECONDS,
+    LEASE_SECONDS,
+    RENEW_SECONDS,
+    Delivery,
+    decrypt_delivery,
+    deliver,
+    retry_seconds,
+)
+from aidre.api.protocols.intake.rates import RateLimiter
+from aidre.api.retrieval import Retrieval
+from aidre.engine.errors import AidreError
+from aidre.engine.index.fields import parse_filter
+
+logger = logging.getLogger("aidre")
+
+SEARCH_TIMEOUT_SECONDS = 10.0
+"""The time-out of a submission's search."""
+POLL_SECONDS = 1.0
+"""Between two looks for due binds: those to retry, and those whose worker died."""
+EXPIRY_SECONDS = 60.0
+"""Between two deletions of expired data, and the pause after an error."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class BindRequest:
+    """A bind request that fits its schema."""
+
+    offer: str
+    session: str
+    data: Mapping[str, Any]
+    agent: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+
+
+class IntakeService:
+    """One per process. Raises ConfigurationError if an intake can be bound and no bind key can be read or created."""
+
+    def __init__(self, retrieval: Retrieval, store: Path) -> None:
+        self.retrieval = retrieval
+        self.settings = retrieval.settings
+        self.intakes = {intake.id: intake for intake in self.settings.intakes}
+        self._folder = store / ".log"
+        binds = any(intake.binds for intake in self.settings.intakes)
+        self._key = find_bind_key(self.settings.intake, store) if binds else None
+        self._disk = ThreadPoolExecutor(1, thread_name_prefix="intake")
+        self._hook = ThreadPoolExecutor(1, thread_name_prefix="webhook")
+        self._ledger: Ledger | None = None
+        self._limiter: RateLimiter | None = None
+        self._wake = asyncio.Event()
+        self._closing = False
+        self._worker: asyncio.Task[None] | None = None
+
+    async def count_submission(self, intake: OfferedIntake, account: str) -> None:
+        """Count a submission of an account. Raises IntakeError if it exceeds a rate limit."""
+        if not intake.rate_limit:
+            return
+        wait = await self._on_disk(self._count, intake, account)
+        if wait > 0:
+            seconds = math.ceil(wait)
+            raise IntakeError(
+                "RATE_LIMITED", f"too many requests: come again in {seconds} seconds", {"Retry-After": str(seconds)}
+            )
+
+    async def submit(
+        self, intake: OfferedIntake, data: Mapping[str, Any], session: str, account: str = ""
+    ) -> dict[str, Any]:
+        """The members of the answer that follow the session id: an offer, or the reason for declining."""
+        items = await self._search_items(intake, data, account)
+        if not items:
+            return {"status": "declined", "decline_reason": intake.decline_reason}
+        offer = build_offer(str(uuid.uuid4()), intake, data, items)
+        if intake.binds:
+            expires = expiry_of(intake)
+            retention = retention_of(intake, self.settings.intake)
+            stored = StoredOffer(
+                offer["id"], _canonical_session(session), intake.id, intake.bind_requires, expires, retention
+            )
+            await self._on_disk(self._add_offer, stored)
+            offer |= binding_members(intake, bind_endpoint(str(self.settings.server.base_url)), expires)
+        return {"status": "offer", "offer": offer}
+
+    async def _search_items(self, intake: OfferedIntake, data: Mapping[str, Any], account: str) -> list[dict[str, Any]]:
+        question = build_question(intake, data, self.settings.limits.query_chars)
+        if question is None:
+            return []
+        # An intake grants access to its collection, even a private one, and to no other.
+        caller = intake_caller(intake.collection, account)
+        try:
+            async with asyncio.timeout(SEARCH_TIMEOUT_SECONDS):
+                collection = self.retrieval.collections.find(intake.collection, caller, "intake")
+                answer = await self.retrieval.search(collection, question, caller, "intake")
+        except TimeoutError as error:
+            raise unavailable("the answer takes too long at the moment: try again later") from error
+        return offer_items(answer, intake.min_score)
+
+    async def bind(self, request: BindRequest) -> bytes:
+        """The body of the answer, the same for every repetition of the same bind. Raises IntakeError."""
+        if self._key is None:
+            raise _not_found()
+        answer = await self._on_disk(self._bind, request, self._key)
+        self._wake.set()
+        return answer
+
+    def _bind(self, request: BindRequest, key: BindKey) -> bytes:
+        ledger = self._open_ledger()
+        session = _canonical_session(request.session)
+        digest = key.digest(orjson.dumps(request.data, option=orjson.OPT_SORT_KEYS))
+        bind = ledger.bind(request.offer)
+        if bind is None:
+            now = time.time()
+            offer = ledger.offer(request.offer)
+            if offer is None or offer.session != session:
+                raise _not_found()
+            if offer.expires <= now:
+                raise IntakeError(
+                    "OFFER_EXPIRED", f"this offer expired at {format_timestamp(offer.expires)}: submit again"
+                )
+            _check_complete(request.data, offer.requires)
+            bind = ledger.add_bind(_new_bind(request, offer, key, digest, now), deliver=self._webhook is not None)
+        if bind.session != session:
+            raise _not_found()
+        if bind.key != key.id:
+            logger.error("the bind of offer %s was sealed with another bind key", bind.offer)
+            raise unavailable("this bind cannot be compared at the moment: try again later")
+        if bind.digest != digest:
+            raise IntakeError("OFFER_ALREADY_BOUND", "this offer is bound already, with other data")
+        return bind.answer
+
+    @property
+    def _webhook(self) -> str | None:
+        return self.settings.intake.webhook
+
+    async def open(self) -> None:
+        """Warn the operator about intakes that cannot be served, and start delivering binds and deleting old data."""
+        for intake in self.intakes.values():
+            if intake.requires_auth and not self.settings.knows_callers:
+                logger.warning(
+                    "intake %s requires_auth, but there are no [[keys]]: no caller can submit to it", intake.id
+                )
+            try:
+                collection = self.retrieval.collections.find(
+                    intake.collection, intake_caller(intake.collection), "intake"
+                )
+                fields = (
+                    () if intake.filter is None else collection.snapshot.unknown_fields(parse_filter(intake.filter))
+                )
+                for field in fields:
+                    logger.warning("the filter of intake %s asks for %s, which no document has", intake.id, field)
+            except AidreError as error:
+                logger.warning("intake %s has nothing to offer until this is cured: %s", intake.id, error)
+        if self._key is not None:
+            self._worker = asyncio.create_task(self._work(self._key))
+
+    async def close(self) -> None:
+        self._closing = True
+        self._wake.set()
+        if self._worker is not None:
+            # A running delivery may finish: an interrupted one would be made again.
+            await asyncio.wait({self._worker}, timeout=DELIVERY_SECONDS)
+            self._worker.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._worker
+        self._hook.shutdown(wait=False, cancel_futures=True)
+        self._disk.submit(self._close)
+        self._disk.shutdown(wait=True)
+
+    async def _work(self, key: BindKey) -> None:
+        """Deliver due binds and delete expired data until the service is closed."""
+        expired_at = -EXPIRY_SECONDS
+        while not self._closing:
+            self._wake.clear()
+            pause = POLL_SECONDS if self._webhook is not None else EXPIRY_SECONDS
+            try:
+                if time.monotonic() - expired_at >= EXPIRY_SECONDS:
+                    expired_at = time.monotonic()
+                    for offer in await self._on_disk(self._delete_expired):
+                        logger.error(
+                            "no webhook accepted the bind of offer %s before its retention ended: its data are deleted",
+                            offer,
+                        )
+                while not self._closing and self._webhook is not None and await self._deliver_next(self._webhook, key):
+                    pass
+            except AidreError as error:
+                logger.error("binds cannot be delivered or expired: %s", error)
+                pause = EXPIRY_SECONDS
+            except Exception as error:  # the outermost handler of this task; its message might contain personal data
+                logger.error("binds cannot be delivered or expired: a defect, %s", type(error).__name__)
+                pause = EXPIRY_SECONDS
+            with suppress(TimeoutError):
+                if not self._closing:
+                    await asyncio.wait_for(self._wake.wait(), pause)
+
+    async def _deliver_next(self, webhook: str, key: BindKey) -> bool:
+        """Deliver the bind that is due first; False if none is due."""
+        bind = await self._on_disk(lambda: self._open_ledger().claim(time.time(), LEASE_SECONDS))
+        if bind is None:
+            return False
+        delivery = decrypt_delivery(bind, key)
+        if delivery is None:
+            logger.error("the bind of offer %s was sealed with another bind key", bind.offer)
+        if delivery is not None and await self._is_accepted(webhook, delivery):
+            await self._on_disk(lambda: self._open_ledger().mark_delivered(bind.offer))
+        else:
+            due = time.time() + retry_seconds(bind.attempts)
+            await self._on_disk(lambda: self._open_ledger().postpone(bind.offer, due))
+        return True
+
+    async def _is_accepted(self, webhook: str, delivery: Delivery) -> bool:
+        """Make a delivery, renewing its claim meanwhile; whether the webhook accepted it."""
+        running = asyncio.get_running_loop().run_in_executor(self._hook, deliver, webhook, delivery)
+        while not (await asyncio.wait({running}, timeout=RENEW_SECONDS))[0]:
+            due = time.time() + LEASE_SECONDS
+            await self._on_disk(lambda due=due: self._open_ledger().renew(delivery.offer, due))
+        return running.result()
+
+    async def _on_disk(self, work: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._disk, work, *arguments)
+
+    def _open_ledger(self) -> Ledger:
+        """The ledger, opened on first use: a store that is read-only now may be writable later."""
+        if self._ledger is None:
+            self._ledger = Ledger(self._folder)
+        return self._ledger
+
+    def _add_offer(self, offer: StoredOffer) -> None:
+        max_offers = self.settings.intake.max_offers
+        if not self._open_ledger().add_offer(offer, max_offers, time.time()):
+            logger.warning("an offer was refused: %d are stored already (intake.max_offers)", max_offers)
+            raise unavailable("too many offers wait to be bound at the moment: try again later")
+
+    def _delete_expired(self) -> list[str]:
+        return self._open_ledger().delete_expired(time.time())
+
+    def _count(self, intake: OfferedIntake, account: str) -> float:
+        if self._limiter is None:
+            self._limiter = RateLimiter(self._folder)
+        return self._limiter.count(intake.id, account, intake.rate_limit, time.time())
+
+    def _close(self) -> None:
+        for database in (self._ledger, self._limiter):
+            if database is not None:
+                database.close()
+
+
+def _new_bind(request: BindRequest, offer: StoredOffer, key: BindKey, digest: bytes, now: float) -> StoredBind:
+    answer = {
+        "aip_version": PROTOCOL_VERSION,
+        "session_id": request.session,
+        "status": "bound",
+        "offer_id": offer.id,
+        "bound_at": format_timestamp(now),
+    }
+    content = orjson.dumps({"bind_data": request.data, "agent": request.agent, "metadata": request.metadata})
+    return StoredBind(
+        offer=offer.id,
+        session=offer.session,
+        intake=offer.intake,
+        bound=now,
+        answer=orjson.dumps(answer),
+        key=key.id,
+        digest=digest,
+        sealed=key.seal(content, offer.id),
+        forget=now + offer.retention,
+    )
+
+
+def _not_found() -> IntakeError:
+    return IntakeError("OFFER_NOT_FOUND", "there is no such offer in this session")
+
+
+def _check_complete(data: Mapping[str, Any], requires: tuple[str, ...]) -> None:
+    missing = [name for name in requires if _is_empty(data.get(name))]
+    if missing:
+        raise IntakeError("BIND_INCOMPLETE", f"bind_data is missing required fields: {', '.join(missing)}")
+    fault = schema_violation(BIND_DATA, data, "bind_data")
+    if fault is not None:
+        raise invalid(fault)
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value in ({}, []) or (isinstance(value, str) and not value.strip())
+
+
+def _canonical_session(session: str) -> str:
+    """A session id in the one spelling by which it is compared."""
+    return str(parse_uuid(session))

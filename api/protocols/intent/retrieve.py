@@ -1,0 +1,259 @@
+"""From a RetrieveRequest to passages: checks state and domain, searches, applies the limits, writes the receipt.
+
+It translates only: it reads no file itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from aidre.api.access import Caller
+from aidre.api.config import EditorialDomain, Intent, parse_date
+from aidre.api.protocols.intent.envelope import AuthenticationFailed, Denied, LatencyBudgetExceeded, NoResults
+from aidre.api.protocols.intent.ledger import Candidate, Exchange
+from aidre.api.protocols.intent.limits import estimate_tokens, is_citable, session_chunk_limit
+from aidre.api.protocols.intent.messages import RetrieveRequest
+from aidre.api.protocols.intent.receipts import Nonce, Receipts
+from aidre.api.retrieval import Answer, Question, Retrieval, VisibleCollection
+from aidre.engine.errors import ModelUnavailable
+from aidre.engine.segment import StoredChunk
+
+NEXT_PAGE_HITS = 200
+"""Hits of every page after the first. The first page has one and a half times as many as may be returned."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedRequest:
+    """A request and the key that signed it. `make_event` returns the access event for the tokens of its chunks."""
+
+    request: RetrieveRequest
+    key_id: str
+    nonce: Nonce
+    make_event: Callable[[Sequence[int]], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A chunk that may be returned, with its text read already: nothing may fail once its receipt is written."""
+
+    candidate: Candidate
+    text: str
+    title: str | None
+
+
+def check_state(intent: Intent, now: float) -> None:
+    """Raises Denied if the publisher has disabled access or its sunset date has passed."""
+    sunset = parse_date(intent.compliance.sunset, "sunset")
+    is_over = sunset is not None and datetime.fromtimestamp(now, UTC).date() > sunset
+    if not intent.enabled or intent.state != "active" or is_over:
+        raise Denied("access_disabled", "the publisher does not grant access at the moment")
+
+
+def find_domain(intent: Intent, domain: str) -> EditorialDomain:
+    """The narrowest declared domain that equals `domain` or contains it. Raises Denied."""
+    words = domain.split(".")
+    for length in range(len(words), 0, -1):
+        declared = intent.editorial_domains.get(".".join(words[:length]))
+        if declared is not None:
+            return declared
+    raise Denied("out_of_scope", "the intent is outside the declared editorial domains")
+
+
+async def retrieve_passages(
+    retrieval: Retrieval, receipts: Receipts, signed: SignedRequest, now: float
+) -> Sequence[Passage]:
+    """The passages to return; their receipt is on disk.
+
+    Raises Denied, NoResults, LatencyBudgetExceeded, RateLimited and AuthenticationFailed.
+    """
+    intent, request = retrieval.settings.intent, signed.request
+    search = _authorized_search(retrieval, signed, now)
+    budget = request.latency_budget if intent.enforce_latency_budget else None
+    deadline = None if budget is None else asyncio.get_running_loop().time() + budget
+    exchange = Exchange.of(signed.key_id, request.request_id, request.session_id)
+    selected: list[Passage] = []
+    hits, cursor, may_hold_reservation = intent.max_chunks * 3 // 2 + 1, None, False
+    try:
+        while True:
+            async with asyncio.timeout_at(deadline):  # without `reserve`, which would continue in its thread
+                answer = await search.page(hits, cursor)
+                offered = await _servable_passages(retrieval, intent, answer)
+            page, may_hold_reservation = _Page(selected, offered, answer.next_cursor is not None), True
+            candidates = [passage.candidate for passage in offered]
+            limits = intent.max_chunks - len(selected), intent.max_tokens - _token_count(selected)
+            make_event = partial(_access_event, search, signed, page)
+            selected = page.select(await receipts.reserve(signed.nonce, exchange, candidates, limits, make_event))
+            if not _needs_page(intent, selected, page.has_next):
+                break
+            hits, cursor = NEXT_PAGE_HITS, answer.next_cursor
+    except AuthenticationFailed:
+        raise  # a replay has reserved nothing
+    except BaseException as error:
+        if may_hold_reservation:
+            await receipts.release(exchange)
+        if isinstance(error, TimeoutError):
+            raise LatencyBudgetExceeded("latency_budget_ms was exceeded") from error
+        raise
+    if not selected:
+        raise NoResults("nothing that may be returned fits the request")
+    return selected
+
+
+def _authorized_search(retrieval: Retrieval, signed: SignedRequest, now: float) -> _Search:
+    intent = retrieval.settings.intent
+    check_state(intent, now)
+    domain = find_domain(intent, signed.request.domain)
+    settings = retrieval.settings.collection(domain.collection)
+    if not intent.chunks or not settings.return_text or "intent" not in settings.protocols:
+        raise Denied("unsupported", "the publisher does not return passages of this domain")
+    # The domain grants access to its collection, even a private one, and to no other.
+    caller = Caller(f"intent {signed.key_id}", frozenset({domain.collection}), vectors=False)
+    collection = retrieval.collections.find(domain.collection, caller, "intent")
+    return _Search(retrieval, collection, caller, signed.request.text, domain.filter)
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """The passages of one page of hits, after those selected from earlier pages."""
+
+    selected: Sequence[Passage]
+    offered: Sequence[Passage]
+    has_next: bool
+
+    def select(self, indices: Sequence[int]) -> list[Passage]:
+        """The selection with the offered passages at `indices` added."""
+        return [*self.selected, *(self.offered[index] for index in indices)]
+
+
+def _access_event(
+    search: _Search, signed: SignedRequest, page: _Page, indices: Sequence[int]
+) -> Mapping[str, Any] | None:
+    """The access event if this page completes the selection, else None.
+
+    The chunk budget is checked and charged here, because concurrent answers may have used it up since the search.
+    Raises RateLimited.
+    """
+    selected = page.select(indices)
+    if not selected or _needs_page(search.retrieval.settings.intent, selected, page.has_next):
+        return None
+    search.charge_budget(passage.candidate.chunk_id for passage in selected)
+    return signed.make_event([passage.candidate.tokens for passage in selected])
+
+
+def _needs_page(intent: Intent, selected: Sequence[Passage], has_next: bool) -> bool:
+    """Whether to search the next page: only while another passage of average size would fit."""
+    if not has_next or len(selected) >= intent.max_chunks:
+        return False
+    used = _token_count(selected)
+    return not selected or intent.max_tokens - used >= used / len(selected)
+
+
+def _token_count(passages: Sequence[Passage]) -> int:
+    return sum(passage.candidate.tokens for passage in passages)
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """The search of one request in the collection that its domain opens."""
+
+    retrieval: Retrieval
+    collection: VisibleCollection
+    caller: Caller
+    text: str
+    filter: Any
+
+    async def page(self, hits: int, cursor: str | None = None) -> Answer:
+        question = Question(min(hits, self.retrieval.max_results), self.text, filter=self.filter, cursor=cursor)
+        return await self.retrieval.search(self.collection, question, self.caller, "intent", charge=False)
+
+    def charge_budget(self, chunk_ids: Iterable[str]) -> None:
+        self.retrieval.check_budget(self.caller)
+        self.retrieval.charge_budget(self.caller, self.collection, chunk_ids)
+
+
+async def _servable_passages(retrieval: Retrieval, intent: Intent, answer: Answer) -> list[Passage]:
+    """The hits of documents that may be served, best first."""
+    documents: dict[tuple[str, int], _Document] = {}
+    servable: list[tuple[str, str, bytes, _Document]] = []
+    stored_counts: list[int | None] = []
+    for hit in answer.hits:
+        document_key, chunk_id, text, tokens, digest = hit.chunk.passage
+        document = documents.get(document_key)
+        if document is None:
+            document = documents[document_key] = _Document.of(hit.chunk, intent)
+        if document.session_limit > 0:
+            servable.append((chunk_id, text, digest, document))
+            stored_counts.append(tokens)
+    counts = await _token_counts(retrieval, answer.collection, stored_counts, [text for _, text, _, _ in servable])
+    return [
+        Passage(
+            Candidate(chunk_id, document.id, digest, tokens, document.session_limit, document.url), text, document.title
+        )
+        for (chunk_id, text, digest, document), tokens in zip(servable, counts, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """The facts that all hits of a document share; `session_limit` is 0 if none of its chunks may be served."""
+
+    id: str
+    url: str | None
+    title: str | None
+    session_limit: int
+
+    @classmethod
+    def of(cls, chunk: StoredChunk, intent: Intent) -> _Document:
+        url = chunk.url
+        is_cited = not intent.citations or is_citable(url)
+        limit = session_chunk_limit(intent, chunk.document_chunk_count) if is_cited else 0
+        return cls(chunk.document_id, url, chunk.title, limit)
+
+
+async def _token_counts(
+    retrieval: Retrieval, collection: VisibleCollection, stored: Sequence[int | None], texts: Sequence[str]
+) -> Sequence[int]:
+    """Token counts of the texts: the stored count, else one by the collection's model, else an estimate."""
+    complete = [count for count in stored if count is not None]
+    if len(complete) == len(stored):
+        return complete
+    uncounted = [text for text, count in zip(texts, stored, strict=True) if count is None]
+    space = next((space for space in collection.snapshot.collection.spaces if space.model is not None), None)
+    counts: list[int] | None = None
+    if space is not None:
+        try:
+            counts = await retrieval.embedders.count_tokens(space, uncounted)
+        except ModelUnavailable:
+            counts = None  # the search did without the model, and so can the count
+    remaining = iter(counts if counts is not None else [estimate_tokens(text) for text in uncounted])
+    return [next(remaining) if count is None else count for count in stored]
+
+
+def render_passages(passages: Sequence[Passage], intent: Intent, publisher: Mapping[str, str]) -> dict[str, Any]:
+    """The members of an ok answer that follow the members of every answer."""
+    chunks = [
+        {"id": passage.candidate.chunk_id, "text": passage.text, "token_count": passage.candidate.tokens}
+        for passage in passages
+    ]
+    content: dict[str, Any] = {"content": {"chunks": chunks}}
+    if intent.citations:
+        content["citations"] = _citations(passages, publisher["name"])
+    content["limits_applied"] = {"max_chunks": intent.max_chunks, "max_tokens": intent.max_tokens}
+    return content
+
+
+def _citations(passages: Sequence[Passage], publisher: str) -> list[dict[str, Any]]:
+    """One citation per document, with the ids of its returned chunks."""
+    chunk_ids: dict[tuple[str, str | None], list[str]] = {}
+    for passage in passages:
+        document = str(passage.candidate.url), passage.title
+        chunk_ids.setdefault(document, []).append(passage.candidate.chunk_id)
+    return [
+        {"source_url": url, **({"title": title} if title else {}), "publisher": publisher, "chunk_ids": ids}
+        for (url, title), ids in chunk_ids.items()
+    ]

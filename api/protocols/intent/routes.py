@@ -1,0 +1,154 @@
+"""Agentic Intent over HTTP: the declaration and the capabilities for everyone, passages and events for partners."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from aidre.api.http import (
+    JSON,
+    BadRequest,
+    Rejection,
+    UnsupportedMediaType,
+    etag_digest,
+    not_modified,
+    parse_content_type,
+    read_body,
+    renders_errors_with,
+)
+from aidre.api.protocols.intent import discovery
+from aidre.api.protocols.intent.envelope import context_of, envelope_members, refuse, respond
+from aidre.api.protocols.intent.messages import MAX_ID_CHARS, read_event, read_retrieve
+from aidre.api.protocols.intent.receipts import Nonce, build_access_event
+from aidre.api.protocols.intent.retrieve import SignedRequest, render_passages, retrieve_passages
+from aidre.api.protocols.intent.service import Service
+from aidre.api.protocols.intent.signing import format_rfc3339
+from aidre.engine.errors import AidreError
+
+Members: TypeAlias = dict[str, Any]
+PartnerEndpoint: TypeAlias = Callable[[Request, Members, Nonce], Awaitable[Response]]
+
+DISCOVERY_MAX_AGE_SECONDS = 60
+
+
+def _for_partners(endpoint: PartnerEndpoint) -> Callable[[Request], Awaitable[Response]]:
+    """Authenticate the partner before the endpoint runs, and spend the nonce before any answer leaves.
+
+    An endpoint that writes spends the nonce in the same commit, so that a replay never receives its answer.
+    """
+
+    @renders_errors_with(refuse)
+    @functools.wraps(endpoint)
+    async def authenticated(request: Request) -> Response:
+        service = _service(request)
+        content, value = await _read_json(request)
+        nonce = service.authenticate(request, content)
+        try:
+            return await endpoint(request, _check_object(request, value), nonce)
+        finally:
+            await service.receipts.spend(nonce)
+
+    return authenticated
+
+
+def reject(error: AidreError) -> ASGIApp:
+    """The answer to a partner whose request the middleware rejected; it echoes the request_id of the body."""
+    return Rejection(error, _read_json, refuse)
+
+
+async def _read_json(request: Request) -> tuple[bytes, Any]:
+    """The body, and its JSON value or the error of the parser. Every later answer echoes its request_id, if valid."""
+    content = await read_body(request, _service(request).retrieval.settings.limits.body_bytes)
+    value: Any
+    try:
+        value = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        value = error
+    if isinstance(value, dict) and type(value.get("request_id")) is str and len(value["request_id"]) <= MAX_ID_CHARS:
+        context_of(request).request_id = value["request_id"]
+    return content, value
+
+
+def _check_object(request: Request, value: Any) -> Members:
+    if request.scope.get("query_string"):
+        raise BadRequest("this address takes no query string")
+    media_type, charset = parse_content_type(request.headers.get("content-type", ""))
+    if media_type != JSON or charset not in {"", "utf-8"}:
+        raise UnsupportedMediaType(f"Content-Type must be {JSON}, in UTF-8", {"Accept": JSON})
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise UnsupportedMediaType("a body must be sent without Content-Encoding", {"Accept-Encoding": "identity"})
+    if isinstance(value, orjson.JSONDecodeError):
+        raise BadRequest(f"the body is not JSON: {value}")
+    if type(value) is not dict:
+        raise BadRequest("the body must be a JSON object")
+    return value
+
+
+@_for_partners
+async def retrieve(request: Request, body: Members, nonce: Nonce) -> Response:
+    service, context = _service(request), context_of(request)
+    message = read_retrieve(body, context.version, service.retrieval.settings.limits.query_chars)
+    now = service.clock()
+    make_event = functools.partial(
+        build_access_event,
+        message.request_id,
+        version=context.version,
+        publisher=service.publisher,
+        key_id=context.key_id,
+        now=now,
+    )
+    signed = SignedRequest(message, context.key_id, nonce, make_event)
+    passages = await retrieve_passages(service.retrieval, service.receipts, signed, now)
+    content = render_passages(passages, service.intent, service.publisher)
+    return respond(request, 200, {**envelope_members(request, "ok", format_rfc3339(now)), **content})
+
+
+@_for_partners
+async def report(request: Request, body: Members, nonce: Nonce) -> Response:
+    """Accept a citation event: 202 if it is new, 200 if it was recorded before."""
+    service, context = _service(request), context_of(request)
+    publisher = {name: service.publisher[name] for name in ("id", "domain")}
+    citation = read_event(body, context.version, publisher)
+    status = 202 if await service.receipts.record_citation(nonce, context.key_id, citation) == "kept" else 200
+    members = envelope_members(request, "ok", format_rfc3339(service.clock()))
+    return respond(request, status, {**members, "event_id": citation.event_id})
+
+
+@renders_errors_with(refuse)
+async def declare(request: Request) -> Response:
+    service = _service(request)
+    return _cacheable(request, discovery.build_declaration(service.retrieval.settings, service.started))
+
+
+@renders_errors_with(refuse)
+async def show_capabilities(request: Request) -> Response:
+    return _cacheable(request, discovery.build_capabilities(_service(request).retrieval.settings))
+
+
+def _cacheable(request: Request, content: Members) -> Response:
+    body = orjson.dumps(content)
+    etag = f'"{etag_digest(body)}"'
+    headers = {"ETag": etag, "Cache-Control": f"max-age={DISCOVERY_MAX_AGE_SECONDS}"}
+    if not_modified(request, etag, None):
+        return Response(status_code=304, headers=headers)
+    return Response(body, 200, headers, JSON)
+
+
+def _service(request: Request) -> Service:
+    service: Service = request.app.state.intent
+    return service
+
+
+routes = [
+    Route(discovery.WELL_KNOWN, declare, methods=["GET"]),
+    Route(discovery.CAPABILITIES, show_capabilities, methods=["GET"]),
+    Route(discovery.RETRIEVE, retrieve, methods=["POST"]),
+    Route(discovery.EVENTS, report, methods=["POST"]),
+]

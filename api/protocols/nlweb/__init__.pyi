@@ -1,0 +1,16 @@
+from . import mcp as mcp, openapi as openapi, routes as routes
+from .envelope import (
+    INTERNAL_ERROR_MESSAGE as INTERNAL_ERROR_MESSAGE,
+    AnswerResponse as AnswerResponse,
+    Dialect as Dialect,
+    ElicitationResponse as ElicitationResponse,
+    NlwebFailure as NlwebFailure,
+    Outcome as Outcome,
+    PromiseResponse as PromiseResponse,
+    invalid_query as invalid_query,
+    render_json as render_json,
+    to_failure as to_failure,
+)
+from .mount import mount as mount
+from .promise_table import delete_results as delete_results
+from .promises import PROMISES_FILE as PROMISES_FILE, Progress as Progress, Promises as Promises

@@ -1,0 +1,239 @@
+"""Finds documents: searches one or several collections and groups the chunk hits by document, best document first.
+
+More chunks are fetched until there are enough distinct documents, or the hits end or fall below the relevance bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from urllib.parse import urlsplit
+
+from aidre.api.access import Caller
+from aidre.api.config import Settings
+from aidre.api.protocols.nlweb.answer.relevance import boost, matches_any_word, relevance_bound, to_percent
+from aidre.api.protocols.nlweb.answer.rewriting import RewrittenQuery
+from aidre.api.protocols.nlweb.query import Ask, AttributeFilter, build_filter, has_location
+from aidre.api.retrieval import Answer, Question, Retrieval, VisibleCollection
+from aidre.engine.collection import Hit, Snapshot
+from aidre.engine.index.fields import site_of
+from aidre.engine.model import EmbeddingSpace, Json
+
+MIN_RERANKED = 50
+"""The least number of documents fetched from each collection if keywords of the user reorder them."""
+ALL_SITES = frozenset({"all", "*"})
+MATCHED_HITS = 3
+"""Best hits in which the words of the query are searched for."""
+MAX_SITE_CHARS = 2_048
+"""Characters of a site that are parsed: its host comes first, and `urlsplit` caches its arguments."""
+MAX_TEXTS_SCANNED = 2_000_000
+"""Distinct texts of fields that are scanned for the places of one request."""
+MIN_SCAN_COST = 1_000
+"""The least number of texts that one field of one segment counts as, since each scan has a fixed cost."""
+MAX_PLACE_TEXTS = 4_000
+"""Distinct texts with names of places in the filter of one request."""
+MAX_HOST_CHARS = 253
+"""Characters of a name in DNS (RFC 1035)."""
+CHUNKS_PER_DOCUMENT = 2
+"""Chunks that the first search fetches for each requested document."""
+DEPTH_FACTOR = 4
+"""Growth of the number of chunks when a search gave too few distinct documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentHit:
+    """A document with its chunks that match, best first. `score` is a percentage."""
+
+    collection: VisibleCollection
+    hits: tuple[Hit, ...]
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPage:
+    """The documents of one page, best first. `ignored` names filter attributes that were not applied; `irrelevant` is
+    true if there were hits and all of them were below the relevance bound."""
+
+    documents: tuple[DocumentHit, ...]
+    ignored: tuple[str, ...] = ()
+    irrelevant: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SearchScope:
+    """A collection and the filter that restricts it to the hosts of a request; None selects all of its documents."""
+
+    collection: VisibleCollection
+    filter: Json | None = None
+
+
+async def find_documents(retrieval: Retrieval, ask: Ask, query: RewrittenQuery, caller: Caller) -> DocumentPage:
+    """One page of documents for the rewritten query of `ask`; raises the errors of Retrieval."""
+    scopes = _resolve_sites(retrieval, ask.sites, caller)
+    filtered = AttributeFilter()
+    if ask.attributes:
+        # A location scans many stored texts, so it is resolved in a thread.
+        in_thread = has_location(ask.attributes)
+        filtered = await asyncio.to_thread(_build_filter, ask, scopes) if in_thread else _build_filter(ask, scopes)
+    end = ask.start + ask.count
+    k = max(end, MIN_RERANKED) if query.keywords else end
+    question = Question(k, text=query.query, filter=filtered.filter)
+    searches = [_search_scope(retrieval, scope, question, caller) for scope in scopes]
+    results = [await searches[0]] if len(searches) == 1 else await asyncio.gather(*searches)
+    documents = list(chain.from_iterable(documents for documents, _ in results))
+    if query.keywords:
+        documents = [_boost(document, query.keywords) for document in documents]
+    # sorted() is stable: ties keep the order of the collections, and inside a collection the order of the engine.
+    ranked = sorted(documents, key=lambda document: -document.score)
+    page = tuple(ranked[ask.start : end])
+    retrieval.check_budget(caller)  # a concurrent request may have used it up
+    for document in page:
+        retrieval.charge_budget(caller, document.collection, (hit.chunk.id for hit in document.hits))
+    return DocumentPage(page, filtered.ignored, irrelevant=not ranked and any(cut for _, cut in results))
+
+
+def _boost(document: DocumentHit, keywords: Sequence[str]) -> DocumentHit:
+    """Raises the score of a document by the keywords of the user that its best chunk has."""
+    chunk = document.hits[0].chunk
+    boosted = boost(document.score, f"{chunk.title or ''} {chunk.text}", keywords)
+    return replace(document, score=round(min(boosted, 100.0), 2))
+
+
+# -- filters ---------------------------------------------------------------------------------------------------
+
+
+def _build_filter(ask: Ask, scopes: Sequence[SearchScope]) -> AttributeFilter:
+    """The filter for the attributes, one for all collections, over the fields that any of them has."""
+    snapshots = [scope.collection.snapshot for scope in scopes]
+    fields = frozenset[str]().union(*(snapshot.fields() for snapshot in snapshots))
+    dates = frozenset[str]().union(*(snapshot.manifest.dates for snapshot in snapshots))
+    return build_filter(ask.attributes, fields, dates, _TextScan(snapshots))
+
+
+class _TextScan:
+    """Finds the stored texts of a field that match a pattern, within a budget of texts for one request."""
+
+    def __init__(self, snapshots: Sequence[Snapshot]) -> None:
+        self._snapshots = snapshots
+        self._scan_budget, self._match_budget = MAX_TEXTS_SCANNED, MAX_PLACE_TEXTS
+
+    def __call__(self, field: str, pattern: str) -> list[str] | None:
+        """The distinct texts, sorted; None if the budget is used up."""
+        matches: set[str] = set()
+        for texts in chain.from_iterable(snapshot.dictionaries(field) for snapshot in self._snapshots):
+            self._scan_budget -= max(len(texts), MIN_SCAN_COST)
+            if self._scan_budget < 0:
+                return None
+            matches.update(texts.matching(pattern, self._match_budget + 1))
+        self._match_budget -= len(matches)
+        return sorted(matches) if self._match_budget >= 0 else None
+
+
+# -- sites -----------------------------------------------------------------------------------------------------
+
+
+def _resolve_sites(retrieval: Retrieval, sites: Sequence[str], caller: Caller) -> list[SearchScope]:
+    """The scopes of a request; a site is the name of a collection, or the host of documents in any collection."""
+    collections = list(retrieval.collections.visible(caller, "nlweb"))
+    own_hosts = server_hosts(retrieval.settings) if sites else frozenset[str]()
+    hosts, names = [parse_host(site) for site in sites], frozenset(map(str.lower, sites))
+    if not sites or not own_hosts.isdisjoint(hosts) or not ALL_SITES.isdisjoint(names):
+        return [SearchScope(collection) for collection in collections]
+    # The name of a collection without a dot is no host: the other collections are not filtered by it.
+    dotless = {collection.name for collection in collections if "." not in collection.name}
+    spellings = chain.from_iterable(_spell_host(host) for host in hosts if host and host not in dotless)
+    site_fields = list(dict.fromkeys(spellings))
+    on_hosts = {"site": {"in": site_fields}}
+    return [
+        SearchScope(collection, on_hosts if site_fields and collection.name not in names else None)
+        for collection in collections
+        if collection.name in names or site_fields
+    ]
+
+
+def server_hosts(settings: Settings) -> frozenset[str]:
+    """The hosts of this server, by which a client may select all collections."""
+    urls = (settings.server.base_url, settings.server.origin)
+    return frozenset(host for host in map(parse_host, filter(None, urls)) if host)
+
+
+def parse_host(site: str) -> str:
+    """The host of a site or URL, with the port if it is not the default; empty if there is none."""
+    site = site[:MAX_SITE_CHARS]
+    try:
+        parts = urlsplit(site if "//" in site else f"//{site}")
+    except ValueError:
+        return ""
+    host = parts.netloc.rpartition("@")[2].lower().removeprefix("www.")
+    return host.removesuffix({"http": ":80", "https": ":443"}.get(parts.scheme, ""))
+
+
+def _spell_host(host: str) -> list[str]:
+    """The forms of a host that documents may have: in Unicode, and in the ASCII form of DNS (IDNA)."""
+    site = site_of(f"//{host}") or host
+    if len(site) > MAX_HOST_CHARS or (site.isascii() and "xn--" not in site):
+        return [site]
+    try:
+        encoded = site.encode("idna")
+        decoded = encoded.decode("idna")
+        is_reversible = site in {encoded.decode(), decoded} and decoded.encode("idna") == encoded
+    except UnicodeError:
+        return [site]
+    return [encoded.decode(), decoded] if is_reversible else [site]  # otherwise another host: IDNA maps ß to ss
+
+
+# -- search ----------------------------------------------------------------------------------------------------
+
+
+async def _search_scope(
+    retrieval: Retrieval, scope: SearchScope, question: Question, caller: Caller
+) -> tuple[list[DocumentHit], bool]:
+    """The best documents of one scope, at most `question.top_k`, and whether the relevance bound cut any hits off."""
+    snapshot, k = scope.collection.snapshot, question.top_k
+    if scope.filter is not None:
+        conjunction = scope.filter if question.filter is None else {"and": [scope.filter, question.filter]}
+        question = replace(question, filter=conjunction)
+    one_chunk_each = snapshot.chunks == snapshot.documents
+    if not one_chunk_each:
+        question = replace(question, top_k=k * CHUNKS_PER_DOCUMENT)
+    chunks = snapshot.chunks if question.filter is None else await retrieval.count(snapshot, question.filter)
+    while True:
+        answer = await retrieval.search(scope.collection, question, caller, "nlweb", charge=False)
+        space = _space(answer)
+        bound = _relevance_bound(retrieval.settings, question, answer, space, chunks)
+        scored = [(to_percent(hit.score, answer.mode, space), hit) for hit in answer.hits]
+        relevant = [pair for pair in scored if bound is None or pair[0] >= bound]
+        groups = [[pair] for pair in relevant] if one_chunk_each else _group_by_document(relevant)
+        cut = len(relevant) < len(scored)
+        # Nothing more can follow if the bound cut hits off or the hits have ended.
+        if len(groups) >= k or len(answer.hits) < question.top_k or cut:
+            documents = [
+                DocumentHit(answer.collection, tuple(hit for _, hit in group), group[0][0]) for group in groups[:k]
+            ]
+            return documents, cut
+        question = replace(question, top_k=question.top_k * DEPTH_FACTOR)
+
+
+def _relevance_bound(
+    settings: Settings, question: Question, answer: Answer, space: EmbeddingSpace | None, chunks: int
+) -> float | None:
+    """The bound for the hits of one search. A filtered search counts as matched: its filter selects more than words."""
+    text = str(question.text)
+    best = (f"{hit.chunk.title or ''} {hit.chunk.text}" for hit in answer.hits[:MATCHED_HITS])
+    is_matched = question.filter is not None or matches_any_word(text, best)
+    return relevance_bound(settings.nlweb.min_score, answer.mode, space, text, chunks, word_matched=is_matched)
+
+
+def _space(answer: Answer) -> EmbeddingSpace | None:
+    """The embedding space of an answer; None for a lexical search."""
+    return None if answer.space is None else answer.collection.snapshot.space(answer.space).space
+
+
+def _group_by_document(scored: Iterable[tuple[float, Hit]]) -> list[list[tuple[float, Hit]]]:
+    """Groups hits by document, in the order of each document's best hit."""
+    groups: dict[tuple[str, int], list[tuple[float, Hit]]] = {}
+    for pair in scored:
+        groups.setdefault(pair[1].chunk.document_location, []).append(pair)
+    return list(groups.values())

@@ -1,0 +1,191 @@
+"""Renders a document hit as an item of an answer: its stored schema.org object with the members of NLWeb (4.1.1).
+
+The stored JSON is spliced rather than parsed and serialized wherever none of it has to change. The part of an item that
+does not depend on the query is cached. If an object has members with the names of NLWeb's own (`score`, `site`,
+`grounding`), NLWeb's replace them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import orjson
+
+from aidre.api.config import ActionSettings
+from aidre.api.protocols.nlweb.answer.actions import build_actions
+from aidre.api.protocols.nlweb.answer.documents import DocumentHit
+from aidre.api.retrieval import VisibleCollection, strip_bodies
+from aidre.engine.index.fields import site_of
+from aidre.engine.model import Json
+from aidre.engine.segment import StoredChunk
+
+ADDED_MEMBERS = ("score", "site", "grounding")
+NAME_MEMBERS = ("name", "headline", "title")
+DESCRIPTION_MEMBERS = ("description", "abstract")
+EXCERPT_CHARS = 240
+TYPE_NAME = re.compile(r"[A-Z][A-Za-z0-9]*")
+INLINE_BYTES = 262_144
+"""Bytes of stored JSON; the items of one answer with more are made in a thread."""
+CACHE_BYTES = 8_000_000
+"""Bytes of all cached items."""
+MAX_CACHED_BYTES = 8_192
+"""Bytes of one cached item; larger ones are not cached."""
+ITEM_OVERHEAD_BYTES = 600
+"""Bytes of a cache entry in addition to its texts."""
+
+CacheKey: TypeAlias = tuple[str, str, int, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """`json` is the item as it is sent; `name` and `description` are for prose; `passage` is the text of the best
+    chunk, empty if the collection does not return texts."""
+
+    json: bytes
+    name: str
+    description: str
+    url: str | None
+    passage: str
+
+
+@dataclass(frozen=True, slots=True)
+class _CachedItem:
+    """The part of an item that is the same for every query: `head` is its JSON up to the score, `source` the beginning
+    of its grounding."""
+
+    head: bytes
+    source: bytes
+    name: str
+    description: str
+    url: str | None
+
+    @property
+    def size(self) -> int:
+        """Approximate bytes in memory."""
+        return len(self.head) + len(self.source) + 2 * (len(self.name) + len(self.description)) + ITEM_OVERHEAD_BYTES
+
+
+class Items:
+    """Renders items and caches them, first in first out. `actions` are those of the configuration."""
+
+    def __init__(self, actions: Sequence[ActionSettings] = ()) -> None:
+        self._actions = actions
+        self._cache: OrderedDict[CacheKey, _CachedItem] = OrderedDict()
+        self._cached_bytes = 0
+
+    async def build(self, documents: Sequence[DocumentHit]) -> list[Item]:
+        """The items of the documents, in their order."""
+        cached = [self._cache.get(_cache_key(document)) for document in documents]
+        missing = [document for document, entry in zip(documents, cached, strict=True) if entry is None]
+        if missing:
+            objects = [document.hits[0].chunk.schema_object for document in missing]
+            if sum(len(stored or b"") for stored in objects) <= INLINE_BYTES:
+                created = self._create_all(missing, objects)
+            else:
+                created = await asyncio.to_thread(self._create_all, missing, objects)
+            for document, entry in zip(missing, created, strict=True):
+                self._store(_cache_key(document), entry)
+            rest = iter(created)
+            cached = [entry or next(rest) for entry in cached]
+        return [
+            _render(document, entry) for document, entry in zip(documents, cached, strict=True) if entry is not None
+        ]
+
+    def _store(self, key: CacheKey, entry: _CachedItem) -> None:
+        size = entry.size
+        if size > MAX_CACHED_BYTES:
+            return
+        former = self._cache.get(key)
+        self._cache[key] = entry
+        self._cached_bytes += size - (0 if former is None else former.size)
+        while self._cached_bytes > CACHE_BYTES:
+            self._cached_bytes -= self._cache.popitem(last=False)[1].size
+
+    def _create_all(self, documents: Iterable[DocumentHit], objects: Iterable[bytes | None]) -> list[_CachedItem]:
+        pairs = zip(documents, objects, strict=True)
+        return [self._create(document.collection, document.hits[0].chunk, stored) for document, stored in pairs]
+
+    def _create(self, collection: VisibleCollection, chunk: StoredChunk, stored: bytes | None) -> _CachedItem:
+        returns_text, url = collection.settings.return_text, chunk.url
+        if stored is None:  # describe the document by its first chunk, whichever chunk this query matched
+            chunk = next(iter(collection.snapshot.document(chunk.document_id)), chunk)
+        schema_object: dict[str, Json] = (
+            _default_object(chunk, returns_text) if stored is None else orjson.loads(stored)
+        )
+        added = self._added_members(schema_object, chunk.document_id, url, collection.name)
+        if stored is None or not returns_text or not {*ADDED_MEMBERS, *added}.isdisjoint(schema_object):
+            own = {name: value for name, value in schema_object.items() if name not in ADDED_MEMBERS}
+            head = orjson.dumps({**(own if returns_text else strip_bodies(own)), **added})
+        else:
+            head = stored[:-1] + b"," + orjson.dumps(added)[1:]
+        source = b"" if url is None else b'"source_url":%b,' % orjson.dumps(url)
+        name = _first_text(schema_object, NAME_MEMBERS) or chunk.title or chunk.document_id
+        return _CachedItem(head[:-1], source, name, _first_text(schema_object, DESCRIPTION_MEMBERS), url)
+
+    def _added_members(
+        self, schema_object: Mapping[str, Json], document_id: str, url: str | None, collection: str
+    ) -> dict[str, Json]:
+        """The members that NLWeb adds to an object for every query."""
+        # A request with this site finds the item: the host of its URL, or the collection.
+        added: dict[str, Json] = {"site": (site_of(url) if url else None) or collection}
+        if "@id" not in schema_object:
+            added["@id"] = document_id
+        if "url" not in schema_object and url is not None:
+            added["url"] = url
+        has_actions = bool(self._actions) or "potentialAction" in schema_object
+        actions = build_actions({**schema_object, **added}, self._actions) if has_actions else []
+        own = schema_object.get("actions", [])
+        if actions or type(own) is not list:
+            added["actions"] = [*own, *actions] if type(own) is list else actions
+        return added
+
+
+def _cache_key(document: DocumentHit) -> CacheKey:
+    collection = document.collection
+    return (collection.snapshot.lineage, *document.hits[0].chunk.document_location, collection.settings.return_text)
+
+
+def _render(document: DocumentHit, entry: _CachedItem) -> Item:
+    """Adds the score and the grounding of this query."""
+    chunks = [hit.chunk for hit in document.hits]
+    ids = b",".join([chunk.json_id for chunk in chunks])
+    hashes = b",".join([b'"%b"' % chunk.content_hash.encode() for chunk in chunks])
+    returns_text = document.collection.settings.return_text
+    passage = chunks[0].text if returns_text else ""
+    quoted = b',"passage":' + orjson.dumps(passage) if returns_text else b""
+    grounding = b'{%b"chunk_ids":[%b],"content_hashes":[%b]%b}' % (entry.source, ids, hashes, quoted)
+    json = b'%b,"score":%b,"grounding":%b}' % (entry.head, repr(document.score).encode(), grounding)
+    return Item(json, entry.name, entry.description, entry.url, passage)
+
+
+def _default_object(chunk: StoredChunk, returns_text: bool) -> dict[str, Json]:
+    """An object for a document that has none: a WebPage if it has a URL, else an Article (see `query/filters.py`)."""
+    own_type = chunk.type if chunk.type is not None and TYPE_NAME.fullmatch(chunk.type) else None
+    schema_object: dict[str, Json] = {
+        "@context": "https://schema.org",
+        "@type": own_type or ("Article" if chunk.url is None else "WebPage"),
+        "name": chunk.title or chunk.document_id,
+        "dateModified": chunk.updated_at,
+    }
+    if returns_text:
+        schema_object["description"] = excerpt(chunk.text)
+    return schema_object
+
+
+def excerpt(text: str) -> str:
+    """The beginning of a text in one line, cut between words."""
+    words = " ".join(text[: 4 * EXCERPT_CHARS].split())
+    if len(words) <= EXCERPT_CHARS:
+        return words
+    cut = words[:EXCERPT_CHARS].rsplit(" ", 1)[0]
+    return cut.rstrip(" ,;:-") + "…"
+
+
+def _first_text(members: Mapping[str, Json], names: Sequence[str]) -> str:
+    """The first of the named members that is a string and not blank; empty if there is none."""
+    return next((value for value in map(members.get, names) if type(value) is str and value.strip()), "")

@@ -1,0 +1,419 @@
+"""The Model Context Protocol (Appendix A, C) with the official SDK: POST /mcp, and standard input and output.
+
+The SDK takes most of a second to load, so the first request loads it in a thread. Requests are stateless and answered
+with JSON; the server never sends a message on its own, so GET offers no stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Message, Scope
+
+from aidre.api.access import ANONYMOUS, Caller, Guard, caller_of
+from aidre.api.config import Settings
+from aidre.api.http import JSON, Unauthorized, UnsupportedMediaType, parse_content_type, read_body, renders_errors_with
+from aidre.api.protocols.nlweb.answer import Service
+from aidre.api.protocols.nlweb.envelope import refuse
+from aidre.api.protocols.nlweb.mcp_tools import Tool, ToolResult, call_tool, list_tools
+from aidre.api.protocols.nlweb.stream import cancel_on_disconnect
+from aidre.api.retrieval import Retrieval
+
+if TYPE_CHECKING:
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+    from mcp.server.lowlevel.server import Server
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+    from mcp.server.transport_security import TransportSecuritySettings
+    from mcp.shared.message import SessionMessage
+    from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
+
+logger = logging.getLogger("aidre")
+
+REQUEST_ID_TYPES = (str, int)
+RESPONSE_ID_TYPES = (str, int, type(None))
+PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS = -32_700, -32_600, -32_602
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+DEFAULT_ACCEPT = b"application/json, text/event-stream"
+"""Sent to the SDK for a request without Accept."""
+DRAIN_SECONDS = 10.0
+"""Time for pending requests after the end of standard input."""
+UNKNOWN_CLIENT = {"name": "unknown", "version": "0"}
+TRANSPORT_ERRORS: Mapping[int, str] = {
+    403: "this Origin may not ask here: server.cors_origins must list it",
+    406: "Accept must admit application/json",
+    421: "this Host is not served here: use the address in server.base_url",
+}
+"""Messages for HTTP statuses that the SDK sends without a JSON-RPC message."""
+
+
+class McpEndpoint:
+    """Serves the protocol over one `Service`; loads the SDK on first use."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._running: asyncio.Task[None] | None = None
+        self._manager: asyncio.Future[StreamableHTTPSessionManager] | None = None
+        self._closed = asyncio.Event()
+
+    async def respond(self, request: Request) -> Response:
+        """The response to one message; 202 without a body for a notification."""
+        settings = self._service.settings
+        if parse_content_type(request.headers.get("content-type", ""))[0] != JSON:
+            raise UnsupportedMediaType(f"Content-Type must be {JSON}", {"Accept": JSON})
+        body = await read_body(request, settings.limits.body_bytes)
+        rejection = _reject_malformed(body)
+        if rejection is not None:
+            return rejection
+        manager = await self._start()
+        scope = _sdk_scope(request, settings.server.cors_origins)
+        return await cancel_on_disconnect(request.receive, _exchange(manager, scope, body))
+
+    async def serve_stdio(self) -> None:
+        """Serves one client on standard input and output until the input ends."""
+        import anyio
+        from mcp.server.stdio import stdio_server
+
+        server = _create_server(self._service)
+        to_server, server_input = anyio.create_memory_object_stream[Any](0)
+        server_output, from_server = anyio.create_memory_object_stream[Any](0)
+        pending = _PendingRequests()
+        try:
+            async with stdio_server() as (stdin, stdout), anyio.create_task_group() as readers:
+                readers.start_soon(_forward_requests, stdin, to_server, stdout, pending)
+                async with anyio.create_task_group() as writers:
+                    writers.start_soon(_forward_responses, from_server, stdout, pending)
+                    async with server_output:
+                        await server.run(server_input, server_output, server.create_initialization_options())
+                readers.cancel_scope.cancel()
+        except* (BrokenPipeError, anyio.BrokenResourceError):
+            logger.info("the client has disconnected")
+
+    async def close(self) -> None:
+        self._closed.set()
+        if self._running is not None:
+            with suppress(Exception):  # the request that started it has reported the error
+                await self._running
+
+    async def _start(self) -> StreamableHTTPSessionManager:
+        """The session manager, started by the first request or after a failed start."""
+        if self._manager is None or (self._running is not None and self._running.done()):
+            self._manager = asyncio.get_running_loop().create_future()
+            self._running = asyncio.create_task(self._run(self._manager))
+        return await asyncio.shield(self._manager)
+
+    async def _run(self, started: asyncio.Future[StreamableHTTPSessionManager]) -> None:
+        """Runs the session manager until `close`: the task that enters its context must also leave it."""
+        try:
+            manager = await asyncio.to_thread(_create_session_manager, self._service)
+            async with manager.run():
+                started.set_result(manager)
+                await self._closed.wait()
+        except Exception as error:
+            if started.done():
+                raise
+            started.set_exception(error)
+
+
+# -- JSON-RPC messages -----------------------------------------------------------------------------------------
+
+
+def _reject_malformed(body: bytes) -> Response | None:
+    """A 400 response to a body that is no JSON-RPC message; None for one that the SDK can read."""
+    try:
+        message = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        return _error_response(400, PARSE_ERROR, f"the body is not JSON: {error}")
+    if type(message) is not dict:
+        return _error_response(400, INVALID_REQUEST, "the body must be one JSON-RPC message: batches are not supported")
+    fault = _find_fault(message)
+    if fault is None:
+        return None
+    code, text = fault
+    message_id = message.get("id")
+    return _error_response(400, code, text, message_id if type(message_id) in RESPONSE_ID_TYPES else None)
+
+
+def _find_fault(message: Mapping[str, Any]) -> tuple[int, str] | None:
+    """The JSON-RPC error code and a message for the first fault of an object; None for a valid JSON-RPC message.
+
+    The SDK's own errors describe its models in many lines.
+    """
+    if message.get("jsonrpc") != "2.0":
+        return INVALID_REQUEST, 'jsonrpc must be "2.0"'
+    is_request = "method" in message
+    if is_request and type(message["method"]) is not str:
+        return INVALID_REQUEST, "method must be a string"
+    if not is_request and type(message.get("result", message.get("error"))) is not dict:
+        return INVALID_REQUEST, "method is missing: say what is asked"
+    # The SDK treats a request with any other id as a notification, and its client would wait for the response.
+    id_types = REQUEST_ID_TYPES if is_request else RESPONSE_ID_TYPES
+    if "id" in message and type(message["id"]) not in id_types:
+        return INVALID_REQUEST, "id must be a string or a whole number"
+    if type(message.get("params")) not in {dict, type(None)}:
+        return INVALID_PARAMS, "params must be an object"
+    return None
+
+
+def _error_response(status: int, code: int, text: str, message_id: str | int | None = None) -> Response:
+    message = {"jsonrpc": "2.0", "id": message_id, "error": {"code": code, "message": text}}
+    return Response(orjson.dumps(message), status, media_type=JSON)
+
+
+# -- HTTP ------------------------------------------------------------------------------------------------------
+
+
+def _sdk_scope(request: Request, origins: Sequence[str]) -> Scope:
+    """The ASGI scope for the SDK, which is stricter than HTTP: a default Accept, a plain media type, a lower-case Host.
+
+    If any origin may read responses, Origin is omitted: the check of Host protects against DNS rebinding.
+    """
+    replaced = {b"accept", b"content-type", b"host", b"origin"}
+    headers = [(name, value) for name, value in request.scope["headers"] if name not in replaced]
+    accept = ", ".join(request.headers.getlist("accept")).encode("latin-1").strip()
+    headers.append((b"content-type", JSON.encode()))  # checked before, in any spelling
+    headers.append((b"accept", accept or DEFAULT_ACCEPT))
+    headers.append((b"host", request.headers.get("host", "").lower().encode("latin-1")))
+    if "origin" in request.headers and "*" not in origins:
+        headers.append((b"origin", request.headers["origin"].encode("latin-1")))
+    return {**request.scope, "headers": headers}
+
+
+async def _exchange(manager: StreamableHTTPSessionManager, scope: Scope, body: bytes) -> Response:
+    """Passes one request to the SDK's ASGI application and returns its response."""
+    unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        if unread:
+            return unread.pop()
+        never: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        return await never
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await manager.handle_request(scope, receive, send)
+    status: int = sent[0]["status"]
+    content = b"".join(message.get("body", b"") for message in sent[1:])
+    if status >= 400 and not content.startswith(b"{"):
+        return _error_response(status, INVALID_REQUEST, TRANSPORT_ERRORS.get(status) or content.decode())
+    return Response(content, status, media_type=JSON if content else None)
+
+
+# -- standard input and output ---------------------------------------------------------------------------------
+
+
+class _PendingRequests:
+    """The ids of requests that have no response yet."""
+
+    def __init__(self) -> None:
+        self._ids: set[Any] = set()
+        self._changed = asyncio.Event()
+
+    def add(self, message: Any) -> None:
+        """Registers a request; a cancellation removes the request that it names."""
+        if message.method == "notifications/cancelled":
+            self.remove((message.params or {}).get("requestId"))
+        elif hasattr(message, "id"):
+            self._ids.add(message.id)
+
+    def remove(self, request_id: Any) -> None:
+        if type(request_id) in REQUEST_ID_TYPES:  # a cancellation may hold any JSON value
+            self._ids.discard(request_id)
+            self._changed.set()
+
+    async def drain(self) -> None:
+        """Waits until no request is pending, at most `DRAIN_SECONDS`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                while self._ids:
+                    self._changed.clear()
+                    await self._changed.wait()
+
+
+async def _forward_requests(stdin: Any, to_server: Any, stdout: Any, pending: _PendingRequests) -> None:
+    """Forwards messages from standard input to the server.
+
+    Answers those that the SDK cannot read, because it would not and the client would wait. At the end of the input it
+    waits for pending requests, because the SDK would abort them.
+    """
+    async with to_server:
+        async for message in stdin:
+            rejection = _reject_unreadable(message) if isinstance(message, Exception) else None
+            if rejection is not None:
+                await stdout.send(rejection)
+                continue
+            if hasattr(getattr(message, "message", None), "method"):
+                pending.add(message.message)
+            await to_server.send(message)
+        await pending.drain()
+
+
+async def _forward_responses(from_server: Any, stdout: Any, pending: _PendingRequests) -> None:
+    async with stdout:
+        async for message in from_server:
+            await stdout.send(message)
+            pending.remove(getattr(message.message, "id", None))
+
+
+def _reject_unreadable(error: Exception) -> SessionMessage | None:
+    """The error response to a line that is no JSON-RPC message, or JSON but not Unicode; None if it has no id."""
+    from mcp.shared.message import SessionMessage
+    from mcp_types import ErrorData, JSONRPCError
+    from pydantic import ValidationError
+
+    details = error.errors() if isinstance(error, ValidationError) else []
+    # The SDK tries to read an object as a request and as a response: the object is the input of a "missing" error.
+    objects = (detail["input"] for detail in details if detail["type"] == "missing" and type(detail["input"]) is dict)
+    message = next(objects, None)
+    if message is not None:
+        code, text = _find_fault(message) or (INVALID_REQUEST, "this is no message of JSON-RPC")
+    else:
+        code, text = PARSE_ERROR, "the message is not JSON in Unicode, or nested too deep"
+        message = _parse_leniently(details[0]["input"]) if details else None
+    message_id = message.get("id") if type(message) is dict else None
+    if type(message_id) not in REQUEST_ID_TYPES:
+        return None
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=message_id, error=ErrorData(code=code, message=text)))
+
+
+def _parse_leniently(line: Any) -> Any:
+    """The JSON value of a line, also with lone surrogates, which the SDK rejects; None if there is none."""
+    try:
+        return json.loads(line) if type(line) is str else None
+    except (ValueError, RecursionError):
+        return None
+
+
+# -- SDK -------------------------------------------------------------------------------------------------------
+
+
+def _create_session_manager(service: Service) -> StreamableHTTPSessionManager:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    logging.getLogger("mcp").setLevel(logging.ERROR)  # its warnings quote requests
+    return StreamableHTTPSessionManager(
+        app=_create_server(service),
+        json_response=True,
+        stateless=True,
+        security_settings=_transport_security(service.settings),
+        max_request_body_size=service.settings.limits.body_bytes,
+    )
+
+
+def _transport_security(settings: Settings) -> TransportSecuritySettings:
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    base = urlsplit(str(settings.server.base_url))
+    own = base.netloc.lower()
+    default_port = f"{own}:{443 if base.scheme == 'https' else 80}" if base.port is None else own
+    return TransportSecuritySettings(
+        allowed_hosts=[own, default_port, *LOOPBACK, *(f"{host}:*" for host in LOOPBACK)],
+        allowed_origins=[
+            f"{base.scheme}://{own}",
+            *(f"http://{host}{port}" for host in LOOPBACK for port in ("", ":*")),
+            *settings.server.cors_origins,
+        ],
+    )
+
+
+def _create_server(service: Service) -> Server[Any]:
+    from mcp.server.lowlevel.server import Server
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import ListToolsResult
+
+    async def on_list_tools(
+        context: ServerRequestContext[Any, Any], params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        return ListToolsResult(tools=[_describe(tool, service) for tool in list_tools(_caller(context), service)])
+
+    async def on_call_tool(context: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> CallToolResult:
+        result = await call_tool(params.name, params.arguments, _caller(context), service)
+        if result is None:
+            raise MCPError(code=INVALID_PARAMS, message=f"there is no tool {params.name[:64]!r}")
+        return _to_sdk_result(result)
+
+    organization = service.settings.server.organization
+    server: Server[Any] = Server(
+        "aidre",
+        version=version("aidre"),
+        title=organization or None,
+        instructions="Ask in natural language with the tool ask; search and fetch give plain documents.",
+        on_list_tools=on_list_tools,
+        on_call_tool=on_call_tool,
+    )
+    server.middleware[:] = [_complete_initialize]  # replaces the SDK's tracer, which has no exporter here
+    return server
+
+
+async def _complete_initialize(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Adds members of `initialize` that the SDK requires and some clients omit; the SDK reads this object later."""
+    if ctx.method == "initialize" and type(ctx.params) is dict:
+        for name, value in (("capabilities", {}), ("clientInfo", UNKNOWN_CLIENT)):
+            if ctx.params.get(name) is None:
+                ctx.params[name] = value
+    return await call_next(ctx)
+
+
+def _caller(context: ServerRequestContext[Any, Any]) -> Caller:
+    """The caller of the request; anonymous on standard input."""
+    return ANONYMOUS if context.request is None else caller_of(context.request)
+
+
+def _describe(tool: Tool, service: Service) -> Any:
+    from mcp_types import Tool as McpTool, ToolAnnotations
+
+    template = service.settings.nlweb.template if tool.name == "ask" else None
+    meta: dict[str, Any] | None = None
+    if template is not None:
+        meta = {"openai/outputTemplate": template.uri, "openai/widgetAccessible": template.widget_accessible}
+    return McpTool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=dict(tool.schema),
+        annotations=ToolAnnotations(
+            title=tool.title,
+            read_only_hint=tool.read_only,
+            destructive_hint=False,
+            idempotent_hint=True,
+            open_world_hint=False,
+        ),
+        _meta=meta,
+    )
+
+
+def _to_sdk_result(result: ToolResult) -> CallToolResult:
+    from mcp_types import CallToolResult, TextContent
+
+    return CallToolResult(
+        content=[TextContent(type="text", text=text) for text in result.texts],
+        structured_content=dict(result.structured),
+        is_error=result.is_error,
+        _meta=None if result.meta is None else dict(result.meta),
+    )
+
+
+async def _post(request: Request) -> Response:
+    endpoint: McpEndpoint = request.app.state.mcp
+    guard: Guard = request.app.state.guard
+    retrieval: Retrieval = request.app.state.retrieval
+    caller = caller_of(request)
+    if not caller.name and retrieval.settings.oauth is not None and not retrieval.collections.names(caller, "nlweb"):
+        # Clients request a token only after a 401.
+        raise Unauthorized("there is nothing here without a token", {"WWW-Authenticate": guard.challenge("/mcp")})
+    return await endpoint.respond(request)
+
+
+routes = [Route("/mcp", renders_errors_with(refuse)(_post), methods=["POST"])]

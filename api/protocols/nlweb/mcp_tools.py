@@ -1,0 +1,247 @@
+"""The tools that a model calls: `ask` and `await` (Appendix A), `search` and `fetch` as chat connectors expect them.
+
+Every call gets a result; a failed one gets a failure response of NLWeb. Nothing here knows the MCP transport.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+import orjson
+
+from aidre.api.access import Caller
+from aidre.api.protocols.nlweb.answer import Service, answer, find_documents, rewrite
+from aidre.api.protocols.nlweb.envelope import (
+    INTERNAL_ERROR_MESSAGE,
+    NlwebFailure,
+    invalid_query,
+    render_json,
+    to_failure,
+)
+from aidre.api.protocols.nlweb.query import read_ask
+from aidre.api.retrieval import VisibleCollection
+from aidre.engine.errors import AidreError
+from aidre.engine.model import Json
+from aidre.engine.segment import StoredChunk
+
+logger = logging.getLogger("aidre")
+
+Arguments: TypeAlias = Mapping[str, Json]
+Handler: TypeAlias = Callable[[Arguments, Caller, Service], Awaitable[bytes]]
+
+EXPECTED_FAILURES = frozenset({"NO_RESULTS", "CANCELLED"})
+"""Failures that are a valid result of the call, not an error of the tool."""
+SECTIONS = ("query", "context", "prefer", "meta")
+MAX_DESCRIPTION_CHARS = 1_000
+"""Characters of the part of a description that names the collections."""
+
+FILTERS = (
+    "query.text is the question; query.site (a collection or a host), query.itemType (a schema.org type), query.price "
+    "and any other property narrow it, query.limit is how many results; prefer.mode is list or summarize, or both with "
+    "a comma."
+)
+ASK_SCHEMA: Mapping[str, Json] = {
+    "type": "object",
+    "properties": {
+        "query": {
+            "type": "object",
+            "description": "The query object containing text and filters",
+            "properties": {
+                "text": {"type": "string"},
+                "site": {"type": "string"},
+                "itemType": {"type": "string"},
+            },
+            "required": ["text"],
+        },
+        "context": {"type": "object", "description": "Semantic context including conversation history"},
+        "prefer": {"type": "object", "description": "Response preferences (streaming, formatting, mode)"},
+        "meta": {"type": "object", "description": "Protocol metadata, version, and session context"},
+    },
+    "required": ["query"],
+}
+AWAIT_SCHEMA: Mapping[str, Json] = {
+    "type": "object",
+    "properties": {
+        "promise_token": {"type": "string"},
+        "action": {"type": "string", "enum": ["checkin", "cancel"]},
+        "meta": {"type": "object"},
+    },
+    "required": ["promise_token", "action"],
+}
+SEARCH_SCHEMA: Mapping[str, Json] = {
+    "type": "object",
+    "properties": {"query": {"type": "string", "description": "What to look for, in natural language"}},
+    "required": ["query"],
+}
+FETCH_SCHEMA: Mapping[str, Json] = {
+    "type": "object",
+    "properties": {"id": {"type": "string", "description": "The id of a search result"}},
+    "required": ["id"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """The description of a tool for a model; `schema` allows additional members."""
+
+    name: str
+    title: str
+    description: str
+    schema: Mapping[str, Json]
+    read_only: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The result of a call: `texts` for a model, the response for a program, and the `_meta` of the response."""
+
+    texts: tuple[str, ...]
+    structured: Mapping[str, Json]
+    meta: Mapping[str, Json] | None = None
+    is_error: bool = False
+
+
+def list_tools(caller: Caller, service: Service) -> list[Tool]:
+    """The tools, with the collections of this caller in their descriptions."""
+    content = _describe_content(caller, service)
+    return [
+        Tool("ask", "Ask", f"Natural language interface to {content}. {FILTERS}", ASK_SCHEMA),
+        Tool("await", "Await", "Check status or cancel a long-running promise.", AWAIT_SCHEMA, read_only=False),
+        Tool("search", "Search", f"Searches {content}. Gives ids for the tool fetch.", SEARCH_SCHEMA),
+        Tool("fetch", "Fetch", "The whole text of a document that the tool search has found.", FETCH_SCHEMA),
+    ]
+
+
+def _describe_content(caller: Caller, service: Service) -> str:
+    """The publisher and the collections, with their descriptions."""
+    names = [
+        f"{visible.name} ({visible.description.rstrip('. ')})" if visible.description else visible.name
+        for visible in service.retrieval.collections.visible(caller, "nlweb")
+    ]
+    organization = service.retrieval.settings.server.organization
+    collections = ", ".join(names) or "an empty store"
+    text = f"what {organization} publishes: {collections}" if organization else collections
+    return text if len(text) <= MAX_DESCRIPTION_CHARS else text[: MAX_DESCRIPTION_CHARS - 1] + "…"
+
+
+async def call_tool(name: str, arguments: Any, caller: Caller, service: Service) -> ToolResult | None:
+    """The result of a tool; None for an unknown tool."""
+    handler = HANDLERS.get(name)
+    if handler is None:
+        return None
+    try:
+        return _to_result(await handler(_parse_arguments(arguments), caller, service))
+    except AidreError as error:
+        return _to_result(render_json(to_failure(error)))
+    except Exception:  # the outermost handler of a call: the model gets a failure, the log the traceback
+        logger.exception("the tool %s failed", name)
+        return _to_result(render_json(NlwebFailure("INTERNAL_ERROR", INTERNAL_ERROR_MESSAGE)))
+
+
+def _parse_arguments(arguments: Any) -> dict[str, Json]:
+    """The arguments as JSON values of the parser that HTTP requests use."""
+    try:
+        # orjson cannot serialize an integer of more than 64 bits, which it would parse as a float.
+        parsed = orjson.loads(json.dumps({} if arguments is None else arguments))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise invalid_query("the arguments are nested too deep, or not Unicode") from error
+    if type(parsed) is not dict:
+        raise invalid_query("the arguments must be an object")
+    return {name: _parse_section(value) if name in SECTIONS else value for name, value in parsed.items()}
+
+
+def _parse_section(value: Json) -> Json:
+    """Parses a section that a model has sent as JSON in a string."""
+    if type(value) is str and value.lstrip().startswith("{"):
+        try:
+            section = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return value
+        return section if type(section) is dict else value
+    return value
+
+
+def _to_result(response: bytes) -> ToolResult:
+    """The result for a response; its text is the prose of the response (a ChatGPT app), else the JSON."""
+    structured = orjson.loads(response)
+    prose = tuple(part["text"] for part in structured.get("content") or ())
+    error = structured.get("error")
+    is_error = error is not None and error["code"] not in EXPECTED_FAILURES
+    return ToolResult(prose or (response.decode(),), structured, structured.get("_meta"), is_error)
+
+
+async def _ask(arguments: Arguments, caller: Caller, service: Service) -> bytes:
+    ask = read_ask(arguments, service.retrieval.settings)
+    return render_json(await answer(ask, caller, service), ask.dialect)
+
+
+async def _await(arguments: Arguments, caller: Caller, service: Service) -> bytes:
+    outcome = await service.promises.handle_await(arguments, caller)
+    return outcome if isinstance(outcome, bytes) else render_json(outcome)
+
+
+async def _search(arguments: Arguments, caller: Caller, service: Service) -> bytes:
+    retrieval = service.retrieval
+    if arguments.get("query") is None:
+        raise invalid_query("query is missing: say what to look for")
+    ask = read_ask({"query": arguments["query"]}, retrieval.settings)
+    page = await find_documents(retrieval, ask, rewrite(ask.text), caller)
+    results = [_search_result(document.collection, document.hits[0].chunk, service) for document in page.documents]
+    return orjson.dumps({"results": results})
+
+
+def _search_result(collection: VisibleCollection, chunk: StoredChunk, service: Service) -> dict[str, Json]:
+    result = {"id": f"{collection.name}:{chunk.document_id}", **_citation(collection, chunk, service)}
+    return {**result, "text": chunk.text} if collection.settings.return_text else result
+
+
+def _citation(collection: VisibleCollection, chunk: StoredChunk, service: Service) -> dict[str, Json]:
+    """Title and URL, which connectors cite; a document without a URL gets the address of its chunk on this server."""
+    url = chunk.url
+    if url is None and "aidre" in collection.settings.protocols:
+        # The collection is part of the address: another one may have a document of the same id.
+        base = service.retrieval.settings.server.base_url
+        url = f"{base}/chunks/{quote(chunk.id, safe='')}?collection={collection.name}"
+    return {"title": chunk.title or chunk.document_id, "url": url or ""}
+
+
+async def _fetch(arguments: Arguments, caller: Caller, service: Service) -> bytes:
+    result_id = arguments.get("id")
+    if type(result_id) is not str or not result_id.strip():
+        raise invalid_query("id must be the id of a search result")
+    name, _, document_id = result_id.partition(":")
+    if name not in service.retrieval.collections.names(caller, "nlweb"):
+        raise _unknown_document()
+    collection = service.retrieval.collections.find(name, caller, "nlweb")
+    service.retrieval.check_budget(caller)
+    chunks = collection.snapshot.document(document_id)
+    if not chunks:
+        raise _unknown_document()
+    service.retrieval.charge_budget(caller, collection, (chunk.id for chunk in chunks))
+    first = chunks[0]
+    metadata = {**first.metadata, "collection": collection.name, "type": first.type, "updated_at": first.updated_at}
+    text = _join_chunks(chunks) if collection.settings.return_text else ""
+    citation = _citation(collection, first, service)
+    return orjson.dumps({"id": result_id, **citation, "text": text, "metadata": metadata})
+
+
+def _unknown_document() -> NlwebFailure:
+    return NlwebFailure("NOT_FOUND", "there is no document with this id: take one from the tool search")
+
+
+def _join_chunks(chunks: list[StoredChunk]) -> str:
+    """The text of a document from its chunks, which omit only white space between them."""
+    text, end = "", 0
+    for chunk in chunks:
+        start, chunk_end = chunk.span
+        text += ("" if not text or start <= end else " " if start == end + 1 else "\n\n") + chunk.text
+        end = chunk_end
+    return text
+
+
+HANDLERS: Mapping[str, Handler] = {"ask": _ask, "await": _await, "search": _search, "fetch": _fetch}

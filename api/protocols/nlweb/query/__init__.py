@@ -1,0 +1,8 @@
+"""Parses a request to /ask into an `Ask`: dialects, filter attributes, dates, quantities, places and schema.org types.
+
+Use `read_ask` on the body of a request, and `build_filter` on its attributes. Nothing here searches.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

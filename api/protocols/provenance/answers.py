@@ -1,0 +1,103 @@
+"""Signs answers: Content-Digest (RFC 9530), and an HTTP message signature (RFC 9421).
+
+The signature covers the digest, the status, the Content-Type, and the method and URI of the request. Every answer with
+a Content-Length, a Content-Type and a body is signed, including errors. Streams are not, since their digest is known
+only at the end and this server sends no trailers; nor are answers to HEAD, 204 and 304, which have no content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from binascii import b2a_base64
+from collections.abc import Callable
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from aidre.api.http import request_target
+from aidre.api.protocols.provenance.keys import KeyRing, SigningKey
+
+LABEL = "aidre"
+TAG = "aidre-provenance"
+LIFETIME_SECONDS = 300
+"""Between `created` and `expires` of a signature."""
+COMPONENTS = b'("@status" "content-type" "content-digest" "@method";req "@target-uri";req)'
+BASE = (
+    b'"@status": %d\n"content-type": %b\n"content-digest": sha-256=:%b:\n'
+    b'"@method";req: %b\n"@target-uri";req: %b\n"@signature-params": %b'
+)
+
+Fields = list[tuple[bytes, bytes]]
+
+
+class AnswerSigner:
+    """Signs answers in one process. `base_url` is the prefix of the URLs that callers use."""
+
+    def __init__(self, ring: KeyRing, base_url: str, *, clock: Callable[[], float] = time.time) -> None:
+        self._ring = ring
+        self._base = base_url.rstrip("/").encode()
+        self._clock = clock
+        self._key: SigningKey | None = None
+        self._second = -1
+        self._parameters = b""
+
+    def fields(self, method: str, target: bytes, status: int, content_type: bytes, body: bytes) -> Fields:
+        """The three header fields that sign an answer; `target` is the path and query as received."""
+        second = int(self._clock())
+        if second != self._second or self._key is not self._ring.signing:
+            self._renew(second)
+        digest = b2a_base64(hashlib.sha256(body).digest(), newline=False)
+        values = (status, content_type, digest, method.encode(), self._base + target, self._parameters)
+        signature = b2a_base64(self._sign(BASE % values), newline=False)
+        return [
+            (b"content-digest", b"sha-256=:%b:" % digest),
+            (b"signature-input", b"aidre=" + self._parameters),
+            (b"signature", b"aidre=:%b:" % signature),
+        ]
+
+    def _renew(self, second: int) -> None:
+        """Compute the signature parameters, which stay the same for a second."""
+        key = self._ring.signing
+        self._key, self._second, self._sign = key, second, key.sign
+        expires = second + LIFETIME_SECONDS
+        parameters = f';created={second};expires={expires};keyid="{key.public.id}";alg="ed25519";tag="{TAG}"'
+        self._parameters = COMPONENTS + parameters.encode()
+
+
+class SignatureMiddleware:
+    """ASGI middleware that signs answers. It has to be outside of all middleware that writes answers."""
+
+    def __init__(self, app: ASGIApp, signer: AnswerSigner) -> None:
+        self.app = app
+        self._signer = signer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] == "HEAD":
+            await self.app(scope, receive, send)
+            return
+        start_message: Message | None = None
+        content_type = b""
+
+        async def send_signed(message: Message) -> None:
+            nonlocal start_message, content_type
+            if message["type"] == "http.response.start":
+                headers = dict(message["headers"])
+                content_type = headers.get(b"content-type", b"")
+                if content_type and headers.get(b"content-length", b"0") != b"0":
+                    start_message = message  # held back until the body arrives
+                    return
+            elif start_message is not None:
+                start, start_message = start_message, None
+                if not message.get("more_body", False):
+                    fields = self._fields(scope, start["status"], content_type, message.get("body", b""))
+                    start = {**start, "headers": [*start["headers"], *fields]}
+                await send(start)
+            await send(message)
+
+        await self.app(scope, receive, send_signed)
+
+    def _fields(self, scope: Scope, status: int, content_type: bytes, body: bytes) -> Fields:
+        target = request_target(scope)
+        if not body or target[:1] != b"/" or not target.isascii():
+            return []  # without an absolute path in ASCII there is no target URI
+        return self._signer.fields(scope["method"], target, status, content_type, body)

@@ -1,0 +1,63 @@
+"""The signers of one process, built from the configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+
+from aidre.api.config import Settings
+from aidre.api.protocols.provenance.answers import COMPONENTS, LABEL, LIFETIME_SECONDS, TAG, AnswerSigner
+from aidre.api.protocols.provenance.chunks import TYPE, ChunkSigner, Claims
+from aidre.api.protocols.provenance.keys import ALGORITHM, KeyRing
+from aidre.engine.segment import StoredChunk
+
+WELL_KNOWN = "/.well-known/aidre-keys.json"
+
+
+class Provenance:
+    """The key ring and the two signers. `issuer` is the origin that publishes the keys."""
+
+    def __init__(self, ring: KeyRing, base_url: str, origin: str | None, lifetime: float) -> None:
+        self.ring = ring
+        self.issuer = (origin or base_url).rstrip("/")
+        self.chunks = ChunkSigner(ring, self.issuer, lifetime)
+        self.answers = AnswerSigner(ring, base_url)
+
+    def chunk(self, collection: str, chunk: StoredChunk) -> str:
+        """The signed statement about a chunk (a compact JWS), for `metadata.provenance`."""
+        return self.chunks.sign(Claims(collection, chunk.id, chunk.content_hash, chunk.url, chunk.updated_at))
+
+    def declaration(self) -> dict[str, Any]:
+        """The member of the discovery document: where the keys are, and how chunks and answers are signed."""
+        return {
+            "issuer": self.issuer,
+            "jwks_uri": self.issuer + WELL_KNOWN,
+            "alg": ALGORITHM,
+            "typ": TYPE,
+            "lifetime_seconds": self.chunks.lifetime,
+            "responses": {
+                "label": LABEL,
+                "tag": TAG,
+                "alg": ALGORITHM.lower(),
+                "components": COMPONENTS.decode()[1:-1].split(" "),
+                "lifetime_seconds": LIFETIME_SECONDS,
+            },
+        }
+
+
+def provenance_for(settings: Settings) -> Provenance | None:
+    """The signers, or None if no key is configured. Raises ConfigurationError if the key cannot be read."""
+    if settings.provenance.key is None:
+        return None
+    server = settings.server
+    return Provenance(
+        KeyRing(Path(settings.provenance.key)), str(server.base_url), server.origin, settings.provenance.lifetime
+    )
+
+
+def provenance_of(request: Request) -> Provenance | None:
+    """The signers of the application that answers the request; None if it has no key."""
+    provenance: Provenance | None = request.app.state.provenance
+    return provenance

@@ -1,0 +1,14 @@
+from .cursor import (
+    LIFETIME_SECONDS as LIFETIME_SECONDS,
+    SECRET_BYTES as SECRET_BYTES,
+    SECRET_VARIABLE as SECRET_VARIABLE,
+    Cursors as Cursors,
+    lineage_digest as lineage_digest,
+    store_secret as store_secret,
+)
+from .query_embedding import QueryEmbedders as QueryEmbedders
+from .question import Question as Question
+from .redaction import is_body_field as is_body_field, strip_bodies as strip_bodies, visible_payload as visible_payload
+from .retrieve import Answer as Answer, Retrieval as Retrieval
+from .snapshots import LiveSnapshots as LiveSnapshots
+from .visibility import VisibleCollection as VisibleCollection

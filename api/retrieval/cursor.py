@@ -1,0 +1,167 @@
+"""Cursors: the position in a paged search, authenticated so that only the search that received one can continue.
+
+The tag is a keyed hash under a secret of the store, so every worker can verify the cursors of the others. It also
+covers what the cursor is bound to (caller, collection, query, filter), which the cursor itself does not carry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
+import logging
+import os
+import secrets
+import struct
+import time
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+import xxhash
+
+from aidre.api.access import Caller
+from aidre.api.http import BadRequest, Conflict
+from aidre.api.retrieval.question import Question
+from aidre.api.retrieval.snapshots import LiveSnapshots
+from aidre.engine.collection import Snapshot
+from aidre.engine.errors import GenerationMissing
+from aidre.engine.model import Mode
+
+logger = logging.getLogger("aidre")
+
+LIFETIME_SECONDS = 600
+SECRET_BYTES = 32
+TAG_BYTES = 16
+CURSOR_FORMAT = struct.Struct(">QIIQ8s")
+SECRET_VARIABLE = "AIDRE_CURSOR_SECRET"
+"""The environment variable with a secret shared by the workers of a store that cannot be written."""
+
+
+class SearchCursor(NamedTuple):
+    """A position. `first` is the size of the first page, `started` its Unix time, `lineage` a digest of the lineage."""
+
+    generation: int
+    first: int
+    offset: int
+    started: int
+    lineage: bytes
+
+    @property
+    def expired(self) -> bool:
+        return time.time() - self.started > LIFETIME_SECONDS
+
+
+class Cursors:
+    """Writes and reads cursors under one secret."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def write(self, cursor: SearchCursor, binding: bytes) -> str:
+        """base64url; `binding` must be the same when it is read, see `cursor_binding`."""
+        body = CURSOR_FORMAT.pack(cursor.generation, cursor.first, cursor.offset, cursor.started, cursor.lineage)
+        return base64.urlsafe_b64encode(body + self._tag(body, binding)).rstrip(b"=").decode()
+
+    def read(self, cursor: str, binding: bytes) -> SearchCursor:
+        """Raises BadRequest unless this store wrote the cursor for the same binding."""
+        try:
+            content = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            content = b""
+        body, tag = content[: CURSOR_FORMAT.size], content[CURSOR_FORMAT.size :]
+        is_canonical = base64.urlsafe_b64encode(content).rstrip(b"=").decode() == cursor
+        is_whole = len(body) == CURSOR_FORMAT.size
+        if not is_canonical or not is_whole or not hmac.compare_digest(tag, self._tag(body, binding)):
+            raise BadRequest(
+                "cursor does not belong to this search: send it with the query that it came from", member="cursor"
+            )
+        return SearchCursor(*CURSOR_FORMAT.unpack(body))
+
+    def _tag(self, body: bytes, binding: bytes) -> bytes:
+        return hashlib.blake2b(body + binding, key=self._secret, digest_size=TAG_BYTES).digest()
+
+
+@lru_cache(maxsize=256)
+def lineage_digest(lineage: str) -> bytes:
+    """8 bytes."""
+    return hashlib.blake2b(lineage.encode(), digest_size=8).digest()
+
+
+def cursor_binding(
+    caller: Caller, collection: str, mode: Mode, space: str | None, question: Question, *, filter_key: bytes | None
+) -> bytes:
+    """The search that a cursor continues, as bytes; `filter_key` is the canonical form of the filter."""
+    vector = question.vector
+    if question.text is not None:
+        query = question.text.encode("utf-8", "surrogatepass")
+    else:  # a fast hash is enough: a collision deceives nobody but the caller who made it
+        query = b"" if vector is None else xxhash.xxh3_128_digest(vector.data)
+    filter = filter_key.hex() if filter_key is not None else None
+    return orjson.dumps([caller.name, collection, mode, space, vector is None, filter]) + query
+
+
+def next_cursor(cursor: SearchCursor | None, snapshot: Snapshot, offset: int) -> SearchCursor:
+    """The cursor of the page at `offset`; `cursor` is that of the current page, None for the first one."""
+    if cursor is None:
+        return SearchCursor(snapshot.generation, offset, offset, int(time.time()), lineage_digest(snapshot.lineage))
+    return SearchCursor(cursor.generation, cursor.first, offset, cursor.started, cursor.lineage)
+
+
+async def snapshot_of(cursor: SearchCursor, name: str, now: Snapshot, snapshots: LiveSnapshots) -> Snapshot:
+    """The snapshot of the generation in which a paged search began; `now` is the current one of the collection.
+
+    Raises Conflict for a cursor that has expired.
+    """
+    if cursor.expired:
+        raise expired_cursor()
+    if cursor.generation == now.generation and cursor.lineage == lineage_digest(now.lineage):
+        return now
+    try:
+        then = await asyncio.to_thread(snapshots.at, name, cursor.generation)
+    except GenerationMissing as error:
+        raise expired_cursor() from error
+    if cursor.lineage != lineage_digest(then.lineage):
+        raise expired_cursor()
+    return then
+
+
+def expired_cursor() -> Conflict:
+    return Conflict("this cursor has expired: begin the search again without it", member="cursor")
+
+
+def store_secret(store: Path) -> bytes:
+    """The secret in STORE/.log/cursor.key, created once. In a store that cannot be written it comes from the
+    environment, or lasts as long as the process."""
+    inherited = os.environ.get(SECRET_VARIABLE)
+    path = store / ".log" / "cursor.key"
+    try:
+        return _read_or_create(path)
+    except OSError as error:
+        if inherited is None:
+            logger.warning("cursors are valid only until this process ends: %s", error.strerror)
+        return bytes.fromhex(inherited) if inherited else secrets.token_bytes(SECRET_BYTES)
+
+
+def _read_or_create(path: Path) -> bytes:
+    with suppress(FileNotFoundError):
+        secret = path.read_bytes()
+        if len(secret) == SECRET_BYTES:
+            return secret
+        path.unlink()  # truncated by a crash: cursors in use become invalid, nothing else
+    path.parent.mkdir(exist_ok=True)
+    draft = path.with_name(f".cursor.{os.getpid()}.{secrets.token_hex(4)}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(secrets.token_bytes(SECRET_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        with suppress(FileExistsError):
+            os.link(draft, path)  # the first worker wins, the others read its secret
+    finally:
+        draft.unlink()
+    return path.read_bytes()

@@ -1,0 +1,88 @@
+"""Pages of one search that neither overlap nor leave gaps, although the scan is calibrated by the number of results.
+
+The first page is a cheap search for its few hits. All later pages are cut from one ranking down to the last result,
+without the hits of the first page, which is searched again to know them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Hashable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from aidre.api.retrieval.scheduler import Scheduler
+from aidre.engine.collection import Hit, Snapshot
+from aidre.engine.model import Query
+
+
+class Page(NamedTuple):
+    """`offset` is that of the next page, None after the last one."""
+
+    hits: list[Hit]
+    offset: int | None
+
+
+def first_page(snapshot: Snapshot, query: Query, max_results: int) -> Page:
+    """The best `query.top_k` hits. `max_results` is the limit over all pages."""
+    if query.mode == "lexical":  # searching for one hit more costs nothing, counting all matches costs a search
+        hits = snapshot.search(replace(query, top_k=query.top_k + 1))
+        return Page(hits[: query.top_k], query.top_k if query.top_k < min(len(hits), max_results) else None)
+    return _first_page_of(snapshot, query, snapshot.search(query), max_results)
+
+
+def first_pages(snapshot: Snapshot, queries: Sequence[Query], max_results: int) -> list[Page]:
+    """The first pages of dense searches, from one scan."""
+    results = snapshot.search_all(queries)
+    pairs = zip(queries, results, strict=True)
+    return [_first_page_of(snapshot, query, hits, max_results) for query, hits in pairs]
+
+
+def _first_page_of(snapshot: Snapshot, query: Query, hits: list[Hit], max_results: int) -> Page:
+    if len(hits) < query.top_k or len(hits) >= max_results:
+        return Page(hits, None)
+    return Page(hits, len(hits) if len(hits) < snapshot.count(query.filter) else None)
+
+
+def later_page(then: Snapshot, now: Snapshot, query: Query, first_size: int, max_results: int) -> Page:
+    """The page at `query.offset` after a first page of `first_size` hits.
+
+    `then` is the snapshot of the first page; hits deleted from `now` are skipped.
+    """
+    first_ids = {hit.chunk.id for hit in then.search(replace(query, top_k=first_size, offset=0))}
+    ranking = then.search(replace(query, top_k=max_results, offset=0))
+    rest = [hit for hit in ranking if hit.chunk.id not in first_ids][: max_results - first_size]
+    position = query.offset - first_size
+    hits: list[Hit] = []
+    while position < len(rest) and len(hits) < query.top_k:
+        if then is now or now.get(rest[position].chunk.id) is not None:
+            hits.append(rest[position])
+        position += 1
+    return Page(hits, first_size + position if position < len(rest) else None)
+
+
+class PageSearch:
+    """Schedules the search of a page. `max_results` is where the pages of every search end."""
+
+    def __init__(self, scheduler: Scheduler, max_results: int) -> None:
+        self._scheduler = scheduler
+        self.max_results = max_results
+
+    def first(self, name: str, snapshot: Snapshot, query: Query, filter_key: bytes | None) -> Awaitable[Page]:
+        """Raises Overloaded. `name` is that of the collection."""
+        kind = _kind_of(name, query, filter_key)
+        if query.mode == "dense":
+            batch_key = kind, snapshot, query.top_k
+            search = partial(first_pages, snapshot, max_results=self.max_results)
+            return self._scheduler.run_batched(kind, batch_key, query, search)
+        return self._scheduler.run(kind, partial(first_page, snapshot, query, self.max_results))
+
+    def later(self, then: Snapshot, now: Snapshot, query: Query, first_size: int) -> Awaitable[Page]:
+        """Raises Overloaded. It always runs in a thread."""
+        return self._scheduler.run(None, partial(later_page, then, now, query, first_size, self.max_results))
+
+
+def _kind_of(name: str, query: Query, filter_key: bytes | None) -> Hashable:
+    """A key shared by searches that take about equally long; the mask of a filter is computed at its first use."""
+    text_bits = 0 if query.text is None else len(query.text).bit_length()
+    return name, query.mode, query.space, query.top_k.bit_length(), text_bits, filter_key

@@ -1,0 +1,64 @@
+"""The question of a caller, independent of any protocol, and its search mode in a collection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.api.http import BadRequest, Unprocessable
+from aidre.engine.collection import Snapshot
+from aidre.engine.errors import SpaceMissing
+from aidre.engine.model import EmbeddingSpace, Mode
+from aidre.engine.search import can_fuse
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Exactly one of `text` and `vector` is set; `vector` is float32 of shape (dimensions,). `filter` is JSON as
+    received. Without `mode` a text is searched hybrid, dense if its space cannot be fused, lexical without a
+    model."""
+
+    top_k: int
+    text: str | None = None
+    vector: NDArray[np.float32] | None = None
+    space: str | None = None
+    filter: Any = None
+    cursor: str | None = None
+    mode: Mode | None = None
+
+
+def resolve_mode(snapshot: Snapshot, question: Question) -> tuple[Mode, EmbeddingSpace | None]:
+    """The search mode, and the space of its vectors (None for lexical).
+
+    Raises SpaceMissing, BadRequest or Unprocessable if the collection cannot answer the question.
+    """
+    space = _space_of(snapshot, question)
+    mode = question.mode
+    if question.text is None:
+        if mode not in {None, "dense"}:
+            raise BadRequest(f"mode {mode} needs query: a vector has no words", member="mode")
+        return "dense", space
+    if mode is None:
+        mode = "lexical" if space is None else "hybrid" if can_fuse(space) else "dense"
+    if mode == "lexical":
+        return mode, None
+    if space is None:
+        raise Unprocessable(f"this collection has no embedding model: mode {mode} needs one, lexical does not")
+    if mode == "hybrid" and not can_fuse(space):
+        raise Unprocessable("this embedding space cannot be searched hybrid: use mode dense or lexical")
+    return mode, space
+
+
+def _space_of(snapshot: Snapshot, question: Question) -> EmbeddingSpace | None:
+    """The named space, or the first one with a model for text; None if there is none."""
+    if question.space is not None:
+        named = next((space for space in snapshot.collection.spaces if space.id == question.space), None)
+        if named is None:
+            raise SpaceMissing("this collection has no such embedding space", embedding_space=question.space)
+        if question.text is not None and named.model is None:
+            raise SpaceMissing("this embedding space takes no text: send query_vector", embedding_space=named.id)
+        return named
+    return next((space for space in snapshot.collection.spaces if space.model is not None), None)

@@ -1,0 +1,247 @@
+"""Retrieval, shared by all protocols: search, chunk look-up, count and chunk budget.
+
+It raises errors of the engine and HttpErrors; each protocol renders them in its own envelope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from aidre.api.access import Caller
+from aidre.api.access.limits import ChunkBudget
+from aidre.api.config import FusionSettings, Protocol, Settings
+from aidre.api.http import Conflict, Metrics, NotFound, Unavailable
+from aidre.api.retrieval.cursor import Cursors, SearchCursor, cursor_binding, expired_cursor, next_cursor, snapshot_of
+from aidre.api.retrieval.pagination import Page, PageSearch
+from aidre.api.retrieval.query_embedding import QueryEmbedders
+from aidre.api.retrieval.question import Question, resolve_mode
+from aidre.api.retrieval.redaction import check_tests_no_body
+from aidre.api.retrieval.scheduler import Scheduler
+from aidre.api.retrieval.snapshots import LiveSnapshots
+from aidre.api.retrieval.visibility import VisibleCollection, VisibleCollections
+from aidre.engine.collection import Hit, Snapshot
+from aidre.engine.errors import ModelUnavailable
+from aidre.engine.index.fields import Filter, filter_digest, parse_filter
+from aidre.engine.model import EmbeddingSpace, Fusion, Json, Mode, Query, Rescore
+from aidre.engine.search import can_fuse
+from aidre.engine.segment import StoredChunk
+
+MAX_RESULTS = 1_000
+"""Results over all pages of a search, unless `top_k_max` is larger."""
+INLINE_FILTER_BYTES = 2_000
+"""JSON bytes up to which a filter is parsed in the event loop; a larger one is parsed in a thread, since thousands of
+values take a tenth of a second."""
+
+
+class Answer(NamedTuple):
+    """`space` is None for a lexical search; `ignored` names the fields of the filter that no document has."""
+
+    collection: VisibleCollection
+    mode: Mode
+    space: str | None
+    hits: list[Hit]
+    next_cursor: str | None
+    ignored: tuple[str, ...] = ()
+
+
+class Retrieval:
+    """What the endpoints of every protocol need; one per process."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        snapshots: LiveSnapshots,
+        cursors: Cursors,
+        embedders: QueryEmbedders,
+        metrics: Metrics,
+        *,
+        budget: ChunkBudget | None = None,
+    ) -> None:
+        self.settings = settings
+        self.snapshots = snapshots
+        self.collections = VisibleCollections(settings, snapshots)
+        self.embedders = embedders
+        self.metrics = metrics
+        self.max_results = max(MAX_RESULTS, settings.limits.top_k_max)
+        """Limit of the results over all pages of a search."""
+        self._budget = budget
+        self._cursors = cursors
+        self._scheduler = Scheduler(settings.limits.wait)
+        self._pages = PageSearch(self._scheduler, self.max_results)
+
+    async def search(
+        self,
+        collection: VisibleCollection,
+        question: Question,
+        caller: Caller,
+        protocol: Protocol,
+        *,
+        charge: bool = True,
+    ) -> Answer:
+        """One page of hits. `collection` is from `collections.find` for this caller.
+
+        With `charge=False` the budget is not charged for the hits; the protocol calls `charge_budget` for those it
+        returns. Raises RateLimited if the budget is spent, Overloaded, and the errors of a question that the
+        collection cannot answer.
+        """
+        self.check_budget(caller)
+        mode, space, vector = await self._mode_and_vector(collection.snapshot, question, protocol)
+        space_id = None if space is None else space.id
+        filter = None if question.filter is None else await self._parse_filter(question.filter)
+        filter_key = None if filter is None else filter_digest(filter)
+        binding = cursor_binding(caller, collection.name, mode, space_id, question, filter_key=filter_key)
+        cursor, snapshot = None, collection.snapshot
+        if question.cursor is not None:
+            cursor, snapshot = await self._resume(collection, question.cursor, binding)
+            if snapshot is not collection.snapshot:
+                # The cursor names another generation; a newer one has been opened by now.
+                collection = self.collections.find(collection.name, caller, protocol)
+        if filter is not None and not collection.settings.return_text:
+            check_tests_no_body(filter, snapshot)
+        offset = 0 if cursor is None else cursor.offset
+        query = Query(vector, space_id, question.top_k, offset, filter, text=question.text, mode=mode)
+        if mode == "hybrid":
+            query = await self._with_fusion(query, snapshot, collection.settings.fusion, question)
+        started = perf_counter()
+        page = await self._page(cursor, snapshot, collection, query, filter_key=filter_key)
+        self.metrics.observe_stage(protocol, "search", perf_counter() - started)
+        following = None
+        if page.offset is not None:
+            following = self._cursors.write(next_cursor(cursor, snapshot, page.offset), binding)
+        ignored = () if filter is None else snapshot.unknown_fields(filter)
+        if charge and self._budget is not None:
+            self.check_budget(caller)  # concurrent requests may have spent it
+            self.charge_budget(caller, collection, (hit.chunk.id for hit in page.hits))
+        return Answer(collection, mode, space_id, page.hits, following, ignored)
+
+    async def _mode_and_vector(
+        self, snapshot: Snapshot, question: Question, protocol: Protocol
+    ) -> tuple[Mode, EmbeddingSpace | None, NDArray[np.float32] | None]:
+        """The mode, its space and the query vector; lexical if the model is unavailable and no mode was requested."""
+        mode, space = resolve_mode(snapshot, question)
+        if question.vector is not None or space is None:
+            return mode, space, question.vector
+        try:
+            return mode, space, await self._embed(space, question, protocol)
+        except ModelUnavailable:
+            if question.mode is not None:
+                raise
+            return "lexical", None, None
+
+    async def _embed(self, space: EmbeddingSpace, question: Question, protocol: Protocol) -> NDArray[np.float32]:
+        started = perf_counter()
+        self.metrics.add_queued(1)
+        try:
+            return await self.embedders.embed(space, str(question.text))
+        finally:
+            self.metrics.add_queued(-1)
+            self.metrics.observe_stage(protocol, "embed", perf_counter() - started)
+
+    async def _with_fusion(self, query: Query, snapshot: Snapshot, fusion: FusionSettings, question: Question) -> Query:
+        """The query with the configured fusion, and re-scoring if the collection has that space and its model loads."""
+        rescore = None
+        for space in snapshot.collection.spaces if fusion.rescore is not None else ():
+            if space.id == fusion.rescore and space.model is not None and can_fuse(space):
+                with suppress(ModelUnavailable):  # already logged; the first scores are an answer, too
+                    vector = await self.embedders.embed(space, str(question.text))
+                    rescore = Rescore(vector, space.id, fusion.depth)
+                break
+        return replace(query, fusion=Fusion(fusion.a, fusion.c), rescore=rescore)
+
+    async def _resume(
+        self, collection: VisibleCollection, cursor: str, binding: bytes
+    ) -> tuple[SearchCursor, Snapshot]:
+        position = self._cursors.read(cursor, binding)
+        if position.offset >= self.max_results:
+            raise expired_cursor()
+        return position, await snapshot_of(position, collection.name, collection.snapshot, self.snapshots)
+
+    def _page(
+        self,
+        cursor: SearchCursor | None,
+        snapshot: Snapshot,
+        collection: VisibleCollection,
+        query: Query,
+        *,
+        filter_key: bytes | None,
+    ) -> Awaitable[Page]:
+        if cursor is None:
+            return self._pages.first(collection.name, snapshot, query, filter_key)
+        return self._pages.later(snapshot, collection.snapshot, query, cursor.first)
+
+    async def _parse_filter(self, value: Any) -> Filter:
+        if _json_bytes(value) > INLINE_FILTER_BYTES:
+            return await self._scheduler.run(None, partial(parse_filter, value))
+        return parse_filter(value)
+
+    async def count(self, snapshot: Snapshot, filter: Json) -> int:
+        """The number of chunks that match a filter in its JSON form."""
+        return await self._scheduler.run(None, lambda: snapshot.count(parse_filter(filter)))
+
+    def chunk(
+        self, chunk_id: str, name: str | None, caller: Caller, protocol: Protocol
+    ) -> tuple[VisibleCollection, StoredChunk]:
+        """A chunk by its id, from the named collection or from all visible ones; charges the budget.
+
+        Raises NotFound, CollectionMissing, RateLimited, Conflict if several collections have it, and Unavailable if it
+        may be in one that cannot be opened.
+        """
+        self.check_budget(caller)
+        names = [name] if name is not None else self.collections.names(caller, protocol)
+        matches: list[tuple[VisibleCollection, StoredChunk]] = []
+        unavailable: Unavailable | None = None
+        for candidate in names:
+            try:
+                collection = self.collections.find(candidate, caller, protocol)
+            except Unavailable as error:
+                unavailable = error
+                continue
+            chunk = collection.snapshot.get(chunk_id)
+            if chunk is not None:
+                matches.append((collection, chunk))
+        if len(matches) > 1:
+            holders = [collection.name for collection, _ in matches]
+            raise Conflict("several collections have this chunk: add ?collection=", collections=holders)
+        if not matches:
+            raise unavailable or NotFound("there is no chunk with this id")
+        self.charge_budget(caller, matches[0][0], (chunk_id,))
+        return matches[0]
+
+    def check_budget(self, caller: Caller) -> None:
+        """Raises RateLimited if the caller has spent its chunk budget of the day."""
+        account = caller.account or caller.name
+        if self._budget is not None and account:
+            self._budget.check(account)
+
+    def charge_budget(self, caller: Caller, collection: VisibleCollection, chunk_ids: Iterable[str]) -> None:
+        """Counts chunks that a caller receives."""
+        account = caller.account or caller.name
+        if self._budget is not None and account:
+            self._budget.give(account, collection.name, chunk_ids)
+
+    def warm(self) -> None:
+        """Starts to load the models of all spaces that take text."""
+        for current in self.snapshots.collections.values():
+            if current.snapshot is not None:
+                self.embedders.warm(current.snapshot.collection.spaces)
+
+    def close(self) -> None:
+        self.embedders.close()
+        self._scheduler.close()
+
+
+def _json_bytes(value: Any) -> int:
+    """The size as JSON; 0 if it cannot be serialized (too deep, lone surrogates), which `parse_filter` rejects."""
+    try:
+        return len(orjson.dumps(value))
+    except orjson.JSONEncodeError:
+        return 0

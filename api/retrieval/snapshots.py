@@ -1,0 +1,168 @@
+"""The snapshots in service: follows CURRENT of every collection and swaps in new generations.
+
+A request keeps the snapshot it started with. Superseded snapshots stay open for ten minutes, for cursors. A collection
+that cannot be opened does not affect the others. It knows nothing of HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from aidre.engine.collection import Snapshot, Store
+from aidre.engine.errors import AidreError, GenerationMissing
+
+logger = logging.getLogger("aidre")
+
+KEPT_SECONDS = 600.0
+"""How long a superseded snapshot stays open: the lifetime of a cursor."""
+MAX_KEPT = 32
+"""Superseded snapshots of a collection."""
+RETRY_SECONDS = 2.0
+"""Time until a collection that could not be opened is tried again."""
+POLL_SECONDS = 0.25
+
+FileMark = tuple[int, int, int]
+"""Inode, mtime in nanoseconds and size of CURRENT. It differs also if a re-created collection reaches the same
+generation number."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCollection:
+    """A collection in service. `problem` is why its newest generation cannot be opened; `snapshot` is then an older one
+    or None. `kept` are superseded snapshots, each with the monotonic time at which it was replaced or opened again, the
+    latest first."""
+
+    mark: FileMark
+    snapshot: Snapshot | None
+    problem: str | None = None
+    retry_at: float = 0.0
+    kept: tuple[tuple[float, Snapshot], ...] = ()
+
+
+class LiveSnapshots:
+    """All collections of a store, each at its newest generation. `problem` is why the store cannot be read."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.problem: str | None = None
+        self._collections: Mapping[str, OpenCollection] = {}
+        self._damaged: set[str] = set()
+        self._refreshing = threading.Lock()
+
+    @property
+    def collections(self) -> Mapping[str, OpenCollection]:
+        """By name, sorted. The mapping is replaced on changes and never modified."""
+        return self._collections
+
+    def mark_damaged(self, names: Iterable[str]) -> None:
+        """Makes the next refresh reopen every file of these collections."""
+        self._damaged.update(names)
+
+    def refresh(self) -> None:
+        """Opens new generations. Blocking: call it from a thread."""
+        with self._refreshing:
+            try:
+                names = self.store.collections()
+            except (AidreError, OSError) as error:
+                self.problem = _first_line(error)
+                return
+            self.problem = None
+            self._collections = {name: current for name, current in self._collections.items() if name in names}
+            for name in names:
+                current = self._collections.get(name)
+                refreshed = self._refresh_one(name, current)
+                if refreshed is not current and refreshed is not None:
+                    # Published at once: the next collection may take long to open.
+                    self._collections = dict(sorted({**self._collections, name: refreshed}.items()))
+
+    def _refresh_one(self, name: str, current: OpenCollection | None) -> OpenCollection | None:
+        try:
+            status = (self.store.path / name / "CURRENT").stat()
+        except OSError:
+            return current
+        mark = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if current is not None and name in self._damaged:
+            self._damaged.discard(name)
+            return self._reopen_all(name, current, mark)
+        if current is None or current.mark != mark or (current.problem and time.monotonic() >= current.retry_at):
+            return self._open(name, current, mark)
+        return _without_expired(current)
+
+    def _open(self, name: str, current: OpenCollection | None, mark: FileMark) -> OpenCollection:
+        previous = current.snapshot if current else None
+        kept = current.kept if current else ()
+        try:
+            snapshot = self.store.open(name, previous=previous)
+        except Exception as error:  # the outermost handler of a collection: others must not be affected
+            problem = _first_line(error)
+            if current is None or current.problem != problem:
+                logger.error("collection %s cannot be opened: %s", name, problem)
+            return OpenCollection(mark, previous, problem, time.monotonic() + RETRY_SECONDS, kept)
+        for warning in snapshot.warnings:
+            logger.warning("collection %s: %s", name, warning)
+        if previous is not None and (previous.generation, previous.lineage) == (snapshot.generation, snapshot.lineage):
+            snapshot = previous
+        elif previous is not None:
+            kept = ((time.monotonic(), previous), *kept)[:MAX_KEPT]
+        return OpenCollection(mark, snapshot, kept=kept)
+
+    def _reopen_all(self, name: str, current: OpenCollection, mark: FileMark) -> OpenCollection:
+        """Opens without reuse of open files; the current snapshot stays if nothing can be opened."""
+        reopened = self._open(name, None, mark)
+        return replace(reopened, snapshot=reopened.snapshot or current.snapshot, kept=current.kept)
+
+    def at(self, name: str, generation: int) -> Snapshot:
+        """The snapshot of a cursor's generation; raises GenerationMissing. Blocking: call it from a thread."""
+        current = self._collections.get(name)
+        if current is None or current.snapshot is None or current.snapshot.generation < generation:
+            self.refresh()
+            current = self._collections.get(name)
+        if current is None or current.snapshot is None:
+            raise _generation_missing(generation)
+        for snapshot in (current.snapshot, *(snapshot for _, snapshot in current.kept)):
+            if snapshot.generation == generation:
+                return snapshot
+        return self._open_superseded(name, generation, current.snapshot)
+
+    def _open_superseded(self, name: str, generation: int, newest: Snapshot) -> Snapshot:
+        """Opens and keeps a generation that this process has not opened, or has closed."""
+        try:
+            snapshot = self.store.open(name, previous=newest, generation=generation)
+        except (AidreError, OSError) as error:
+            raise _generation_missing(generation) from error  # garbage collection may have removed some of its files
+        with self._refreshing:
+            current = self._collections.get(name)
+            if current is not None:
+                kept = ((time.monotonic(), snapshot), *current.kept)[:MAX_KEPT]
+                self._collections = {**self._collections, name: replace(current, kept=kept)}
+        return snapshot
+
+    async def follow(self, refreshed: Callable[[], None]) -> None:
+        """Refreshes until it is cancelled, and calls `refreshed` after each time."""
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            try:
+                await asyncio.to_thread(self.refresh)
+                refreshed()
+            except Exception:  # the outermost handler of this task: a failed poll must not be the last one
+                logger.exception("the store could not be read")
+
+
+def _without_expired(collection: OpenCollection) -> OpenCollection:
+    oldest = time.monotonic() - KEPT_SECONDS
+    if not collection.kept or collection.kept[-1][0] >= oldest:
+        return collection
+    return replace(collection, kept=tuple(pair for pair in collection.kept if pair[0] >= oldest))
+
+
+def _generation_missing(generation: int) -> GenerationMissing:
+    return GenerationMissing(f"generation {generation} is gone: start again", generation=generation)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

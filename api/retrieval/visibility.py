@@ -1,0 +1,97 @@
+"""The collections that exist for a caller in a protocol. Any other name behaves as if there were no such collection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from aidre.api.access import Caller, may_see, visibility_in_force
+from aidre.api.config import CollectionSettings, Protocol, Settings
+from aidre.api.http import BadRequest, Unavailable
+from aidre.api.retrieval.snapshots import LiveSnapshots, OpenCollection
+from aidre.engine.collection import Snapshot
+from aidre.engine.errors import CollectionMissing
+from aidre.engine.model import Visibility
+
+MAX_CACHED_LOOKUPS = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleCollection:
+    """A collection that a caller may see, at one snapshot."""
+
+    name: str
+    snapshot: Snapshot
+    settings: CollectionSettings
+    visibility: Visibility
+
+    @property
+    def description(self) -> str:
+        return self.settings.description or self.snapshot.collection.description
+
+
+class VisibleCollections:
+    """Look-ups by caller and protocol. `find` caches them until a snapshot changes."""
+
+    def __init__(self, settings: Settings, snapshots: LiveSnapshots) -> None:
+        self._settings = settings
+        self._snapshots = snapshots
+        self._cached_for = snapshots.collections
+        self._cache: dict[tuple[str | None, Protocol, frozenset[str]], VisibleCollection] = {}
+
+    def names(self, caller: Caller, protocol: Protocol) -> list[str]:
+        """Names of the visible collections, including those that cannot be opened at the moment."""
+        collections = self._snapshots.collections
+        return [name for name, current in collections.items() if self._is_visible(caller, name, current, protocol)]
+
+    def visible(self, caller: Caller, protocol: Protocol) -> Iterator[VisibleCollection]:
+        """The visible collections that are open."""
+        for name in self.names(caller, protocol):
+            current = self._snapshots.collections.get(name)
+            if current is not None and current.snapshot is not None:
+                yield self._at(name, current.snapshot)
+
+    def find(self, name: str | None, caller: Caller, protocol: Protocol) -> VisibleCollection:
+        """The collection of a name; for None the default one, or the only one.
+
+        Raises CollectionMissing, BadRequest if None is ambiguous, Unavailable if the collection cannot be opened.
+        """
+        collections = self._snapshots.collections
+        if collections is not self._cached_for or len(self._cache) > MAX_CACHED_LOOKUPS:
+            self._cached_for, self._cache = collections, {}
+        key = name, protocol, caller.collections
+        collection = self._cache.get(key)
+        if collection is None:
+            collection = self._cache[key] = self._look_up(name, caller, protocol)
+        return collection
+
+    def _look_up(self, name: str | None, caller: Caller, protocol: Protocol) -> VisibleCollection:
+        if name is None:
+            name = self._default_name(caller, protocol)
+        current = self._snapshots.collections.get(name)
+        if current is None or not self._is_visible(caller, name, current, protocol):
+            raise CollectionMissing(f"there is no collection {name!r}", collection=name)
+        if current.snapshot is None:
+            raise Unavailable("this collection cannot be read at the moment: try again later", collection=name)
+        return self._at(name, current.snapshot)
+
+    def _default_name(self, caller: Caller, protocol: Protocol) -> str:
+        names = self.names(caller, protocol)
+        default = self._settings.server.default_collection
+        if default in names:
+            return str(default)
+        if len(names) != 1:
+            raise BadRequest("collection is missing: name the collection to search", missing=["collection"])
+        return names[0]
+
+    def _is_visible(self, caller: Caller, name: str, current: OpenCollection, protocol: Protocol) -> bool:
+        settings = self._settings.collection(name)
+        # The visibility of a damaged collection is unknown: with keys configured, it counts as private.
+        unknown: Visibility = "private" if self._settings.knows_callers else "public"
+        manifest = current.snapshot.collection.visibility if current.snapshot else unknown
+        return protocol in settings.protocols and may_see(caller, name, visibility_in_force(manifest, settings))
+
+    def _at(self, name: str, snapshot: Snapshot) -> VisibleCollection:
+        settings = self._settings.collection(name)
+        visibility = visibility_in_force(snapshot.collection.visibility, settings)
+        return VisibleCollection(name, snapshot, settings, visibility)

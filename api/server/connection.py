@@ -1,0 +1,530 @@
+"""HTTP/1.1 connections: uvicorn's httptools protocol with time-outs, limits, and rejection under overload.
+
+A connection is in one of four states (`_state`, entered at `_since`), changed by callbacks of the parser and the
+response:
+
+    state     until                 next      limits
+    HEADER    on_headers_complete   BODY      `header_seconds`; `header_bytes` since its first byte
+    BODY      on_message_complete   RESPONSE  `body_seconds`; `header_bytes` since the last piece of it
+    RESPONSE  on_response_complete  IDLE      `half_closed_seconds` after the client shut down its side; the application
+                                              has its own deadline
+    IDLE      on_message_begin      HEADER    `idle_seconds`
+
+In every state a peer that reads less than PROGRESS_BYTES of what was written within `writing_seconds` is disconnected.
+A response that ends before its request does not change the state: it stays BODY until the rest of the body has come,
+then becomes IDLE. All connections are checked together, every `check_seconds`, so that a request pays for its time-outs
+with a few assignments.
+
+uvicorn's class still provides on_url, the task of a request, flow control, pipelining, loss of the connection and
+shutdown. `ResponseCycle` is what the application sees of one request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import re
+import resource
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, ClassVar
+from urllib.parse import unquote
+from weakref import WeakSet
+
+import orjson
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
+from starlette.types import Message, Scope
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from aidre.api.http import AIDRE_JSON, CONNECTION_ERROR, TARGET, BadRequest
+from aidre.api.server.overload import REJECTED, RejectionCache, kind_of
+
+logger = logging.getLogger("aidre")
+
+HEADER, BODY, RESPONSE, IDLE = range(4)
+"""States of a connection, see the table above."""
+
+ASGI_VERSIONS = {"version": "3.0", "spec_version": "2.3"}
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+DISCONNECT: Message = {"type": "http.disconnect"}
+STATUSES_WITHOUT_CONTENT = frozenset({204, 304})
+
+MAX_BUFFERED_BODY_BYTES = 65_536
+"""Body bytes that the application has not taken, beyond which reading pauses."""
+MEASURED_BYTES = 8_192
+"""Received bytes of a request from which the header is measured exactly; a smaller one is within any limit."""
+PROGRESS_BYTES = 16_384
+"""Bytes that a reader must take in time, or half of the buffered bytes if that is less."""
+FILES_RESERVED = 256
+"""File descriptors for everything except connections."""
+MAX_FILES = 65_536
+
+HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|(?:[0-9A-Za-z._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?[ \t]*")
+"""A valid Host field (RFC 9110, 7.2; RFC 3986, 3.2.2)."""
+HOST_REQUIRED = "a request must say for which host it is: send one Host field, with a valid value"
+BODY_UNFRAMED = "nobody can say where the body of this request ends: send Content-Length, or chunks (RFC 9112, 7.1)"
+ERRORS: Mapping[HTTPStatus, tuple[str, str]] = {
+    HTTPStatus.BAD_REQUEST: (
+        "invalid_request",
+        "this cannot be read as a request (RFC 9112): percent-encode the target, leave its fragment out, use a known "
+        "method, and say how long the body is",
+    ),
+    HTTPStatus.REQUEST_TIMEOUT: ("invalid_request", "the header did not come in time: send the request again"),
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: ("payload_too_large", "the header is too large: send less"),
+    HTTPStatus.HTTP_VERSION_NOT_SUPPORTED: ("invalid_request", "this version is not spoken here: send HTTP/1.1"),
+    HTTPStatus.SERVICE_UNAVAILABLE: ("service_unavailable", "too many are connected: come back as Retry-After says"),
+}
+"""Error code and message, in the envelope of AIDRE, of requests that no protocol has seen."""
+
+
+class Connection(HttpToolsProtocol):
+    """One connection. All times are in seconds; those without a comment are explained by the state table."""
+
+    header_seconds: ClassVar[float] = 9.0
+    """For a whole header, from its first byte, or from the start of the connection."""
+    body_seconds: ClassVar[float] = 29.0
+    writing_seconds: ClassVar[float] = 30.0
+    idle_seconds: ClassVar[float] = 75.0
+    half_closed_seconds: ClassVar[float] = 10.0
+    """After the peer's end of file, for the response to start, and as long again for it to end."""
+    header_bytes: ClassVar[int] = 65_536
+    max_connections: ClassVar[int] = 16_384
+    """Connections of one worker; see `connection_capacity`."""
+    check_seconds: ClassVar[float] = 0.5
+    """Interval between two checks of all time-outs."""
+    _checked_servers: ClassVar[WeakSet[ServerState]] = WeakSet()
+    cycle: ResponseCycle
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._state = HEADER
+        self._since = self.loop.time()
+        self._received = 0
+        """Bytes since the header began, or since the last piece of the body."""
+        self._unread: tuple[float, int] | None = None
+        """Last progress of the reader (time, bytes in the write buffer then); None if the buffer is empty."""
+        self._half_closed_until: float | None = None
+        self._is_reading = True
+        self._host_fields = 0
+        self._host = self._valid_host = b""
+        self._rejections: RejectionCache | None = self.app_state.get("rejections")
+        self._running = None if self._rejections is None else self._rejections.running
+
+    # -- the transport -----------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        if len(self.connections) > self.max_connections:
+            self._stop_reading(HTTPStatus.SERVICE_UNAVAILABLE, b"retry-after: 1\r\n")
+        elif self.server_state not in self._checked_servers:
+            self._checked_servers.add(self.server_state)
+            self.loop.call_later(self.check_seconds, self._check_timeouts, self.loop, self.server_state)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._is_reading or self.transport.is_closing():
+            return
+        self._received += len(data)
+        before = self.cycle
+        while data:
+            try:
+                self.parser.feed_data(data)
+                break
+            except HttpParserUpgrade as upgrade:
+                data = self._without_upgrade() + data[upgrade.args[0] :]
+            except HttpParserError:
+                self._stop_reading(HTTPStatus.BAD_REQUEST, is_new=self.cycle is not before)
+                return
+        # Chunk headers and trailers are limited as a header is.
+        if self._state <= BODY and self._received > self.header_bytes:
+            self._stop_reading(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, is_new=self.cycle is not before)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Keeps the connection open for the response to a whole request. A half-closed peer may have gone, which shows
+        only when the response is written; hence `half_closed_seconds`."""
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or cycle.more_body:
+            return False
+        cycle.keep_alive = False
+        self._half_closed_until = self.loop.time() + self.half_closed_seconds
+        return True
+
+    # -- the request -------------------------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
+        self._host_fields = 0
+        self._state = HEADER
+        self._since = self.loop.time()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._state == HEADER:  # in BODY it is a trailer, which must not pass for a field that a proxy has checked
+            name = name.lower()
+            if name == b"host":
+                self._host_fields += 1
+                self._host = value
+            elif name == b"expect" and value.lower() == b"100-continue":
+                self.expect_100_continue = True
+            self.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """A ValueError stops the parser, and `data_received` answers 400 unless another error was written."""
+        if self._received > MEASURED_BYTES:
+            self._check_header_size()
+        if self.parser.should_upgrade():
+            if self.parser.get_method() == b"CONNECT":
+                raise ValueError("this server is no proxy")
+            return  # the header is parsed again, see `_without_upgrade`
+        version = self.parser.get_http_version()
+        if version not in {"1.1", "1.0"}:
+            self._stop_reading(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
+            raise ValueError("unsupported version")
+        if b"#" in self.url:
+            raise ValueError("a target has no fragment (RFC 9112, 3.2)")
+        scope = self._scope(version)
+        self._received = 0
+        self._state = BODY
+        self._since = self.loop.time()
+        rejection = None
+        running = self._running
+        if not self._is_host_valid(version):
+            scope["state"][CONNECTION_ERROR] = BadRequest(HOST_REQUIRED, {"Connection": "close"})
+        elif running is not None and running.count >= running.most:
+            rejection = self._cached_rejection()
+        self._start_cycle(scope, rejection, keep_alive=version != "1.0" and self.parser.should_keep_alive())
+
+    def _start_cycle(self, scope: Scope, rejection: bytes | None, *, keep_alive: bool) -> None:
+        """Starts the response, or queues the request behind the one that is being answered."""
+        previous = self.cycle
+        self.cycle = ResponseCycle(self, scope, keep_alive=keep_alive)
+        if previous is None or previous.response_complete:
+            if rejection is None:
+                self._start_asgi_task(self.cycle, self.app)
+            else:
+                self.cycle.write_whole(rejection)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
+
+    def on_body(self, body: bytes) -> None:
+        self._received = 0
+        cycle = self.cycle
+        if not cycle.response_complete:
+            cycle.parts.append(body)
+            cycle.buffered += len(body)
+            if cycle.buffered > MAX_BUFFERED_BODY_BYTES:
+                self.flow.pause_reading()
+            cycle.message_event.set()
+
+    def on_message_complete(self) -> None:
+        if self._state == HEADER:  # no request was started, as for an Upgrade that is refused
+            return
+        cycle = self.cycle
+        if not cycle.response_complete:
+            cycle.more_body = False
+            cycle.scope["state"]["whole"] = True
+            cycle.message_event.set()
+        self._received = 0
+        self._state = RESPONSE
+        if cycle.response_complete:
+            self._set_idle()
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
+            if self.pipeline:
+                self._start_asgi_task(*self.pipeline.pop())
+        if self._state == RESPONSE and self.cycle.response_complete:
+            self._set_idle()
+
+    def _set_idle(self) -> None:
+        self._state = IDLE
+        self._since = self.loop.time()
+
+    def _check_header_size(self) -> None:
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if size > self.header_bytes:
+            self._stop_reading(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            raise ValueError("the header is too large")
+
+    def _is_host_valid(self, version: str) -> bool:
+        """Whether there is exactly one valid Host field, or none in HTTP/1.0 (RFC 9112, 3.2)."""
+        if self._host_fields != 1:
+            return not self._host_fields and version == "1.0"
+        if self._host != self._valid_host:
+            if HOST.fullmatch(self._host) is None:
+                return False
+            self._valid_host = self._host
+        return True
+
+    def _without_upgrade(self) -> bytes:
+        """The header of a request that offers another protocol, without its Upgrade fields. The parser would take the
+        body for that protocol, and then for the next request."""
+        version = self.parser.get_http_version().encode()
+        line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version)
+        self.parser = HttpRequestParser(self)
+        fields = b"".join(b"%b: %b\r\n" % (name, value) for name, value in self.headers if name != b"upgrade")
+        return line + fields + b"\r\n"
+
+    def _scope(self, version: str) -> Scope:
+        """The ASGI scope; `state["whole"]` is added when the whole body has been received."""
+        target = self.url
+        if target[:1] != b"/" and target != b"*":  # the absolute form, as for a proxy
+            if parse_url(target).path is None:
+                raise ValueError("an absolute target needs a path")
+            target = b"/" + target.split(b"/", 3)[3]
+        raw_path, _, query = target.partition(b"?")
+        path = raw_path.decode("ascii")
+        state = self.app_state.copy()
+        state[TARGET] = target
+        return {
+            "type": "http",
+            "asgi": ASGI_VERSIONS,
+            "http_version": version,
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "root_path": "",
+            "method": self.parser.get_method().decode("ascii"),
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": raw_path,
+            "query_string": query,
+            "headers": self.headers,
+            "state": state,
+        }
+
+    # -- rejections at the concurrency limit -------------------------------------------------------------------------
+
+    def _cached_rejection(self) -> bytes | None:
+        assert self._rejections is not None
+        return self._rejections.rejection(kind_of(self.parser.get_method(), self.url, self.headers), self._since)
+
+    def on_rejected(self, scope: Any, content: bytes) -> None:
+        """The application has rejected a request for its concurrency limit with these bytes."""
+        if self._rejections is not None:
+            kind = kind_of(scope["method"].encode(), scope["raw_path"], scope["headers"])
+            self._rejections.store(kind, content, scope, self.loop.time())
+
+    # -- errors and time-outs ----------------------------------------------------------------------------------------
+
+    def _stop_reading(self, status: HTTPStatus, fields: bytes = b"", *, is_new: bool = False) -> None:
+        """Stop reading and close the connection. A complete request is answered first; an incomplete one gets `status`,
+        unless its response has started, or 400 if the application has not seen it yet (`is_new`, or pipelined)."""
+        if not self._is_reading or self.transport.is_closing():
+            return
+        self._is_reading = False
+        cycle, is_partial = self.cycle, self._state == BODY
+        is_busy = cycle is not None and not cycle.response_complete
+        if is_busy and is_partial and (is_new or self.pipeline):
+            cycle.scope["state"][CONNECTION_ERROR] = BadRequest(BODY_UNFRAMED, {"Connection": "close"})
+            cycle.more_body = is_partial = False
+            cycle.message_event.set()
+        if is_busy and not is_partial:
+            cycle.keep_alive = False
+            self._state = RESPONSE
+            return
+        if not (cycle.response_started if is_busy else is_partial):
+            self._write_error(status, fields)
+        self.transport.close()
+
+    def _write_error(self, status: HTTPStatus, more_fields: bytes) -> None:
+        (code, message), identifier = ERRORS[status], f"req_{random.getrandbits(72):018x}"
+        body = orjson.dumps({"error": code, "message": message, "details": {}, "request_id": identifier})
+        line = b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode())
+        fields = b"".join([b"%b: %b\r\n" % field for field in self.server_state.default_headers])
+        fields += b"x-request-id: %b\r\ncache-control: no-store\r\n" % identifier.encode()
+        fields += b"content-type: %b\r\ncontent-length: %d\r\n" % (AIDRE_JSON.encode(), len(body))
+        if self.parser.get_method() == b"HEAD":
+            body = b""
+        self.transport.write(line + fields + more_fields + b"connection: close\r\n\r\n" + body)
+
+    @classmethod
+    def _check_timeouts(cls, loop: asyncio.AbstractEventLoop, state: ServerState) -> None:
+        """Checks all connections of a server, and again later while there are any."""
+        now = loop.time()
+        for connection in list(state.connections):
+            if isinstance(connection, Connection):
+                connection._check_timeout(now)
+        if state.connections:
+            loop.call_later(cls.check_seconds, cls._check_timeouts, loop, state)
+        else:
+            cls._checked_servers.discard(state)
+
+    def _check_timeout(self, now: float) -> None:
+        if self._is_reader_stalled(now):
+            self.transport.abort()
+        elif self.transport.is_closing():
+            return
+        elif self._half_closed_until is not None and now > self._half_closed_until:
+            if not self.cycle.response_started or now > self._half_closed_until + self.half_closed_seconds:
+                self.transport.abort()
+        elif self._state == HEADER and now - self._since > self.header_seconds:
+            if self._received or self.cycle is not None:
+                self._stop_reading(HTTPStatus.REQUEST_TIMEOUT)
+            else:
+                self.transport.close()
+        elif self._state == BODY and now - self._since > self.body_seconds and not self.flow.read_paused:
+            self.transport.abort()
+        elif self._state == IDLE and now - self._since > self.idle_seconds:
+            self.transport.close()
+
+    def _is_reader_stalled(self, now: float) -> bool:
+        """Whether the peer has read too little of the write buffer for `writing_seconds`."""
+        buffered = self.transport.get_write_buffer_size()
+        if not buffered:
+            self._unread = None
+        elif self._unread is None or buffered <= max(self._unread[1] - PROGRESS_BYTES, self._unread[1] // 2):
+            self._unread = now, buffered
+        else:
+            self._unread = self._unread[0], max(buffered, self._unread[1])
+        return self._unread is not None and now - self._unread[0] > self.writing_seconds
+
+
+class ResponseCycle(RequestResponseCycle):
+    """One request and its response, as the application receives and sends them.
+
+    The header is held back and written together with the first content, except before chunked or unbounded content.
+    """
+
+    def __init__(self, connection: Connection, scope: Scope, *, keep_alive: bool) -> None:
+        self.scope = scope  # type: ignore[assignment]
+        self.transport = connection.transport
+        self.flow = connection.flow
+        self.logger = connection.logger
+        self.message_event = asyncio.Event()
+        self.on_response = connection.on_response_complete
+        self.disconnected = False
+        self.keep_alive = keep_alive
+        self.waiting_for_100_continue = connection.expect_100_continue
+        self.parts: list[bytes] = []
+        self.buffered = 0
+        """Bytes in `parts`: received, and not taken by the application."""
+        self.more_body = True
+        self.response_started = False
+        self.response_complete = False
+        self.chunked_encoding = self._until_close = False
+        self.expected_content_length = 0
+        self._default_headers = connection.server_state.default_headers
+        self._on_rejected = connection.on_rejected
+        self._held_header = b""
+
+    def write_whole(self, response: bytes) -> None:
+        """Writes a response, header and content, without asking the application."""
+        self.response_started = self.response_complete = True
+        self.transport.write(response)
+        if not self.keep_alive or self.waiting_for_100_continue:
+            self.transport.close()
+        self.on_response()
+
+    async def receive(self) -> Message:  # type: ignore[override]
+        if self.waiting_for_100_continue and not self.transport.is_closing():
+            self.transport.write(CONTINUE)
+            self.waiting_for_100_continue = False
+        if not (self.disconnected or self.response_complete):
+            self.flow.resume_reading()
+            if not self.message_event.is_set():
+                await self.message_event.wait()
+            self.message_event.clear()
+        if self.disconnected or self.response_complete:
+            return DISCONNECT
+        body = b"".join(self.parts)
+        self.parts, self.buffered = [], 0
+        return {"type": "http.request", "body": body, "more_body": self.more_body}
+
+    async def send(self, message: Any) -> None:
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        # uvicorn reports a lost connection only to the last of several pipelined requests.
+        if self.transport.is_closing():
+            self.disconnected = True
+        if self.disconnected:
+            return
+        kind = message["type"]
+        if not self.response_started:
+            if kind != "http.response.start":
+                raise RuntimeError(f"a response must start with its header, not with {kind}")
+            self._start(message["status"], message.get("headers", ()))
+        elif kind != "http.response.body" or self.response_complete:
+            raise RuntimeError(f"{kind} after the header or the end of a response")
+        else:
+            self._write_body(message.get("body", b""), message.get("more_body", False))
+
+    def _start(self, status: int, fields: Any) -> None:
+        parts = [STATUS_LINE[status]]
+        lines, length, stays_open = 2, None, True
+        for name, value in (*self._default_headers, *fields):
+            parts += (name, b": ", value, b"\r\n")
+            lines += 1
+            if name == b"content-length":
+                length = int(value)
+            elif name == b"connection":
+                stays_open = b"close" not in value.lower()
+        # A client still waiting for 100 Continue may or may not send its body: the next bytes would be ambiguous.
+        self.keep_alive &= not self.waiting_for_100_continue
+        if not (self.keep_alive and stays_open):
+            if stays_open:
+                parts.append(b"connection: close\r\n")
+                lines += 1
+            self.keep_alive = False
+        has_content = self.scope["method"] != "HEAD" and status not in STATUSES_WITHOUT_CONTENT
+        if length is None and has_content:
+            if self.scope["http_version"] == "1.0":
+                self._until_close = True  # HTTP/1.0 has no chunks (RFC 9112, 6.1)
+            else:
+                self.chunked_encoding = True
+                parts.append(b"transfer-encoding: chunked\r\n")
+                lines += 1
+        parts.append(b"\r\n")
+        header = b"".join(parts)
+        if header.count(b"\n") != lines or header.count(b"\r") != lines or b"\0" in header:
+            raise RuntimeError("a header field contains a line break")
+        self.response_started = True
+        self.waiting_for_100_continue = False
+        self.expected_content_length = (length or 0) if has_content else 0
+        if self.chunked_encoding or self._until_close:
+            self.transport.write(header)
+        else:
+            self._held_header = header
+
+    def _write_body(self, body: bytes, more: bool) -> None:
+        if self.scope["method"] == "HEAD":
+            body = b""
+        if self.chunked_encoding:
+            content = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            if not more:
+                content += b"0\r\n\r\n"
+        elif self._until_close:
+            content = body
+        else:
+            self.expected_content_length -= len(body)
+            if self.expected_content_length < 0 or (self.expected_content_length and not more):
+                raise RuntimeError("the content of a response is not as long as its Content-Length")
+            content, self._held_header = self._held_header + body, b""
+        if content:
+            self.transport.write(content)
+        if not more:
+            if REJECTED in self.scope["state"]:
+                self._on_rejected(self.scope, content)
+            self.response_complete = True
+            self.message_event.set()
+            if not self.keep_alive:
+                self.transport.close()
+            self.on_response()
+
+
+def connection_capacity() -> int:
+    """How many connections this process can hold, after raising its limit of open files as far as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    target = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < target:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+            soft = target
+        except (OSError, ValueError) as error:
+            logger.warning("this process can open only %s files at once: %s", soft, error)
+    files = MAX_FILES if soft == resource.RLIM_INFINITY else soft
+    return max(FILES_RESERVED // 4, min(Connection.max_connections, files - FILES_RESERVED))

@@ -1,0 +1,67 @@
+"""What a protocol contributes to the application, as data, and the error responses chosen by path.
+
+A protocol builds its `Mounted` in its own room; `api/app.py` joins them and names no protocol's paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from aidre.api.http import ErrorRenderer
+from aidre.engine.errors import AidreError
+
+Reject = Callable[[Request, AidreError], ASGIApp | None]
+"""The application that answers a request which was not admitted; None for the usual error response."""
+
+
+async def _do_nothing() -> None: ...
+
+
+@dataclass(frozen=True)
+class Mounted:
+    """One protocol, or another group of routes, in the application. Without a configuration for it there are no routes
+    and no renderers."""
+
+    routes: Sequence[Route] = ()
+    error_codes: Collection[str] = ()
+    """All codes of the protocol, declared to the metrics even when it is not configured."""
+    error_renderers: Mapping[str, ErrorRenderer] = field(default_factory=dict)
+    """By whole path ("/.well-known/x.json") or by first segment ("ask"); for errors outside of its endpoints."""
+    reject: Reject | None = None
+    state: Mapping[str, Any] = field(default_factory=dict)
+    """Attributes of `app.state` that the endpoints read."""
+    wrap: Callable[[ASGIApp], ASGIApp] | None = None
+    """Middleware around admission and routing, inside of the metrics and the access log."""
+    refresh: Callable[[], None] | None = None
+    """Called in the event loop after each look at the store."""
+    open: Callable[[], Awaitable[None]] = _do_nothing
+    close: Callable[[], Awaitable[None]] = _do_nothing
+
+
+class ErrorResponses:
+    """Error responses for requests that reach no endpoint, in the envelope of the protocol that owns the path."""
+
+    def __init__(self, mounted: Sequence[Mounted], default: ErrorRenderer) -> None:
+        self._default = default
+        self._renderers = {path: render for one in mounted for path, render in one.error_renderers.items()}
+        self._rejecters = [one.reject for one in mounted if one.reject is not None]
+
+    def render(self, request: Request, error: AidreError) -> Response:
+        path: str = request.scope["path"]
+        segment = path.partition("/")[2].partition("/")[0]
+        return (self._renderers.get(path) or self._renderers.get(segment, self._default))(request, error)
+
+    def reject(self, request: Request, error: AidreError) -> ASGIApp:
+        """The response to a request that was not admitted."""
+        for reject in self._rejecters:
+            app = reject(request, error)
+            if app is not None:
+                return app
+        return self.render(request, error)

@@ -1,0 +1,191 @@
+"""Commits: make pending rows the next generation, in the foreground, or in a thread while the writer continues.
+
+Only a first bulk load commits in a thread, and only rows that delete nothing stored. Such a commit merges nothing, so
+the segments in which the writer looks rows up stay in place. Where the writer has to look up a document of the commit
+in flight, it waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent import futures
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from aidre.engine.collection.generations import Generations
+from aidre.engine.collection.indexing import count_written
+from aidre.engine.embedding import available_cores
+from aidre.engine.model import Visibility
+from aidre.engine.segment import MAX_WORKERS, PendingCommit, Workers, write_pending
+from aidre.engine.storage import Manifest, SegmentEntry, changelog, deletes, now
+
+MIN_BACKGROUND_ROWS = 1_000
+"""A smaller commit is not worth a thread."""
+
+MIN_WORKER_ROWS = 20_000
+"""A smaller commit is not worth worker processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """A durable generation: its number, and the live documents and chunks of the collection in it."""
+
+    generation: int
+    documents: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What a commit writes to the manifest beside its rows. None, or no dates, keeps what the manifest has."""
+
+    description: str | None
+    visibility: Visibility | None
+    dates: tuple[str, ...]
+    source_roots: Mapping[str, str]
+    source_states: Mapping[str, Mapping[str, str]]
+
+
+class Committer:
+    """The commits of one writer, one at a time. `in_flight` is what a thread is committing, until `take_result`."""
+
+    def __init__(self, folder: Path, generations: Generations) -> None:
+        self._folder, self._generations = folder, generations
+        self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix="commit")
+        self._result: futures.Future[CommitResult] | None = None
+        self._workers: Workers | None = None
+        self.in_flight: PendingCommit | None = None
+
+    def commit(self, pending: PendingCommit, declaration: Declaration) -> CommitResult:
+        """Commit, durable on return. Requires that no commit is in flight. StorageFailed."""
+        return self._commit(pending, declaration)
+
+    # -- in a thread -------------------------------------------------------------------------------------------
+
+    def can_begin(self, pending: PendingCommit) -> bool:
+        """Whether `pending` may and should be committed in a thread."""
+        return self._generations.is_bulk_load and not pending.deleted and pending.rows.chunks >= MIN_BACKGROUND_ROWS
+
+    def begin(self, pending: PendingCommit, declaration: Declaration) -> None:
+        """Start to commit in the thread. Rows are freed as they are written, so a failed commit cannot be repeated.
+
+        Requires `can_begin`, and that no commit is in flight.
+        """
+        self.in_flight = pending
+        if self._workers is None and pending.rows.chunks >= MIN_WORKER_ROWS and available_cores() > 1:
+            self._workers = Workers(min(MAX_WORKERS, available_cores()))
+        self._result = self._thread.submit(self._commit, pending, declaration, release=True)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether `wait` and `take_result` return at once."""
+        return self._result is None or self._result.done()
+
+    def wait(self) -> None:
+        """Wait for the commit in flight, without taking its result."""
+        if self._result is not None:
+            futures.wait([self._result])
+
+    def take_result(self) -> CommitResult | None:
+        """Wait for the commit in flight, and return its result or raise its error, once; then None."""
+        self.wait()
+        result, self._result, self.in_flight = self._result, None, None
+        return None if result is None else result.result()
+
+    def close(self) -> None:
+        """Stop the workers, by which a commit in flight may fail, and wait for the thread."""
+        if self._workers is not None:
+            self._workers.close()
+        self._thread.shutdown()
+        if self._workers is not None:
+            self._workers.close_pipes()
+
+    # -- one commit --------------------------------------------------------------------------------------------
+
+    def _commit(self, pending: PendingCommit, declaration: Declaration, *, release: bool = False) -> CommitResult:
+        generations, manifest = self._generations, self._generations.manifest
+        generation = generations.next_generation
+        # All that reads the pending rows comes before the segment is written, which may free them.
+        changes = self._changes(pending)
+        chunk_counts = {view.segment.id: view.segment.chunk_counts for view in generations.segments}
+        new_counts = pending.rows.chunk_counts() if pending.dropped_rows else None
+        masks = self._deleted_masks(pending)
+        segments = manifest.segments
+        if pending.row_by_id:
+            entry = self._write_segment(pending, declaration.dates or manifest.dates, release=release)
+            segments = (*segments, entry)
+            if pending.dropped_rows:
+                masks[entry.id] = _mask_of(pending.dropped_rows, entry.documents)
+                chunk_counts[entry.id] = new_counts
+        manifest = _declared(manifest, declaration, segments, pending.rows.chunks)
+        manifest = deletes.write_deletes(self._folder, manifest, generation, masks, chunk_counts)
+        manifest = changelog.write_changes(self._folder, manifest, generation, changes)
+        generations.publish(manifest)
+        return CommitResult(generation, generations.manifest.documents, generations.manifest.chunks)
+
+    def _write_segment(self, pending: PendingCommit, dates: tuple[str, ...], *, release: bool) -> SegmentEntry:
+        """Write the pending rows as a segment, with the workers where there are any and the rows are many."""
+        generations = self._generations
+        workers = self._workers if pending.rows.chunks >= MIN_WORKER_ROWS else None
+        entry = write_pending(
+            self._folder,
+            pending.rows,
+            generations.manifest.collection.spaces,
+            dates,
+            executor=workers,
+            codebooks=generations.codebooks() if workers is not None else {},
+            release=release,
+        )
+        return generations.detach_indexes(entry)
+
+    def _deleted_masks(self, pending: PendingCommit) -> dict[str, NDArray[np.bool_]]:
+        """The complete tombstones of the stored segments in which this commit deletes documents, by segment id."""
+        masks: dict[str, NDArray[np.bool_]] = {}
+        for segment_ord, row in pending.deleted:
+            view = self._generations.segments[segment_ord]
+            mask = masks.get(view.segment.id)
+            if mask is None:
+                empty = np.zeros(view.segment.entry.documents, dtype=np.bool_)
+                mask = masks[view.segment.id] = empty if view.deleted is None else view.deleted.copy()
+            mask[row] = True
+        return masks
+
+    def _changes(self, pending: PendingCommit) -> pa.RecordBatch:
+        """The changelog of this commit: chunks added, changed (content or metadata) and deleted."""
+        before: dict[str, changelog.ChunkState] = {}
+        for segment_ord, document_row in pending.deleted:
+            segment = self._generations.segments[segment_ord].segment
+            for row in segment.chunk_rows(document_row):
+                state = changelog.ChunkState(
+                    segment.chunks.fixed("content_hash")[row], segment.chunks.fixed("etag")[row]
+                )
+                before[segment.chunks.bytes("id")[row].decode()] = state
+        return changelog.diff_table(pending.rows.states(pending.dropped_rows), before)
+
+
+def _mask_of(rows: set[int], size: int) -> NDArray[np.bool_]:
+    mask = np.zeros(size, dtype=np.bool_)
+    mask[list(rows)] = True
+    return mask
+
+
+def _declared(
+    manifest: Manifest, declaration: Declaration, segments: tuple[SegmentEntry, ...], written_rows: int
+) -> Manifest:
+    """The manifest of a commit that wrote `written_rows` rows, with its segments and its declaration."""
+    description, visibility = declaration.description, declaration.visibility
+    return replace(
+        manifest,
+        segments=segments,
+        spaces=count_written(manifest.spaces, written_rows),
+        description=manifest.description if description is None else description,
+        visibility=visibility or manifest.visibility,
+        updated_at=now(),
+        dates=declaration.dates or manifest.dates,
+        source_roots=dict(declaration.source_roots),
+        source_states=dict(declaration.source_states),
+    )

@@ -1,0 +1,262 @@
+"""The generations of a collection as its writer makes them: publish the next one, merge segments.
+
+A generation becomes durable in this order: the files it names are on disk already, then its manifest is written, then
+CURRENT, each synced before the next. A failure between manifest and CURRENT leaves it unacknowledged: readers may have
+seen its number, so the number is not used again and another generation has to follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from aidre.engine.collection import garbage
+from aidre.engine.collection.indexing import GROWTH_FACTOR, index_generation
+from aidre.engine.collection.merge_policy import (
+    LARGE_SEGMENT_ROWS,
+    MAX_SEGMENTS,
+    SegmentSize,
+    group_by_rows,
+    segments_to_merge,
+)
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.errors import StorageFailed
+from aidre.engine.index.vectors import serialize_codebook
+from aidre.engine.segment import LiveRows, Recompute, SegmentView, live_rows, split_live_rows, write_merged
+from aidre.engine.storage import (
+    BACKFILLS,
+    CURRENT,
+    MANIFESTS,
+    SEGMENTS,
+    FileEntry,
+    Manifest,
+    SegmentEntry,
+    changelog,
+    deletes,
+    durable,
+    encode_manifest,
+    index_file,
+    manifest_name,
+    max_segment_rows,
+    now,
+)
+
+RECALL_TARGET = 0.99
+_MAX_SEGMENTS_PER_SMALL = 4
+"""At the end of a bulk load small segments are merged if they are more than one in this many segments."""
+
+
+class Generations:
+    """The newest generation, and the ways to the next one. Requires the writer's lock.
+
+    `manifest` and `snapshot` are the newest generation; `snapshot` is None before the first. `is_bulk_load` is true
+    during the first load of a collection, which merges little and is indexed when it ends.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest, snapshot: Snapshot | None) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self.snapshot = snapshot
+        self.is_bulk_load = snapshot is None
+        self._last_number = manifest.generation
+        self._retention = changelog.Retention(folder)
+        self._codebooks: dict[str, tuple[str, int]] = {}
+        self._detached_indexes: dict[str, Mapping[str, FileEntry]] = {}
+        if len(manifest.collection.spaces) == len(manifest.spaces):  # no backfill is unfinished: these are remains
+            durable.remove_folder(folder / BACKFILLS)
+
+    @property
+    def segments(self) -> Sequence[SegmentView]:
+        return self.snapshot.segments if self.snapshot else []
+
+    @property
+    def next_generation(self) -> int:
+        """The number of the next generation."""
+        return self._last_number + 1
+
+    @property
+    def is_unacknowledged(self) -> bool:
+        """Whether a manifest was written that did not become the newest generation: another one has to follow it."""
+        return self._last_number != self.manifest.generation
+
+    @property
+    def max_segment_rows(self) -> int:
+        """The most rows of a segment, so that the vectors of every space fit, unfinished spaces included."""
+        dimensions = (state.space.dimensions for state in self.manifest.spaces)
+        return min(map(max_segment_rows, dimensions), default=max_segment_rows(1))
+
+    # -- publish -----------------------------------------------------------------------------------------------
+
+    def publish(self, manifest: Manifest, *, recalibrate: bool = False) -> None:
+        """Index, calibrate where due, and make the generation durable; on return every reader finds it. StorageFailed.
+
+        The number and the parent of the manifest are set here.
+        """
+        generation = self.next_generation
+        manifest = replace(manifest, generation=generation, parent=self.manifest.generation, created_at=now())
+        snapshot, indexed = Snapshot(self.folder, manifest, self.snapshot), manifest
+        # A bulk load is indexed at its first commit, which may be its only one, and then when it ends.
+        if not self.is_bulk_load or manifest.parent == 0:
+            growth = 0 if recalibrate else GROWTH_FACTOR
+            indexed = index_generation(self.folder, manifest, snapshot.segments, RECALL_TARGET, growth)
+        if indexed is not manifest:
+            snapshot = Snapshot(self.folder, indexed, snapshot)
+        durable.make_folder(self.folder / MANIFESTS)
+        durable.replace_file(self.folder / MANIFESTS / manifest_name(generation), encode_manifest(indexed))
+        self._last_number = generation  # readers may know it from here on, also if the next step fails
+        durable.replace_file(self.folder / CURRENT, f"{generation:06d}\n".encode())
+        self.manifest, self.snapshot = indexed, snapshot
+        self._collect_garbage()
+
+    def _collect_garbage(self) -> None:
+        with suppress(OSError, StorageFailed):  # the generation is durable; the next one tries again
+            garbage.collect(self.folder, self._with_detached_indexes(self.manifest))
+            self._retention.remove_old(self.manifest.changes)
+
+    # -- the first bulk load -----------------------------------------------------------------------------------
+
+    def codebooks(self) -> Mapping[str, tuple[str, int]]:
+        """By space, the codebook that a bulk load trained on its first segment, and its training rows.
+
+        All other segments of the load share it. Empty after the load.
+        """
+        if self.is_bulk_load and self.segments and not self._codebooks:
+            first = self.segments[0].segment
+            self._codebooks = {
+                space_id: (serialize_codebook(scan), first.trained_rows[space_id])
+                for space_id, scan in first.scans.items()
+            }
+        return self._codebooks if self.is_bulk_load else {}
+
+    def detach_indexes(self, entry: SegmentEntry) -> SegmentEntry:
+        """The segment without its indexes; `end_bulk_load` attaches them again and calibrates."""
+        indexes = {index_file(state.space.id) for state in self.manifest.spaces}
+        detached = {name: file for name, file in entry.files.items() if name in indexes}
+        if not detached:
+            return entry
+        self._detached_indexes[entry.id] = detached
+        return replace(entry, files={name: file for name, file in entry.files.items() if name not in detached})
+
+    def end_bulk_load(self) -> None:
+        """Merge the small segments of a bulk load, and calibrate all of it.
+
+        Does nothing if no load is running, or if it made a single generation, which is indexed already.
+        """
+        was_bulk_load, self.is_bulk_load = self.is_bulk_load, False
+        if not was_bulk_load or self.manifest.generation < 2:
+            return
+        entries = self.manifest.segments
+        sizes = [entry.live_chunks for entry in entries]
+        small = [segment_ord for segment_ord, live in enumerate(sizes) if live < LARGE_SEGMENT_ROWS]
+        grouped = group_by_rows([sizes[segment_ord] for segment_ord in small], self.max_segment_rows)
+        groups = [[small[index] for index in group] for group in grouped]
+        self.manifest, self._detached_indexes = self._with_detached_indexes(self.manifest), {}
+        useful = [group for group in groups if len(group) > 1 or entries[group[0]].deletes]
+        is_worthwhile = _MAX_SEGMENTS_PER_SMALL * len(small) > len(entries)
+        self.merge(useful if is_worthwhile else [], recalibrate=True)
+
+    def _with_detached_indexes(self, manifest: Manifest) -> Manifest:
+        """The manifest with the detached indexes attached, as far as a purge has not removed their files."""
+
+        def attach(entry: SegmentEntry) -> SegmentEntry:
+            detached = self._detached_indexes.get(entry.id, {})
+            folder = self.folder / SEGMENTS / entry.id
+            exist = all((folder / name).exists() for name in detached)
+            return replace(entry, files={**entry.files, **detached}) if exist else entry
+
+        return replace(manifest, segments=tuple(map(attach, manifest.segments)))
+
+    # -- merge -------------------------------------------------------------------------------------------------
+
+    @property
+    def may_merge(self) -> bool:
+        """Whether merges may run now: a bulk load postpones them until it has too many segments."""
+        return not self.is_bulk_load or len(self.manifest.segments) > MAX_SEGMENTS
+
+    def merge_due(self) -> None:
+        """Merge segments as long as the merge policy asks for it; each merge is a generation of its own."""
+        while True:
+            sizes = [SegmentSize(entry.live_chunks, entry.chunks) for entry in self.manifest.segments]
+            if not self.may_merge:
+                return
+            group = segments_to_merge(sizes, self.max_segment_rows)
+            if not group:
+                return
+            self.merge([group])
+
+    def merge_all(self, recompute: Mapping[str, Recompute] | None = None) -> None:
+        """Rewrite all live rows into as few segments as possible, and calibrate; `recompute` as for `merge`."""
+        live_rows = [entry.live_chunks for entry in self.manifest.segments]
+        if live_rows:
+            self.merge(group_by_rows(live_rows, self.max_segment_rows), recalibrate=True, recompute=recompute)
+
+    def merge(
+        self,
+        groups: Sequence[Sequence[int]],
+        *,
+        recalibrate: bool = False,
+        recompute: Mapping[str, Recompute] | None = None,
+        restart_history: bool = False,
+    ) -> None:
+        """Replace each group of segments (by ord) by one, and publish. The chunks of the collection do not change.
+
+        `recompute` gives the vectors of some spaces, by id, which otherwise are copied. `restart_history` drops all
+        earlier changelogs. The new segments lack the spaces that are being filled.
+        """
+        live = [
+            [live_rows(self.segments[segment_ord].segment, self.segments[segment_ord].deleted) for segment_ord in group]
+            for group in groups
+        ]
+        replaced = {segment_ord for group in groups for segment_ord in group}
+        self._replace(replaced, live, recalibrate=recalibrate, recompute=recompute, restart_history=restart_history)
+
+    def split(self, max_rows: int) -> None:
+        """Rewrite each segment of more than `max_rows` rows into several."""
+        pieces = {
+            segment_ord: split_live_rows(live_rows(view.segment, view.deleted), max_rows)
+            for segment_ord, view in enumerate(self.segments)
+            if view.segment.entry.chunks > max_rows
+        }
+        if pieces:
+            self._replace(pieces, [[piece] for of_segment in pieces.values() for piece in of_segment])
+
+    def _replace(
+        self,
+        replaced: Container[int],
+        groups: Sequence[Sequence[LiveRows]],
+        *,
+        recalibrate: bool = False,
+        recompute: Mapping[str, Recompute] | None = None,
+        restart_history: bool = False,
+    ) -> None:
+        """Publish a generation with one new segment for each group of rows, without the replaced segments."""
+        spaces = self.manifest.collection.spaces
+        merged = [
+            write_merged(self.folder, [rows for rows in group if len(rows.chunk_rows)], spaces, recompute)
+            for group in groups
+        ]
+        kept = [entry for segment_ord, entry in enumerate(self.manifest.segments) if segment_ord not in replaced]
+        manifest = deletes.prune_deletes(replace(self.manifest, segments=(*kept, *merged)))
+        if restart_history:
+            manifest = changelog.restart_history(manifest, self.next_generation)
+        self.publish(manifest, recalibrate=recalibrate)
+
+    # -- purge -------------------------------------------------------------------------------------------------
+
+    def purge(self) -> None:
+        """Erase deleted documents: rewrite the segments that hold any, and remove older generations and changelogs.
+
+        Changelogs are removed because the text of a short chunk could be guessed from its hash. StorageFailed names a
+        file that could not be removed.
+        """
+        with_deletes = [[segment_ord] for segment_ord, entry in enumerate(self.manifest.segments) if entry.deletes]
+        if with_deletes or self.manifest.changes.file is not None:
+            self.merge(with_deletes, restart_history=True)
+        garbage.purge(self.folder, self.manifest)
+        with durable.write_errors(self.folder):
+            # Without the syncs a power cut could bring back files that were reported as removed.
+            for path in (self.folder.parent, self.folder, *self.folder.glob("*/"), *self.folder.glob(f"{SEGMENTS}/*/")):
+                if path.is_dir():
+                    durable.sync_folder(path)

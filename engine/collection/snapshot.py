@@ -1,0 +1,341 @@
+"""A snapshot: one generation of a collection, opened by memory map, for searches and reads. Immutable, thread-safe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.collection.change_feed import ChangeCursor, ChangesPage, read_changes
+from aidre.engine.errors import InvalidInput, SpaceMissing
+from aidre.engine.index.fields import RESERVED, Filter, filter_fields, with_dates
+from aidre.engine.index.vectors import SearchDepth, encode_query, search_depth
+from aidre.engine.model import Json, Query
+from aidre.engine.search import HybridQuery, bm25, can_fuse, search_dense, search_dense_batch
+from aidre.engine.segment import SegmentReader, Segments, SegmentView, StoredChunk, TopK
+from aidre.engine.storage import (
+    SEGMENTS,
+    Manifest,
+    SegmentEntry,
+    SpaceState,
+    StringDictionary,
+    deletes,
+    vectors_file,
+)
+
+_MIN_THREADED_ROWS = 100_000
+"""Segments are opened in threads where the new ones have this many rows or more."""
+_MAX_OPENING_THREADS = 4
+_MAX_CACHED_K = 1_000
+"""Search depths are cached for k up to this one."""
+
+
+class Hit(NamedTuple):
+    """A chunk and its score; larger is better."""
+
+    chunk: StoredChunk
+    score: float
+
+
+class Snapshot:
+    """One generation. `warnings` name derived files that were rebuilt in memory or are not used, being damaged.
+
+    `previous` is another snapshot of the collection, whose open segments are shared.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest, previous: Snapshot | None = None) -> None:
+        self._folder = folder
+        self.manifest = manifest
+        self.collection = manifest.collection
+        self.generation = manifest.generation
+        self.lineage = manifest.lineage
+        self.documents = manifest.documents
+        self.chunks = manifest.chunks
+        self.segments = _open_segments(folder, manifest, previous)
+        self.warnings = tuple(warning for view in self.segments for warning in view.segment.warnings)
+        self._statistics = bm25.Statistics(self.segments)
+        self._live_fields: dict[str, bool] = {}
+        self._object_fields: dict[str, bool] = {}
+        self._depths: dict[tuple[str, int], SearchDepth | None] = {}
+        self._spaces = {state.space.id: state for state in manifest.spaces if state.state == "live"}
+
+    # -- search ------------------------------------------------------------------------------------------------
+
+    def search(self, query: Query) -> list[Hit]:
+        """Hits ordered by (-score, chunk id).
+
+        SpaceMissing, DimensionMismatch, InvalidVector, InvalidFilter. InvalidInput where `top_k` or `offset` is out of
+        range, where the query lacks what its mode needs, or where a hybrid search is not possible in the space.
+        """
+        k, filter = _k_of(query), self._with_dates(query.filter)
+        if query.mode == "dense":
+            ranked = self._search_dense(query, k, filter)
+        elif query.text is None:
+            raise InvalidInput(f"a {query.mode} search needs text")
+        elif query.mode == "lexical":
+            ranked = bm25.search(self.segments, self._statistics, query.text, k=k, filter=filter)
+        else:
+            ranked = self._search_hybrid(query, query.text, k, filter)
+        return self._hits(ranked, query.offset)
+
+    def search_all(self, queries: Sequence[Query]) -> list[list[Hit]]:
+        """The hits of each query; dense queries that differ in their vector alone share one scan of the codes.
+
+        Raises the errors of `search`, for any of the queries.
+        """
+        first = queries[0]
+        if (
+            len(queries) == 1
+            or first.mode != "dense"
+            or not all(_can_share_scan(query, first) for query in queries[1:])
+        ):
+            return [self.search(query) for query in queries]
+        vectors = np.concatenate([self._encode(query.space, query.vector)[1] for query in queries])
+        state, k = self.space(first.space or ""), _k_of(first)
+        depth, filter = self._depth(state, k), self._with_dates(first.filter)
+        ranked_all = search_dense_batch(self.segments, state.space.id, vectors, k=k, depth=depth, filter=filter)
+        return [self._hits(ranked, first.offset) for ranked in ranked_all]
+
+    def count(self, filter: Filter | None = None) -> int:
+        """Live chunks that pass a filter. InvalidFilter."""
+        if filter is None:
+            return self.chunks
+        dated = self._with_dates(filter)
+        return sum(view.row_mask(dated).count for view in self.segments)
+
+    def space(self, space_id: str) -> SpaceState:
+        """A live space with its calibration. SpaceMissing."""
+        try:
+            return self._spaces[space_id]
+        except KeyError:
+            raise SpaceMissing(
+                f"collection {self.collection.name!r} has no embedding space {space_id!r}",
+                embedding_space=space_id,
+            ) from None
+
+    # -- chunks and documents ----------------------------------------------------------------------------------
+
+    def get(self, chunk_id: str) -> StoredChunk | None:
+        """A live chunk by id."""
+        for view in reversed(self.segments):
+            row = view.segment.find_chunk(chunk_id)
+            if row is not None:
+                chunk = StoredChunk(view.segment, row)
+                if view.is_live(chunk.document_row):
+                    return chunk
+        return None
+
+    def document(self, document_id: str) -> list[StoredChunk]:
+        """The chunks of a document in order; empty where it is not live."""
+        segment_ord, document_row = self.find_documents([document_id])[0].tolist()
+        if segment_ord < 0:
+            return []
+        segment = self.segments[segment_ord].segment
+        return [StoredChunk(segment, row) for row in segment.chunk_rows(document_row)]
+
+    def find_documents(self, document_ids: Sequence[str]) -> NDArray[np.int64]:
+        """(segment_ord, document row) of each document, shape (n, 2); (-1, -1) where it is not live."""
+        locations = np.full((len(document_ids), 2), -1, dtype=np.int64)
+        keys = [document_id.encode("utf-8", "surrogatepass") for document_id in document_ids]
+        for segment_ord, view in enumerate(self.segments):
+            rows = view.segment.find_documents(keys)
+            hits = np.flatnonzero(rows >= 0)
+            if view.deleted is not None:
+                hits = hits[~view.deleted[rows[hits]]]
+            locations[hits, 0] = segment_ord
+            locations[hits, 1] = rows[hits]
+        return locations
+
+    def chunk_counts(self) -> NDArray[np.int32]:
+        """The number of chunks of each live document, shape (documents,), in no order."""
+        counts = [np.zeros(0, np.int32)]
+        for view in self.segments:
+            stored = view.segment.chunk_counts
+            of_segment = np.ones(view.segment.entry.documents, np.int32) if stored is None else stored
+            counts.append(of_segment if view.deleted is None else of_segment[~view.deleted])
+        return np.concatenate(counts)
+
+    def changes(self, cursor: ChangeCursor | None, limit: int) -> ChangesPage:
+        """The page of the change feed after `cursor`; None begins with the listing of all chunks. HistoryMissing."""
+        return read_changes(self._folder, self.manifest, self.segments, cursor, limit)
+
+    # -- fields ------------------------------------------------------------------------------------------------
+
+    def fields(self) -> frozenset[str]:
+        """Names of the fields of all documents, deleted ones included, without the reserved names."""
+        return frozenset().union(*(view.segment.fields.names for view in self.segments))
+
+    def dictionaries(self, name: str) -> list[StringDictionary]:
+        """The distinct strings of a field in each segment, those of deleted documents included."""
+        return [view.segment.fields.dictionary(name) for view in self.segments]
+
+    def unknown_fields(self, filter: Filter) -> tuple[str, ...]:
+        """The fields that a filter names and no live document has, sorted; there only `ne` and `exists: false` hold.
+
+        Names are as `filters.field_name` returns them.
+        """
+        names = filter_fields(filter)
+        return tuple(sorted(name for name in names if name not in RESERVED and not self._is_live_field(name)))
+
+    def _is_live_field(self, name: str) -> bool:
+        cached = self._live_fields.get(name)
+        if cached is None:
+            views = [view for view in self.segments if name in view.segment.fields]
+            if not views:
+                return False
+            cached = any(view.deleted is None for view in views) or any(view.has_field(name) for view in views)
+            self._live_fields[name] = cached
+        return cached
+
+    def is_object_field(self, name: str) -> bool:
+        """Whether a live document with a schema.org object has the field, in the object or in its metadata.
+
+        A filter does not distinguish the two.
+        """
+        cached = self._object_fields.get(name)
+        if cached is None:
+            views = [view for view in self.segments if name in view.segment.fields]
+            if not views:
+                return False
+            cached = self._object_fields[name] = any(view.has_field(name, with_schema_object=True) for view in views)
+        return cached
+
+    # -- status ------------------------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Json]:
+        """Counts, sizes and spaces of the collection for operators, as JSON."""
+        manifest = self.manifest
+        return {
+            "collection": self.collection.name,
+            "description": self.collection.description,
+            "visibility": self.collection.visibility,
+            "generation": self.generation,
+            "created_at": manifest.created_at,
+            "updated_at": self.collection.updated_at,
+            "documents": self.documents,
+            "documents_without_url": sum(view.documents_without_url for view in self.segments),
+            "chunks": self.chunks,
+            "deleted_chunks": sum(entry.deleted_chunks for entry in manifest.segments),
+            "segments": len(manifest.segments),
+            "bytes": sum(file.size for entry in manifest.segments for file in entry.files.values()),
+            "spaces": [_space_status(state, manifest) for state in manifest.spaces],
+            "languages": self._statistics.chunks_by_language,
+            "warnings": list(self.warnings),
+        }
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def _search_dense(self, query: Query, k: int, filter: Filter | None) -> TopK:
+        state, vector = self._encode(query.space, query.vector)
+        depth = self._depth(state, k)
+        return search_dense(self.segments, state.space.id, vector, k=k, depth=depth, filter=filter)
+
+    def _search_hybrid(self, query: Query, text: str, k: int, filter: Filter | None) -> TopK:
+        state, vector = self._encode(query.space, query.vector)
+        if not can_fuse(state.space):
+            raise InvalidInput(
+                f"embedding space {state.space.id!r} cannot be searched hybrid: its scores have no common scale; "
+                "use mode dense or lexical"
+            )
+        hybrid = HybridQuery(self.segments, self._statistics, text, query.fusion, filter)
+        rescore = query.rescore
+        ranked = hybrid.search(
+            state.space,
+            vector,
+            k=k if rescore is None else max(k, rescore.depth),
+            depth_for=lambda candidates: self._depth(state, candidates),
+        )
+        if rescore is not None:
+            second, second_vector = self._encode(rescore.space, rescore.vector)
+            ranked = hybrid.rescored(ranked, second.space, second_vector, rescore.depth)
+        return TopK(ranked.segment_ords[:k], ranked.rows[:k], ranked.scores[:k])
+
+    def _encode(
+        self, space_id: str | None, vector: NDArray[np.float32] | Sequence[float] | None
+    ) -> tuple[SpaceState, NDArray[np.float32]]:
+        if space_id is None or vector is None:
+            raise InvalidInput("a dense or hybrid search needs a space and a vector")
+        state = self.space(space_id)
+        return state, encode_query(state.space, vector)
+
+    def _depth(self, state: SpaceState, k: int) -> SearchDepth | None:
+        if k > _MAX_CACHED_K:
+            return search_depth(state.calibration, k)
+        key = state.space.id, k
+        if key not in self._depths:
+            self._depths[key] = search_depth(state.calibration, k)
+        return self._depths[key]
+
+    def _with_dates(self, filter: Filter | None) -> Filter | None:
+        """The filter with the fields that the collection declares as dates compared as instants."""
+        return None if filter is None else with_dates(filter, self.manifest.dates)
+
+    def _hits(self, ranked: TopK, offset: int) -> list[Hit]:
+        segments = [self.segments[segment_ord].segment for segment_ord in ranked.segment_ords[offset:].tolist()]
+        chunks = map(StoredChunk, segments, ranked.rows[offset:].tolist())
+        return list(map(Hit, chunks, ranked.scores[offset:].tolist()))
+
+
+def _k_of(query: Query) -> int:
+    """How many of the best rows a query needs."""
+    if query.top_k < 1 or query.offset < 0:
+        raise InvalidInput(
+            f"top_k is {query.top_k} and offset is {query.offset}: ask for at least one hit, after none or more"
+        )
+    return query.offset + query.top_k
+
+
+def _can_share_scan(query: Query, other: Query) -> bool:
+    """Whether two queries differ in their vector alone."""
+    return (query.space, query.top_k, query.offset, query.mode) == (
+        other.space,
+        other.top_k,
+        other.offset,
+        other.mode,
+    ) and query.filter == other.filter
+
+
+def _space_status(state: SpaceState, manifest: Manifest) -> dict[str, Json]:
+    calibration = asdict(state.calibration) if state.calibration else None
+    name = vectors_file(state.space.id)
+    return {
+        **asdict(state.space),
+        "state": state.state,
+        "chunks": sum(entry.live_chunks for entry in manifest.segments if name in entry.files),
+        "runtime": state.runtime,
+        "calibration": calibration,
+    }
+
+
+def _open_segments(folder: Path, manifest: Manifest, previous: Snapshot | None) -> Segments:
+    """The segments of a generation; those that `previous` has open are shared."""
+    open_views = {view.segment.id: view for view in previous.segments} if previous else {}
+    spaces = [state.space for state in manifest.spaces if state.state == "live"]
+    deleted = deletes.read_deletes(folder, manifest)
+
+    def open_view(entry: SegmentEntry) -> SegmentView:
+        old = open_views.get(entry.id)
+        if old is None or old.segment.entry.files != entry.files:
+            segment = SegmentReader(folder / SEGMENTS / entry.id, entry, spaces, manifest)
+        elif _is_same_mask(old.deleted, deleted.get(entry.id)):
+            return old
+        else:
+            segment = old.segment
+        return SegmentView(segment, deleted.get(entry.id))
+
+    entries = list(map(manifest.without_unfinished_spaces, manifest.segments))
+    if sum(entry.chunks for entry in entries if entry.id not in open_views) < _MIN_THREADED_ROWS:
+        return Segments(list(map(open_view, entries)))
+    with ThreadPoolExecutor(_MAX_OPENING_THREADS) as pool:  # checksums and reads release the interpreter lock
+        return Segments(list(pool.map(open_view, entries)))
+
+
+def _is_same_mask(old: NDArray[np.bool_] | None, new: NDArray[np.bool_] | None) -> bool:
+    if old is None or new is None:
+        return old is new
+    return bool(np.array_equal(old, new))

@@ -1,0 +1,264 @@
+"""The store: a folder with all collections. Opens generations for readers, and makes the one writer of a collection."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from shlex import quote
+
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.writer import Writer
+from aidre.engine.errors import (
+    CollectionMissing,
+    GenerationMissing,
+    Missing,
+    SpaceConflict,
+    StorageFailed,
+    StoreDamaged,
+)
+from aidre.engine.model import EmbeddingSpace, Visibility
+from aidre.engine.storage import (
+    CURRENT,
+    MANIFESTS,
+    Manifest,
+    SpaceState,
+    WriterLock,
+    check_collection_name,
+    durable,
+    is_collection_name,
+    read_manifest,
+    with_precision,
+)
+
+_MAX_OPEN_ATTEMPTS = 5
+_GENERATION_NUMBER = re.compile(rb"[0-9]{6,18}\n?")
+_COMPARED_MEMBERS = ("dimensions", "distance", "normalized", "model", "revision", "precision")
+"""Members of a configured space that must equal the stored ones."""
+_REEMBEDDABLE_MEMBERS = ("model", "revision", "precision")
+"""Of these, the members that may change in a space with a model: its stored chunks are embedded again."""
+
+
+class Store:
+    """A store at `path`. The constructor does not touch the disk; readers take no lock."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def require(self) -> None:
+        """Raise Missing where the folder does not exist."""
+        if not self.path.is_dir():
+            raise Missing(f"there is no store at {self.path}: make one with 'aidre ingest'", store=str(self.path))
+
+    def collections(self) -> list[str]:
+        """The names of the collections, sorted. Missing, StorageFailed."""
+        self.require()
+        with durable.read_errors(self.path):
+            return sorted(
+                path.name
+                for path in self.path.iterdir()
+                if path.is_dir() and not path.name.startswith(".") and (path / CURRENT).exists()
+            )
+
+    def collections_without_current(self) -> dict[str, int]:
+        """Collections that lost the file CURRENT, with their newest generation; the next writer writes it again."""
+        self.require()
+        lost = {
+            path.name: newest
+            for path in self.path.iterdir()
+            if not path.name.startswith(".") and not (path / CURRENT).exists() and (newest := _newest_number(path))
+        }
+        return dict(sorted(lost.items()))
+
+    def current(self, collection: str) -> int:
+        """The number of the newest generation. CollectionMissing, StoreDamaged, StorageFailed."""
+        path = self._folder(collection) / CURRENT
+        try:
+            with durable.read_errors(path):
+                content = path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            raise _collection_missing(collection) from None
+        if not _GENERATION_NUMBER.fullmatch(content):
+            raise _current_damaged(collection, "does not hold a generation number")
+        return int(content)
+
+    def open(self, collection: str, *, previous: Snapshot | None = None, generation: int | None = None) -> Snapshot:
+        """Open a generation, the newest by default, sharing the segments that `previous` has open.
+
+        CollectionMissing, GenerationMissing, StoreDamaged, FormatTooNew, StorageFailed. Where garbage collection
+        removes the newest generation while it is being opened, a newer one is opened.
+        """
+        folder = self._folder(collection)
+        for _ in range(_MAX_OPEN_ATTEMPTS):
+            newest = self.current(collection)
+            try:
+                return Snapshot(folder, self._read_manifest(collection, generation), previous)
+            except (StoreDamaged, GenerationMissing):
+                if generation is not None or self.current(collection) == newest:
+                    raise
+        raise StorageFailed(f"collection {collection!r} changes faster than it can be opened", collection=collection)
+
+    def writer(
+        self,
+        collection: str,
+        *,
+        spaces: Sequence[EmbeddingSpace] | None,
+        description: str | None = None,
+        visibility: Visibility | None = None,
+        dates: Collection[str] = (),
+        runtimes: dict[str, str] | None = None,
+    ) -> Writer:
+        """The writer of a collection; it holds the lock until it is closed.
+
+        `spaces` declares the spaces of a new collection. For an existing one they must agree with the stored spaces,
+        without those of an unfinished backfill; a space with a model may differ in model, revision and precision, and
+        then has to be embedded again. None takes the stored ones. `description`, `visibility` and `dates` replace the
+        stored values at the next commit. `runtimes` names the runtime that computes the vectors of a space
+        ("onnxruntime int8"), by space id.
+
+        StoreLocked, SpaceConflict, InvalidInput for the name, StorageFailed, StoreDamaged, FormatTooNew; Missing where
+        the store is a file; CollectionMissing with `spaces=None` where there is no collection.
+        """
+        folder = self._make_folder(check_collection_name(collection))
+        lock = WriterLock(folder, collection).__enter__()
+        try:
+            with durable.write_errors(folder):
+                manifest = self._manifest_to_continue(collection)
+                states = _space_states(
+                    _stored_spaces(collection, manifest) if spaces is None else spaces, runtimes or {}
+                )
+                stale = _stale_spaces(collection, manifest, states) if manifest is not None else []
+                return Writer(
+                    folder,
+                    _with_runtimes(manifest, runtimes or {}) if manifest is not None else None,
+                    name=collection,
+                    spaces=states,
+                    description=description,
+                    visibility=visibility,
+                    dates=dates,
+                    stale=stale,
+                    lock=lock,
+                )
+        except BaseException:
+            lock.__exit__(None, None, None)
+            raise
+
+    def _folder(self, collection: str) -> Path:
+        if not is_collection_name(collection):  # it could lead out of the store
+            raise _collection_missing(collection)
+        return self.path / collection
+
+    def _make_folder(self, collection: str) -> Path:
+        if self.path.exists() and not self.path.is_dir():
+            raise Missing(f"{self.path} is a file: name a folder for the store", store=str(self.path))
+        folder = self._folder(collection)
+        durable.make_folder(folder)
+        return folder
+
+    def _manifest_to_continue(self, collection: str) -> Manifest | None:
+        """The newest manifest, None for a new collection. Writes CURRENT again where it was lost: everything that the
+        newest manifest names was durable before the manifest was written."""
+        folder = self._folder(collection)
+        if (folder / CURRENT).exists():
+            return self._read_manifest(collection, None)
+        newest = _newest_number(folder)
+        if not newest:
+            return None
+        manifest = self._read_manifest(collection, newest)
+        durable.replace_file(folder / CURRENT, f"{newest:06d}\n".encode())
+        return manifest
+
+    def _read_manifest(self, collection: str, generation: int | None) -> Manifest:
+        """The manifest of a generation; None means the one in CURRENT, which has to exist."""
+        number = self.current(collection) if generation is None else generation
+        try:
+            return read_manifest(self._folder(collection) / MANIFESTS, number, collection)
+        except FileNotFoundError:
+            if generation is None:
+                raise _current_damaged(collection, f"names generation {number:06d}, which is missing") from None
+            raise GenerationMissing(
+                f"collection {collection!r} has no generation {generation} any more",
+                collection=collection,
+                generation=generation,
+            ) from None
+
+
+def _newest_number(folder: Path) -> int:
+    """The number of the newest manifest of a collection, 0 where there is none."""
+    return max((int(path.stem) for path in (folder / MANIFESTS).glob("*.json") if path.stem.isdecimal()), default=0)
+
+
+def _collection_missing(collection: str) -> CollectionMissing:
+    return CollectionMissing(f"there is no collection {collection!r} in this store", collection=collection)
+
+
+def _current_damaged(collection: str, problem: str) -> StoreDamaged:
+    file = f"{collection}/{CURRENT}"
+    return StoreDamaged(
+        f"{file} {problem}: restore it from a backup", collection=collection, file=file, problem=problem
+    )
+
+
+# -- configured and stored spaces --------------------------------------------------------------------------------
+
+
+def _stored_spaces(collection: str, manifest: Manifest | None) -> Sequence[EmbeddingSpace]:
+    if manifest is None:
+        raise _collection_missing(collection)
+    return manifest.collection.spaces
+
+
+def _space_states(spaces: Sequence[EmbeddingSpace], runtimes: Mapping[str, str]) -> tuple[SpaceState, ...]:
+    return tuple(SpaceState(with_precision(space), runtime=runtimes.get(space.id)) for space in spaces)
+
+
+def _with_runtimes(manifest: Manifest, runtimes: Mapping[str, str]) -> Manifest:
+    if not runtimes:
+        return manifest
+    spaces = (replace(state, runtime=runtimes.get(state.space.id, state.runtime)) for state in manifest.spaces)
+    return replace(manifest, spaces=tuple(spaces))
+
+
+def _stale_spaces(collection: str, manifest: Manifest, states: Sequence[SpaceState]) -> list[SpaceState]:
+    """The configured spaces whose stored vectors have another model, revision of it or precision.
+
+    SpaceConflict where the configuration contradicts the stored spaces in any other way.
+    """
+    stored = {space.id: space for space in manifest.collection.spaces}
+    unfinished = {state.space.id for state in manifest.spaces} - stored.keys()
+    configured = {state.space.id: state for state in states if state.space.id not in unfinished}
+    _check_same_spaces(collection, stored, configured)
+    return [state for space_id, state in configured.items() if _is_stale(collection, stored[space_id], state.space)]
+
+
+def _check_same_spaces(
+    collection: str, stored: Mapping[str, EmbeddingSpace], configured: Mapping[str, SpaceState]
+) -> None:
+    for space_id in sorted(stored.keys() ^ configured.keys()):
+        fault = "is stored but not configured" if space_id in stored else "is configured but not stored"
+        if space_id in stored:
+            cure = f"add it to the spaces of the collection, or remove it by `aidre embed --drop {quote(space_id)}`"
+        elif configured[space_id].space.model is not None:
+            cure = f"fill it by `aidre embed --space {quote(space_id)}`"
+        else:
+            cure = "it has no model, its vectors come with the rows: ingest them into a new collection"
+        raise SpaceConflict(
+            f"embedding space {space_id!r} {fault} in collection {collection!r}: {cure}",
+            embedding_space=space_id,
+            member="id",
+        )
+
+
+def _is_stale(collection: str, stored: EmbeddingSpace, configured: EmbeddingSpace) -> bool:
+    differing = [name for name in _COMPARED_MEMBERS if getattr(stored, name) != getattr(configured, name)]
+    fixed = [name for name in differing if name not in _REEMBEDDABLE_MEMBERS or configured.model is None]
+    if fixed:
+        old, new = getattr(stored, fixed[0]), getattr(configured, fixed[0])
+        raise SpaceConflict(
+            f"embedding space {configured.id!r} has {fixed[0]} {old!r} in collection {collection!r}, "
+            f"but {new!r} in the configuration: change it back or ingest into a new collection",
+            embedding_space=configured.id,
+            member=fixed[0],
+        )
+    return bool(differing)

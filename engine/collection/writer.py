@@ -1,0 +1,375 @@
+"""The one writer of a collection: upsert, delete, commit, merge. It holds the collection's lock for its whole life.
+
+A commit appends one small segment and marks replaced and deleted documents as deleted in the others. It becomes
+durable by the order of its steps: segment, tombstones, changelog, manifest, CURRENT, each synced before the next. A
+merge follows as a generation of its own.
+
+The state of a writer is spread over three objects, each the only one to change its part:
+
+    part            owner                          true while
+    pending         Writer._pending                a change was made and not committed
+    in flight       Committer.in_flight            a thread commits (`begin_commit`), until `wait_for_commit`
+    unacknowledged  Generations.is_unacknowledged  a manifest was written and CURRENT was not
+    idle            -                              none of these
+
+    idle ── upsert, delete ──▶ pending ── begin_commit ──▶ in flight
+     ▲                          │    ▲                      │      │
+     ├──────── commit ──────────┘    └─── upsert, delete ───┘      │
+     ├───────────────────── wait_for_commit ───────────────────────┘
+     │
+     └── commit ── unacknowledged ◀── a commit failed between manifest and CURRENT
+
+* idle, or when the commit in flight has ended: only now may segments be merged, spaces filled, and documents of a
+  source listed.
+* pending: a commit that fails leaves the rows pending, and can be repeated.
+* in flight: only during a first bulk load. New rows become pending meanwhile (both parts then are true); a look-up of a
+  document that is in flight waits for the commit. A failed commit cannot be repeated: its rows must be upserted again.
+* unacknowledged: readers may have seen the number of the generation, so `commit` makes another one, with or without
+  pending rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.collection import garbage
+from aidre.engine.collection.commit import CommitResult, Committer, Declaration
+from aidre.engine.collection.generations import Generations
+from aidre.engine.collection.lookup import DocumentLocator, find_vectors, live_documents
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.errors import InvalidDocument, InvalidInput, SpaceConflict
+from aidre.engine.index.vectors import dtype_of, encode
+from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record, Visibility
+from aidre.engine.segment import PendingCommit, Recompute, RecordColumns, to_columns
+from aidre.engine.storage import Manifest, SpaceState, WriterLock, first_manifest, now
+
+
+class Writer:
+    """A context manager, made by `Store.writer`.
+
+    `generations` is for operations on whole segments while the writer is idle, such as filling or removing a space.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        manifest: Manifest | None,
+        *,
+        name: str,
+        spaces: Sequence[SpaceState],
+        description: str | None,
+        visibility: Visibility | None,
+        dates: Collection[str],
+        stale: Sequence[SpaceState],
+        lock: WriterLock,
+    ) -> None:
+        self._lock = lock
+        snapshot = Snapshot(folder, manifest) if manifest else None
+        self.generations = Generations(folder, manifest or first_manifest(name, spaces), snapshot)
+        self._committer = Committer(folder, self.generations)
+        self._pending = PendingCommit()
+        self._locator = DocumentLocator()
+        self._declared = (description, visibility, tuple(sorted(dates)))
+        self._source_roots = dict(self._manifest.source_roots)
+        self._source_states = dict(self._manifest.source_states)
+        self._stale = {state.space.id: state for state in stale}
+        garbage.remove_unfinished(folder, self._manifest.changes)
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._committer.take_result()  # raises the error of a commit that nobody waited for
+        finally:
+            try:
+                self._committer.close()
+            finally:
+                self._lock.__exit__(kind, error, traceback)
+
+    # -- write -------------------------------------------------------------------------------------------------
+
+    def upsert(
+        self,
+        records: Sequence[Record] | RecordColumns,
+        vectors: Mapping[str, EncodedVectors],
+        keys: Mapping[str, Sequence[bytes]],
+    ) -> None:
+        """Add or replace documents. Row i of each EncodedVectors belongs to chunk i, over all records in order.
+
+        `vectors` has every live space, `keys` the 16-byte embedding keys of the spaces with a model. Of two documents
+        with one id the later is kept. InvalidDocument for a document without chunks, InvalidInput for a missing vector,
+        SpaceConflict while a space is stale.
+        """
+        records = records if isinstance(records, RecordColumns) else to_columns(records)
+        self._check_records(records)
+        self._check_vectors(vectors, sum(records.chunks.counts))
+        self._wait_for(records.ids)
+        if self._pending.is_empty:
+            self.merge()
+        pending = self._pending
+        locations = self._locate(records.ids)
+        for number in np.flatnonzero(locations[:, 0] >= 0).tolist():
+            segment_ord, row = locations[number].tolist()
+            pending.deleted[segment_ord, row] = records.ids[number]
+        pending.register(records.ids)
+        pending.rows.add(records, vectors, keys, now())
+
+    def delete(self, document_ids: Sequence[str]) -> int:
+        """Delete documents; returns how many of them existed."""
+        self._wait_for(document_ids)
+        deleted = 0
+        for document_id, (segment_ord, row) in zip(document_ids, self._locate(document_ids), strict=True):
+            was_pending = self._pending.withdraw(document_id)
+            was_stored = segment_ord >= 0 and (int(segment_ord), int(row)) not in self._pending.deleted
+            if was_stored:
+                self._pending.deleted[int(segment_ord), int(row)] = document_id
+            deleted += int(was_stored or was_pending)
+        return deleted
+
+    def commit(self) -> CommitResult | None:
+        """Make all pending changes a new generation, durable on return. None where nothing is pending.
+
+        StorageFailed leaves them pending.
+        """
+        self.wait_for_commit()
+        if self._pending.is_empty and not self.generations.is_unacknowledged:
+            return None
+        result = self._committer.commit(self._pending, self._declaration())
+        self._pending = PendingCommit()
+        return result
+
+    def finish(self) -> None:
+        """End a run: commit, index a first bulk load and merge its small segments, then merge what is due."""
+        self.commit()
+        self.generations.end_bulk_load()
+        self.merge()
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The newest generation, None before the first commit."""
+        return self.generations.snapshot
+
+    @property
+    def spaces(self) -> Mapping[str, EmbeddingSpace]:
+        """The live spaces by id: an upsert brings a vector for each."""
+        return {space.id: space for space in self._manifest.collection.spaces}
+
+    @property
+    def pending_bytes(self) -> int:
+        return self._pending.rows.bytes
+
+    @property
+    def is_full(self) -> bool:
+        """Whether to commit before the next upsert: half of the most rows that a segment may have are pending."""
+        return self._pending.rows.chunks >= self.generations.max_segment_rows // 2
+
+    # -- vectors -----------------------------------------------------------------------------------------------
+
+    def encode(self, space_id: str, vectors: NDArray[np.float32], *, for_upsert: bool = False) -> EncodedVectors:
+        """Vectors of shape (n, dimensions) in stored form. DimensionMismatch, InvalidVector with `details["row"]`.
+
+        `for_upsert` promises that the next `upsert` has all of them: they are written where it would copy them to.
+        """
+        space = self.spaces[space_id]
+        rows = self._pending.rows
+        into = rows.reserve_vectors(space_id, len(vectors), space.dimensions, dtype_of(space)) if for_upsert else None
+        return encode(space, vectors, into)
+
+    def find_vectors(self, space_id: str, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], EncodedVectors]:
+        """Which embedding keys have a vector, stored or pending, shape (n,), and the vectors; the others are zero."""
+        in_flight = self._committer.in_flight
+        unpublished = [self._pending] if in_flight is None else [self._pending, in_flight]
+        return find_vectors(self.spaces[space_id], keys, unpublished, self.generations.segments)
+
+    # -- documents ---------------------------------------------------------------------------------------------
+
+    def fingerprints(self, document_ids: Sequence[str]) -> list[bytes | None]:
+        """The fingerprint of each document, stored or pending; None where there is none."""
+        return self._values("fingerprint", document_ids)
+
+    def updated_at(self, document_ids: Sequence[str]) -> list[str | None]:
+        return self._values("updated_at", document_ids)
+
+    def documents_of(self, source: str) -> Iterator[tuple[str, str]]:
+        """Id and origin of each live document of a source. Requires that nothing is pending."""
+        return live_documents(self.generations.segments, source, "id", "origin")
+
+    def states_of(self, source: str) -> Iterator[tuple[str, bytes | None]]:
+        """Origin and state (JSON) of each live document of a source. Requires that nothing is pending."""
+        return live_documents(self.generations.segments, source, "origin", "state")
+
+    # -- sources -----------------------------------------------------------------------------------------------
+
+    def source_roots(self) -> Mapping[str, str]:
+        """The folder or URL that each source was read from, so that two do not share a name by accident."""
+        return dict(self._source_roots)
+
+    def set_source_root(self, source: str, root: str) -> None:
+        if self._source_roots.get(source) != root:
+            self._source_roots[source] = root
+            self._pending.changed = True
+
+    def source_states(self) -> Mapping[str, Mapping[str, str]]:
+        """HTTP validators and the like of each fetched listing (feed, sitemap), by URL, for conditional requests."""
+        return dict(self._source_states)
+
+    def set_source_state(self, url: str, state: Mapping[str, str]) -> None:
+        """Set the state of a listing; call it after all of its documents were upserted."""
+        if self._source_states.get(url) != state:
+            self._source_states[url] = dict(state)
+            self._pending.changed = True
+
+    def forget_source(self, source: str) -> None:
+        """Remove the root of a source, and the states of listings whose default source name it is."""
+        states = {url: state for url, state in self._source_states.items() if _default_source_name(url) != source}
+        if self._source_roots.pop(source, None) is not None or len(states) < len(self._source_states):
+            self._source_states = states
+            self._pending.changed = True
+
+    # -- commits in a thread -----------------------------------------------------------------------------------
+
+    def begin_commit(self) -> CommitResult | None:
+        """Commit in a thread during a first bulk load (returns None), else at once (returns as `commit`).
+
+        Take the result of an earlier commit with `wait_for_commit` before. If this one fails, its rows are lost to the
+        writer and must be upserted again.
+        """
+        if not self._committer.can_begin(self._pending):
+            return self.commit()
+        pending, self._pending = self._pending, PendingCommit()
+        self._committer.begin(pending, self._declaration())
+        return None
+
+    @property
+    def is_commit_done(self) -> bool:
+        """Whether `wait_for_commit` returns at once."""
+        return self._committer.is_done
+
+    def wait_for_commit(self) -> CommitResult | None:
+        """Wait for the commit in flight; return its result or raise its error (StorageFailed) once, then None."""
+        return self._committer.take_result()
+
+    # -- whole segments ----------------------------------------------------------------------------------------
+
+    def merge(self) -> None:
+        """Merge segments as the merge policy asks for; each merge is a generation of its own.
+
+        Runs while nothing is pending: `finish` and the first `upsert` after a commit call it. A first bulk load
+        postpones it to `finish`, unless the segments become too many.
+        """
+        if self.generations.may_merge:
+            self._committer.wait()
+            self.generations.merge_due()
+
+    def compact(self) -> None:
+        """Commit, then rewrite all live rows into as few segments as possible, with newly trained indexes."""
+        self.commit()
+        self.generations.merge_all()
+
+    def purge(self) -> None:
+        """Commit, then erase deleted documents and all older generations from the disk.
+
+        Readers that have an older generation open keep its files, which have no name any more, until they close it.
+        StorageFailed names a file that cannot be removed.
+        """
+        self.commit()
+        self.generations.purge()
+
+    # -- spaces that cannot be written -------------------------------------------------------------------------
+
+    @property
+    def stale_spaces(self) -> tuple[str, ...]:
+        """Spaces stored with another model, revision of it or precision than configured: `reembed` them first."""
+        return tuple(self._stale)
+
+    @property
+    def unfinished_spaces(self) -> tuple[str, ...]:
+        """Spaces of a backfill that is not complete: an upsert brings no vectors for them."""
+        return tuple(state.space.id for state in self._manifest.spaces if state.state != "live")
+
+    def reembed(self, recompute: Mapping[str, Recompute]) -> None:
+        """Compute the vectors of every stale space from the stored chunks, in one generation that changes nothing else.
+
+        Until it is durable the old vectors answer. Vectors of two revisions are never mixed in a space, even if this
+        fails.
+        """
+        self.commit()
+        before, stale = self._manifest, self._stale
+        states = [stale.get(state.space.id, state) for state in before.spaces]
+        self.generations.manifest = replace(before, spaces=tuple(states))
+        self._stale = {}
+        try:
+            self.generations.merge_all(recompute)
+        except BaseException:
+            self.generations.manifest, self._stale = before, stale
+            raise
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    @property
+    def _manifest(self) -> Manifest:
+        return self.generations.manifest
+
+    def _declaration(self) -> Declaration:
+        return Declaration(*self._declared, dict(self._source_roots), dict(self._source_states))
+
+    def _check_records(self, records: RecordColumns) -> None:
+        if 0 in records.chunks.counts:
+            empty = records.ids[records.chunks.counts.index(0)]
+            raise InvalidDocument(f"document {empty!r} has no chunks: leave it out or delete it", document_id=empty)
+
+    def _check_vectors(self, vectors: Mapping[str, EncodedVectors], chunks: int) -> None:
+        if self._stale:
+            space_id = next(iter(self._stale))
+            raise SpaceConflict(
+                f"embedding space {space_id!r} holds vectors of another revision: compute them anew first",
+                embedding_space=space_id,
+                member="revision",
+            )
+        for space_id in self.spaces:
+            rows = len(vectors[space_id].codes) if space_id in vectors else 0
+            if rows != chunks:
+                raise InvalidInput(f"embedding space {space_id!r} got {rows} vectors: bring {chunks}, one a chunk")
+
+    def _wait_for(self, document_ids: Sequence[str]) -> None:
+        """Wait for the commit in flight if it holds any of these documents."""
+        in_flight = self._committer.in_flight
+        if in_flight is not None and not in_flight.row_by_id.keys().isdisjoint(document_ids):
+            self._committer.wait()
+
+    def _locate(self, document_ids: Sequence[str]) -> NDArray[np.int64]:
+        return self._locator.locate(self.snapshot, document_ids)
+
+    def _values(self, column: str, document_ids: Sequence[str]) -> list[Any]:
+        """A column of each document: of its pending row, else of its stored row unless that is pending deletion."""
+        values: list[Any] = [None] * len(document_ids)
+        self._wait_for(document_ids)
+        locations = self._locate(document_ids)
+        pending = self._pending
+        if (locations[:, 0] < 0).all() and pending.row_by_id.keys().isdisjoint(document_ids):
+            return values
+        segments = self.generations.segments
+        for number, document_id in enumerate(document_ids):
+            pending_row = pending.row_by_id.get(document_id)
+            segment_ord, row = locations[number]
+            if pending_row is not None:
+                values[number] = pending.rows.document_value(column, pending_row)
+            elif segment_ord >= 0 and (segment_ord, row) not in pending.deleted:
+                values[number] = segments[segment_ord].segment.documents.value(column, row)
+        return values
+
+
+def _default_source_name(url: str) -> str:
+    """The name of a source that is a URL and was given no other name."""
+    return url.partition("://")[2].rstrip("/")

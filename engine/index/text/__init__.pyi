@@ -1,0 +1,15 @@
+from .analysis import (
+    analyze_query as analyze_query,
+    to_term as to_term,
+    tokenize as tokenize,
+    tokenize_query as tokenize_query,
+)
+from .languages import LANGUAGES as LANGUAGES, declared_language as declared_language
+from .postings import (
+    LexicalText as LexicalText,
+    Lexicon as Lexicon,
+    Postings as Postings,
+    build_lexicon as build_lexicon,
+    lexical_column as lexical_column,
+    merge_lexicons as merge_lexicons,
+)

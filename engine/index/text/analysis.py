@@ -1,0 +1,274 @@
+"""Analysis of text: words in lower case, stemmed by language; characters and their pairs in scripts without spaces.
+
+    text -> tokens (runs of letters, digits and underscores) -> words -> terms
+
+The same code reads documents and queries. A word of a document becomes one term, by the language of its chunk; a word
+of a query becomes the terms of every language in the collection.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.index.text.languages import LANGUAGES
+from aidre.engine.storage import is_run_start
+
+ANALYSIS_VERSION: Final = "1"
+"""Stored in each lexicon. A lexicon of another version cannot answer queries of this one and is rebuilt."""
+
+MAX_TERM_CHARACTERS: Final = 64
+"""Longer words are data, not language, and get no term."""
+
+MAX_CACHED_CHARACTERS: Final = 24
+"""Longer tokens and words bypass the caches. Callers choose the texts, so entries must be small: with the numbers of
+entries below, the caches hold some megabytes in all."""
+
+DEFAULT_LANGUAGE: Final = "en"
+
+MIN_EVIDENCE: Final = 3
+"""Distinct stop words that make a text one of another language than the default. They must also be twice as many as
+those of the default language, since every language has words that mean something else in another. A stop word beyond
+the Latin alphabet, where such coincidence is rare, counts twice.
+"""
+
+# \w matches letters and digits but no combining marks, without which words of Indic and other scripts would be split.
+_MARKS: Final = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+    "\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u07a6-\u07b0\u0816-\u082d\u0900-\u0903"
+    "\u093a-\u094f\u0951-\u0957\u0962\u0963\u0981-\u0983\u09bc-\u09cd\u09d7\u0a01-\u0a03\u0a3c-\u0a4d\u0a70\u0a71"
+    "\u0a81-\u0a83\u0abc-\u0acd\u0b01-\u0b03\u0b3c-\u0b57\u0b82\u0bbe-\u0bcd\u0bd7\u0c00-\u0c04\u0c3e-\u0c56"
+    "\u0c81-\u0c83\u0cbc-\u0cd6\u0d00-\u0d03\u0d3b-\u0d4d\u0d57\u0d81-\u0d83\u0dca-\u0ddf\u1dc0-\u1dff\u20d0-\u20f0"
+)
+# Han, kana, Bopomofo, Thai, Lao, Tibetan, Myanmar and Khmer; and Hangul, which attaches particles to words.
+_UNSPACED: Final = (
+    "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3041-\u3096\u3099-\u30fa"
+    "\u30fc-\u30ff\u3105-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f"
+    "\uac00-\ud7ff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+UNSPACED_RUN: Final = re.compile(rf"[{_UNSPACED}]+")
+TOKEN: Final = re.compile(rf"[\w{_MARKS}{_UNSPACED}]+")
+_COMPOUND: Final = re.compile("[a-z0-9][A-Z]|[A-Z][A-Z][a-z]|_")
+_HUMP: Final = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_TO_SPACE: Final = re.compile(r".+(?=\s)", re.DOTALL)
+_TO_GAP: Final = re.compile(rf".+(?=[^\w{_MARKS}{_UNSPACED}])", re.DOTALL)
+_PIECE: Final = re.compile(r".{1,1024}(?=\s)|.{1,1024}", re.DOTALL)
+"""Normalisation takes time quadratic in the length of a run of combining marks, so texts are normalised in pieces."""
+
+_STEMMER_LOCK: Final = threading.Lock()
+"""For the cached stemmers: a stemmer has state while it works."""
+
+
+# -- text to words ---------------------------------------------------------------------------------------------
+
+
+def tokenize(text: str) -> list[str]:
+    """The words of a document in order, in lower case.
+
+    A compound such as `fromBytes` or `from_bytes` gives the whole and its parts; a run of characters without spaces
+    gives every character and every pair of adjacent characters.
+    """
+    return [word for token in _tokens(text) for word in token_words(token)]
+
+
+def tokenize_query(text: str) -> list[str]:
+    """The words of a query: as for a document, but a run without spaces gives only its pairs, or its one character."""
+    return [word for token in _tokens(text) for word in _query_words(token)]
+
+
+def _query_words(token: str) -> Sequence[str]:
+    return _pairs(token) or token_words(token)
+
+
+def _tokens(text: str) -> list[str]:
+    """The runs of letters, digits and underscores, separated from runs of scripts without spaces."""
+    text = normalize(text)
+    return TOKEN.findall(text if text.isascii() else UNSPACED_RUN.sub(r" \g<0> ", text))
+
+
+def normalize(text: str) -> str:
+    """The text in Unicode's form NFKC."""
+    if text.isascii():
+        return text
+    return "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECE.findall(text))
+
+
+def split_text(text: str, max_characters: int) -> list[str]:
+    """The text in pieces of at most `max_characters`, split between tokens, or within one that is longer."""
+    pieces, start = [], 0
+    while len(text) - start > max_characters:
+        window = start, start + max_characters + 1
+        match_ = _TO_SPACE.match(text, *window) or _TO_GAP.match(text, *window)
+        end = start + max_characters if match_ is None else match_.end()
+        pieces.append(text[start:end])
+        start = end
+    return [*pieces, text[start:]]
+
+
+def token_words(token: str) -> Sequence[str]:
+    """The words that a token gives in a document."""
+    if UNSPACED_RUN.match(token):
+        return [*token, *_pairs(token)]
+    return _cached_parts(token) if len(token) <= MAX_CACHED_CHARACTERS else _parts(token)
+
+
+def _pairs(token: str) -> list[str]:
+    return [token[i : i + 2] for i in range(len(token) - 1)] if UNSPACED_RUN.match(token) else []
+
+
+def _parts(token: str) -> tuple[str, ...]:
+    """The token in lower case; a compound first as a whole without underscores, then its parts."""
+    if not _COMPOUND.search(token):
+        return (token.lower(),)
+    parts = [part.lower() for part in _HUMP.sub("_", token).split("_") if part]
+    return ("".join(parts), *parts) if len(parts) > 1 else tuple(parts)
+
+
+_cached_parts = lru_cache(maxsize=1 << 12)(_parts)
+
+
+# -- words to terms --------------------------------------------------------------------------------------------
+
+
+def to_term(word: str, language: str) -> str | None:
+    """The term of a word in a language (a short tag); None for a stop word and a word of more than
+    MAX_TERM_CHARACTERS."""
+    if len(word) <= MAX_CACHED_CHARACTERS:
+        return _cached_term(word, language)
+    return _term(word, language) if len(word) <= MAX_TERM_CHARACTERS else None
+
+
+def _term(word: str, language: str) -> str | None:
+    rules = LANGUAGES.get(language)
+    if rules is None or UNSPACED_RUN.match(word):
+        return _fold_accents(word)
+    if word in rules.stop_words:
+        return None
+    with _STEMMER_LOCK:
+        stem = _stemmer(rules.stemmer)(word)
+    return _fold_accents(stem or word)
+
+
+_cached_term = lru_cache(maxsize=1 << 13)(_term)
+
+
+@lru_cache(maxsize=64)
+def _stemmer(algorithm: str) -> Callable[[str], str]:
+    import Stemmer
+
+    stem: Callable[[str], str] = Stemmer.Stemmer(algorithm, 0).stemWord
+    return stem
+
+
+def to_terms(words: Sequence[str], language: str) -> list[str | None]:
+    """`to_term` of many words at once, without the caches."""
+    rules = LANGUAGES.get(language)
+    stems: Sequence[str]
+    if rules is None:
+        stems, stop_words = words, frozenset[str]()
+    else:
+        import Stemmer
+
+        # A stemmer of its own, so that no other thread waits for the lock until all words are done.
+        stems, stop_words = Stemmer.Stemmer(rules.stemmer, 0).stemWords(words), rules.stop_words
+    return [
+        None
+        if len(word) > MAX_TERM_CHARACTERS or word in stop_words
+        else (stem or word)
+        if stem.isascii()
+        else _fold_accents(word if UNSPACED_RUN.match(word) else stem or word)
+        for word, stem in zip(words, stems, strict=True)
+    ]
+
+
+def _fold_accents(word: str) -> str:
+    """The word without accents on Latin letters, so that cafe finds café."""
+    if word.isascii():
+        return word
+    folded: list[str] = []
+    for letter in unicodedata.normalize("NFD", word):
+        if unicodedata.combining(letter) and folded and folded[-1].isascii():
+            continue
+        folded.append(letter)
+    return unicodedata.normalize("NFC", "".join(folded))
+
+
+def analyze_query(text: str, languages: Sequence[str]) -> dict[tuple[str, ...], int]:
+    """The words of a query, each as its distinct terms in these languages, with the number of its occurrences.
+
+    Words that are stop words in all of the languages are left out.
+    """
+    occurrences: dict[tuple[str, ...], int] = {}
+    for token in _tokens(text):
+        variants_of = _cached_variants if len(token) <= MAX_CACHED_CHARACTERS else _variants
+        for variants in variants_of(token, tuple(languages)):
+            occurrences[variants] = occurrences.get(variants, 0) + 1
+    return occurrences
+
+
+def _variants(token: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """The terms, in these languages, of each word that the token gives in a query."""
+    applicable = languages[:1] if UNSPACED_RUN.match(token) else languages  # an unspaced word has one term in all
+    terms_of = (filter(None, (to_term(word, language) for language in applicable)) for word in _query_words(token))
+    return tuple(variants for variants in map(tuple, map(dict.fromkeys, terms_of)) if variants)
+
+
+_cached_variants = lru_cache(maxsize=1 << 13)(_variants)
+
+
+# -- language detection ----------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _detectable() -> tuple[tuple[str, frozenset[str]], ...]:
+    """The languages with stop words and these, the default language first: it wins a tie."""
+    by_tag = [(tag, language.stop_words) for tag, language in LANGUAGES.items() if language.stop_words]
+    return tuple(sorted(by_tag, key=lambda pair: pair[0] != DEFAULT_LANGUAGE))
+
+
+def detect_languages(
+    vocabulary: Mapping[str, int], codes: NDArray[np.int32], rows: NDArray[np.int32], size: int
+) -> list[str]:
+    """The tag of the language of each of `size` rows, by its distinct stop words.
+
+    `rows[i]` holds the word whose code in the vocabulary is `codes[i]`.
+    """
+    candidates = _detectable()
+    stop_words = frozenset().union(*(stop_words for _, stop_words in candidates))
+    used = [word for word in stop_words if word in vocabulary]
+    weights = np.array([[(word in own) * (2 if word > "\u024f" else 1) for word in used] for _, own in candidates])
+    pair_rows, pair_words = _distinct_pairs(vocabulary, used, codes, rows)
+    # Few rows can be of another language than the default one: only these are scored for every language.
+    other, default = (np.bincount(pair_rows, of[pair_words], size) for of in (weights[1:].max(axis=0), weights[0]))
+    is_doubtful = (other >= MIN_EVIDENCE) & (other >= 2 * default)
+    in_doubtful = is_doubtful[pair_rows]
+    doubtful_rows = (np.cumsum(is_doubtful) - 1)[pair_rows[in_doubtful]]
+    doubtful_words = pair_words[in_doubtful]
+    evidence = np.stack([np.bincount(doubtful_rows, of[doubtful_words], is_doubtful.sum()) for of in weights])
+    best, best_evidence = evidence.argmax(axis=0), evidence.max(axis=0, initial=0)
+    best[(best_evidence < MIN_EVIDENCE) | (best_evidence < 2 * evidence[0])] = 0
+    languages = np.zeros(size, np.intp)
+    languages[is_doubtful] = best
+    return [candidates[i][0] for i in languages.tolist()]
+
+
+def _distinct_pairs(
+    vocabulary: Mapping[str, int], stop_words: Sequence[str], codes: NDArray[np.int32], rows: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct (row, index of a stop word) pairs, as two arrays."""
+    stop_word_of_code = np.full(len(vocabulary), -1, np.int32)
+    stop_word_of_code[[vocabulary[word] for word in stop_words]] = np.arange(len(stop_words))
+    indices = stop_word_of_code[codes]
+    keys = rows[indices >= 0].astype(np.int64)
+    keys *= len(stop_words)
+    keys += indices[indices >= 0]
+    keys.sort()
+    pair_rows, pair_words = np.divmod(keys[is_run_start(keys)], max(1, len(stop_words)))
+    return pair_rows, pair_words

@@ -1,0 +1,301 @@
+"""The vector index of one segment, opened: the 4-bit codes of its rows, in one list or in inverted lists, and its file.
+
+(André et al., "Quicker ADC", 2018; FAISS `IVF1,PQ{m}x4fs`, and the same with more lists.) FAISS writes through an index
+over mapped memory only when told to: nothing here offers that.
+"""
+
+from __future__ import annotations
+
+import itertools
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import faiss
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from aidre.engine.index.vectors.distance import metric_of
+from aidre.engine.index.vectors.inverted_lists import (
+    ALIGNMENT_BYTES,
+    BLOCK_SIZES,
+    CoarseQuantizer,
+    FaissLists,
+    InvertedLists,
+    from_buffers,
+    from_faiss_index,
+    to_buffers,
+)
+from aidre.engine.index.vectors.quantizer import (
+    centroids_of,
+    codebook_for,
+    copy_without_rows,
+    empty_index,
+    has_centroids,
+    quantize_rows,
+    row_blocks,
+    with_centroids,
+)
+from aidre.engine.model import EmbeddingSpace
+from aidre.engine.storage import INDEX_SCHEMA, MAX_SEGMENT_ROWS, FileProblem
+
+_MAX_LISTS = (1 << 16) - 1
+"""Lists of a file: their ids are uint16, and one value marks a row without a list."""
+
+_FEW_ROWS_SHARE = 0.4
+"""Share of the rows; a filtered full scan reads single lists only if they hold less, as that takes up to twice as
+long a row."""
+
+_LISTS_VALUES = 6
+"""Values in the file of an index of kind _LISTS_KIND: codebook, padding, all codes, codes, rows and sizes."""
+
+_LISTS_KIND = "codes in lists"
+"""Inverted lists. (Kind "lists", of earlier releases, is one FAISS index with all its rows.)"""
+
+
+class VectorIndex:
+    """The quantized vectors of one segment, to be scanned in a ScanGroup.
+
+    Without centroids (`nlist` is 0) every FAISS index of `quantized` is one list. With centroids its lists are those of
+    FaissLists: nlist lists of rows and copies, the same without the copies, then lists of all rows. `list_sizes` counts
+    the rows of each list.
+
+    A scan of many segments tells their rows apart by row ids: the row plus `slot` * MAX_SEGMENT_ROWS.
+    """
+
+    def __init__(self, space: EmbeddingSpace, quantized: Sequence[Any]) -> None:
+        """`quantized` are the results of `quantize_rows`: FAISS indexes, or one InvertedLists."""
+        self.space = space
+        self.quantized = tuple(quantized)
+        first = quantized[0]
+        self._inverted: InvertedLists | None = first if isinstance(first, InvertedLists) else None
+        self._index = first if self._inverted is None else self._inverted.codebook
+        self.code_size = int(self._index.pq.M)
+        self.padding = self._index.d - space.dimensions
+        self._centroids = centroids_of(self._index)
+        self.nlist = len(self._centroids)
+        self.slot: int | None = None
+        self.list_sizes: NDArray[np.int64]
+        if self._inverted is None:
+            self._ids = [ids for index in quantized for ids in row_ids_by_list(index)]
+            self.faiss_lists = [index.invlists for index in quantized]
+            self.list_sizes = np.array(list(map(len, self._ids)))
+            for ids, end in zip(self._ids, np.cumsum(self.list_sizes).tolist(), strict=True):
+                ids[:] = np.arange(end - len(ids), end)
+        else:
+            lists = FaissLists(self._inverted)
+            self._ids, self.faiss_lists, self.list_sizes = lists.ids, [lists.lists], lists.sizes
+
+    def __len__(self) -> int:
+        return int(self.list_sizes.sum()) if self._inverted is None else len(self._inverted)
+
+    @cached_property
+    def codes_key(self) -> tuple[int, int, bytes]:
+        """Equal for indexes with the same product quantizer, which can be scanned together."""
+        return _codes_key(self._index)
+
+    @cached_property
+    def codebook_key(self) -> tuple[tuple[int, int, bytes], bytes]:
+        """Equal for indexes with the same product quantizer and the same centroids."""
+        return self.codes_key, self._centroids.tobytes()
+
+    def assign_slot(self, slot: int) -> None:
+        """Change the row ids to those of a slot. Not thread-safe: call it before anything scans this index."""
+        shift = (slot - (self.slot or 0)) * MAX_SEGMENT_ROWS
+        self.slot = slot
+        for ids in self._ids if shift else ():
+            np.add(ids, shift, out=ids)
+
+    def codebook(self) -> Any:
+        """The codebook, to quantize other rows of the space alike."""
+        if not self.nlist:
+            return empty_index(self._index, 1)
+        return with_centroids(self.space, self._index, self._centroids)
+
+    def empty_index(self, lists: int) -> Any:
+        """A FAISS index with this product quantizer and `lists` lists that are not its own, to scan any segment with
+        the same codes."""
+        return empty_index(self._index, lists)
+
+    @cached_property
+    def coarse_quantizer(self) -> CoarseQuantizer:
+        return CoarseQuantizer(self.space, self._centroids[:, : self.space.dimensions])
+
+    @property
+    def assignments(self) -> NDArray[np.uint16]:
+        """The two lists of each row, that of its copy second: (2, rows). Only with centroids."""
+        assert self._inverted is not None
+        return self._inverted.assignments
+
+    def count_by_list(self, mask: NDArray[np.bool_] | None) -> NDArray[np.int64] | None:
+        """The number of masked rows in each of the nlist lists, without copies; None without centroids or mask."""
+        if not self.nlist or mask is None:
+            return None
+        return np.bincount(self.assignments[0][mask], minlength=self.nlist)
+
+    def covering_lists(self, counts: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """Lists that together hold each row once, for a full scan.
+
+        With the `counts` of a filter (see `count_by_list`), only the lists that hold an allowed row, if these are few.
+        """
+        if not self.nlist:
+            return np.arange(len(self.list_sizes))
+        if counts is not None:
+            occupied = self.nlist + np.flatnonzero(counts)
+            if self.list_sizes[occupied].sum() < _FEW_ROWS_SHARE * len(self):
+                return occupied
+        return np.arange(2 * self.nlist, len(self.list_sizes))
+
+
+def _codes_key(index: Any) -> tuple[int, int, bytes]:
+    return int(index.pq.M), int(index.bbs), faiss.vector_to_array(index.pq.centroids).tobytes()
+
+
+def row_ids_by_list(index: Any) -> list[NDArray[np.int64]]:
+    """Views of the row ids in each inverted list of a FAISS index."""
+    lists = index.invlists
+    sizes = [lists.list_size(number) for number in range(index.nlist)]
+    empty = np.empty(0, np.int64)
+    return [faiss.rev_swig_ptr(lists.get_ids(number), size) if size else empty for number, size in enumerate(sizes)]
+
+
+# -- written -----------------------------------------------------------------------------------------------
+
+
+def index_to_batch(quantized: Sequence[Any], vectors_checksum: str, trained_rows: int) -> pa.RecordBatch:
+    """The content of an index file: one FAISS index a value, or the parts of one InvertedLists.
+
+    The metadata name the kind, the vectors that the index was built from, and the release of FAISS.
+    """
+    inverted = quantized[0] if isinstance(quantized[0], InvertedLists) else None
+    metadata = {
+        "kind": "scan" if inverted is None else _LISTS_KIND,
+        "code_size": str((quantized[0] if inverted is None else inverted.codebook).pq.M),
+        "faiss": faiss.__version__,
+        "vectors": vectors_checksum,
+        "trained_rows": str(trained_rows),
+    }
+    schema = INDEX_SCHEMA.with_metadata(metadata)
+    if inverted is None:
+        return _batch_of([faiss.serialize_index(index) for index in quantized], schema)
+    codebook = faiss.serialize_index(inverted.codebook)
+    padding = np.zeros(-(_data_offset(schema, _LISTS_VALUES) + len(codebook)) % ALIGNMENT_BYTES, np.uint8)
+    return _batch_of([codebook, padding, *to_buffers(inverted)], schema)
+
+
+def _batch_of(values: Sequence[NDArray[np.uint8]], schema: pa.Schema) -> pa.RecordBatch:
+    offsets = pa.py_buffer(np.cumsum([0, *map(len, values)], dtype=np.int64))
+    data = pa.py_buffer(values[0] if len(values) == 1 else np.concatenate(values))
+    column = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(values), [None, offsets, data])
+    return pa.RecordBatch.from_arrays([column], schema=schema)
+
+
+def _data_offset(schema: pa.Schema, values: int) -> int:
+    """The offset in an Arrow file of the first of a number of values; it does not depend on their lengths."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(_batch_of([np.zeros(8, np.uint8)] * values, schema))
+    file = sink.getvalue()
+    return int(pa.ipc.open_file(file).get_batch(0).column(0).buffers()[2].address - file.address)
+
+
+def serialize_codebook(index: VectorIndex) -> str:
+    """The codebook of an index as text, to be sent to another process."""
+    return b64encode(faiss.serialize_index(index.codebook())).decode("ascii")
+
+
+def build_index_batch(
+    codes: NDArray[Any], serialized_codebook: str, vectors_checksum: str, trained_rows: int
+) -> pa.RecordBatch:
+    """An index file of stored rows (n, d), quantized by a codebook of `serialize_codebook`."""
+    codebook = faiss.deserialize_index(np.frombuffer(b64decode(serialized_codebook), np.uint8))
+    quantized = quantize_rows(codebook_for(codebook, len(codes)), row_blocks(codes))
+    return index_to_batch(quantized, vectors_checksum, trained_rows)
+
+
+# -- opened ------------------------------------------------------------------------------------------------
+
+
+def open_index(space: EmbeddingSpace, batch: pa.RecordBatch, rows: int, vectors_checksum: str) -> VectorIndex:
+    """Open an index file of a segment of `rows` rows. The codes of inverted lists stay mapped, the rest is copied.
+
+    FileProblem if it was built from other vectors, does not fit the segment, or cannot be read.
+    """
+    metadata = {key.decode(): value.decode() for key, value in (batch.schema.metadata or {}).items()}
+    if metadata.get("vectors") != vectors_checksum:
+        raise FileProblem("was built from other vectors")
+    values = _values_of(batch.column(0))
+    if metadata.get("kind") == _LISTS_KIND:
+        return VectorIndex(space, [_open_lists(space, values, rows)])
+    # The centroids lie in the memory of the file until `centroids_of` or `copy_without_rows` copies them.
+    indexes = [_read_index(space, faiss.ZeroCopyIOReader(faiss.swig_ptr(value), value.nbytes)) for value in values]
+    if any(_codes_key(index) != _codes_key(indexes[0]) for index in indexes):
+        raise FileProblem("is an index of several codebooks")
+    if len(indexes) == 1 and has_centroids(indexes[0]):
+        _check_centroids(indexes[0], lists_per_centroid=2)
+        return VectorIndex(space, [from_faiss_index(copy_without_rows(indexes[0]), indexes[0], rows)])
+    if any(has_centroids(index) for index in indexes):
+        raise FileProblem("is not an index of this kind")
+    if any(index.invlists.list_size(0) != index.ntotal for index in indexes):
+        raise FileProblem("does not fit its segment")
+    if not indexes or sum(index.ntotal for index in indexes) != rows:
+        raise FileProblem("does not fit its segment")
+    return VectorIndex(space, indexes)
+
+
+def _read_index(space: EmbeddingSpace, reader: Any) -> Any:
+    try:
+        index = faiss.read_index(reader)
+    except RuntimeError as error:
+        raise FileProblem("cannot be read by this release of FAISS") from error
+    if not isinstance(index, faiss.IndexIVFPQFastScan) or index.by_residual:
+        raise FileProblem("is not an index of this kind")
+    if index.d < space.dimensions:
+        raise FileProblem("does not fit its segment")
+    if index.metric_type != metric_of(space).faiss_type:
+        raise FileProblem("is an index of another kind of distance")
+    return index
+
+
+def _open_lists(space: EmbeddingSpace, values: Sequence[NDArray[np.uint8]], rows: int) -> InvertedLists:
+    if len(values) != _LISTS_VALUES:
+        raise FileProblem("does not fit its segment")
+    reader = faiss.VectorIOReader()
+    faiss.copy_array_to_vector(values[0], reader.data)
+    codebook = _read_index(space, reader)
+    _check_centroids(codebook, lists_per_centroid=1)
+    is_packed = codebook.bbs in BLOCK_SIZES and codebook.M2 == codebook.pq.M + codebook.pq.M % 2
+    if not is_packed or not has_centroids(codebook) or any(map(len, row_ids_by_list(codebook))):
+        raise FileProblem("does not fit its segment")
+    return from_buffers(codebook, values[2:], rows)
+
+
+def _check_centroids(index: Any, *, lists_per_centroid: int) -> None:
+    """Raise FileProblem unless the index has valid centroids and that many lists for each."""
+    coarse = faiss.downcast_index(index.quantizer)
+    widths = {faiss.IndexScalarQuantizer: 2, faiss.IndexFlat: 4, faiss.IndexFlatIP: 4, faiss.IndexFlatL2: 4}
+    width = widths.get(type(coarse))
+    has_lists = index.nlist == lists_per_centroid * coarse.ntotal and 0 < coarse.ntotal <= _MAX_LISTS
+    if width is None or not has_lists or coarse.d != index.d:
+        raise FileProblem("is not an index of this kind")
+    if coarse.code_size != width * coarse.d or coarse.codes.size() != coarse.ntotal * coarse.code_size:
+        raise FileProblem("is not an index of this kind")
+    if not np.isfinite(centroids_of(index)).all():
+        raise FileProblem("has centroids that are not finite numbers")
+
+
+def _values_of(column: pa.Array) -> list[NDArray[np.uint8]]:
+    """Views of the bytes of each value."""
+    _, offsets, data = column.buffers()
+    if len(column) == 0:
+        return []
+    ends = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1].tolist()
+    stored = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
+    return [stored[start:end] for start, end in itertools.pairwise(ends)]
+
+
+def trained_rows_of(batch: pa.RecordBatch) -> int:
+    """The number of rows that the codebook of an index file was trained on; 0 if the file does not say."""
+    return int((batch.schema.metadata or {}).get(b"trained_rows", b"0"))

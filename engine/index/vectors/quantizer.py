@@ -1,0 +1,252 @@
+"""The codebook of a space: a product quantizer and, for large segments, centroids; and the encoding of rows by both.
+
+A codebook is a FAISS index without rows (André et al., "Quicker ADC", 2018: 4-bit fast scan). With centroids it has one
+inverted list for each: for the rows that are nearest to it, and for *spilled* copies. Every row has a copy in a second
+list, whose centroid errs in another direction than the first (SOAR: Sun et al., "SOAR: Improved Indexing for
+Approximate Nearest Neighbor Search", 2023), so that a query that misses one list is likely to probe the other. The
+centroids are stored as the coarse quantizer of the FAISS index, which is never searched: see `CoarseQuantizer`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.index.vectors.distance import metric_of, use_all_threads, use_one_thread
+from aidre.engine.index.vectors.inverted_lists import InvertedLists, pack_lists
+from aidre.engine.model import EmbeddingSpace
+
+MAX_TRAINING_ROWS = 20_000
+"""Rows that a product quantizer is trained on at most."""
+
+MAX_FAISS_INDEX_ROWS = 1 << 17
+"""Rows of one FAISS index without centroids; a larger segment has several, so that two threads can share a scan."""
+
+MIN_LISTED_ROWS = 500_000
+"""Rows that the largest segment needs for its space to get centroids. Scanning fewer rows takes little longer than
+probing, and in fewer rows a larger share of the lists has to be probed."""
+
+MAX_LISTS = 4096
+MIN_ROWS_PER_LIST = 64
+"""Rows; a segment with fewer for each list is stored without lists and scanned whole."""
+
+TRAINING_ROWS_PER_LIST = 32
+"""Rows that train one centroid; after twice as many, or more rounds of k-means, probing misses no fewer neighbours."""
+
+_TARGET_ROWS_PER_LIST = 512
+_BLOCK_ROWS = 1 << 15
+"""Rows that are converted and encoded at once, which bounds the temporary memory."""
+
+_FAST_SCAN_BLOCK = 128
+"""Rows in one packed block: the most that FAISS has a kernel for, about 15 % faster than its default of 32."""
+
+_CENTROID_ITERATIONS = 5
+_CODE_ITERATIONS = 10
+"""Rounds of k-means for each of a product quantizer's many small clusterings; FAISS's 25 find no more neighbours."""
+
+_DISTANCE_CELLS = 1 << 20
+"""Cells of a table of rows and centroids that is computed at once, which bounds the temporary memory."""
+
+_SEED = 20_260_102
+
+
+def code_sizes(dimensions: int) -> list[int]:
+    """The code sizes (4-bit codes a vector) that calibration tries, cheapest first: d/4, d/2 and d."""
+    return sorted({-(-dimensions // step) for step in (4, 2, 1)})
+
+
+def nlist_for(rows: int) -> int:
+    """The number of centroids for a space with a largest segment of `rows` rows; 0: none."""
+    return min(1 << round(math.log2(rows / _TARGET_ROWS_PER_LIST)), MAX_LISTS) if rows >= MIN_LISTED_ROWS else 0
+
+
+def uses_lists(nlist: int, rows: int) -> bool:
+    """Whether a segment of `rows` rows is large enough to be divided into `nlist` lists."""
+    return rows >= MIN_ROWS_PER_LIST * nlist
+
+
+def row_blocks(codes: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    for start in range(0, len(codes), _BLOCK_ROWS):
+        yield codes[start : start + _BLOCK_ROWS]
+
+
+# -- codebooks ---------------------------------------------------------------------------------------------
+
+
+def train_codebook(space: EmbeddingSpace, sample: NDArray[Any], code_size: int) -> Any:
+    """A codebook without centroids, trained on stored rows (n, d) of the space."""
+    dimensions = code_size * -(-space.dimensions // code_size)
+    index = faiss.index_factory(dimensions, f"IVF1,PQ{code_size}x4fs_{_FAST_SCAN_BLOCK}", metric_of(space).faiss_type)
+    index.pq.cp.niter = _CODE_ITERATIONS
+    # The clusterings are many and tiny: two threads would spend most of the time waiting for each other.
+    use_one_thread()
+    index.train(_pad(sample, dimensions))
+    return index
+
+
+def train_centroids(space: EmbeddingSpace, sample: NDArray[Any], nlist: int) -> NDArray[np.float32]:
+    """Centroids (nlist, d) trained on stored rows of the space, rounded to the precision in which they are stored."""
+    centroids = _kmeans(sample[: nlist * TRAINING_ROWS_PER_LIST].astype(np.float32), nlist)
+    return centroids.astype(_centroid_dtype(space)).astype(np.float32)
+
+
+def _centroid_dtype(space: EmbeddingSpace) -> type[np.floating[Any]]:
+    return np.float16 if space.distance == "cosine" else np.float32  # cosine: no component exceeds 1
+
+
+def with_centroids(space: EmbeddingSpace, codebook: Any, centroids: NDArray[np.float32]) -> Any:
+    """A codebook with the same codes and the centroids (nlist, d), padded or not."""
+    if _centroid_dtype(space) is np.float16:
+        coarse = faiss.IndexScalarQuantizer(codebook.d, faiss.ScalarQuantizer.QT_fp16, codebook.metric_type)
+    else:
+        coarse = faiss.IndexFlat(codebook.d, codebook.metric_type)
+    coarse.is_trained = True
+    coarse.add(_pad(centroids, codebook.d))
+    return empty_index(codebook, len(centroids), coarse)
+
+
+def without_centroids(codebook: Any) -> Any:
+    """A codebook with the same codes and one list; segments of both can share one scan."""
+    return empty_index(codebook, 1)
+
+
+def codebook_for(codebook: Any, rows: int) -> Any:
+    """The codebook for a segment of `rows` rows: without centroids if these are too few for its lists."""
+    is_too_small = has_centroids(codebook) and not uses_lists(codebook.nlist, rows)
+    return without_centroids(codebook) if is_too_small else codebook
+
+
+def has_centroids(index: Any) -> bool:
+    return bool(index.nlist > 1)
+
+
+def centroids_of(index: Any) -> NDArray[np.float32]:
+    """A copy of the centroids (nlist, d) of a codebook, or of an index made with it; nlist is 0 if it has none.
+
+    The centroids of an opened index lie in the memory that it was read from: use only the copy once that is freed.
+    """
+    if not has_centroids(index):
+        return np.empty((0, index.d), np.float32)
+    coarse = faiss.downcast_index(index.quantizer)
+    stored = faiss.rev_swig_ptr(coarse.codes.data(), coarse.codes.size()).tobytes()
+    dtype = np.float16 if coarse.code_size < 4 * index.d else np.float32
+    return np.frombuffer(stored, dtype).reshape(-1, index.d).astype(np.float32)
+
+
+def empty_index(index: Any, nlist: int, coarse: Any = None) -> Any:
+    """An index without rows that has another index's product quantizer and `nlist` lists."""
+    if coarse is None:
+        coarse = faiss.IndexFlat(index.d, index.metric_type)
+        coarse.add(np.zeros((1, index.d), np.float32))
+        coarse.ntotal = nlist  # more than it holds, but it is never searched
+    empty = faiss.IndexIVFPQFastScan(coarse, index.d, nlist, index.pq.M, index.pq.nbits, index.metric_type, index.bbs)
+    empty.own_fields = True
+    coarse.this.disown()
+    empty.by_residual = False
+    empty.pq = index.pq
+    empty.is_trained = True
+    return empty
+
+
+def copy_without_rows(index: Any) -> Any:
+    """A copy of an index with centroids, without its rows; it owns its memory, wherever the index was read from."""
+    coarse = faiss.clone_index(faiss.downcast_index(index.quantizer))
+    empty = empty_index(index, coarse.ntotal, coarse)
+    return faiss.deserialize_index(faiss.serialize_index(empty))
+
+
+# -- encoding rows -----------------------------------------------------------------------------------------
+
+
+def quantize_rows(codebook: Any, blocks: Iterable[NDArray[Any]]) -> list[Any]:
+    """The codes of stored rows, given in order as blocks (n, d).
+
+    With centroids they are one InvertedLists, without them FAISS indexes of at most MAX_FAISS_INDEX_ROWS each.
+    """
+    use_all_threads()
+    if has_centroids(codebook):
+        return [_quantize_into_lists(codebook, blocks)]
+    indexes: list[Any] = []
+    for block in blocks:
+        if not indexes or indexes[-1].ntotal + len(block) > MAX_FAISS_INDEX_ROWS:
+            indexes.append(faiss.clone_index(codebook))
+        indexes[-1].add(_pad(block, codebook.d))
+    return indexes or [faiss.clone_index(codebook)]
+
+
+def _quantize_into_lists(codebook: Any, blocks: Iterable[NDArray[Any]]) -> InvertedLists:
+    centroids = centroids_of(codebook)
+    codes, assignments = [np.empty((0, codebook.pq.code_size), np.uint8)], [np.empty((2, 0), np.int64)]
+    for block in blocks:
+        rows = _pad(block, codebook.d)
+        codes.append(codebook.pq.compute_codes(rows))
+        assignments.append(np.stack(assign_lists(centroids, rows)))
+    return pack_lists(copy_without_rows(codebook), np.concatenate(codes), np.concatenate(assignments, axis=1))
+
+
+def assign_lists(
+    centroids: NDArray[np.float32], rows: NDArray[np.float32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The nearest centroid of each row, and the centroid of the list that gets its copy (SOAR).
+
+    The second minimises |x - c|^2 + (r . (x - c))^2 / |r|^2, where r is the residual x - c of the nearest centroid.
+    Distances are halved and lack the |x|^2 that all centroids share; one matrix product serves both terms.
+    """
+    half_squares = np.einsum("ij,ij->i", centroids, centroids) / np.float32(2)
+    table = np.concatenate([-centroids, half_squares[:, None]], axis=1).T
+    products = centroids @ centroids.T - half_squares
+    step = max(1, _DISTANCE_CELLS // len(centroids))
+    assigned = np.empty((2, len(rows)), np.int64)
+    buffers = np.empty((2, min(step, len(rows)), len(centroids)), np.float32)
+    for start in range(0, len(rows), step):
+        block = np.pad(rows[start : start + step], ((0, 0), (0, 1)), constant_values=1)
+        every, (distances, loss) = np.arange(len(block)), buffers[:, : len(block)]
+        np.matmul(block, table, out=distances)
+        nearest = distances.argmin(axis=1)
+        squares = np.einsum("ij,ij->i", block[:, :-1], block[:, :-1])
+        residual = squares / 2 + distances[every, nearest]  # |r|^2 / 2
+        # r . (x - c) for all c, then its square over |r|^2
+        np.take(products, nearest, axis=0, out=loss, mode="clip")
+        loss += distances
+        loss += (squares - half_squares[nearest] + distances[every, nearest])[:, None]
+        loss *= loss
+        loss *= np.divide(0.25, residual, out=np.zeros_like(residual), where=residual > 5e-7 * squares)[:, None]
+        loss += distances
+        loss[every, nearest] = np.inf
+        assigned[0, start : start + step] = nearest
+        assigned[1, start : start + step] = loss.argmin(axis=1)
+    return assigned[0], assigned[1]
+
+
+def _kmeans(rows: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+    """k-means by numpy's matrix products, which are several times faster than those of FAISS's own BLAS."""
+    rng = np.random.default_rng(_SEED)
+    centroids = rows[np.sort(rng.choice(len(rows), count, replace=len(rows) < count))]
+    for _ in range(_CENTROID_ITERATIONS):
+        squares = np.einsum("ij,ij->i", centroids, centroids)
+        step = max(1, _DISTANCE_CELLS // count)
+        nearest = np.concatenate(
+            [
+                (rows[start : start + step] @ (centroids.T * np.float32(-2)) + squares).argmin(axis=1)
+                for start in range(0, len(rows), step)
+            ]
+        )
+        order = np.argsort(nearest, kind="stable")
+        used, starts = np.unique(nearest[order], return_index=True)
+        sizes = np.diff(np.append(starts, len(rows)))
+        # A centroid that is nearest to no row starts again at a random row.
+        centroids = rows[rng.choice(len(rows), count)]
+        centroids[used] = np.add.reduceat(rows[order], starts) / sizes[:, None].astype(np.float32)
+    return centroids
+
+
+def _pad(rows: NDArray[Any], dimensions: int) -> NDArray[np.float32]:
+    """Rows as float32, with zeros up to the dimensions of a codebook."""
+    padded = np.zeros((len(rows), dimensions), dtype=np.float32)
+    padded[:, : rows.shape[1]] = rows
+    return padded

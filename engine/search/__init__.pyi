@@ -1,0 +1,9 @@
+from . import bm25 as bm25
+from .calibration import (
+    CalibrationTarget as CalibrationTarget,
+    build_missing_indexes as build_missing_indexes,
+    calibrate as calibrate,
+    scannable_targets as scannable_targets,
+)
+from .dense import search_dense as search_dense, search_dense_batch as search_dense_batch
+from .hybrid import HybridQuery as HybridQuery, can_fuse as can_fuse

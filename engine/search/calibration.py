@@ -1,0 +1,467 @@
+"""Calibration of a space: measures on its own live rows how deep a scan must go to reach a target recall.
+
+1. Sample live rows as queries and find their true neighbours (`ground_truth`).
+2. If the largest segment has enough rows for inverted lists, train centroids, and keep them if probing would pay.
+3. For each code size, cheapest first: quantize the segments, scan them for the sampled queries, and find for every true
+   neighbour the required depth: its rank among the candidates, and how many lists must be probed to see it.
+4. Choose for each k the candidates and the nprobe, each with a share of the allowed recall loss and a margin: the rows
+   of a corpus are easier queries than those of its users. The joint recall is measured again and recorded.
+5. Record them as a Calibration. If no affordable depth reaches the target with any code size, the space stays exact and
+   the record says why; if more than a quarter of the lists would have to be probed, all rows are scanned.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.index.vectors import (
+    MAX_TRAINING_ROWS,
+    TRAINING_ROWS_PER_LIST,
+    Candidates,
+    CoarseQuantizer,
+    Scan,
+    ScanGroup,
+    VectorColumn,
+    VectorIndex,
+    assign_lists,
+    code_sizes,
+    codebook_for,
+    group_by_codebook,
+    nlist_for,
+    quantize_rows,
+    row_blocks,
+    train_centroids,
+    train_codebook,
+    uses_lists,
+    with_centroids,
+)
+from aidre.engine.model import EmbeddingSpace
+from aidre.engine.search.cost import MIN_SCANNED_ROWS, exact_cost, scan_can_pay, scan_cost, scan_setup_cost
+from aidre.engine.search.ground_truth import THREADS, GroundTruth, find_ground_truth, row_key, row_of, target_of
+from aidre.engine.segment import RowMask, pack_bitmap
+from aidre.engine.storage import MAX_SEGMENT_ROWS, Calibration, Depth
+
+DEPTH_MARGIN = 2
+"""Safety factor on the measured candidate depth."""
+
+NPROBE_MARGIN, GAP_MARGIN = 1.5, 1.4
+"""Safety factors on the measured nprobe and distance gap. Queries of users lie farther from all centroids than rows do:
+among a million mixtures of 60,000 embeddings real queries find .993 of their ten nearest with these two
+(`bench_peers --rows 1000000`)."""
+
+MAX_PROBED_SHARE = 0.25
+"""Share of the lists; if nprobe exceeds it, all rows are scanned instead: the lists hold every row twice, those near a
+query are longer than others, and the processor waits for memory at the start of each."""
+
+MIN_DEPTH_PER_RESULT, MIN_DEPTH = 5, 50
+"""Candidates: no depth is less than MIN_DEPTH_PER_RESULT * k + MIN_DEPTH, unless the affordable depth is. They cost
+little, and cover what a calibration cannot foresee: growth until the next one, and segments with other codebooks."""
+
+MIN_DEPTH_ROWS, MIN_DEPTH_EXPONENT = 60_000, 0.5
+"""With more rows than MIN_DEPTH_ROWS the least depth grows by this power of them, as the required depth does. Rows that
+have near-duplicates are easy queries: among a million mixtures of 60,000 embeddings they promise .999 at depth 100,
+where real queries find .958."""
+
+_MAX_DEPTH = 16_384
+"""Candidates; the largest depth that is measured."""
+
+_FIRST_MAX_DEPTH = 4_096
+"""Candidates measured at first; four times as many if some k needs more."""
+
+_K_VALUES_THAT_PAY = 1
+"""Inverted lists are kept only if probing pays for the first k values, as many as this number: they take memory, and a
+larger k scans all rows anyway."""
+
+_QUERIES_AT_ONCE = 25
+_SEED = 20_260_101
+
+Codebook = tuple[Any, int]
+"""A FAISS index without rows, and the number of rows that it was trained on."""
+
+
+@dataclass(slots=True)
+class CalibrationTarget:
+    """The vectors of one space in one segment: column, live rows, and vector index if there is one.
+
+    Calibration replaces `index` and sets `built` to its quantized rows if the segment needs a new one; `trained_rows`
+    counts the rows that its codebook was trained on.
+    """
+
+    segment_id: str
+    column: VectorColumn
+    live: RowMask
+    index: VectorIndex | None
+    built: Any = None
+    trained_rows: int = 0
+
+    @property
+    def is_large(self) -> bool:
+        """Whether enough rows are live for a scan of the segment to pay."""
+        return self.live.count >= MIN_SCANNED_ROWS
+
+
+def calibrate(space: EmbeddingSpace, targets: Sequence[CalibrationTarget], goal: float) -> Calibration:
+    """Measure the depths that reach a recall of `goal`; gives each large target the index of the chosen code size."""
+    rows = _live_rows(targets)
+    large = scannable_targets(targets)
+    if not large:
+        return Calibration("exact", goal, rows, reason="small: comparing with every row is as fast")
+    # Code sizes below that of the stored segments have already failed, on fewer rows.
+    min_size = min((target.index.code_size for target in large if target.index is not None), default=0)
+    sizes = [size for size in code_sizes(space.dimensions) if size >= min_size]
+    is_missing = not all(_has_code_size(target, sizes[0]) for target in large)
+    with ThreadPoolExecutor(1) as pool:  # training uses one thread; the ground truth uses two that are not always busy
+        training = pool.submit(_find_codebook, space, targets, sizes[0]) if is_missing else None
+        truth = find_ground_truth(space, targets, rows)
+        codebook = training.result() if training is not None else None
+    centroids = _centroids_that_pay(space, truth, targets, goal)
+    for code_size in sizes:
+        build_missing_indexes(space, targets, code_size, centroids, codebook if code_size == sizes[0] else None)
+        depths = _measure_depths(truth, targets, code_size, goal)
+        if depths:
+            return Calibration("scan", goal, rows, len(truth.queries), code_size, depths)
+    for target in large:
+        target.index, target.built = None, None
+    reason = f"no affordable depth reaches recall {goal:g} with 4-bit codes"
+    return Calibration("exact", goal, rows, len(truth.queries), reason=reason)
+
+
+def scannable_targets(targets: Sequence[CalibrationTarget]) -> list[CalibrationTarget]:
+    """The large targets; none if together they have too few rows to train on, to measure, or to gain by a scan."""
+    large = [target for target in targets if target.is_large]
+    can_pay = large and scan_can_pay(_live_rows(large), large[0].column.row_bytes)
+    return large if can_pay else []
+
+
+def _live_rows(targets: Sequence[CalibrationTarget]) -> int:
+    return sum(target.live.count for target in targets)
+
+
+# -- indexes -----------------------------------------------------------------------------------------------
+
+
+def build_missing_indexes(
+    space: EmbeddingSpace,
+    targets: Sequence[CalibrationTarget],
+    code_size: int,
+    centroids: NDArray[np.float32] | None = None,
+    codebook: Codebook | None = None,
+) -> None:
+    """Build the indexes that large targets lack, with `codebook`, or with the one that `_find_codebook` trains.
+
+    With `centroids`, targets without inverted lists get them, unless the space already has other centroids.
+    """
+    source = _codebook_source(targets, code_size)
+    known_nlist = source.index.nlist if source is not None and source.index is not None else 0
+    nlist = known_nlist or (0 if centroids is None else len(centroids))
+    lacking = [
+        target
+        for target in targets
+        if target.is_large
+        and (not _has_code_size(target, code_size) or (centroids is not None and _lacks_lists(target, nlist)))
+    ]
+    if not lacking:
+        return
+    trained, trained_rows = codebook or _find_codebook(space, targets, code_size)
+    if centroids is not None and not known_nlist:
+        trained = with_centroids(space, trained, centroids)
+    for target in lacking:
+        target.built = quantize_rows(codebook_for(trained, len(target.column)), row_blocks(target.column.codes))
+        target.index = VectorIndex(space, target.built)
+        target.trained_rows = trained_rows
+
+
+def _find_codebook(space: EmbeddingSpace, targets: Sequence[CalibrationTarget], code_size: int) -> Codebook:
+    """The codebook of one of the targets, or a new one trained on the rows of all."""
+    source = _codebook_source(targets, code_size)
+    if source is not None and source.index is not None:
+        return source.index.codebook(), source.trained_rows
+    sample = sample_rows(targets, MAX_TRAINING_ROWS)
+    return train_codebook(space, sample, code_size), len(sample)
+
+
+def _codebook_source(targets: Sequence[CalibrationTarget], code_size: int) -> CalibrationTarget | None:
+    """The target with the best trained codebook; None if it was trained on far fewer rows than there are now."""
+
+    def training(target: CalibrationTarget) -> tuple[bool, int]:
+        return bool(target.index and target.index.nlist), target.trained_rows
+
+    best = max((target for target in targets if _has_code_size(target, code_size)), key=training, default=None)
+    is_outgrown = best is not None and 2 * best.trained_rows < min(_live_rows(targets), MAX_TRAINING_ROWS)
+    return None if is_outgrown else best
+
+
+def _has_code_size(target: CalibrationTarget, code_size: int) -> bool:
+    return target.index is not None and target.index.code_size == code_size
+
+
+def _lacks_lists(target: CalibrationTarget, nlist: int) -> bool:
+    """Whether the target is large enough for inverted lists but has none."""
+    return not (target.index and target.index.nlist) and uses_lists(nlist, len(target.column))
+
+
+def sample_rows(targets: Sequence[CalibrationTarget], count: int) -> NDArray[Any]:
+    """Up to `count` live stored rows (n, d), drawn evenly from all targets with a fixed seed."""
+    rng = np.random.default_rng(_SEED)
+    total = _live_rows(targets)
+    taken = []
+    for target in targets:
+        live = target.live.rows()
+        share = min(len(live), -(-count * len(live) // max(1, total)))
+        taken.append(target.column.take(np.sort(rng.choice(live, share, replace=False))))
+    return np.concatenate(taken)[:count]
+
+
+# -- required depth ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredDepth:
+    """For one sampled query: how deep a search must go to find each of its true neighbours; arrays (neighbours,).
+
+    `ranks` are their ranks among the candidates (the largest measured depth means not found), `nprobe` the numbers of
+    centroids whose lists must be probed (0: the row is in no list), `gaps` the gaps of the last of these centroids.
+    Tier t of `tiers` holds the neighbours that are first needed for `k_values[t]`.
+    """
+
+    ranks: NDArray[np.int64]
+    nprobe: NDArray[np.int64]
+    gaps: NDArray[np.float64]
+    tiers: NDArray[np.int64]
+
+    def recall(self, tier: int, k: int, *, candidates: int, nprobe: int, max_gap: float) -> float:
+        """The recall at k of a search of that depth; max_gap 0: no bound."""
+        found = (self.tiers <= tier) & (self.ranks < candidates) & (self.nprobe <= nprobe)
+        if max_gap:
+            found &= self.gaps <= max_gap
+        return min(int(found.sum()), k) / k
+
+
+def _recall_by_depth(
+    required: Sequence[RequiredDepth], tier: int, k: int, field: Callable[[RequiredDepth], NDArray[np.int64]], size: int
+) -> NDArray[np.float64]:
+    """The recall at k of each query if `field` is limited to 0, 1, ... size - 1: (queries, size)."""
+    counts = [np.bincount(field(query)[query.tiers <= tier], minlength=size + 1)[:size].cumsum() for query in required]
+    recall: NDArray[np.float64] = np.minimum(np.stack(counts), k) / k
+    return recall
+
+
+def _measure_required_depths(
+    truth: GroundTruth, indexed: Mapping[int, CalibrationTarget], max_depth: int
+) -> list[RequiredDepth]:
+    """The required depth of each query, as one search of all indexes finds it.
+
+    `indexed` are the scanned targets by their ordinals in the ground truth; neighbours in other targets are compared
+    exactly, so every depth finds them.
+    """
+    indexes = {target_ord: target.index for target_ord, target in indexed.items() if target.index is not None}
+    target_of_slot = _assign_free_slots(indexes)
+    scans = []
+    for group in group_by_codebook(indexes.values()):
+        chosen = [(index.slot or 0, indexed[target_of_slot[index.slot or 0]].live) for index in group]
+        allowed = sum(live.count for _, live in chosen)
+        scans.append((Scan(ScanGroup(group), bitmap=pack_bitmap(chosen)), min(max_depth + 1, allowed)))
+    probes = [_required_probes(truth, indexes, number) for number in range(len(truth.queries))]
+
+    def measure(first: int) -> list[RequiredDepth]:
+        queries = truth.queries[first : first + _QUERIES_AT_ONCE]
+        by_query = zip(*(scan.search_all(queries, count) for scan, count in scans), strict=True)
+        return [
+            RequiredDepth(
+                _candidate_ranks(truth, number, target_of_slot, candidates, max_depth),
+                *probes[number],
+                truth.neighbours[number].tiers,
+            )
+            for number, candidates in enumerate(by_query, first)
+        ]
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        batches = pool.map(measure, range(0, len(truth.queries), _QUERIES_AT_ONCE))
+        return [required for batch in batches for required in batch]
+
+
+def _assign_free_slots(indexes: Mapping[int, VectorIndex]) -> NDArray[np.int64]:
+    """Assign slots to indexes that no generation has yet; returns the target of each slot, -1 for a free one."""
+    taken = {index.slot for index in indexes.values()}
+    free = (slot for slot in itertools.count() if slot not in taken)
+    for index in indexes.values():
+        if index.slot is None:
+            index.assign_slot(next(free))
+    targets = {index.slot or 0: target_ord for target_ord, index in indexes.items()}
+    return np.array([targets.get(slot, -1) for slot in range(max(targets, default=0) + 1)])
+
+
+def _candidate_ranks(
+    truth: GroundTruth,
+    number: int,
+    target_of_slot: NDArray[np.int64],
+    candidates: Sequence[Candidates],
+    max_depth: int,
+) -> NDArray[np.int64]:
+    """The rank of each true neighbour of a query among the candidates of all scans, without the query itself."""
+    neighbours = truth.neighbours[number].keys
+    row_ids, estimates = (np.concatenate(arrays) for arrays in zip(*candidates, strict=True))
+    row_ids = row_ids[np.argsort(-estimates, kind="stable")]
+    keys = row_key(target_of_slot[row_ids // MAX_SEGMENT_ROWS], row_ids % MAX_SEGMENT_ROWS)
+    keys = keys[keys != truth.query_keys[number]][:max_depth]
+    ranks = np.where(np.isin(target_of(neighbours), target_of_slot), max_depth, 0)
+    if len(keys):  # a scan may find nothing, if all codes are alike
+        order = np.argsort(keys)
+        positions = order[np.minimum(np.searchsorted(keys, neighbours, sorter=order), len(order) - 1)]
+        ranks = np.where(keys[positions] == neighbours, positions, ranks)
+    return ranks
+
+
+def _required_probes(
+    truth: GroundTruth, indexes: Mapping[int, VectorIndex], number: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The `nprobe` and the `gaps` of the true neighbours of a query."""
+    neighbours = truth.neighbours[number].keys
+    nprobe, gaps = np.zeros(len(neighbours), np.int64), np.zeros(len(neighbours))
+    ranked: dict[bytes, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
+    for target_ord, index in indexes.items():
+        own = target_of(neighbours) == target_ord
+        if not index.nlist or not own.any():
+            continue
+        centroids_key = index.codebook_key[1]
+        if centroids_key not in ranked:
+            ranked[centroids_key] = _centroid_ranks(index.coarse_quantizer, truth.queries[number : number + 1])
+        ranks, gap_at_rank = ranked[centroids_key]
+        nprobe[own] = ranks[index.assignments[:, row_of(neighbours[own])]].min(axis=0)
+        gaps[own] = gap_at_rank[nprobe[own] - 1]
+    return nprobe, gaps
+
+
+def _centroid_ranks(
+    coarse_quantizer: CoarseQuantizer, query: NDArray[np.float32]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The rank of each centroid for a query, from 1, and the gap at each rank."""
+    centroids, gaps = coarse_quantizer.rank(query, len(coarse_quantizer))
+    ranks = np.empty(len(coarse_quantizer), np.int64)
+    ranks[centroids] = np.arange(1, len(coarse_quantizer) + 1)
+    return ranks, gaps
+
+
+# -- choice ------------------------------------------------------------------------------------------------
+
+
+def _measure_depths(
+    truth: GroundTruth, targets: Sequence[CalibrationTarget], code_size: int, goal: float
+) -> tuple[Depth, ...]:
+    """A Depth for each k that an affordable depth can serve, from the smallest on; () if there is none."""
+    affordable = _affordable_depth(targets, code_size)
+    if affordable < truth.k_values[0]:
+        return ()
+    max_depth = min(_FIRST_MAX_DEPTH, affordable)
+    indexed = {number: target for number, target in enumerate(targets) if target.index is not None and target.is_large}
+    while True:
+        required = _measure_required_depths(truth, indexed, max_depth)
+        depths = _choose_depths(truth, targets, required, max_depth, goal)
+        if len(depths) == len(truth.k_values) or max_depth == affordable:
+            return depths
+        max_depth = min(4 * max_depth, affordable)
+
+
+def _affordable_depth(targets: Sequence[CalibrationTarget], code_size: int) -> int:
+    """The largest power of two, up to `_MAX_DEPTH`, at which a scan costs less than comparing every row; 0 if none."""
+    row_bytes = targets[0].column.row_bytes
+    large = [target for target in targets if target.is_large]
+    exact = sum(exact_cost(len(target.column), row_bytes) for target in large)
+    scan = sum(scan_cost(len(target.column), code_size, target.live.count) for target in large)
+    depth = _MAX_DEPTH
+    while depth:
+        if scan + scan_setup_cost(depth, row_bytes) < exact:
+            return min(depth, _live_rows(large))
+        depth //= 2
+    return 0
+
+
+def _choose_depths(
+    truth: GroundTruth,
+    targets: Sequence[CalibrationTarget],
+    required: Sequence[RequiredDepth],
+    max_depth: int,
+    goal: float,
+) -> tuple[Depth, ...]:
+    """The depth for each k up to the first that misses the goal at `max_depth`."""
+    growth = max(1.0, _live_rows(targets) / MIN_DEPTH_ROWS) ** MIN_DEPTH_EXPONENT
+    nlist = max((target.index.nlist for target in targets if target.index is not None), default=0)
+    depths = []
+    for tier, k in enumerate(truth.k_values):
+        recall_at = _recall_by_depth(required, tier, k, lambda query: query.ranks, max_depth).mean(axis=0)
+        reaching = np.flatnonzero(recall_at >= goal)
+        if not len(reaching):
+            break
+        least = math.ceil((MIN_DEPTH_PER_RESULT * k + MIN_DEPTH) * growth)
+        candidates = min(max((int(reaching[0]) + 1) * DEPTH_MARGIN, least), max_depth)
+        nprobe = _choose_nprobe(required, tier, k, nlist, goal)
+        max_gap = _choose_max_gap(required, tier, goal) if nprobe else 0.0
+        probed = nprobe or nlist
+        recall = np.array(
+            [query.recall(tier, k, candidates=candidates, nprobe=probed, max_gap=max_gap) for query in required]
+        )
+        depths.append(Depth(k, candidates, float(recall.mean()), float(np.percentile(recall, 5)), nprobe, max_gap))
+    return tuple(depths)
+
+
+def _choose_nprobe(required: Sequence[RequiredDepth], tier: int, k: int, nlist: int, goal: float) -> int:
+    """nprobe; 0 means all lists. Half of the allowed recall loss is budgeted to probing."""
+    recall_at = _recall_by_depth(required, tier, k, lambda query: query.nprobe, nlist + 1).mean(axis=0)
+    nprobe = math.ceil(NPROBE_MARGIN * int(np.argmax(recall_at >= (1 + goal) / 2)))
+    return nprobe if nprobe <= MAX_PROBED_SHARE * nlist else 0
+
+
+def _choose_max_gap(required: Sequence[RequiredDepth], tier: int, goal: float) -> float:
+    """The gap within which probing finds as many neighbours as the budget of `_choose_nprobe` asks for."""
+    gaps = np.concatenate([query.gaps[query.tiers <= tier] for query in required])
+    return GAP_MARGIN * float(np.quantile(gaps, (1 + goal) / 2, method="higher"))
+
+
+# -- centroids ---------------------------------------------------------------------------------------------
+
+
+def _centroids_that_pay(
+    space: EmbeddingSpace, truth: GroundTruth, targets: Sequence[CalibrationTarget], goal: float
+) -> NDArray[np.float32] | None:
+    """Centroids for a space that has become large; None if it has some already, or if probing would not pay.
+
+    Whether it pays follows from the lists of the true neighbours alone, before any row is encoded.
+    """
+    nlist = nlist_for(max(target.live.count for target in targets))
+    if not nlist or any(target.index is not None and target.index.nlist for target in targets):
+        return None
+    centroids = train_centroids(space, sample_rows(targets, nlist * TRAINING_ROWS_PER_LIST), nlist)
+    coarse_quantizer, k_values = CoarseQuantizer(space, centroids), truth.k_values[:_K_VALUES_THAT_PAY]
+    considered = [neighbours.tiers < len(k_values) for neighbours in truth.neighbours]
+    keys = [neighbours.keys[own] for neighbours, own in zip(truth.neighbours, considered, strict=True)]
+    tiers = [neighbours.tiers[own] for neighbours, own in zip(truth.neighbours, considered, strict=True)]
+    lists_of = _lists_of_rows(targets, centroids, np.unique(np.concatenate(keys)))
+    required = []
+    for number in range(len(truth.queries)):
+        ranks, _ = _centroid_ranks(coarse_quantizer, truth.queries[number : number + 1])
+        nprobe = ranks[lists_of(keys[number])].min(axis=0)
+        unmeasured = np.zeros_like(tiers[number])
+        required.append(RequiredDepth(unmeasured, nprobe, np.zeros(len(nprobe)), tiers[number]))
+    pays = [_choose_nprobe(required, tier, k, nlist, goal) > 0 for tier, k in enumerate(k_values)]
+    return centroids if all(pays) else None
+
+
+def _lists_of_rows(
+    targets: Sequence[CalibrationTarget], centroids: NDArray[np.float32], keys: NDArray[np.int64]
+) -> Callable[[NDArray[np.int64]], NDArray[np.int64]]:
+    """A look-up from some of the ascending row keys to the two lists (2, n) that their rows would be in."""
+    target_ords = target_of(keys)
+    rows = [
+        targets[target_ord].column.take(row_of(keys[target_ords == target_ord]))
+        for target_ord in np.unique(target_ords).tolist()
+    ]
+    lists = np.stack(assign_lists(centroids, np.concatenate(rows).astype(np.float32)))
+    return lambda some: lists[:, np.searchsorted(keys, some)]

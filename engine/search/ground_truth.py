@@ -1,0 +1,176 @@
+"""Ground truth for calibration: sampled live rows as queries, and their true nearest neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.index.vectors import VectorColumn, row_blocks
+from aidre.engine.model import EmbeddingSpace
+from aidre.engine.segment import RowMask
+
+K_VALUES = (10, 100, 1000)
+"""Numbers of neighbours (k) that are calibrated, those below the number of rows."""
+
+SAMPLED_QUERIES = 200
+THREADS = 2
+"""Threads that share the blocks of rows: part of a block's time is a matrix product, the rest runs on one core."""
+
+_TIE_TOLERANCE = 1e-6
+"""Relative difference up to which scores count as tied: a matrix product rounds differently from FAISS's distances."""
+
+_MIN_FLOAT32_DIMENSIONS = 64
+"""Dimensions; with fewer, matrix products are computed in float64."""
+
+_SEED = 20_260_101
+_Nearest = tuple[NDArray[np.int64], NDArray[Any]]
+"""Row keys (n,) of one query's nearest rows, and their scores (n,)."""
+
+_Block = tuple[int, NDArray[np.int64]]
+"""A target's ordinal and some of its live rows, ascending."""
+
+
+class LiveColumn(Protocol):
+    """A column with its live rows."""
+
+    @property
+    def column(self) -> VectorColumn: ...
+
+    @property
+    def live(self) -> RowMask: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The true neighbours of one query, by row key, ascending.
+
+    A tier is 0 for the first `k_values[0]` neighbours (ties included), 1 for the rest of the first `k_values[1]`, ...
+    """
+
+    keys: NDArray[np.int64]
+    tiers: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class GroundTruth:
+    """Sampled queries (n, d) with their own row keys, and for each its neighbours without itself."""
+
+    k_values: tuple[int, ...]
+    queries: NDArray[np.float32]
+    query_keys: list[int]
+    neighbours: list[Neighbours]
+
+
+def row_key(target_ord: Any, row: Any) -> Any:
+    """One number for a row of a target; works on arrays."""
+    return (target_ord << 32) + row
+
+
+def target_of(key: Any) -> Any:
+    return key >> 32
+
+
+def row_of(key: Any) -> Any:
+    return key & ((1 << 32) - 1)
+
+
+def find_ground_truth(space: EmbeddingSpace, targets: Sequence[LiveColumn], rows: int) -> GroundTruth:
+    """Sample queries from the live rows of all targets, `rows` in number, and find their neighbours exactly."""
+    k_values = tuple(k for k in K_VALUES if k < rows) or (max(1, rows - 1),)
+    query_keys, queries = _sample_queries(targets, rows)
+    nearest = _nearest_rows(space, targets, queries, query_keys, max(k_values))
+    return GroundTruth(k_values, queries, query_keys, [_with_tiers(*found, k_values) for found in nearest])
+
+
+def _sample_queries(targets: Sequence[LiveColumn], rows: int) -> tuple[list[int], NDArray[np.float32]]:
+    rng = np.random.default_rng(_SEED)
+    ends = np.cumsum([target.live.count for target in targets])
+    starts = ends - [target.live.count for target in targets]
+    picks = np.sort(rng.choice(rows, min(SAMPLED_QUERIES, rows), replace=False))
+    target_ords = np.searchsorted(ends, picks, side="right").tolist()
+    live_rows = {target_ord: targets[target_ord].live.rows() for target_ord in set(target_ords)}
+    keys, vectors = [], []
+    for target_ord, pick in zip(target_ords, picks, strict=True):
+        row = int(live_rows[target_ord][pick - starts[target_ord]])
+        keys.append(row_key(target_ord, row))
+        vectors.append(targets[target_ord].column.take(np.array([row])))
+    return keys, np.concatenate(vectors).astype(np.float32)
+
+
+def _nearest_rows(
+    space: EmbeddingSpace,
+    targets: Sequence[LiveColumn],
+    queries: NDArray[np.float32],
+    query_keys: Sequence[int],
+    k: int,
+) -> list[_Nearest]:
+    """The nearest k rows of each query but itself, best first."""
+    dtype = np.float64 if space.dimensions < _MIN_FLOAT32_DIMENSIONS else np.float32
+    # A shift changes no distance, and near the origin a matrix product loses fewer digits.
+    centre: NDArray[Any] = queries.mean(axis=0).astype(dtype) * (space.distance == "euclidean")
+    centred: NDArray[Any] = queries.astype(dtype) - centre
+
+    def nearest_in(blocks: Sequence[_Block]) -> list[_Nearest]:
+        return _nearest_in_blocks(space, targets, centred, blocks, centre=centre, count=k + 1)
+
+    blocks = [(number, block) for number, target in enumerate(targets) for block in row_blocks(target.live.rows())]
+    with ThreadPoolExecutor(THREADS) as pool:
+        by_thread = list(pool.map(nearest_in, [blocks[start::THREADS] for start in range(THREADS)]))
+    result = []
+    for query_key, *parts in zip(query_keys, *by_thread, strict=True):
+        keys, scores = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        order = np.argsort(-scores, kind="stable")
+        order = order[keys[order] != query_key][:k]
+        result.append((keys[order], scores[order]))
+    return result
+
+
+def _nearest_in_blocks(
+    space: EmbeddingSpace,
+    targets: Sequence[LiveColumn],
+    queries: NDArray[Any],
+    blocks: Iterable[_Block],
+    *,
+    centre: NDArray[Any],
+    count: int,
+) -> list[_Nearest]:
+    """The nearest `count` rows of some blocks for each centred query, in no order, by matrix products."""
+    l2 = space.distance == "euclidean" or targets[0].column.metric.chord
+    best: list[_Nearest] = [(np.empty(0, np.int64), np.empty(0, queries.dtype)) for _ in queries]
+    for target_ord, block in blocks:
+        column, first, last = targets[target_ord].column, int(block[0]), int(block[-1]) + 1
+        is_contiguous = last - first == len(block)
+        rows: NDArray[Any] = (column.codes[first:last] if is_contiguous else column.take(block)).astype(queries.dtype)
+        if space.distance == "euclidean":
+            rows -= centre
+        scores = queries @ rows.T
+        if l2:
+            scores = 2 * scores - np.einsum("ij,ij->i", rows, rows)[None, :]
+        keys = row_key(target_ord, block)
+        best = [_with_block(old, keys, row, count) for old, row in zip(best, scores, strict=True)]
+    return best
+
+
+def _with_block(best: _Nearest, keys: NDArray[np.int64], scores: NDArray[Any], count: int) -> _Nearest:
+    """The best `count` of what was kept and one more block, of which the worst kept score rejects most rows."""
+    if len(best[1]) >= count:
+        passing = np.flatnonzero(scores > best[1].min())
+        keys, scores = keys[passing], scores[passing]
+    keys, scores = np.concatenate([best[0], keys]), np.concatenate([best[1], scores])
+    if len(scores) > count:
+        kept = np.argpartition(-scores, count - 1)[:count]
+        keys, scores = keys[kept], scores[kept]
+    return keys, scores
+
+
+def _with_tiers(keys: NDArray[np.int64], scores: NDArray[Any], k_values: Sequence[int]) -> Neighbours:
+    """`keys` and `scores` are best first."""
+    bounds = np.array([scores[k - 1] - abs(scores[k - 1]) * _TIE_TOLERANCE for k in k_values])
+    tiers = (scores[:, None] < bounds[None, :]).sum(axis=1)
+    order = np.argsort(keys)
+    return Neighbours(keys[order], tiers[order])

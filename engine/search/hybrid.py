@@ -1,0 +1,239 @@
+"""Hybrid search: vector similarity and BM25 fused into one score that every chunk has.
+
+score = a * cosine + (1 - a) * bm25 / (bm25 + c). Neither side is normalised by the other results, so the score of a
+chunk does not depend on the candidates. Candidates come from both sides, and the missing side is computed exactly. The
+search stops by Fagin's threshold ("Optimal Aggregation Algorithms for Middleware", 2003): when no chunk that was not
+scored can still reach the k-th place. So hits are exact, as far as the vector search finds its nearest rows.
+
+Why it may stop: a chunk that is not among the neighbours has a cosine no larger than that of the last neighbour, so its
+vector adds at most `bound`. To be a hit it has to reach the k-th score, so its words must add at least that score minus
+`bound`, which is reached at a certain BM25 score (`_min_bm25`). All chunks with that BM25 score or a larger one are
+scored, or else more neighbours are searched, which lowers `bound`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.index.fields import Filter
+from aidre.engine.index.vectors import SearchDepth, is_unit, score_rows
+from aidre.engine.model import EmbeddingSpace, Fusion
+from aidre.engine.search import bm25
+from aidre.engine.search.bm25 import Bm25Scorer, Statistics
+from aidre.engine.search.dense import search_dense
+from aidre.engine.segment import Segments, TopK, merge_top_k
+
+MIN_NEIGHBOURS: Final = 32
+"""Neighbours searched first, however small k is."""
+
+_MAX_LEXICAL: Final = 4_096
+"""Chunks that are no neighbours, scored because of their words, before more neighbours are searched."""
+
+_FIRST_LEXICAL: Final = 256
+"""Of these chunks, how many are scored first."""
+
+_DEEPER: Final = 4
+"""Factor by which each step takes more chunks or neighbours than the one before."""
+
+_ROUNDING: Final = 1e-9
+"""Bound on the relative error of a fused score in float64."""
+
+Rows = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Segment ordinals (n,) and rows (n,) of chunks."""
+
+
+def can_fuse(space: EmbeddingSpace) -> bool:
+    """Whether the scores of a space are cosines or follow from them; scores of vectors of any length have no scale."""
+    return is_unit(space)
+
+
+@dataclass(frozen=True, slots=True)
+class _ScoredChunks:
+    """Chunks and their scores, in no order."""
+
+    segment_ords: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    scores: NDArray[np.float64]
+
+    def extended(self, chunks: Rows, scores: NDArray[np.float64]) -> _ScoredChunks:
+        return _ScoredChunks(
+            np.concatenate([self.segment_ords, chunks[0]]),
+            np.concatenate([self.rows, chunks[1]]),
+            np.concatenate([self.scores, scores]),
+        )
+
+    def lacks(self, segment_ords: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """A mask (n,) of the given chunks that are not among these."""
+        if not len(self.rows):
+            return np.ones(len(rows), np.bool_)
+        own, others = np.sort(self.segment_ords << 32 | self.rows), segment_ords << 32 | rows
+        missing: NDArray[np.bool_] = own[np.minimum(np.searchsorted(own, others), len(own) - 1)] != others
+        return missing
+
+    def kth_best(self, k: int) -> float:
+        """The k-th best score, minus infinity if there are fewer."""
+        position = len(self.scores) - k
+        return float(np.partition(self.scores, position)[position]) if position >= 0 else -np.inf
+
+
+_NO_CHUNKS: Final = _ScoredChunks(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+
+
+class HybridQuery:
+    """A text query and its filter over the segments of a generation, to be searched with a vector of any space."""
+
+    def __init__(
+        self,
+        segments: Segments,
+        statistics: Statistics,
+        text: str,
+        fusion: Fusion,
+        filter: Filter | None = None,
+    ) -> None:
+        self._segments, self._fusion, self._filter = segments, fusion, filter
+        self._scorer = Bm25Scorer(segments, statistics, text)
+
+    def search(
+        self,
+        space: EmbeddingSpace,
+        query: NDArray[np.float32],
+        *,
+        k: int,
+        depth_for: Callable[[int], SearchDepth | None],
+    ) -> TopK:
+        """The best k chunks by fused score; `depth_for` gives the search depth for a number of neighbours."""
+        neighbours, max_lexical, scored = max(MIN_NEIGHBOURS, 2 * k), _MAX_LEXICAL, _NO_CHUNKS
+        while True:
+            depth = depth_for(neighbours)
+            near = search_dense(self._segments, space.id, query, k=neighbours, depth=depth, filter=self._filter)
+            cosines, order = _to_cosines(space, near.scores), _storage_order(near.segment_ords, near.rows)
+            fresh = order[scored.lacks(near.segment_ords[order], near.rows[order])]
+            chunks = near.segment_ords[fresh], near.rows[fresh]
+            scored = scored.extended(chunks, self._fuse(cosines[fresh], self._scorer.score(*chunks)))
+            if len(near.rows) < neighbours:
+                break
+            scored, is_complete = self._add_lexical(
+                space, query, scored, bound=self._fusion.a * float(cosines[-1]), k=k, max_lexical=max_lexical
+            )
+            if is_complete:  # a chunk that ties with the last neighbour but is none comes after it by id
+                if self._fusion.a == 0 and scored.kth_best(k) <= 0:
+                    scored = self._add_first_by_id(scored, k)
+                break
+            neighbours, max_lexical = neighbours * _DEEPER, max_lexical * _DEEPER
+        return merge_top_k(self._segments, [scored.segment_ords], [scored.rows], [scored.scores], k)
+
+    def rescored(self, hits: TopK, space: EmbeddingSpace, query: NDArray[np.float32], depth: int) -> TopK:
+        """The same hits, the best `depth` of them scored with the cosine of another space.
+
+        The hits after them keep their order and stay below: if the first of these would reach the last rescored hit,
+        the scores of all of them are lowered by the same amount.
+        """
+        order = _storage_order(hits.segment_ords[:depth], hits.rows[:depth])
+        chunks = hits.segment_ords[order], hits.rows[order]
+        scores = self._fuse(self._cosines(space, query, chunks), self._scorer.score(*chunks))
+        best = merge_top_k(self._segments, [chunks[0]], [chunks[1]], [scores], depth)
+        if len(hits.rows) <= depth:
+            return best
+        below, rest = np.nextafter(best.scores[-1], -np.inf), hits.scores[depth:]
+        rest = np.minimum(rest - max(0.0, rest[0] - below), below)  # below, so that no tie breaks the order of ids
+        return TopK(
+            np.concatenate([best.segment_ords, hits.segment_ords[depth:]]),
+            np.concatenate([best.rows, hits.rows[depth:]]),
+            np.concatenate([best.scores, rest]),
+        )
+
+    def _fuse(self, cosines: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Fused scores from cosines and BM25 scores."""
+        return self._fusion.a * cosines + (1 - self._fusion.a) * (scores / (scores + self._fusion.c))
+
+    def _add_lexical(
+        self,
+        space: EmbeddingSpace,
+        query: NDArray[np.float32],
+        scored: _ScoredChunks,
+        *,
+        bound: float,
+        k: int,
+        max_lexical: int,
+    ) -> tuple[_ScoredChunks, bool]:
+        """Add the chunks that are no neighbours but may be hits by their words, best BM25 score first.
+
+        `bound` is the most that the vector of such a chunk can add. Also returns whether none is missing: at most
+        `max_lexical` are added, as beyond that it is better to search more neighbours.
+        """
+        promising, is_complete = self._promising(scored, scored.kth_best(k) - bound, max_lexical)
+        start, step = 0, _FIRST_LEXICAL
+        while start < len(promising.rows):
+            segment_ords = promising.segment_ords[start : start + step]
+            rows = promising.rows[start : start + step]
+            order = _storage_order(segment_ords, rows)
+            chunks = segment_ords[order], rows[order]
+            cosines = self._cosines(space, query, chunks)
+            scored = scored.extended(chunks, self._fuse(cosines, self._scorer.score(*chunks)))
+            start, step = start + len(rows), step * _DEEPER
+            min_score = self._min_bm25(scored.kth_best(k) - bound)
+            if promising.scores[start - 1] < min_score * (1 - bm25.ROUNDING):
+                return scored, True
+        return scored, is_complete
+
+    def _add_first_by_id(self, scored: _ScoredChunks, k: int) -> _ScoredChunks:
+        """Add the first k chunks of each segment by id: with a = 0 all chunks without a word tie at score 0."""
+        for segment_ord, view in enumerate(self._segments):
+            rows = view.row_mask(self._filter).rows()
+            if len(rows) > k:
+                rows = rows[np.argpartition(view.segment.ids.ranks[rows], k - 1)[:k]]
+            segment_ords = np.full(len(rows), segment_ord)
+            fresh = scored.lacks(segment_ords, rows)
+            scored = scored.extended((segment_ords[fresh], rows[fresh]), np.zeros(np.count_nonzero(fresh)))
+        return scored
+
+    def _min_bm25(self, least: float) -> float:
+        """The BM25 score at which words add `least` to the fused score; infinite if words never add so much."""
+        share = least / (1 - self._fusion.a) if self._fusion.a < 1 else np.inf
+        if share >= 1:
+            return np.inf
+        # A little lower, for what rounding may have taken.
+        return max(0.0, self._fusion.c * share / (1 - share) * (1 - _ROUNDING)) if share > 0 else 0.0
+
+    def _promising(self, scored: _ScoredChunks, least: float, count: int) -> tuple[_ScoredChunks, bool]:
+        """The allowed chunks that are not scored yet and whose words add at least `least`, with their BM25 scores.
+
+        The best `count` of them, best first; also returns whether these are all.
+        """
+        min_score = self._min_bm25(least)
+        if min_score == np.inf:
+            return _NO_CHUNKS, True
+        k = count + len(scored.rows)
+        segment_ords, rows, scores = self._scorer.top_candidates(k=k, min_score=min_score, filter=self._filter)
+        is_complete, fresh = len(rows) < k, scored.lacks(segment_ords, rows)
+        segment_ords, rows, scores = segment_ords[fresh], rows[fresh], scores[fresh]
+        order = np.argsort(-scores)[:count]
+        promising = _ScoredChunks(segment_ords[order], rows[order], scores[order])
+        return promising, is_complete and len(order) == len(scores)
+
+    def _cosines(self, space: EmbeddingSpace, query: NDArray[np.float32], chunks: Rows) -> NDArray[np.float64]:
+        """The cosines of the query with chunks in storage order, computed like every other score."""
+        segment_ords, rows = chunks
+        limits = np.searchsorted(segment_ords, np.arange(len(self._segments) + 1)).tolist()
+        ranges = zip(self._segments, pairwise(limits), strict=True)
+        chosen = [(view.segment.columns[space.id], rows[start:stop]) for view, (start, stop) in ranges if start < stop]
+        positions, scores = score_rows(chosen, query)
+        cosines = np.empty(len(rows))
+        cosines[positions] = _to_cosines(space, scores)
+        return cosines
+
+
+def _storage_order(segment_ords: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.intp]:
+    """The order of chunks in memory: read in it, they take a fraction of the time."""
+    return np.argsort(segment_ords << 32 | rows)
+
+
+def _to_cosines(space: EmbeddingSpace, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The cosines that scores of unit vectors stand for: a euclidean distance is the chord between them."""
+    return 1.0 - scores * scores / 2.0 if space.distance == "euclidean" else scores

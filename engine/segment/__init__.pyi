@@ -1,0 +1,26 @@
+from .merge import (
+    LiveRows as LiveRows,
+    Recompute as Recompute,
+    live_rows as live_rows,
+    split_live_rows as split_live_rows,
+    write_merged as write_merged,
+)
+from .pending import PendingCommit as PendingCommit
+from .reader import SegmentReader as SegmentReader
+from .records import ChunkColumns as ChunkColumns, RecordColumns as RecordColumns, to_columns as to_columns
+from .stored_chunk import StoredChunk as StoredChunk
+from .top_k import TopK as TopK, merge_top_k as merge_top_k
+from .view import (
+    RowMask as RowMask,
+    Segments as Segments,
+    SegmentView as SegmentView,
+    pack_bitmap as pack_bitmap,
+)
+from .workers import MAX_WORKERS as MAX_WORKERS, Workers as Workers
+from .writer import (
+    KeyedVectors as KeyedVectors,
+    add_file as add_file,
+    add_vectors as add_vectors,
+    key_array as key_array,
+    write_pending as write_pending,
+)

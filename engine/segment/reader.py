@@ -1,0 +1,229 @@
+"""A segment opened by memory map: immutable files, shared by every generation that names it.
+
+The segment opens only if the primary files (documents, chunks, vectors) have their size and a sound frame (see
+`storage.arrow`); their bodies are not checked. Derived files (ids, fields,
+lexicon, keys, vector index) that are missing or damaged are rebuilt in memory or bypassed, with a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from aidre.engine.errors import StorageFailed, StoreDamaged
+from aidre.engine.index import ids as ids_file
+from aidre.engine.index.fields import FieldIndex, FieldRow, Filter, filter_digest
+from aidre.engine.index.text import Lexicon, build_lexicon
+from aidre.engine.index.vectors import VectorColumn, VectorIndex, open_index, trained_rows_of
+from aidre.engine.model import EmbeddingSpace
+from aidre.engine.segment.build import build_stored_fields, field_rows, lexical_texts
+from aidre.engine.segment.cache import BoundedCache, max_masks
+from aidre.engine.segment.hit_columns import Passages, fragment_buffers
+from aidre.engine.storage import (
+    CHUNKS_FILE,
+    DOCUMENTS_FILE,
+    FIELDS_FILE,
+    IDS_FILE,
+    LEXICON_FILE,
+    ArrowFile,
+    FileProblem,
+    FileUnreadable,
+    Manifest,
+    SegmentEntry,
+    Table,
+    find_index_file,
+    keys_file,
+    open_file,
+    vectors_file,
+)
+
+T = TypeVar("T")
+
+_MAX_MASKS = 64
+_MAX_MASK_BYTES = 1 << 23
+"""Bounds on the cached document masks of filters of one segment, in number and in bytes together; four always fit."""
+
+
+class SegmentReader:
+    """The opened files of one segment. `warnings` name the derived files that were rebuilt or bypassed.
+
+    By space id: `columns` are the stored vectors, `scans` the vector indexes that could be opened, `trained_rows` the
+    number of rows that each index's codebook was trained on. Raises StoreDamaged for a damaged primary file, and
+    StorageFailed for one that cannot be read.
+    """
+
+    def __init__(self, folder: Path, entry: SegmentEntry, spaces: Sequence[EmbeddingSpace], manifest: Manifest) -> None:
+        self.id = entry.id
+        self.entry = entry
+        self.warnings: list[str] = []
+        self._folder = folder
+        self._collection = manifest.name
+        self._dates = manifest.dates
+        mask_limit = max_masks(entry.documents, _MAX_MASKS, _MAX_MASK_BYTES)
+        self._masks: BoundedCache[bytes, NDArray[np.bool_]] = BoundedCache(mask_limit)
+        self.documents = Table(self._open_primary(DOCUMENTS_FILE, entry.documents))
+        self.chunks = Table(self._open_primary(CHUNKS_FILE, entry.chunks))
+        self.fragments = fragment_buffers(self.chunks)
+        self.ids = self._open_derived(IDS_FILE, ids_file.IdIndex, self._rebuild_ids)
+        self.fields = self._open_derived(FIELDS_FILE, FieldIndex, self._rebuild_fields)
+        self.lexicon = self._open_derived(LEXICON_FILE, Lexicon, self._rebuild_lexicon)
+        self.columns: dict[str, VectorColumn] = {}
+        self.scans: dict[str, VectorIndex] = {}
+        self.trained_rows: dict[str, int] = {}
+        self._vectors: dict[str, pa.RecordBatch] = {}
+        self._key_lookups: dict[str, ids_file.Lookup] = {}
+        for space in spaces:
+            self._open_space(space)
+
+    # -- opening -------------------------------------------------------------------------------------------
+
+    def check_primary_files(self) -> None:
+        """Verify the checksums of all primary files before their rows are copied: a copy gets a new checksum, which
+        would hide the damage. Raises StoreDamaged."""
+        self._open_primary(DOCUMENTS_FILE, self.entry.documents, whole=True)
+        for name in (CHUNKS_FILE, *map(vectors_file, self.columns)):
+            self._open_primary(name, self.entry.chunks, whole=True)
+
+    def _open_primary(self, name: str, rows: int, *, whole: bool = False) -> ArrowFile:
+        try:
+            file = open_file(self._folder / name, self.entry.files[name], whole=whole)
+            if file.rows != rows:
+                raise FileProblem(f"holds {file.rows} rows instead of {rows}")
+        except (FileProblem, KeyError) as problem:
+            if isinstance(problem, FileUnreadable):
+                path = self._path(name)
+                raise StorageFailed(f"{path} {problem}", file=path) from problem
+            raise self._damaged(name, problem) from problem
+        return file
+
+    def _open_derived(self, name: str, make: Callable[[pa.RecordBatch], T], rebuild: Callable[[], pa.RecordBatch]) -> T:
+        """Apply `make` to a derived file, or to a batch rebuilt from the primary files if it is missing or damaged."""
+        try:
+            return make(open_file(self._folder / name, self.entry.files[name], whole=True).batches[0])
+        except (FileProblem, KeyError, IndexError, ValueError) as problem:
+            missing = "is of an older release, which wrote none; compact the collection"
+            self._warn(name, f"{missing if name not in self.entry.files else problem}; rebuilt in memory")
+            return make(rebuild())
+
+    def _open_space(self, space: EmbeddingSpace) -> None:
+        """Open the vectors of a space, and its index if there is a sound one that was built from these vectors."""
+        name = vectors_file(space.id)
+        batch = self._open_primary(name, self.entry.chunks).batches[0]
+        values = batch.column(0).values.to_numpy(zero_copy_only=True)
+        self._vectors[space.id] = batch
+        self.columns[space.id] = VectorColumn(space, values.reshape(-1, space.dimensions))
+        index = find_index_file(self.entry.files, space.id)
+        if index is None:
+            return
+        try:
+            index_batch = open_file(self._folder / index, self.entry.files[index], whole=True).batches[0]
+            scan = open_index(space, index_batch, self.entry.chunks, self.entry.files[name].checksum)
+        except (FileProblem, IndexError) as problem:
+            self._warn(index, f"{problem}; searched exactly instead")
+            return
+        self.scans[space.id] = scan
+        self.trained_rows[space.id] = trained_rows_of(index_batch)
+
+    def _path(self, name: str) -> str:
+        """The path of a file below the store, for messages."""
+        return f"{self._collection}/segments/{self.id}/{name}"
+
+    def _damaged(self, name: str, problem: Exception) -> StoreDamaged:
+        path = self._path(name)
+        return StoreDamaged(
+            f"{path} {problem}: restore it from a backup",
+            collection=self._collection,
+            file=path,
+            problem=str(problem),
+        )
+
+    def _warn(self, name: str, message: str) -> None:
+        self.warnings.append(f"{self._path(name)} {message}")
+
+    def _rebuild_ids(self) -> pa.RecordBatch:
+        return ids_file.build_ids(self.chunks.chunked("id"), self.documents.chunked("id"))
+
+    def _rebuild_fields(self) -> pa.RecordBatch:
+        return build_stored_fields(self.documents.file.batches, self._dates)
+
+    def _rebuild_lexicon(self) -> pa.RecordBatch:
+        return build_lexicon(lexical_texts(self.documents.file.batches, self.chunks.file.batches))
+
+    # -- look-up by id and by embedding key ----------------------------------------------------------------
+
+    def find_documents(self, ids: Sequence[bytes]) -> NDArray[np.int64]:
+        """The document row of each id (UTF-8), -1 where the segment does not have it."""
+        stored = self.documents.bytes("id")
+        return self.ids.documents.find_all(ids, lambda i, row: stored[row] == ids[i])
+
+    def find_chunk(self, chunk_id: str) -> int | None:
+        value = chunk_id.encode("utf-8", "surrogatepass")
+        stored = self.chunks.bytes("id")
+        return self.ids.chunks.find(value, lambda row: stored[row] == value)
+
+    def keys(self, space_id: str) -> ids_file.Lookup:
+        """The look-up of embedding keys, opened at the first use: only writers need it."""
+        lookup = self._key_lookups.get(space_id)
+        if lookup is None:
+            chunked = pa.chunked_array([self.key_column(space_id)])
+            lookup = self._open_derived(keys_file(space_id), ids_file.open_keys, lambda: ids_file.build_keys(chunked))
+            self._key_lookups[space_id] = lookup
+        return lookup
+
+    def find_keys(self, space_id: str, keys: Sequence[bytes]) -> NDArray[np.int64]:
+        """The chunk row of each embedding key, -1 where the segment does not have it."""
+        column = self.key_column(space_id)
+        return self.keys(space_id).find_all(keys, lambda i, row: column[row].as_py() == keys[i])
+
+    # -- rows ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def passages(self) -> Passages:
+        return Passages(self.id, self.chunks)
+
+    @cached_property
+    def chunk_counts(self) -> NDArray[np.int32] | None:
+        """The number of chunks of each document, in order; None where each has exactly one."""
+        if self.entry.documents == self.entry.chunks:
+            return None
+        counts = np.asarray(self.documents.numbers("chunks"))
+        if counts.min() < 0 or counts.sum(dtype=np.int64) != self.entry.chunks:
+            raise self._damaged(
+                DOCUMENTS_FILE, FileProblem(f"has chunk counts that do not add up to {self.entry.chunks}")
+            )
+        return counts
+
+    def chunk_rows(self, document_row: int) -> range:
+        first = int(self.documents.value("first_chunk", document_row))
+        # A search does not verify the content of documents.arrow, so bound the range by the rows of the segment.
+        return range(max(0, first), min(first + int(self.documents.value("chunks", document_row)), self.entry.chunks))
+
+    def norms(self, space_id: str) -> NDArray[np.float32]:
+        """The norms that the vectors of a space had when they were ingested, shape (chunks,)."""
+        return np.asarray(self._vectors[space_id].column(1).to_numpy(zero_copy_only=True))
+
+    def key_column(self, space_id: str) -> pa.Array:
+        return self._vectors[space_id].column(2)
+
+    # -- filters -------------------------------------------------------------------------------------------
+
+    def document_mask(self, filter_: Filter) -> NDArray[np.bool_]:
+        """The documents that pass a filter, deleted ones included; cached, so do not write to it."""
+        key = filter_digest(filter_)
+        mask = self._masks.get(key)
+        return self._masks.add(key, self.fields.mask(filter_)) if mask is None else mask
+
+    def to_chunks(self, document_mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """The mask over chunk rows that corresponds to a mask over document rows."""
+        counts = self.chunk_counts
+        return document_mask if counts is None else np.repeat(document_mask, counts)
+
+    def field_rows(self) -> Iterator[FieldRow]:
+        """The values that each document offers to filters, parsed from its stored JSON."""
+        return field_rows(self.documents.file.batches)

@@ -1,0 +1,171 @@
+"""A chunk of an open segment, with its document's properties; every property is read when it is used."""
+
+from __future__ import annotations
+
+from binascii import hexlify
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from aidre.engine.index.vectors import decode
+from aidre.engine.model import Json
+from aidre.engine.segment.hit_columns import Passage
+from aidre.engine.segment.reader import SegmentReader
+from aidre.engine.storage import BATCH_ROWS, ETAG_BYTES
+
+
+class StoredChunk:
+    """One chunk row of a segment. `json_*` are JSON fragments, ready to be spliced into an answer."""
+
+    __slots__ = ("_row", "_segment")
+
+    def __init__(self, segment: SegmentReader, row: int) -> None:
+        self._segment = segment
+        self._row = row
+
+    # -- several columns at once, for every hit of an answer --------------------------------------------------
+
+    @property
+    def fragments(self) -> tuple[bytes, bytes, bytes, bytes]:
+        """JSON of the chunk's id, of its source and of its metadata, and its etag in hexadecimal."""
+        row = self._row
+        id_offsets, ids, source_offsets, sources, metadata_offsets, metadata, _, etags = self._segment.fragments[
+            row // BATCH_ROWS
+        ]
+        row %= BATCH_ROWS
+        end = row + 1
+        etag = row * ETAG_BYTES
+        return (
+            orjson.dumps(ids[id_offsets[row] : id_offsets[end]].decode()),
+            sources[source_offsets[row] : source_offsets[end]],
+            metadata[metadata_offsets[row] : metadata_offsets[end]],
+            hexlify(etags[etag : etag + ETAG_BYTES]),
+        )
+
+    @property
+    def passage(self) -> Passage:
+        return self._segment.passages[self._row]
+
+    # -- the chunk -------------------------------------------------------------------------------------------
+
+    def _bytes(self, name: str) -> bytes:
+        return self._segment.chunks.bytes(name)[self._row]
+
+    @property
+    def id(self) -> str:
+        return self._bytes("id").decode()
+
+    @property
+    def json_id(self) -> bytes:
+        return orjson.dumps(self.id)
+
+    @property
+    def json_source(self) -> bytes:
+        return self._bytes("json_source")
+
+    @property
+    def json_metadata(self) -> bytes:
+        return self._bytes("json_metadata")
+
+    @property
+    def etag(self) -> str:
+        return self._segment.chunks.fixed("etag")[self._row].hex()
+
+    @property
+    def text(self) -> str:
+        return self._bytes("text").decode()
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Start and end of the text in its document, in characters."""
+        chunks = self._segment.chunks
+        return int(chunks.value("start", self._row)), int(chunks.value("end", self._row))
+
+    @property
+    def section(self) -> str | None:
+        section: str | None = self._segment.chunks.value("section", self._row)
+        return section
+
+    @property
+    def token_count(self) -> int | None:
+        count: int | None = self._segment.chunks.value("token_count", self._row)
+        return count
+
+    @property
+    def digest(self) -> bytes:
+        """The SHA-256 of the text's UTF-8 bytes."""
+        return self._segment.chunks.fixed("content_hash")[self._row]
+
+    @property
+    def content_hash(self) -> str:
+        return "sha256:" + self.digest.hex()
+
+    def vectors(self) -> dict[str, NDArray[np.float32]]:
+        """By space, the chunk's vector, float32 of shape (dimensions,), scaled to the norm it was ingested with."""
+        row = np.array([self._row], dtype=np.int64)
+        return {
+            space: decode(column.take(row), self._segment.norms(space)[self._row : self._row + 1])[0]
+            for space, column in self._segment.columns.items()
+        }
+
+    # -- its document ----------------------------------------------------------------------------------------
+
+    def _document(self, name: str) -> Any:
+        return self._segment.documents.value(name, self.document_row)
+
+    @property
+    def document_row(self) -> int:
+        return int(self._segment.chunks.value("document_row", self._row))
+
+    @property
+    def document_location(self) -> tuple[str, int]:
+        """The document's segment id and row. A key for caches: the content of a segment never changes."""
+        return self._segment.id, self.document_row
+
+    @property
+    def document_chunk_count(self) -> int:
+        return int(self._document("chunks"))
+
+    @property
+    def document_id(self) -> str:
+        return str(self._document("id"))
+
+    @property
+    def json_payload(self) -> bytes | None:
+        payload: bytes | None = self._document("payload")
+        return payload
+
+    @property
+    def url(self) -> str | None:
+        url: str | None = self._document("url")
+        return url
+
+    @property
+    def title(self) -> str | None:
+        title: str | None = self._document("title")
+        return title
+
+    @property
+    def type(self) -> str | None:
+        type_: str | None = self._document("type")
+        return type_
+
+    @property
+    def updated_at(self) -> str:
+        return str(self._document("updated_at"))
+
+    @property
+    def metadata(self) -> Mapping[str, Json]:
+        """The document's own metadata as ingested."""
+        stored = self._document("metadata")
+        metadata: Mapping[str, Json] = orjson.loads(stored) if stored else {}
+        return metadata
+
+    @property
+    def schema_object(self) -> bytes | None:
+        """The schema.org object as JSON; None where the document has none."""
+        value: bytes | None = self._document("schema_object")
+        return value

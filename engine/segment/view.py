@@ -1,0 +1,190 @@
+"""The segments of one generation, each without its deleted documents: the input of every kind of search.
+
+A segment is addressed by its ordinal (`segment_ord`), its index in the generation. FAISS needs another address, since
+one scan covers the inverted lists of several segments: there a row has the number
+
+    slot * MAX_SEGMENT_ROWS + row
+
+where no two vector indexes of one space and generation share a slot. A vector index gets its slot before the first
+generation with it is searched, and keeps it in every later generation that shares its segment, because the numbers are
+stored in its lists; new indexes take the free slots. So slots do not follow the order of segments, and
+`Segments.segment_ords` translates them back.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.index.fields import Compare, Filter, filter_digest
+from aidre.engine.index.text import Postings
+from aidre.engine.index.vectors import Bitmap, ScanGroup, VectorIndex, group_by_codebook
+from aidre.engine.segment.cache import BoundedCache, max_masks
+from aidre.engine.segment.reader import SegmentReader
+from aidre.engine.storage import MAX_SEGMENT_ROWS
+
+_MAX_MASKS = 32
+_MAX_MASK_BYTES = 1 << 24
+"""Bounds on the cached masks of filters of one segment, in number and in bytes together; four always fit."""
+
+_MAX_TERMS = 4_096
+"""Cached terms of one segment: their postings (views of the mapped file) and their document frequencies."""
+
+
+class RowMask:
+    """Live rows of a segment that pass a filter. `mask` (one bool a chunk row) is None where every row does."""
+
+    def __init__(self, mask: NDArray[np.bool_] | None, rows: int) -> None:
+        self.count = rows if mask is None else int(np.count_nonzero(mask))
+        self.mask = None if self.count == rows else mask
+        self._total = rows
+
+    @cached_property
+    def packed(self) -> NDArray[np.uint8]:
+        """The mask as a bitmap: row i is bit i % 8 of byte i // 8, least significant first."""
+        if self.mask is None:
+            return np.full(-(-self._total // 8), 0xFF, np.uint8)
+        return np.packbits(self.mask, bitorder="little")
+
+    def rows(self) -> NDArray[np.int64]:
+        return np.arange(self._total) if self.mask is None else np.flatnonzero(self.mask)
+
+
+def pack_bitmap(masks: Sequence[tuple[int, RowMask]]) -> Bitmap | None:
+    """One bitmap over the FAISS row numbers of several (slot, mask) pairs; None where every row is allowed."""
+    if all(mask.mask is None for _, mask in masks):
+        return None
+    if len(masks) == 1 and masks[0][0] == 0:
+        return Bitmap(masks[0][1].packed)
+    slot_bytes = MAX_SEGMENT_ROWS // 8
+    packed = np.zeros((max(slot for slot, _ in masks) + 1) * slot_bytes, np.uint8)
+    for slot, mask in masks:
+        packed[slot * slot_bytes : slot * slot_bytes + len(mask.packed)] = mask.packed
+    return Bitmap(packed)
+
+
+class SegmentView:
+    """A segment as one generation sees it. `deleted` marks document rows; None where no document is deleted."""
+
+    def __init__(self, segment: SegmentReader, deleted: NDArray[np.bool_] | None) -> None:
+        self.segment = segment
+        self.deleted = deleted
+        self.live = RowMask(None if deleted is None else segment.to_chunks(~deleted), segment.entry.chunks)
+        mask_limit = max_masks(segment.entry.chunks, _MAX_MASKS, _MAX_MASK_BYTES)
+        self._masks: BoundedCache[bytes, RowMask] = BoundedCache(mask_limit)
+        self._postings: BoundedCache[str, Postings | None] = BoundedCache(_MAX_TERMS)
+        self._frequencies: BoundedCache[str, int] = BoundedCache(_MAX_TERMS)
+
+    # -- rows ----------------------------------------------------------------------------------------------
+
+    def row_mask(self, filter_: Filter | None) -> RowMask:
+        """The live chunks that pass the filter; without one, all live chunks."""
+        if filter_ is None:
+            return self.live
+        key = filter_digest(filter_)
+        mask = self._masks.get(key)
+        if mask is None:
+            documents = self.segment.document_mask(filter_)
+            if self.deleted is not None:
+                documents = documents & ~self.deleted
+            mask = self._masks.add(key, RowMask(self.segment.to_chunks(documents), self.segment.entry.chunks))
+        return mask
+
+    def is_live(self, document_row: int) -> bool:
+        return self.deleted is None or not self.deleted[document_row]
+
+    # -- terms ---------------------------------------------------------------------------------------------
+
+    def postings(self, term: str) -> Postings | None:
+        """The chunks that hold a term, deleted ones included; None where there are none."""
+        try:
+            return self._postings[term]
+        except KeyError:
+            return self._postings.add(term, self.segment.lexicon.postings(term))
+
+    def document_frequency(self, term: str) -> int:
+        """The number of live chunks that contain a term; a chunk is the document of BM25."""
+        postings = self.postings(term)
+        if postings is None:
+            return 0
+        if self.live.mask is None:
+            return len(postings.rows)
+        frequency = self._frequencies.get(term)
+        if frequency is None:
+            frequency = self._frequencies.add(term, int(np.count_nonzero(self.live.mask[postings.rows])))
+        return frequency
+
+    @cached_property
+    def total_terms(self) -> int:
+        """The sum of the lengths of all live chunks, in terms."""
+        lengths = self.segment.lexicon.lengths
+        return int(lengths.sum() if self.live.mask is None else lengths[self.live.mask].sum())
+
+    @cached_property
+    def languages(self) -> dict[str, int]:
+        """The number of live chunks in each language, by tag; languages without a live chunk are absent."""
+        tag_ids, tags = self.segment.lexicon.languages, self.segment.lexicon.tags
+        counts = np.bincount(tag_ids if self.live.mask is None else tag_ids[self.live.mask], minlength=len(tags))
+        return {tag: count for tag, count in zip(tags, counts.tolist(), strict=True) if count}
+
+    # -- documents -----------------------------------------------------------------------------------------
+
+    @property
+    def documents_without_url(self) -> int:
+        """The number of live documents that no answer can link to."""
+        absent = self.segment.documents.chunked("url").is_null().to_numpy()
+        return int(np.count_nonzero(absent if self.deleted is None else absent & ~self.deleted))
+
+    def has_field(self, name: str, *, with_schema_object: bool = False) -> bool:
+        """Whether any live document has the field; `with_schema_object` looks only at documents that have one."""
+        mask = self.segment.fields.mask(Compare(name, "exists", True))
+        if with_schema_object:
+            mask &= self.segment.documents.chunked("schema_object").is_valid().to_numpy()
+        return bool((mask if self.deleted is None else mask & ~self.deleted).any())
+
+
+class Segments(tuple[SegmentView, ...]):
+    """All segments of one generation, in its order; assigns FAISS slots to their vector indexes (see the module).
+
+    `segment_ords[slot]` is the ordinal of the segment at a slot (0 for a free slot), `slot_ends[slot]` the first number
+    after the slot. `plans` is the cache of `engine/search/plan.py`.
+    """
+
+    def __init__(self, _: Iterable[SegmentView]) -> None:
+        self.plans: OrderedDict[Any, Any] = OrderedDict()
+        self._scan_groups: dict[str, list[ScanGroup]] = {}
+        self._assign_slots()
+        ord_by_slot = {
+            index.slot or 0: segment_ord
+            for segment_ord, view in enumerate(self)
+            for index in view.segment.scans.values()
+        }
+        self.segment_ords = [ord_by_slot.get(slot, 0) for slot in range(max(ord_by_slot, default=0) + 1)]
+        self.slot_ends = np.arange(1, len(self.segment_ords) + 1) * MAX_SEGMENT_ROWS
+
+    def _assign_slots(self) -> None:
+        """Give the vector indexes without a slot the lowest free one, the same to all new indexes of a segment."""
+        taken = {index.slot for index in self._vector_indexes()}
+        free = (slot for slot in count() if slot not in taken)
+        for view in self:
+            unnumbered = [index for index in view.segment.scans.values() if index.slot is None]
+            slot = next(free) if unnumbered else 0
+            for index in unnumbered:
+                index.assign_slot(slot)
+
+    def _vector_indexes(self) -> Iterable[VectorIndex]:
+        return (index for view in self for index in view.segment.scans.values())
+
+    def scan_groups(self, space_id: str) -> list[ScanGroup]:
+        """The vector indexes of a space, grouped by codebook."""
+        groups = self._scan_groups.get(space_id)
+        if groups is None:
+            indexes = [view.segment.scans[space_id] for view in self if space_id in view.segment.scans]
+            groups = self._scan_groups[space_id] = [ScanGroup(alike) for alike in group_by_codebook(indexes)]
+        return groups

@@ -1,0 +1,206 @@
+"""Arrow IPC files: written in one pass, opened by memory map, checked against their FileEntry.
+
+The *frame* of a file is everything but the bodies of its record batches: the schema, the header of each batch, the
+footer. A flipped bit in the frame can move a column, so the frame is checked on every open. The bodies of derived files
+and tombstones are checked on every open too; those of documents, chunks and vectors only before a merge copies them,
+and by `verify`, the scrub and backups. Knows no column by name.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+from numpy.typing import NDArray
+
+from aidre.engine.storage.durable import write_errors
+
+_MAGIC_BYTES = 8
+"""Bytes before the first message: "ARROW1" and two of padding."""
+_PREFIX = struct.Struct("<Ii")
+"""Before each message: the continuation marker 0xFFFFFFFF and the length of the metadata."""
+_CHECKSUM_BLOCK_BYTES = 1 << 24
+_OFFSET_LIMIT = 1 << 63
+"""Offsets and lengths of a frame are below it, so that they fit a signed 64-bit integer."""
+
+
+class FileProblem(Exception):
+    """Why a file cannot be trusted, in a few words; the caller decides whether that is damage or can be bypassed."""
+
+
+class FileUnreadable(FileProblem):
+    """The operating system could not read the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file as a manifest describes it: size in bytes, xxh3-128 (hex) of the whole file and of its frame.
+
+    `frame` lists the (offset, length) pairs outside the bodies of the batches.
+    """
+
+    size: int
+    checksum: str
+    frame: tuple[tuple[int, int], ...]
+    frame_checksum: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "size": self.size,
+            "checksum": self.checksum,
+            "frame": [list(span) for span in self.frame],
+            "frame_checksum": self.frame_checksum,
+        }
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> FileEntry:
+        """ValueError where an offset or a length is out of range."""
+        frame = tuple((int(offset), int(length)) for offset, length in value["frame"])
+        if not all(0 <= number < _OFFSET_LIMIT for span in frame for number in span):
+            raise ValueError("frame")
+        return FileEntry(int(value["size"]), str(value["checksum"]), frame, str(value["frame_checksum"]))
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowFile:
+    """An open IPC file. Its batches point into the map: keep this object as long as anything made from them."""
+
+    schema: pa.Schema
+    batches: tuple[pa.RecordBatch, ...]
+    source: pa.MemoryMappedFile
+
+    @property
+    def rows(self) -> int:
+        return sum(batch.num_rows for batch in self.batches)
+
+
+# -- write -------------------------------------------------------------------------------------------------------
+
+
+class ArrowWriter:
+    """Writes one IPC file batch by batch and records where the frame lies. `close` returns the FileEntry."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._path = path
+        with write_errors(path):
+            # Never in place: a file that an interrupted writer left under this name may be read-only, or mapped.
+            path.unlink(missing_ok=True)
+            self._sink = pa.OSFile(str(path), "wb")
+        self._writer = pa.ipc.new_file(self._sink, schema)
+        self._starts: list[int] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        with write_errors(self._path):
+            self._starts.append(self._sink.tell())
+            self._writer.write_batch(batch)
+
+    def close(self) -> FileEntry:
+        with write_errors(self._path):
+            end = self._sink.tell()
+            self._writer.close()
+            self._sink.close()
+            return describe(self._path, self._starts, end)
+
+    def abandon(self) -> None:
+        """Close the file without a footer."""
+        self._sink.close()
+
+
+def write_file(path: Path, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> FileEntry:
+    """Write a whole file; not synced yet. StorageFailed."""
+    writer = ArrowWriter(path, schema)
+    try:
+        for batch in batches:
+            writer.write(batch)
+    except BaseException:
+        writer.abandon()
+        raise
+    return writer.close()
+
+
+def describe(path: Path, starts: list[int], end: int) -> FileEntry:
+    """The FileEntry of a finished file whose batches begin at `starts` and whose footer begins at `end`."""
+    data = _map_file(path)
+    # The writer emits the schema with the first batch: the first batch begins where the schema ends.
+    first = _MAGIC_BYTES + _PREFIX.size + _PREFIX.unpack_from(data.data, _MAGIC_BYTES)[1]
+    spans = [(0, first)]
+    for start in (max(start, first) for start in starts):
+        continuation, length = _PREFIX.unpack_from(data.data, start)
+        if continuation != 0xFFFFFFFF:
+            raise FileProblem("a record batch does not begin with a message")
+        spans.append((start, _PREFIX.size + length))
+    spans.append((end, len(data) - end))
+    frame = tuple(spans)
+    return FileEntry(len(data), checksum_of(data), frame, _frame_checksum(data, frame))
+
+
+# -- check and open ----------------------------------------------------------------------------------------------
+
+
+def check_file(path: Path, entry: FileEntry, *, whole: bool) -> None:
+    """Raise FileProblem unless size and checksum match: the checksum of the whole file, or of its frame alone."""
+    try:
+        size = path.stat().st_size
+        data = _map_file(path)
+    except FileNotFoundError as error:
+        raise FileProblem("is missing") from error
+    except OSError as error:
+        raise FileUnreadable(f"cannot be read: {error.strerror or error}") from error
+    if size != entry.size:
+        raise FileProblem(f"has {size} bytes instead of {entry.size}")
+    if any(offset < 0 or length < 0 or offset + length > size for offset, length in entry.frame):
+        raise FileProblem("has a frame outside the file")
+    if whole and checksum_of(data) != entry.checksum:
+        raise FileProblem("does not have the checksum that was recorded")
+    if not whole and _frame_checksum(data, entry.frame) != entry.frame_checksum:
+        raise FileProblem("has a header or footer that was altered")
+
+
+def open_file(path: Path, entry: FileEntry, *, whole: bool = False) -> ArrowFile:
+    """Check a file and open it by memory map, without a copy. FileProblem."""
+    check_file(path, entry, whole=whole)
+    try:
+        source = pa.memory_map(str(path), "r")
+    except OSError as error:
+        raise FileUnreadable(f"cannot be read: {error}") from error
+    try:
+        reader = pa.ipc.open_file(source)
+        batches = tuple(reader.get_batch(number) for number in range(reader.num_record_batches))
+    except (OSError, pa.ArrowInvalid) as error:
+        raise FileProblem("is not an Arrow file") from error
+    return ArrowFile(reader.schema, batches, source)
+
+
+def list_values(column: pa.Array) -> NDArray[Any]:
+    """The values of a list column that has one row, as a numpy view."""
+    return np.asarray(column.flatten().to_numpy(zero_copy_only=True))
+
+
+def checksum_of(data: NDArray[np.uint8]) -> str:
+    digest = xxhash.xxh3_128()
+    for start in range(0, len(data), _CHECKSUM_BLOCK_BYTES):
+        digest.update(data[start : start + _CHECKSUM_BLOCK_BYTES].data)
+    return digest.hexdigest()
+
+
+def _frame_checksum(data: NDArray[np.uint8], frame: tuple[tuple[int, int], ...]) -> str:
+    digest = xxhash.xxh3_128()
+    for offset, length in frame:
+        digest.update(data[offset : offset + length].data)
+    return digest.hexdigest()
+
+
+def _map_file(path: Path) -> NDArray[np.uint8]:
+    """The bytes of a file as a memory map; an empty array for an empty file, which cannot be mapped."""
+    with path.open("rb", buffering=0) as file:
+        if not os.fstat(file.fileno()).st_size:
+            return np.empty(0, np.uint8)
+        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)

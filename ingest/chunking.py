@@ -1,0 +1,363 @@
+"""Splits documents into chunks: at headings, then paragraphs, sentences and words, within a model's token limit.
+
+Every chunk is a span of the text. Together the chunks hold every non-blank character exactly once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import TypeAlias
+
+import orjson
+
+from aidre.engine.model import Chunk, Document, Heading, Record
+
+TokenCounter: TypeAlias = Callable[[Sequence[str]], Sequence[int]]
+Span: TypeAlias = tuple[int, int]
+
+TARGET_TOKENS = 200
+"""Tokens that a chunk is filled up to."""
+
+DEFAULT_LIMIT_TOKENS = 256
+"""Tokens of a chunk without a model: the limit of the default model."""
+
+MAX_LIMIT_TOKENS = 512
+"""Tokens of the longest code block that stays whole, even if a model reads more."""
+
+VERSION = 1
+"""Part of every fingerprint: raise it when chunk boundaries change, so that documents are chunked again."""
+
+MAX_REPEATED_BYTES = 256 << 20
+"""Bytes that all chunks of a document together may repeat: a few megabytes of metadata would fill a disk."""
+
+_MAX_COUNTED_CHARACTERS = 4000
+"""A longer text is not tokenized: it certainly exceeds every limit."""
+
+_TOO_MANY = 1 << 30
+"""The token count of a text that is too long to be tokenized."""
+
+_COUNTED_AT_ONCE = 4096
+"""Texts in one call of the tokenizer."""
+
+_MIN_SENTENCE_CHARACTERS = 40
+"""Shorter pieces stay with their neighbour: "e.g." and single words on lines are no sentences."""
+
+_PARAGRAPH = re.compile(r"\n[ \t\r\f\v]*\n\s*")
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$", re.MULTILINE)
+_SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[.!?…][\"'”’»)\]])\s+|[。！？]+[”’」』）]*\s*|\n\s*")
+_WORD = re.compile(r"\w+|[^\w\s]")
+_SPACED = re.compile(r"\w\S*")
+"""Each match is at least one token, since no token contains white space."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Atom:
+    """A span that is not split further; `paragraph` is the token count of the paragraph that it begins, else 0."""
+
+    start: int
+    end: int
+    tokens: int
+    paragraph: int = 0
+
+
+class Chunker:
+    """Splits documents by a tokenizer's counts (without one: approximate counts); `limit` is the model's, in tokens.
+
+    Shared by threads.
+    """
+
+    def __init__(
+        self, count: TokenCounter | None = None, limit: int = DEFAULT_LIMIT_TOKENS, target: int | None = None
+    ) -> None:
+        self._is_exact = count is not None
+        self._count = count or approximate_tokens
+        self.limit = min(max(8, limit), MAX_LIMIT_TOKENS)
+        self.target = min(target or TARGET_TOKENS, self.limit)
+        self._last_prefix: tuple[tuple[str | None, str | None], str, int] = (None, None), "", 0
+
+    @property
+    def settings(self) -> tuple[int, int, int, bool]:
+        """All that determines chunk boundaries, except the tokenizer."""
+        return VERSION, self.limit, self.target, self._is_exact
+
+    def chunks(self, document: Document) -> tuple[Chunk, ...]:
+        """The chunks of a document in order, none of them blank; a blank text has none."""
+        chunks: list[Chunk] = []
+        for section, start, end in _split_sections(document):
+            limit = self.limit - self._prefix(document.title, section)[1]
+            for span, tokens in self._split_section(document.text, start, end, limit):
+                number = len(chunks) + 1
+                chunks.append(
+                    Chunk(
+                        f"{document.id}#chunk_{number}",
+                        number,
+                        document.text[span[0] : span[1]],
+                        *span,
+                        section,
+                        tokens if self._is_exact else None,
+                    )
+                )
+        return tuple(chunks)
+
+    def embedding_input(self, document: Document, chunk: Chunk) -> str:
+        """The exact string that a model embeds for a chunk: title, section path and text."""
+        return self.join_embedding_input(document.title, chunk.section, chunk.text)
+
+    def join_embedding_input(self, title: str | None, section: str | None, text: str) -> str:
+        """`embedding_input` from its parts, for stored chunks."""
+        prefix, _ = self._prefix(title, section)
+        return f"{prefix}\n{text}" if prefix and text else prefix or text
+
+    def _prefix(self, title: str | None, section: str | None) -> tuple[str, int]:
+        """Title and section path as they are embedded before the text, and their tokens: at most half the limit.
+
+        Caches the last result. Threads may overwrite each other's entry, which costs time but is never wrong.
+        """
+        last = self._last_prefix
+        if last[0] != (title, section):
+            prefix = _join_prefix(title, section)[:_MAX_COUNTED_CHARACTERS]
+            last = self._last_prefix = (title, section), *self._shorten(prefix)
+        return last[1:]
+
+    def _shorten(self, prefix: str) -> tuple[str, int]:
+        max_tokens = self.limit // 2
+        tokens = self._count([prefix])[0] if prefix else 0
+        while tokens > max_tokens:
+            prefix = prefix[: min(len(prefix) - 1, len(prefix) * max_tokens // tokens)].rstrip()
+            tokens = self._count([prefix])[0] if prefix else 0
+        return prefix, tokens
+
+    def _split_section(self, text: str, start: int, end: int, limit: int) -> Iterator[tuple[Span, int]]:
+        """Spans of the chunks of a section with their tokens."""
+        target = min(self.target, limit)
+        atoms = list(self._split_atoms(text, start, end, target, limit))
+        counts = {(atom.start, atom.end): atom.tokens for atom in atoms}
+        yield from self._enforce_limit(text, _pack(atoms, target), limit, counts)
+
+    def _split_atoms(self, text: str, start: int, end: int, target: int, limit: int) -> Iterator[_Atom]:
+        paragraphs = list(_split_paragraphs(text, start, end))
+        limits = [limit if is_code else target for _, _, is_code in paragraphs]
+        short = [
+            span for span, most in zip(paragraphs, limits, strict=True) if not _surely_exceeds(text, *span[:2], most)
+        ]
+        counts = dict(zip(short, self._count_spans(text, short), strict=True))
+        for span, most in zip(paragraphs, limits, strict=True):
+            begin, stop, _ = span
+            tokens = counts.get(span, _TOO_MANY)
+            if tokens <= most:
+                yield _Atom(begin, stop, tokens, tokens)
+            else:
+                pieces = self._split_paragraph(text, begin, stop, target)
+                total = sum(count for _, count in pieces)
+                for index, (piece, count) in enumerate(pieces):
+                    yield _Atom(*piece, count, 0 if index else total)
+
+    def _split_paragraph(self, text: str, start: int, end: int, target: int) -> list[tuple[Span, int]]:
+        """Sentences; a long sentence as runs of words, a long word as runs of characters."""
+        done: list[tuple[Span, int]] = []
+        pending = list(_split(text, start, end, _SENTENCE, _MIN_SENTENCE_CHARACTERS))
+        while pending:
+            counts = self._count_spans(text, pending)
+            pieces: list[Span] = []
+            for span, count in zip(pending, counts, strict=True):
+                if count <= target or span[1] - span[0] <= 1:
+                    done.append((span, count))
+                else:
+                    pieces.extend(_split_words(text, *span, target))
+            pending = pieces
+        return sorted(done)
+
+    def _count_spans(self, text: str, spans: Sequence[tuple[int, ...]]) -> list[int]:
+        """Tokens of each span; _TOO_MANY for a span that is too long to be tokenized."""
+        counts = [_TOO_MANY] * len(spans)
+        short = [index for index, span in enumerate(spans) if span[1] - span[0] <= _MAX_COUNTED_CHARACTERS]
+        for first in range(0, len(short), _COUNTED_AT_ONCE):
+            batch = short[first : first + _COUNTED_AT_ONCE]
+            texts = [text[spans[index][0] : spans[index][1]] for index in batch]
+            for index, count in zip(batch, self._count(texts), strict=True):
+                counts[index] = count
+        return counts
+
+    def _enforce_limit(
+        self, text: str, spans: Iterable[Span], limit: int, atom_counts: Mapping[Span, int]
+    ) -> Iterator[tuple[Span, int]]:
+        """Spans with their tokens, halved until they are within the limit.
+
+        A span of several atoms is counted as a whole: its tokens are not the sum of theirs.
+        """
+        pending = list(spans)
+        done: list[tuple[Span, int]] = []
+        while pending:
+            halves: list[Span] = []
+            uncounted = [span for span in pending if span not in atom_counts]
+            counts = dict(zip(uncounted, self._count_spans(text, uncounted), strict=True))
+            for start, end in pending:
+                count = counts[start, end] if (start, end) in counts else atom_counts[start, end]
+                if count <= limit or end - start <= 1:
+                    done.append(((start, end), count))
+                else:
+                    middle = _find_break(text, start, (start + end) // 2)
+                    halves.extend(filter(None, (_trim(text, start, middle), _trim(text, middle, end))))
+            pending = halves
+        return iter(sorted(done))
+
+
+def approximate_tokens(texts: Sequence[str]) -> list[int]:
+    """Token counts without a tokenizer: words and punctuation; long words and unspaced scripts by their length."""
+    return [sum(_approximate_pieces(word) for word in _WORD.findall(text)) for text in texts]
+
+
+def _approximate_pieces(word: str) -> int:
+    return 1 + len(word) // 8 if word.isascii() else len(word)
+
+
+def _join_prefix(title: str | None, section: str | None) -> str:
+    """Title and section path on a line each; a path that begins with the title does not repeat it."""
+    title, section = title or "", section or ""
+    if title and (section == title or section.startswith(f"{title} > ")):
+        section = section[len(title) + 3 :]
+    return "\n".join(filter(None, (" ".join(title.split()), " ".join(section.split()))))
+
+
+def _split_sections(document: Document) -> Iterator[tuple[str | None, int, int]]:
+    """Path, start and end of each section; a heading without text of its own belongs to the section below it."""
+    text = document.text
+    own = [document.section] if document.section else []
+    path: list[Heading] = []
+    begin = 0
+    bounds = [*document.headings, Heading(len(text), 0, "")]
+    label: str | None = document.section
+    if bounds[0].start > 0:
+        yield label, 0, bounds[0].start
+        begin = bounds[0].start
+    for heading, following in pairwise(bounds):
+        path = [*(outer for outer in path if outer.level < heading.level), heading]
+        if following.level > heading.level and _has_no_body(text, heading, following.start):
+            continue
+        label = " > ".join([*own, *(outer.title for outer in path if outer.title)]) or None
+        yield label, begin, following.start
+        begin = following.start
+
+
+def _has_no_body(text: str, heading: Heading, end: int) -> bool:
+    line_end = text.find("\n", heading.start, end)
+    return line_end < 0 or not text[line_end:end].strip(" \t\r\n=-")
+
+
+def _split_paragraphs(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
+    """Spans between blank lines, and whether each is a fenced code block, which is never split here."""
+    position = start
+    for begin, stop in _find_code_blocks(text, start, end):
+        yield from ((*span, False) for span in _split(text, position, begin, _PARAGRAPH))
+        block = _trim(text, begin, stop)
+        if block:
+            yield (*block, True)
+        position = stop
+    yield from ((*span, False) for span in _split(text, position, end, _PARAGRAPH))
+
+
+def _find_code_blocks(text: str, start: int, end: int) -> Iterator[Span]:
+    opening: re.Match[str] | None = None
+    for match in _FENCE.finditer(text, start, end):
+        mark = match[1]
+        if opening is None:
+            opening = match if mark[0] == "~" or "`" not in match[2] else None
+        elif mark[0] == opening[1][0] and len(mark) >= len(opening[1]) and not match[2].strip():
+            yield opening.start(), match.end()
+            opening = None
+
+
+def _split(text: str, start: int, end: int, boundary: re.Pattern[str], min_characters: int = 1) -> Iterator[Span]:
+    """Trimmed spans between boundaries, at least `min_characters` long; a boundary belongs to the span before it."""
+    position = start
+    for match in boundary.finditer(text, start, end):
+        if match.end() >= position + min_characters:
+            span = _trim(text, position, match.end())
+            if span:
+                yield span
+            position = match.end()
+    span = _trim(text, position, end)
+    if span:
+        yield span
+
+
+def _surely_exceeds(text: str, start: int, end: int, tokens: int) -> bool:
+    """A lower bound without tokenizing: whether the span has more words than `tokens`."""
+    if end - start <= tokens:
+        return False
+    return next(islice(_SPACED.finditer(text, start, end), tokens, None), None) is not None
+
+
+def _trim(text: str, start: int, end: int) -> Span | None:
+    """The span without white space at its ends; None if it is blank."""
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return (start, end) if start < end else None
+
+
+def _split_words(text: str, start: int, end: int, target: int) -> Iterator[Span]:
+    """Runs of words: two halves, or pieces of `target` characters if the text is too long to be tokenized."""
+    length = target if end - start > _MAX_COUNTED_CHARACTERS else (end - start + 1) // 2
+    while end - start > length:
+        stop = _find_break(text, start, start + length)
+        span = _trim(text, start, stop)
+        if span:
+            yield span
+        start = stop
+    span = _trim(text, start, end)
+    if span:
+        yield span
+
+
+def _find_break(text: str, start: int, stop: int) -> int:
+    """The best end of a piece, at most `stop`: after the last white space of its second half, else `stop` itself."""
+    middle = start + (stop - start) // 2
+    for position in range(stop, middle, -1):
+        if text[position - 1].isspace():
+            return position
+    return max(start + 1, min(stop, len(text)))
+
+
+def _pack(atoms: Sequence[_Atom], target: int) -> Iterator[Span]:
+    """Joins neighbouring atoms up to the target, in even portions, preferably between paragraphs."""
+    total = sum(atom.tokens for atom in atoms)
+    portions = max(1, -(-total // target))
+    even = total / portions
+    start, end, tokens = 0, 0, 0
+    for atom in atoms:
+        if tokens and _closes(atom, tokens, target, even):
+            yield start, end
+            tokens = 0
+        if not tokens:
+            start = atom.start
+        end = atom.end
+        tokens += atom.tokens or 1
+    if tokens:
+        yield start, end
+
+
+def _closes(atom: _Atom, tokens: int, target: int, even: float) -> bool:
+    """Whether a chunk of `tokens` ends before this atom; `even` is the size of an even portion."""
+    if tokens + atom.tokens > target:
+        return True
+    if atom.paragraph:
+        return tokens + atom.paragraph > target and tokens >= even / 2
+    return tokens + atom.tokens / 2 > even * 1.05
+
+
+def find_repetition_fault(record: Record) -> str | None:
+    """The fault of a record whose chunks repeat more than MAX_REPEATED_BYTES of the document's metadata; else None."""
+    document, count = record.document, len(record.chunks)
+    repeated = (document.title, document.url, document.section, document.metadata)
+    size = len(orjson.dumps(repeated)) if count > 1 else 0
+    if size * count <= MAX_REPEATED_BYTES:
+        return None
+    return (
+        f"its title, url, section and metadata have {size:,} bytes, which each of its {count:,} chunks repeats: "
+        "shorten them, or move what nobody filters by into semantic_payload"
+    )

@@ -1,0 +1,9 @@
+from .client import (
+    PUBLIC_ONLY as PUBLIC_ONLY,
+    Fetcher as Fetcher,
+    FetchResult as FetchResult,
+    FetchRules as FetchRules,
+    decompress as decompress,
+)
+from .robots import Robots as Robots
+from .urls import Url as Url, display_url as display_url, is_url as is_url, read_url as read_url

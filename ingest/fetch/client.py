@@ -1,0 +1,388 @@
+"""A guarded GET: public addresses only, few redirects, deadlines, and a limit on inflated bytes, written to a file.
+
+Every failure is a FetchFailed with a one-line reason. This module does not interpret content.
+"""
+
+from __future__ import annotations
+
+import http.client
+import re
+import ssl
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import cached_property
+from http import HTTPStatus
+from pathlib import Path
+from time import monotonic
+from typing import Any, BinaryIO
+
+from aidre.engine.errors import FetchFailed
+from aidre.ingest.fetch.connection import (
+    Connect,
+    Deadline,
+    Resolve,
+    Stream,
+    checked_addresses,
+    dial,
+    is_usual_port,
+    look_up,
+    open_stream,
+)
+from aidre.ingest.fetch.urls import Url
+from aidre.ingest.records import escape_unprintable
+
+MAX_WAITS = 2
+MAX_WAIT_SECONDS = 60.0
+MAX_TOTAL_WAIT_SECONDS = 300.0
+"""Limits on honouring Retry-After: waits per address, seconds per wait, and seconds per source."""
+
+RETRY_STATUSES = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+
+_MIN_WAIT_SECONDS = 1.0
+_SECONDS = re.compile(r"[0-9]{1,9}")
+
+
+def retry_after(value: str | None, now: datetime) -> float | None:
+    """The seconds of a Retry-After field (a number or a date, RFC 9110 10.2.3); None if missing or malformed."""
+    text = (value or "").strip()
+    if _SECONDS.fullmatch(text):
+        return max(_MIN_WAIT_SECONDS, float(text))
+    try:
+        moment = parsedate_to_datetime(text)
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - now
+    except (ValueError, OverflowError):
+        return None
+    return max(_MIN_WAIT_SECONDS, seconds.total_seconds())
+
+
+class RetryBudget:
+    """The remaining time that one source may be waited for."""
+
+    def __init__(self) -> None:
+        self._seconds = MAX_TOTAL_WAIT_SECONDS
+
+    def allows(self, seconds: float, waits: int) -> bool:
+        """Whether to wait `seconds` after `waits` earlier ones for the same address; if so, they are spent."""
+        if waits >= MAX_WAITS or seconds > min(MAX_WAIT_SECONDS, self._seconds):
+            return False
+        self._seconds -= seconds
+        return True
+
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+MAX_REDIRECTS = 5
+HEADER_BYTES = 1 << 20
+"""Allowance beyond the body: headers, chunk sizes, encoding overhead."""
+
+_BLOCK = 1 << 16
+_ACCEPT = (
+    "text/html, application/xhtml+xml, application/atom+xml, application/rss+xml, application/xml;q=0.9, "
+    "text/xml;q=0.9, */*;q=0.5"
+)
+_WBITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+_VALIDATOR = re.compile(r"[\x20-\x7e]{1,512}")
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRules:
+    """The operator's limits. `page_bytes` bounds one body, `total_bytes` and `pages` one source; `timeout` covers one
+    body with its redirects; `delay` is the pause between two requests. Times are in seconds."""
+
+    allow_private_addresses: bool = False
+    timeout: float = 60.0
+    connect_timeout: float = 10.0
+    read_timeout: float = 20.0
+    delay: float = 0.0
+    page_bytes: int = 16 << 20
+    total_bytes: int = 4 << 30
+    pages: int = 50_000
+    robots: bool = True
+    user_agent: str = "aidre"
+
+
+PUBLIC_ONLY = FetchRules()
+
+
+@dataclass(frozen=True, slots=True)
+class FetchResult:
+    """A fetched body: `url` after redirects, `kind` the media type in lower case, `charset` if the header has one.
+
+    `state` holds the validators for the next conditional request: etag, last_modified, and the url they belong to.
+    """
+
+    url: Url
+    kind: str
+    charset: str | None
+    state: Mapping[str, str] = field(default_factory=dict)
+    bytes: int = 0
+
+
+class Fetcher:
+    """Sends GET requests under one set of rules, with a pause between them. Tests replace resolver, dialer and
+    pause."""
+
+    def __init__(
+        self,
+        rules: FetchRules,
+        *,
+        resolve: Resolve = look_up,
+        connect: Connect = dial,
+        pause: Callable[[float], object] | None = None,
+    ) -> None:
+        self.rules, self._resolve, self._connect = rules, resolve, connect
+        self._stopped = threading.Event()
+        self._pause = pause or self._stopped.wait
+        self._next = monotonic()
+        self._open: Stream | None = None
+        self._retry_budget = RetryBudget()
+
+    @cached_property
+    def _context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context()
+        context.set_alpn_protocols(["http/1.1"])
+        return context
+
+    def get(
+        self,
+        url: Url,
+        into: Path,
+        *,
+        state: Mapping[str, str] | None = None,
+        within: Callable[[Url], bool] | None = None,
+    ) -> FetchResult | None:
+        """Fetch the decompressed body of a URL into a file; None if `state` is still valid. Raises FetchFailed.
+
+        `within` decides which URLs a redirect may lead to. Retry-After is honoured within the limits; beyond them the
+        failure carries it as `details["retry_after"]`.
+        """
+        waits = 0
+        while True:
+            try:
+                return self._follow(url, into, state or {}, within)
+            except FetchFailed as error:
+                seconds = error.details.get("retry_after")
+                if seconds is None or not self._retry_budget.allows(seconds, waits):
+                    raise
+            waits += 1
+            self._next = max(self._next, monotonic() + seconds)
+
+    def _follow(
+        self, url: Url, into: Path, state: Mapping[str, str], within: Callable[[Url], bool] | None
+    ) -> FetchResult | None:
+        rules = self.rules
+        wait = self._next - monotonic()
+        if wait > 0:
+            self._pause(wait)
+        if self._stopped.is_set():
+            raise FetchFailed("not fetched: the run ends")
+        self._next = monotonic() + rules.delay
+        deadline = Deadline(rules.timeout, rules.read_timeout)
+        seen = {str(url)}
+        own_port = url.port
+        while True:
+            if not (is_usual_port(url.port) or url.port == own_port or rules.allow_private_addresses):
+                raise FetchFailed(f"refused: it leads to port {url.port}, and redirects may only lead to 80 and 443")
+            outcome = self._request(url, into, state, deadline)
+            if not isinstance(outcome, str):
+                return outcome
+            url = url.join(outcome)
+            if str(url) in seen:
+                raise FetchFailed(f"its redirects form a loop at {str(url)[:200]}")
+            if len(seen) > MAX_REDIRECTS:
+                raise FetchFailed(f"more than {MAX_REDIRECTS} redirects, the last one to {str(url)[:200]}")
+            if within is not None and not within(url):
+                raise FetchFailed(f"redirects to {str(url)[:200]}, which is another site")
+            seen.add(str(url))
+
+    def stop(self) -> None:
+        """Abort the current request and fetch nothing more; may be called from another thread."""
+        self._stopped.set()
+        stream = self._open
+        if stream is not None:
+            stream.abort()
+
+    def _request(self, url: Url, into: Path, state: Mapping[str, str], deadline: Deadline) -> FetchResult | str | None:
+        """Send one request; returns the result, or the Location of a redirect."""
+        try:
+            stream = self._open = self._stream(url, deadline)
+            try:
+                if self._stopped.is_set():
+                    raise FetchFailed("not fetched: the run ends")
+                return self._exchange(url, stream, into, state)
+            finally:
+                self._open = None
+                stream.end()
+        except FetchFailed:
+            raise
+        except TimeoutError:
+            raise FetchFailed("no answer in time", down=True) from None
+        except ssl.SSLCertVerificationError as error:
+            raise FetchFailed(f"its certificate is not accepted: {error.verify_message}") from None
+        except ssl.SSLError as error:
+            raise FetchFailed(f"TLS failed: {error.reason or 'the connection was closed'}", down=True) from None
+        except http.client.IncompleteRead:
+            raise FetchFailed("the answer ends early") from None
+        except (http.client.HTTPException, ValueError) as error:
+            raise FetchFailed(f"the answer is not HTTP: {_one_line(error)}") from None
+        except OSError as error:
+            raise FetchFailed(f"the connection failed: {error.strerror or _one_line(error)}", down=True) from None
+
+    def _stream(self, url: Url, deadline: Deadline) -> Stream:
+        rules = self.rules
+        wait = min(rules.connect_timeout, deadline.left())
+        addresses = checked_addresses(url, private=rules.allow_private_addresses, seconds=wait, resolve=self._resolve)
+        return open_stream(
+            url,
+            addresses,
+            deadline=deadline,
+            max_bytes=rules.page_bytes + HEADER_BYTES,
+            connect=lambda address, port, left: self._connect(address, port, min(left, rules.connect_timeout)),
+            context=self._context,
+        )
+
+    def _exchange(self, url: Url, stream: Stream, into: Path, state: Mapping[str, str]) -> FetchResult | str | None:
+        connection = http.client.HTTPConnection(url.host, url.port)
+        connection.sock = stream
+        own_state = state if state.get("url") == str(url) else {}
+        connection.putrequest("GET", url.target, skip_host=True, skip_accept_encoding=True)
+        for name, value in self._headers(url, own_state):
+            connection.putheader(name, value)
+        connection.endheaders()
+        with closing(connection.getresponse()) as response:
+            if response.status in REDIRECTS:
+                location = response.headers.get("Location")
+                if not location:
+                    raise FetchFailed(f"answered {_status(response)} without a Location", status=response.status)
+                return _utf8(location)
+            if response.status == HTTPStatus.NOT_MODIFIED and own_state:
+                return None
+            if response.status not in (200, 203):
+                raise _failure(response)
+            with into.open("wb") as file:
+                count = _save(response, file, self.rules.page_bytes)
+            return _result(url, response, count)
+
+    def _headers(self, url: Url, state: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        yield "Host", url.authority
+        yield "User-Agent", self.rules.user_agent
+        yield "Accept", _ACCEPT
+        yield "Accept-Encoding", "gzip, deflate"
+        yield "Connection", "close"
+        if "etag" in state:
+            yield "If-None-Match", state["etag"]
+        if "last_modified" in state:
+            yield "If-Modified-Since", state["last_modified"]
+
+
+def decompress(blocks: Iterator[bytes], encoding: str, max_bytes: int) -> Iterator[bytes]:
+    """The body without its Content-Encoding, at most `max_bytes` in small blocks.
+
+    Raises FetchFailed if it is larger, truncated or damaged.
+    """
+    if encoding in ("", "identity"):
+        yield from _limit(blocks, max_bytes)
+    elif encoding in _WBITS:
+        yield from _limit(_inflate(blocks, _WBITS[encoding]), max_bytes)
+    else:
+        raise FetchFailed(f"is encoded as {escape_unprintable(encoding[:40])}, which was not requested")
+
+
+def _inflate(blocks: Iterator[bytes], wbits: int) -> Iterator[bytes]:
+    inflater, started = zlib.decompressobj(wbits), False
+    try:
+        for block in blocks:
+            rest = block
+            while rest:
+                if inflater.eof:  # gzip may have several members, the last one padded with zeros
+                    rest = rest.lstrip(b"\0") if wbits == 31 else b""
+                    inflater = zlib.decompressobj(wbits) if rest else inflater
+                    continue
+                if not started and wbits == 15 and not _is_zlib(rest):
+                    inflater = zlib.decompressobj(-15)  # raw deflate, which some servers send as deflate
+                started = True
+                yield inflater.decompress(rest, _BLOCK)
+                rest = inflater.unconsumed_tail or inflater.unused_data
+        while started and not inflater.eof and (block := inflater.decompress(b"", _BLOCK)):
+            yield block
+    except zlib.error:
+        raise FetchFailed("its compressed bytes are damaged") from None
+    if started and not inflater.eof:
+        raise FetchFailed("its compressed bytes end early")
+
+
+def _is_zlib(start: bytes) -> bool:
+    return start[0] & 0x0F == 8 and (len(start) < 2 or (start[0] << 8 | start[1]) % 31 == 0)
+
+
+def _limit(blocks: Iterator[bytes], max_bytes: int) -> Iterator[bytes]:
+    remaining = max_bytes
+    for block in blocks:
+        remaining -= len(block)
+        if remaining < 0:
+            raise FetchFailed("is larger than [sources] page_bytes allows")
+        yield block
+
+
+def _save(response: http.client.HTTPResponse, file: BinaryIO, max_bytes: int) -> int:
+    encoding = (response.headers.get("Content-Encoding") or "").strip().lower()
+    for block in decompress(_blocks(response), encoding, max_bytes):
+        file.write(block)
+    return file.tell()
+
+
+def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    """The body as received; one shorter than its Content-Length is an error."""
+    buffer = bytearray(_BLOCK)
+    while count := response.readinto(buffer):
+        yield bytes(memoryview(buffer)[:count])
+    if response.length:
+        raise FetchFailed("the answer ends early")
+
+
+def _result(url: Url, response: http.client.HTTPResponse, count: int) -> FetchResult:
+    content_type = response.headers.get("Content-Type") or ""
+    charset = _CHARSET.search(content_type)
+    state = {}
+    for name, header in (("etag", "ETag"), ("last_modified", "Last-Modified")):
+        value = (response.headers.get(header) or "").strip()
+        if _VALIDATOR.fullmatch(value):
+            state[name] = value
+    if state:
+        state["url"] = str(url)
+    kind = content_type.partition(";")[0].strip().lower()
+    return FetchResult(url, kind, charset[1].lower() if charset else None, state, count)
+
+
+def _failure(response: http.client.HTTPResponse) -> FetchFailed:
+    status, answered = response.status, f"answered {_status(response)}"
+    is_down = status >= 500 or status == 429
+    seconds = retry_after(response.headers.get("Retry-After"), datetime.now(UTC)) if status in RETRY_STATUSES else None
+    if seconds is None:
+        return FetchFailed(answered, status=status, down=is_down)
+    reason = f"{answered} with Retry-After {seconds:.0f} s"
+    return FetchFailed(reason, status=status, down=is_down, retry_after=seconds)
+
+
+def _status(response: http.client.HTTPResponse) -> str:
+    try:
+        return f"{response.status} {HTTPStatus(response.status).phrase}"
+    except ValueError:
+        return str(response.status)
+
+
+def _utf8(header: str) -> str:
+    """A header value as UTF-8, which servers send and http.client decodes as Latin-1."""
+    try:
+        return header.encode("latin-1").decode()
+    except UnicodeError:
+        return header
+
+
+def _one_line(error: Any) -> str:
+    return escape_unprintable((str(error) or type(error).__name__)[:200])

@@ -1,0 +1,305 @@
+"""DOCX as text: paragraphs, lists and tables in document order, heading styles as headings.
+
+Runs in the sandbox's child; knows no file. A DOCX is a zip archive of XML: its members are inflated piece by piece
+and checked here before a library reads them.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from aidre.engine.errors import InvalidDocument
+
+if TYPE_CHECKING:
+    from docx.document import Document
+
+Element: TypeAlias = Any
+"""An element of lxml, which ships no types."""
+
+MAX_ARCHIVE_MEMBERS = 4096
+MAX_INFLATED_BYTES = 64 << 20
+"""Bytes of all members as they really inflate; pictures are compressed already."""
+
+MAX_VALUE_CHARACTERS = 1000
+"""Characters of a title, a heading or a property; further ones are cut off."""
+
+_PIECE_BYTES = 1 << 16
+_OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_ENCRYPTED_FLAG = 0x1
+_NO_MEMORY = "unknown error"
+"""The message of lxml if it runs out of memory."""
+
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_XML_SUFFIXES = (".xml", ".rels")
+_MAX_STYLE_DEPTH = 20
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+_CHARACTERS = {f"{_W}tab": "\t", f"{_W}br": "\n", f"{_W}cr": "\n", f"{_W}noBreakHyphen": "-", f"{_W}ptab": "\t"}
+_SKIPPED = frozenset({f"{_W}{name}" for name in ("del", "moveFrom", "pPr", "rPr", "instrText", "rt")} | {_FALLBACK})
+"""Elements of a paragraph that are not its text: deleted text, properties, pronunciation, a drawing's fallback."""
+
+_CONTAINERS = frozenset(f"{_W}{name}" for name in ("sdt", "sdtContent", "customXml", "ins", "moveTo"))
+"""Elements that contain paragraphs and tables."""
+
+_HEADING = re.compile(r"heading ([1-9])")
+_INVISIBLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\xad]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """The role of a paragraph: a heading of a level (0: none), a list item, or a line of the table of contents."""
+
+    level: int = 0
+    is_title: bool = False
+    is_item: bool = False
+    is_contents: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A paragraph or a table as text."""
+
+    text: str
+    style: _Style = _Style()
+
+
+def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Text, headings and metadata of a DOCX; raises InvalidDocument."""
+    _check_archive(content)
+    document = _open(content)
+    blocks = [block for block in _Body(document).blocks() if block.text and not block.style.is_contents]
+    text, headings = _join_blocks(blocks)
+    properties = _read_properties(document)
+    if not properties.get("title"):
+        titles = [block for block in blocks if block.style.level == 1]
+        properties["title"] = _to_line(max(titles, key=lambda block: block.style.is_title).text) if titles else None
+    return {"text": text, "headings": headings} | {name: value for name, value in properties.items() if value}
+
+
+def _check_archive(content: bytes) -> None:
+    """Raises InvalidDocument for an archive that inflates to too much, declares wrong sizes or defines XML entities.
+
+    Declared sizes are not trusted: each member is inflated here, piece by piece, and must have its declared size,
+    since libraries rely on that size.
+    """
+    if content.startswith(_OLE_SIGNATURE):
+        raise InvalidDocument("is encrypted or of the older Word format: save it as .docx without a password")
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            members = archive.infolist()
+            if len(members) > MAX_ARCHIVE_MEMBERS:
+                raise InvalidDocument(f"is an archive of more than {MAX_ARCHIVE_MEMBERS} parts: no Word document")
+            budget = MAX_INFLATED_BYTES
+            for member in members:
+                budget -= _measure_member(archive, member, budget)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError):
+        raise InvalidDocument("is no DOCX file, or a damaged one: its archive cannot be read") from None
+
+
+def _measure_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, budget: int) -> int:
+    """The real size of a member in bytes; raises InvalidDocument for one larger than the budget or malformed."""
+    if member.flag_bits & _ENCRYPTED_FLAG:
+        raise InvalidDocument("is encrypted: ingest a copy without a password")
+    if member.compress_type not in _COMPRESSIONS:
+        raise InvalidDocument("is compressed in a way that no Word document is")
+    unbounded = copy(member)
+    unbounded.file_size = sys.maxsize
+    is_xml = member.filename.lower().endswith(_XML_SUFFIXES)
+    size, tail = 0, b""
+    with archive.open(unbounded) as stream:
+        while piece := stream.read(_PIECE_BYTES):
+            size += len(piece)
+            if size > budget:
+                raise InvalidDocument(f"inflates to more than {MAX_INFLATED_BYTES >> 20} MiB: split it")
+            if is_xml:
+                # Without null bytes, so that UTF-16 is found too.
+                text = (tail + piece).replace(b"\0", b"")
+                if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
+                    raise InvalidDocument("defines XML entities, which no Word document does")
+                tail = piece[-32:]
+    if size != member.file_size:
+        raise InvalidDocument("is a damaged archive: a part is not as large as it says")
+    return size
+
+
+def _open(content: bytes) -> Document:
+    import docx
+    from docx.opc.exceptions import OpcError
+
+    try:
+        return docx.Document(io.BytesIO(content))
+    except (OpcError, KeyError, ValueError, AttributeError, TypeError):
+        raise InvalidDocument("is no Word document, or a damaged one: its parts do not fit together") from None
+    except SyntaxError as error:  # lxml's errors are a subclass
+        if error.msg == _NO_MEMORY:
+            raise MemoryError from None
+        raise InvalidDocument(f"is a damaged Word document: {error.msg}") from None
+
+
+class _Body:
+    """Reads the blocks of a document."""
+
+    def __init__(self, document: Document) -> None:
+        body = getattr(document.element, "body", None)
+        self._root: Element = () if body is None else body
+        self._styles = _resolve_styles(document)
+
+    def blocks(self) -> Iterator[_Block]:
+        return self._read_blocks(self._root)
+
+    def _read_blocks(self, container: Element) -> Iterator[_Block]:
+        for child in container:
+            if child.tag == f"{_W}p":
+                yield from self._read_paragraph(child)
+            elif child.tag == f"{_W}tbl":
+                yield _Block("\n".join(self._read_rows(child)))
+            elif child.tag in _CONTAINERS and not _is_contents(child):
+                yield from self._read_blocks(child)
+
+    def _read_paragraph(self, paragraph: Element) -> Iterator[_Block]:
+        boxes: list[Element] = []
+        text = "".join(_read_text(paragraph, boxes))
+        yield _Block(_clean(text), self._find_style(paragraph))
+        for box in boxes:
+            yield from self._read_blocks(box)
+
+    def _read_rows(self, table: Element) -> Iterator[str]:
+        for row in table.iter(f"{_W}tr"):
+            if next(row.iterancestors(f"{_W}tbl")) is table:
+                cells = [cell for cell in row.iter(f"{_W}tc") if next(cell.iterancestors(f"{_W}tr")) is row]
+                line = "\t".join(self._read_cell(cell) for cell in cells)
+                if line.strip():
+                    yield line
+
+    def _read_cell(self, cell: Element) -> str:
+        return " ".join(word for block in self._read_blocks(cell) for word in block.text.split())
+
+    def _find_style(self, paragraph: Element) -> _Style:
+        properties = paragraph.find(f"{_W}pPr")
+        reference = None if properties is None else properties.find(f"{_W}pStyle")
+        style = self._styles.get(reference.get(f"{_W}val"), _Style()) if reference is not None else _Style()
+        return _apply_properties(style, properties)
+
+
+def _resolve_styles(document: Document) -> dict[str, _Style]:
+    """The role of paragraphs of each style, by its id; a style inherits from the one that it is based on."""
+    elements = {style.get(f"{_W}styleId"): style for style in document.styles.element.findall(f"{_W}style")}
+    return {name: _resolve_style(name, elements, _MAX_STYLE_DEPTH) for name in elements if name}
+
+
+def _resolve_style(name: str, elements: Mapping[str, Element], depth: int) -> _Style:
+    element = elements.get(name)
+    if element is None or depth == 0:
+        return _Style()
+    label = element.find(f"{_W}name")
+    label = "" if label is None else (label.get(f"{_W}val") or "").lower()
+    heading = _HEADING.fullmatch(label)
+    if heading:
+        return _Style(level=int(heading[1]))
+    if label == "title":
+        return _Style(level=1, is_title=True)
+    if label.startswith("toc "):
+        return _Style(is_contents=True)
+    parent = element.find(f"{_W}basedOn")
+    style = _Style() if parent is None else _resolve_style(parent.get(f"{_W}val") or "", elements, depth - 1)
+    if label.startswith("list "):
+        style = _Style(is_item=True)
+    return _apply_properties(style, element.find(f"{_W}pPr"))
+
+
+def _apply_properties(style: _Style, properties: Element) -> _Style:
+    """A style after the outline level and numbering in the properties of a paragraph or of a derived style."""
+    if properties is None:
+        return style
+    outline = properties.find(f"{_W}outlineLvl")
+    if outline is not None and not style.is_contents and (outline.get(f"{_W}val") or "").isdecimal():
+        level = int(outline.get(f"{_W}val")) + 1
+        return _Style(level=level if level <= 9 else 0, is_title=style.is_title and level <= 9)
+    number = properties.find(f"{_W}numPr/{_W}numId")
+    if number is not None and style.level == 0 and not style.is_contents:
+        return _Style(is_item=number.get(f"{_W}val") != "0")
+    return style
+
+
+def _is_contents(control: Element) -> bool:
+    """Whether a content control is the table of contents, which repeats the headings."""
+    gallery = next(control.iter(f"{_W}docPartGallery"), None)
+    return gallery is not None and gallery.get(f"{_W}val") == "Table of Contents"
+
+
+def _read_text(element: Element, boxes: list[Element]) -> Iterator[str]:
+    """The text of a paragraph; text boxes anchored in it are appended to `boxes`."""
+    for child in element:
+        tag = child.tag
+        if tag in (f"{_W}t", f"{_M}t"):
+            yield child.text or ""
+        elif tag in _CHARACTERS:
+            yield _CHARACTERS[tag]
+        elif tag == f"{_W}txbxContent":
+            boxes.append(child)
+        elif tag not in _SKIPPED:
+            yield from _read_text(child, boxes)
+
+
+def _clean(text: str) -> str:
+    return _INVISIBLE.sub("", text).strip()
+
+
+def _join_blocks(blocks: list[_Block]) -> tuple[str, list[list[Any]]]:
+    parts: list[str] = []
+    headings: list[list[Any]] = []
+    length = 0
+    was_item = False
+    for block in blocks:
+        gap = "" if not parts else "\n" if was_item and block.style.is_item else "\n\n"
+        if block.style.level:
+            headings.append([length + len(gap), block.style.level, _to_line(block.text)])
+        parts.append(gap + block.text)
+        length += len(gap) + len(block.text)
+        was_item = block.style.is_item
+    return "".join(parts), headings
+
+
+def _read_properties(document: Document) -> dict[str, Any]:
+    """Title, language, date and metadata from the core properties; values that are missing are empty."""
+    from docx.opc.constants import RELATIONSHIP_TYPE
+
+    try:
+        document.part.package.part_related_by(RELATIONSHIP_TYPE.CORE_PROPERTIES)
+        core = document.core_properties
+        created = _to_timestamp(core.created)
+    except (KeyError, AttributeError):  # without them python-docx would invent some, dated today; or malformed ones
+        return {}
+    metadata = {
+        "author": _to_line(core.author),
+        "subject": _to_line(core.subject),
+        "category": _to_line(core.category),
+        "keywords": [word for word in map(str.strip, re.split("[,;]", _to_line(core.keywords))) if word],
+        "created": created,
+    }
+    return {
+        "title": _to_line(core.title),
+        "language": _to_line(core.language),
+        "updated_at": _to_timestamp(core.modified) or created,
+        "metadata": {name: value for name, value in metadata.items() if value},
+    }
+
+
+def _to_line(text: str) -> str:
+    return " ".join(_INVISIBLE.sub("", text[:MAX_VALUE_CHARACTERS]).split())
+
+
+def _to_timestamp(date: datetime | None) -> str | None:
+    if date is None:
+        return None
+    return (date.astimezone(UTC).replace(tzinfo=None) if date.tzinfo else date).isoformat() + "Z"

@@ -1,0 +1,186 @@
+"""The sandbox's HTML parser: main text with headings, the metadata of the head, and the JSON-LD of a page."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import orjson
+from selectolax.lexbor import LexborHTMLParser
+
+from aidre.engine.errors import InvalidDocument
+from aidre.engine.model import Json
+from aidre.ingest.formats import jsonld
+from aidre.ingest.formats.charsets import find_codec
+from aidre.ingest.formats.main_text import extract_main_text
+from aidre.ingest.formats.schemaorg import list_types
+from aidre.ingest.records import decode_text, normalize_timestamp
+
+MAX_DEPTH = 5000
+"""Nested elements: the parser's time grows with the square of the depth; browsers stop at 512."""
+
+MAX_EXTRACTED_DEPTH = 256
+"""Nested elements of a page that trafilatura is given; a deeper page could break it."""
+
+MAX_JSON_CHARACTERS = 4 << 20
+MAX_OBJECTS = 1000
+"""Characters of JSON-LD that are read from a page, and objects that are kept of it."""
+
+MAX_TITLE_CHARACTERS = 1000
+
+_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([a-zA-Z0-9_:.-]{1,40})", re.IGNORECASE)
+_CHARSET_BYTES = 1024
+"""Bytes at the beginning of a page in which its encoding must be declared, as in browsers."""
+
+_TAG = re.compile(rb"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
+_UNCLOSED = frozenset(
+    b"area base br col embed hr img input link meta source track wbr p li dt dd tr td th option thead tbody tfoot "
+    b"html head body".split()
+)
+"""Elements without an end tag, or with an optional one."""
+
+_DATES = ("article:modified_time", "og:updated_time", "article:published_time", "last-modified", "dcterms.modified")
+_DECLARATION = re.compile(r"\s*<\?xml[^>]{0,200}\?>")
+
+
+def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
+    """The members of `Extracted` that the page has; raises InvalidDocument.
+
+    `options` may have the `url` of the page, against which a relative canonical address is resolved. `objects` are the
+    schema.org objects that are not parts of others.
+    """
+    if (depth := _measure_depth(content)) > MAX_DEPTH:
+        raise InvalidDocument(f"more than {MAX_DEPTH} elements are open inside each other: not a page")
+    markup = _decode(content)
+    declaration = _DECLARATION.match(markup)
+    markup = markup[declaration.end() :] if declaration else markup
+    tree = LexborHTMLParser(markup)
+    objects = list(islice(_find_objects(tree), MAX_OBJECTS))
+    main = extract_main_text(tree, markup, deep=depth > MAX_EXTRACTED_DEPTH)
+    page = _read_head(tree, options.get("url")) | {"text": main.text, "headings": main.headings, "objects": objects}
+    return {name: value for name, value in page.items() if value or name == "text"}
+
+
+def _decode(raw: bytes) -> str:
+    """The page in its declared encoding, else in UTF-8: a converted copy may still declare its former encoding."""
+    try:
+        return decode_text(raw, _find_charset(raw))
+    except InvalidDocument:
+        with suppress(InvalidDocument):
+            return decode_text(raw)
+        raise
+
+
+def _find_charset(raw: bytes) -> str:
+    """The encoding that the page declares, else UTF-8."""
+    declared = None if raw.startswith(codecs.BOM_UTF8) else _CHARSET.search(raw[: 2 * _CHARSET_BYTES])
+    if declared is None or declared.start() > _CHARSET_BYTES:
+        return "utf-8"
+    codec = find_codec(declared[1].decode("ascii"))
+    # The declaration was readable as single bytes, so the page is not UTF-16.
+    return "utf-8" if codec.startswith("utf-16") else codec
+
+
+def _measure_depth(raw: bytes) -> int:
+    """The maximum number of open elements, by the tags alone; 0 for a page with few tags."""
+    depth = deepest = 0
+    for match in _TAG.finditer(raw) if raw.count(b"<") > MAX_EXTRACTED_DEPTH else ():
+        if match[2].lower() not in _UNCLOSED:
+            depth = max(0, depth - 1) if match[1] else depth + 1
+            deepest = max(deepest, depth)
+    return deepest
+
+
+def _read_head(tree: LexborHTMLParser, url: str | None) -> dict[str, Json]:
+    metas: dict[str, str] = {}
+    for node in tree.css("meta[content]"):
+        name = (node.attributes.get("property") or node.attributes.get("name") or "").lower()
+        metas.setdefault(name, (node.attributes.get("content") or "").strip())
+    title = tree.css_first("head > title") or tree.css_first("title:not(svg title)")
+    language = tree.root.attributes.get("lang") if tree.root is not None else None
+    description = metas.get("description") or metas.get("og:description")
+    return {
+        "title": _to_title(title.text() if title is not None else "") or metas.get("og:title"),
+        "canonical": _find_canonical(tree, metas.get("og:url"), url),
+        "updated_at": next(filter(None, (_read_date(metas.get(name)) for name in _DATES)), None),
+        "language": (language or "").strip(),
+        "metadata": {"description": description} if description else {},
+    }
+
+
+def _find_canonical(tree: LexborHTMLParser, og_url: str | None, url: str | None) -> str | None:
+    """rel=canonical, else og:url, as an absolute http(s) address; None if neither is one."""
+    hrefs = [
+        node.attributes.get("href") or ""
+        for node in tree.css("link[rel][href]")
+        if "canonical" in (node.attributes.get("rel") or "").lower().split()
+    ]
+    node = tree.css_first("base[href]")
+    base = (node.attributes.get("href") if node is not None else None) or ""
+    for address in (*hrefs[:1], og_url or ""):
+        absolute = _to_absolute(address.strip(), base.strip(), url)
+        if absolute is not None:
+            return absolute
+    return None
+
+
+def _to_absolute(address: str, base: str, url: str | None) -> str | None:
+    try:
+        absolute = urljoin(urljoin(url or "", base), address)
+        parts = urlsplit(absolute)
+        return absolute if address and parts.scheme in ("http", "https") and parts.hostname else None
+    except ValueError:
+        return None
+
+
+def _read_date(value: str | None) -> str | None:
+    """A date in UTC; None for one in another notation, which is no fault of the page."""
+    try:
+        return normalize_timestamp(value) if value else None
+    except InvalidDocument:
+        return None
+
+
+def _find_objects(tree: LexborHTMLParser) -> Iterator[dict[str, Json]]:
+    """The distinct objects of all scripts, as one graph; malformed scripts are skipped."""
+    values: list[Json] = []
+    budget = MAX_JSON_CHARACTERS
+    for script in tree.css('script[type*="ld+json" i]'):
+        text = script.text()
+        budget -= len(text)
+        if budget < 0:
+            break
+        values += _parse_script(text)
+    seen: set[bytes] = set()
+    for _, item in jsonld.find_documents(values):
+        if isinstance(item, dict) and list_types(item):
+            count = len(seen)
+            seen.add(orjson.dumps(item, option=orjson.OPT_SORT_KEYS))
+            if len(seen) > count:
+                yield item
+
+
+def _parse_script(text: str) -> list[dict[str, Json]]:
+    """The objects of a script. Templates written by hand may put line ends into strings, or a comment around all."""
+    text = text.strip()
+    for opening, closing in (("<!--", "-->"), ("//<![CDATA[", "//]]>"), ("<![CDATA[", "]]>")):
+        text = text.removeprefix(opening).removesuffix(closing).strip()
+    try:
+        try:
+            value = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            value = json.loads(text.rstrip("; \n"), strict=False, parse_constant=lambda _: None)
+        orjson.dumps(value)
+    except (ValueError, TypeError, RecursionError):
+        return []
+    return [item for item in (value if type(value) is list else [value]) if type(item) is dict]
+
+
+def _to_title(text: str) -> str:
+    return " ".join(text.split())[:MAX_TITLE_CHARACTERS]

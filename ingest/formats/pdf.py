@@ -1,0 +1,293 @@
+"""PDF as text: pages in PDFium's reading order, lines joined into paragraphs, bookmarks as headings.
+
+Runs in the sandbox's child; knows no file.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from aidre.engine.errors import InvalidDocument
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfDocument
+
+MAX_PAGES = 20_000
+MAX_BOOKMARKS = 10_000
+MAX_CHARACTERS = 16 << 20
+MAX_VALUE_CHARACTERS = 1000
+"""Characters of a title, a property or a bookmark; further ones are cut off."""
+
+MAX_LANGUAGE_CHARACTERS = 40
+_PAGE_BOUND = 1e6
+"""Points from the origin, beyond the edge of any page."""
+
+_HYPHENS = "\x02\ufffe"
+"""PDFium's characters for a hyphen at a line's end, which the next line follows without a line break."""
+
+_HYPHEN = re.compile(rf"(\w{{0,40}}[^\W\d_])[{_HYPHENS}](\w{{0,40}})")
+_WORD = re.compile(r"\w+(?:-\w+)*")
+_INVISIBLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufeff\ufffe\uffff]")
+_LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\xad": ""})
+_ITEM = re.compile(r"[•‣▪◦●○■□–—*·-]\s|[(\[]?(?:\d{1,3}|[a-zA-Z])[.)\]]\s")
+_UNSPACED = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff60]")
+_SENTENCE_ENDS = tuple('.!?:…。！？”"»')
+_FULL_LINE = 0.75
+"""Share of the length of the page's longer lines: a line of at least this length was wrapped."""
+
+_NUMBERING = re.compile(
+    r"(?:(?:chapter|part|section|appendix|kapitel|teil|anhang|chapitre)\s+)?(?:[a-z]|[ivxlc]+|\d+)?(?:\.\d+)*[.):]?\s+",
+    re.IGNORECASE,
+)
+_DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)?)?\s*(?:(Z)|([+-]\d\d)'?(\d\d)?)?")
+_PROGRAM = re.compile(r"^Microsoft (?:Word|PowerPoint|Excel|Office\w*)\s+-\s+", re.IGNORECASE)
+_PLACEHOLDER_TITLE = re.compile(
+    r"\S.*\.(?:pdf|docx?|dotx?|rtf|odt|pptx?|xlsx?|tex|dvi|e?ps|ai|indd|qxd|pub|pages|html?|txt|tiff?|jpe?g|png)"
+    r"|untitled.{0,20}|unbenannt.{0,20}|no title|(?:document|dokument|slide|layout|title)\s*\d*|[\W\d_]*",
+    re.IGNORECASE,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Bookmark:
+    page: int
+    level: int
+    title: str
+
+
+def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Text, headings and metadata of a PDF; raises InvalidDocument. Pages that are images have no text."""
+    document = _open(content)
+    try:
+        bookmarks = _read_bookmarks(document)
+        pages = list(_read_pages(document))
+        properties = _read_properties(document)
+    finally:
+        document.close()
+    text, headings = _join_pages(_join_hyphenated(pages), bookmarks)
+    return {"text": text, "headings": headings} | properties
+
+
+def _open(content: bytes) -> PdfDocument:
+    from pypdfium2 import PdfDocument, PdfiumError, raw as pdfium
+
+    if b"%PDF-" not in content[:1024]:
+        raise InvalidDocument("is no PDF file, whatever its name says")
+    try:
+        document = PdfDocument(content)
+    except PdfiumError as error:
+        if error.err_code in (pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY):
+            raise InvalidDocument("is encrypted: ingest a copy that opens without a password") from None
+        raise InvalidDocument("is a damaged PDF file: it cannot be opened") from None
+    if len(document) > MAX_PAGES:
+        raise InvalidDocument(f"has {len(document)} pages, more than {MAX_PAGES}: split it")
+    return document
+
+
+def _read_pages(document: PdfDocument) -> Iterator[str]:
+    """The text of each page, with "\\r\\n" between lines; raises InvalidDocument."""
+    from pypdfium2 import PdfiumError
+
+    budget = MAX_CHARACTERS
+    for number in range(len(document)):
+        try:
+            page = document[number]
+            text = page.get_textpage().get_text_bounded(-_PAGE_BOUND, -_PAGE_BOUND, _PAGE_BOUND, _PAGE_BOUND)
+        except PdfiumError:
+            raise InvalidDocument(f"is a damaged PDF file: page {number + 1} cannot be read") from None
+        page.close()
+        budget -= len(text)
+        if budget < 0:
+            raise InvalidDocument(f"has more than {MAX_CHARACTERS >> 20} million characters of text: split it")
+        yield text
+
+
+def _read_bookmarks(document: PdfDocument) -> list[_Bookmark]:
+    """The bookmarks in the order of their pages, without those that lead to no page."""
+    bookmarks: list[_Bookmark] = []
+    for entry in islice(document.get_toc(), MAX_BOOKMARKS):
+        target = entry.get_dest()
+        page = None if target is None else target.get_index()
+        title = _to_line(entry.get_title())
+        if page is not None and page < len(document) and title:
+            bookmarks.append(_Bookmark(page, entry.level + 1, title))
+    return sorted(bookmarks, key=lambda bookmark: bookmark.page)
+
+
+def _read_properties(document: PdfDocument) -> dict[str, Any]:
+    """Title, language, date and metadata from the document's information dictionary, without empty values."""
+    info = {
+        key: _to_line(document.get_metadata_value(key))
+        for key in ("Title", "Author", "Subject", "Keywords", "ModDate", "CreationDate")
+    }
+    created = _to_timestamp(info["CreationDate"])
+    metadata = {
+        "author": info["Author"],
+        "subject": info["Subject"],
+        "keywords": [word for word in map(str.strip, re.split("[,;]", info["Keywords"])) if word],
+        "created": created,
+    }
+    properties = {
+        "title": _clean_title(info["Title"]),
+        "language": _read_language(document),
+        "updated_at": _to_timestamp(info["ModDate"]) or created,
+    }
+    return {name: value for name, value in properties.items() if value} | {
+        "metadata": {name: value for name, value in metadata.items() if value}
+    }
+
+
+def _read_language(document: PdfDocument) -> str:
+    from pypdfium2 import raw as pdfium
+
+    size = pdfium.FPDFCatalog_GetLanguage(document, None, 0)
+    if not 2 < size <= 2 * MAX_LANGUAGE_CHARACTERS:
+        return ""
+    buffer = (ctypes.c_ushort * size)()
+    pdfium.FPDFCatalog_GetLanguage(document, buffer, size)
+    return _to_line(bytes(buffer)[: size - 2].decode("utf-16-le", "ignore"))
+
+
+def _to_line(text: str) -> str:
+    return " ".join(_INVISIBLE.sub("", text[:MAX_VALUE_CHARACTERS]).split())
+
+
+def _clean_title(text: str) -> str | None:
+    """A title without the name of the program; None for a file name or a placeholder."""
+    text = _PROGRAM.sub("", text)
+    return None if _PLACEHOLDER_TITLE.fullmatch(text) else text
+
+
+def _to_timestamp(text: str) -> str | None:
+    match = _DATE.match(text)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second, utc, offset, minutes = match.groups()
+    zone = "Z" if utc or not offset else f"{offset}:{minutes or '00'}"
+    return f"{year}-{month}-{day}T{hour or '00'}:{minute or '00'}:{second or '00'}{zone}"
+
+
+def _join_hyphenated(pages: Sequence[str]) -> list[str]:
+    """Joins words hyphenated at line ends. The document's other words decide which of them keep the hyphen."""
+    if not any(mark in page for page in pages for mark in _HYPHENS):
+        return [_clean(page) for page in pages]
+    words: Counter[str] = Counter()
+    for page in pages:
+        words.update(word.casefold() for word in _WORD.findall(_HYPHEN.sub(" ", page)))
+
+    def join(match: re.Match[str]) -> str:
+        first, second = match.groups()
+        solid, hyphenated = first + second, f"{first}-{second}"
+        if words[solid.casefold()] > words[hyphenated.casefold()]:
+            return solid
+        are_words = words[first.casefold()] and words[second.casefold()]
+        is_compound = words[hyphenated.casefold()] or not second[:1].islower() or are_words
+        return hyphenated if is_compound else solid
+
+    return [_clean(_HYPHEN.sub(join, page)) for page in pages]
+
+
+def _clean(text: str) -> str:
+    return _INVISIBLE.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).translate(_LIGATURES)
+
+
+def _join_pages(pages: Sequence[str], bookmarks: Sequence[_Bookmark]) -> tuple[str, list[list[Any]]]:
+    """The text and its headings (start, level, title); without bookmarks each of several pages is a section."""
+    waiting = deque(bookmarks)
+    parts: list[str] = []
+    headings: list[list[Any]] = []
+    length = 0
+    for number, page in enumerate(pages):
+        lines = [line.strip() for line in page.split("\n")]
+        page_bookmarks = []
+        while waiting and waiting[0].page == number:
+            page_bookmarks.append(waiting.popleft())
+        heading_lines = _find_heading_lines(lines, page_bookmarks)
+        text, starts = _join_lines(lines, frozenset(heading_lines))
+        gap = "\n\n" if length and text else ""
+        start = length + len(gap)
+        headings += [
+            [start + starts[line], bookmark.level, bookmark.title]
+            for line, bookmark in zip(heading_lines, page_bookmarks, strict=True)
+        ]
+        if not bookmarks and len(pages) > 1 and text:
+            headings.append([start, 1, f"Page {number + 1}"])
+        parts.append(gap + text)
+        length = start + len(text)
+    return "".join(parts), headings
+
+
+def _find_heading_lines(lines: Sequence[str], bookmarks: Sequence[_Bookmark]) -> list[int]:
+    """For each bookmark the index of the line with its title, in order; without one, the line of the one before it."""
+    if not bookmarks:
+        return []
+    lines_by_key: dict[str, list[int]] = {}
+    keys = [_to_key(line) for line in lines]
+    for index, key in enumerate(keys):
+        for text in {key, key + (keys[index + 1] if index + 1 < len(keys) else "")}:
+            lines_by_key.setdefault(text, []).append(index)
+    heading_lines: list[int] = []
+    line = min_line = 0
+    for bookmark in bookmarks:
+        matches = lines_by_key.get(_to_key(bookmark.title), [])
+        match = bisect_left(matches, min_line)
+        if match < len(matches):
+            line = matches[match]
+            min_line = line + 1
+        heading_lines.append(line)
+    return heading_lines
+
+
+def _to_key(line: str) -> str:
+    """The letters of a heading, without its number, for comparison."""
+    line = line[:MAX_VALUE_CHARACTERS]
+    number = _NUMBERING.match(line)
+    return re.sub(r"\W+", "", line[number.end() :] if number else line).casefold()
+
+
+def _join_lines(lines: Sequence[str], headings: frozenset[int]) -> tuple[str, dict[int, int]]:
+    """Lines joined into paragraphs, and the start of each heading in the text by the index of its line."""
+    lengths = sorted(map(len, filter(None, lines)))
+    width = lengths[len(lengths) * 9 // 10] if lengths else 0
+    parts: list[str] = []
+    starts: dict[int, int] = {}
+    length = 0
+    before = ""
+    gap = ""
+    for index, line in enumerate(lines):
+        if index in headings:
+            gap = "\n\n"
+        elif line and before and not gap:
+            gap = _find_gap(before, line, width)
+        if not line:
+            gap = "\n\n"
+        elif length:
+            parts.append(gap)
+            length += len(gap)
+        if index in headings:
+            starts[index] = length
+        if line:
+            parts.append(line)
+            length += len(line)
+            before, gap = line, "\n\n" if index in headings else ""
+    return "".join(parts), starts
+
+
+def _find_gap(line: str, following: str, width: int) -> str:
+    """The separator of two lines: nothing or a space inside a paragraph, else a line end or a blank line."""
+    is_full = len(line) >= _FULL_LINE * width
+    is_ended = line.endswith(_SENTENCE_ENDS)
+    if _ITEM.match(following):
+        return "\n"
+    if is_full or (following[0].islower() and not is_ended):
+        if line[-1] == "-" or (_UNSPACED.match(line[-1]) and _UNSPACED.match(following[0])):
+            return ""
+        return " "
+    return "\n\n" if is_ended else "\n"

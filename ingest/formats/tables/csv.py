@@ -1,0 +1,257 @@
+"""CSV and TSV: the first row names the columns, and every further row is a document.
+
+An empty cell is a missing member. A cell of a metadata column is a number, true or false if its whole text is one in
+JSON, else text.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import BinaryIO
+
+from aidre.engine.errors import InvalidDocument
+from aidre.engine.model import Json
+from aidre.ingest.formats.tables.json_lines import bounded_lines, has_url_lines, read_json_lines
+from aidre.ingest.formats.tables.row_documents import read_json_row
+from aidre.ingest.records import ColumnMapping, File, Item, Rejected, VectorRules, open_file, parse_json
+
+MAX_ROW_BYTES = 16 << 20
+"""Bytes of a row: without a limit a quote that is never closed would swallow the rest of a file."""
+
+_DELIMITERS = (",", ";", "\t", "|")
+_TEXT_COLUMNS = frozenset({"id", "title", "text", "url", "updated_at", "section", "type", "@type", "@id"})
+_JSON_COLUMNS = frozenset({"metadata", "semantic_payload", "vectors"})
+_SEARCHABLE_COLUMNS = frozenset({"text", "vectors", "@type"})
+"""A table without any of these columns has nothing that a search could find."""
+
+_SAMPLE_ROWS = 50
+_SAMPLE_LINES = 20 * _SAMPLE_ROWS
+_SAMPLE_BYTES = 1 << 18
+"""The beginning of a file by which its delimiter is chosen."""
+
+_BUFFER_BYTES = 1 << 20
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_LITERALS = {"true": True, "false": False}
+
+
+def read_csv(file: File, rules: VectorRules) -> Iterator[Item]:
+    """The items of a table; a bad row is rejected and the next one read. Raises InvalidDocument, OSError."""
+    if has_url_lines(file):
+        yield from read_json_lines(file, rules)
+        return
+    with open_file(file, _BUFFER_BYTES) as stream:
+        table = _Table(stream)
+        names = table.read_header()
+        if names is None:
+            return
+        if file.mapping is None and _SEARCHABLE_COLUMNS.isdisjoint(names):
+            raise InvalidDocument(
+                "no column is named text: name it in the first line, or map columns in [collections.NAME.mapping]"
+            )
+        types = _CellTypes.of(file.mapping)
+        for number, cells in table.rows():
+            where = f"{file.origin}:{number}"
+            try:
+                row = _parse_row(names, cells, types)
+            except InvalidDocument as error:
+                yield Rejected(where, error.message, file.source, file.origin)
+            else:
+                if row:
+                    yield from read_json_row(row, where, file, rules)
+
+
+def find_csv_columns(file: File) -> list[dict[str, Json]]:
+    """One row with every column of a table; raises InvalidDocument, OSError."""
+    if has_url_lines(file):
+        return []
+    with open_file(file) as stream:
+        return [dict.fromkeys(_Table(stream).read_header() or (), True)]
+
+
+def find_csv_spaces(file: File) -> set[str]:
+    """The embedding spaces of the vectors in a table's first rows; raises InvalidDocument, OSError."""
+    names: set[str] = set()
+    if not has_url_lines(file):
+        with open_file(file) as stream:
+            table = _Table(stream)
+            columns = table.read_header() or []
+            for _, cells in islice(table.rows(), _SAMPLE_ROWS) if "vectors" in columns else ():
+                with suppress(InvalidDocument):
+                    vectors = _parse_row(columns, cells, _CellTypes.of(None)).get("vectors")
+                    names.update(vectors if type(vectors) is dict else ())
+    return names
+
+
+class _Table:
+    """Reads rows, each with the number of its first line."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._lines = _Lines(stream)
+        delimiter = _detect_delimiter(stream)
+        csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
+        self._reader = csv.reader(self._lines, delimiter=delimiter)
+
+    def read_header(self) -> list[str] | None:
+        """The names of the columns, None for an empty file; raises InvalidDocument."""
+        for number, cells in self.rows():
+            if isinstance(cells, InvalidDocument):
+                raise InvalidDocument(f"line {number}, which names the columns, {cells.message}")
+            names = [cell.strip() for cell in cells]
+            if not any(names):
+                continue
+            repeated = {name for name, count in Counter(names).items() if name and count > 1}
+            if repeated:
+                raise InvalidDocument(f"line {number} names the column {min(repeated)!r} twice: rename one")
+            return names
+        return None
+
+    def rows(self) -> Iterator[tuple[int, Sequence[str] | InvalidDocument]]:
+        """Line number and cells of each row that is not empty; of a bad row the number and its fault."""
+        lines = self._lines
+        while not lines.is_cut_off:
+            number = lines.begin_row()
+            cells: Sequence[str] | InvalidDocument
+            try:
+                cells = next(self._reader)
+            except StopIteration:
+                if not lines.is_cut_off:
+                    return
+                cells = ()
+            except InvalidDocument as error:
+                cells = error
+            except csv.Error:
+                cells = InvalidDocument("has a carriage return inside a line: end lines with line feeds")
+            if lines.is_cut_off:
+                cells = InvalidDocument("does not end, as if a quote were never closed: nothing after it is read")
+            elif lines.fault is not None:
+                cells = InvalidDocument(lines.fault)
+            if cells:
+                yield number, cells
+
+
+class _Lines:
+    """Lines of text for `csv.reader`, which asks for further lines of a row while a quote is open.
+
+    `is_cut_off` is set if a row has no end within MAX_ROW_BYTES or in the file; `fault` is that of the present row.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._lines = bounded_lines(stream)
+        self._number = 0
+        self._row_bytes = 0
+        self._in_row = False
+        self.is_cut_off = False
+        self.fault: str | None = None
+
+    def begin_row(self) -> int:
+        """The number of the next line, with which a row begins."""
+        self._row_bytes, self._in_row, self.fault = 0, False, None
+        return self._number + 1
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def __next__(self) -> str:
+        try:
+            line = next(self._lines)
+        except StopIteration:
+            self.is_cut_off = self._in_row
+            raise
+        self._number += 1
+        if line is None or (len(line) > MAX_ROW_BYTES and (self._in_row or line.count(b'"') % 2)):
+            self.is_cut_off = True
+            raise StopIteration
+        if len(line) > MAX_ROW_BYTES:
+            raise InvalidDocument(f"is longer than {MAX_ROW_BYTES >> 20} MiB")
+        self._in_row = True
+        self._row_bytes += len(line)
+        if self._row_bytes > MAX_ROW_BYTES:
+            self.is_cut_off = True
+            raise StopIteration
+        try:
+            return line.decode()
+        except UnicodeDecodeError as error:
+            self.fault = f"is not UTF-8 in line {self._number} at byte {error.start}: convert the file to UTF-8"
+            return line.decode("utf-8", "replace")
+
+
+def _detect_delimiter(stream: BinaryIO) -> str:
+    """The delimiter for which the first rows most often have as many cells as the header; of equals the most cells."""
+    start = stream.tell()
+    sample = stream.read(_SAMPLE_BYTES)
+    stream.seek(start)
+    lines = sample.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").splitlines(keepends=True)
+    return max(_DELIMITERS, key=lambda delimiter: _score_delimiter(lines[:_SAMPLE_LINES], delimiter))
+
+
+def _score_delimiter(lines: Sequence[str], delimiter: str) -> tuple[float, int]:
+    """The part of rows with as many cells as the header, in fifths, and the number of these cells."""
+    lengths = []
+    try:
+        for row in islice(csv.reader(lines, delimiter=delimiter), _SAMPLE_ROWS):
+            lengths.append(len(row))
+    except csv.Error:
+        pass
+    counts = [count for count in lengths if count]
+    if not counts or counts[0] < 2:
+        return 0.0, 0
+    matching = sum(count == counts[0] for count in counts) / len(counts)
+    return round(matching * 5) / 5, counts[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _CellTypes:
+    """Columns whose cells are always text, and columns whose cells may be JSON."""
+
+    texts: frozenset[str]
+    jsons: frozenset[str]
+
+    @classmethod
+    def of(cls, mapping: ColumnMapping | None) -> _CellTypes:
+        if mapping is None:
+            return cls(_TEXT_COLUMNS, _JSON_COLUMNS)
+        mapped = {column for member in _TEXT_COLUMNS for column in mapping.columns_of(member)}
+        jsons = _JSON_COLUMNS | {*mapping.vectors.values(), *mapping.columns_of("semantic_payload")}
+        return cls((_TEXT_COLUMNS | mapped) - frozenset(mapping.metadata or ()) - jsons, jsons)
+
+
+def _parse_row(names: Sequence[str], cells: Sequence[str] | InvalidDocument, types: _CellTypes) -> dict[str, Json]:
+    if isinstance(cells, InvalidDocument):
+        raise cells
+    if any(cells[len(names) :]):
+        raise InvalidDocument(f"{len(cells)} cells, but the first line names {len(names)} columns: quote the delimiter")
+    return {
+        name: cell if name in types.texts else _parse_cell(name, cell, types)
+        for name, cell in zip(names, cells, strict=False)
+        if name and cell and not cell.isspace()
+    }
+
+
+def _parse_cell(name: str, cell: str, types: _CellTypes) -> Json:
+    text = cell.strip()
+    if name in types.jsons and text[0] in "{[":
+        try:
+            return parse_json(text.encode("utf-8", "surrogatepass"))
+        except InvalidDocument as error:
+            raise InvalidDocument(f"{name}: {error.message}") from None
+    if text in _LITERALS:
+        return _LITERALS[text]
+    if text[0] in "-0123456789" and _NUMBER.fullmatch(text):
+        return _parse_number(text, cell)
+    return cell
+
+
+def _parse_number(text: str, cell: str) -> Json:
+    """A number, or the cell unchanged if a number would be inexact: an integer beyond 64 bits, or an infinity."""
+    is_integer = text.lstrip("-").isdigit()
+    number = int(text) if is_integer and len(text) < 20 else float(text)
+    if is_integer:
+        return number if isinstance(number, int) and -(1 << 63) <= number < 1 << 63 else cell
+    return number if math.isfinite(number) else cell

@@ -1,0 +1,126 @@
+"""JSON Lines: a row in each line, or an http(s) address, a tab and the JSON-LD of its page in each line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import BinaryIO, TypeAlias
+
+from aidre.engine.errors import InvalidDocument
+from aidre.engine.model import Json
+from aidre.ingest.formats import jsonld
+from aidre.ingest.formats.tables.row_documents import read_json_row, read_row
+from aidre.ingest.records import MAX_DOCUMENT_BYTES, File, Item, Rejected, VectorRules, open_file, parse_json
+
+_LineReader: TypeAlias = Callable[[bytes, str, File, VectorRules], Iterator[Item]]
+
+_URL_LINE = re.compile(rb"\s*(https?://[^\s]+)[ ]*\t\s*(?=[\[{])")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BUFFER_BYTES = 1 << 20
+_HEAD_LINES = 100
+"""Lines at the beginning of a file that are searched for embedding spaces, and for a line that is not blank."""
+
+_COLUMN_LINES = 10_000
+"""Lines at the beginning of a file that are searched for columns."""
+
+
+def read_json_lines(file: File, rules: VectorRules) -> Iterator[Item]:
+    """The items of a JSON Lines file; a bad row is rejected and the next one read. Raises OSError."""
+    with open_file(file, _BUFFER_BYTES) as stream:
+        read_line: _LineReader | None = None
+        for number, line in enumerate(bounded_lines(stream), 1):
+            where = f"{file.origin}:{number}"
+            if line is None:
+                yield Rejected(where, f"longer than {MAX_DOCUMENT_BYTES >> 20} MiB", file.source, file.origin)
+            elif not line.isspace():
+                # The first line decides which of the two forms all lines have.
+                read_line = read_line or (_read_url_line if _is_url_line(line) else _read_row_line)
+                yield from read_line(line, where, file, rules)
+
+
+def has_url_lines(file: File) -> bool:
+    """Whether the first line of a file that is not blank is an address, a tab and JSON; raises OSError."""
+    with open_file(file) as stream:
+        lines = islice(bounded_lines(stream), _HEAD_LINES)
+        line = next((line for line in lines if line is None or line.strip()), None)
+    return line is not None and _is_url_line(line)
+
+
+def find_json_lines_spaces(file: File) -> set[str]:
+    """The embedding spaces of the vectors in a file's first rows; raises OSError."""
+    names: set[str] = set()
+    for row in _read_first_rows(file, _HEAD_LINES):
+        vectors = row.get("vectors")
+        names.update(vectors if type(vectors) is dict else ())
+    return names
+
+
+def find_json_lines_columns(file: File) -> Iterator[dict[str, Json]]:
+    """A file's first rows, whose names count as the columns of the file; raises OSError."""
+    yield from _read_first_rows(file, _COLUMN_LINES)
+
+
+def bounded_lines(stream: BinaryIO) -> Iterator[bytes | None]:
+    """The lines of a stream, None for a line longer than MAX_DOCUMENT_BYTES."""
+    line = stream.readline(MAX_DOCUMENT_BYTES + 1).removeprefix(_BYTE_ORDER_MARK)
+    while line:
+        if len(line) > MAX_DOCUMENT_BYTES and not line.endswith(b"\n"):
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(MAX_DOCUMENT_BYTES)
+            yield None
+        else:
+            yield line
+        line = stream.readline(MAX_DOCUMENT_BYTES + 1)
+
+
+def _read_first_rows(file: File, max_lines: int) -> Iterator[dict[str, Json]]:
+    with open_file(file, _BUFFER_BYTES) as stream:
+        for line in islice(bounded_lines(stream), max_lines):
+            try:
+                row = parse_json(line or b"")
+            except InvalidDocument:
+                continue
+            if type(row) is dict:
+                yield row
+
+
+def _read_row_line(line: bytes, where: str, file: File, rules: VectorRules) -> Iterator[Item]:
+    try:
+        row = parse_json(line)
+    except InvalidDocument as error:
+        return iter((Rejected(where, error.message, file.source, file.origin),))
+    return read_json_row(row, where, file, rules)
+
+
+def _is_url_line(line: bytes) -> bool:
+    return _URL_LINE.match(line) is not None
+
+
+def _read_url_line(line: bytes, where: str, file: File, rules: VectorRules) -> Iterator[Item]:
+    """The schema.org objects of a page, after its address, as documents with that url.
+
+    Of the objects without an id, the first has the address as its id, and further ones the address and a number.
+    """
+    match = _URL_LINE.match(line)
+    if match is None:
+        yield Rejected(where, "not an http(s) address, a tab and a JSON object", file.source, file.origin)
+        return
+    try:
+        url = match[1].decode()
+        value = parse_json(line[match.end() :])
+        objects = [item for _, item in jsonld.find_documents(value) if isinstance(item, dict)]
+    except (InvalidDocument, UnicodeDecodeError) as error:
+        reason = error.message if isinstance(error, InvalidDocument) else f"malformed address: {error}"
+        yield Rejected(where, reason, file.source, file.origin)
+        return
+    objects = [item for item in objects if not jsonld.is_part_type(item)] or objects
+    if not objects:
+        yield Rejected(where, "no object with @type after the address", file.source, file.origin, url)
+    without_id = 0
+    for item in objects:
+        row = {**item, "url": url}
+        if "id" not in item and ("@id" not in item or jsonld.is_local_id(item["@id"])):
+            without_id += 1
+            row["id"] = url if without_id == 1 else f"{url}#{without_id}"
+        yield read_row(row, where, file, None, item)

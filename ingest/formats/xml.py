@@ -1,0 +1,95 @@
+"""Untrusted XML: its kind by the root element in its first bytes, and its elements as events.
+
+Declared entities, external documents and nesting deeper than any feed's are refused; nothing is expanded.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable
+from typing import Literal
+from xml.parsers import expat
+
+from aidre.engine.errors import InvalidDocument
+
+MAX_DEPTH = 256
+SNIFF_BYTES = 8192
+"""Bytes at the beginning of a file in which its root element must appear."""
+
+XmlKind = Literal["feed", "sitemap", "html"]
+_ROOTS: dict[str, XmlKind] = {
+    "rss": "feed",
+    "feed": "feed",
+    "rdf": "feed",
+    "urlset": "sitemap",
+    "sitemapindex": "sitemap",
+    "html": "html",
+}
+_PROLOG = (("<?", "?>"), ("<!--", "-->"), ("<!doctype", ">"))
+_ROOT = re.compile(r"<(?:[A-Za-z_][\w.-]*:)?([A-Za-z_][\w.-]*)[\s/>]")
+_UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+def sniff_xml(start: bytes) -> XmlKind | None:
+    """The kind of a file by the root element in its first bytes; None for any other root."""
+    encoding = _UTF_16.get(start[:2], "utf-8")
+    text = start[:SNIFF_BYTES].decode(encoding, "replace").lstrip("\ufeff")
+    while True:
+        text = text.lstrip()
+        for opening, closing in _PROLOG:
+            if text[: len(opening)].lower() == opening:
+                end = text.find(closing, len(opening))
+                if end < 0:
+                    return None
+                text = text[end + len(closing) :]
+                break
+        else:
+            root = _ROOT.match(text)
+            return _ROOTS.get(root[1].lower()) if root else None
+
+
+def read_events(
+    content: bytes,
+    *,
+    start: Callable[[str], None] | None = None,
+    text: Callable[[str], None] | None = None,
+    end: Callable[[], None] | None = None,
+) -> None:
+    """Call back for each start tag (with the prefixed name), text and end tag; raises InvalidDocument."""
+    depth = 0
+
+    def handle_start(name: str, _: dict[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise InvalidDocument(f"more than {MAX_DEPTH} elements are open inside each other")
+        if start is not None:
+            start(name)
+
+    def handle_end(_: str) -> None:
+        nonlocal depth
+        depth -= 1
+        if end is not None:
+            end()
+
+    def refuse(*_: object) -> int:
+        raise InvalidDocument("declares entities of its own, which are not expanded: write the characters instead")
+
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
+    parser.StartElementHandler = handle_start
+    parser.EndElementHandler = handle_end
+    parser.CharacterDataHandler = text
+    parser.EntityDeclHandler = refuse
+    parser.UnparsedEntityDeclHandler = refuse
+    parser.ExternalEntityRefHandler = refuse
+    try:
+        parser.Parse(content, True)
+    except expat.ExpatError as error:
+        raise MalformedXml(f"malformed XML at line {error.lineno}: {expat.ErrorString(error.code)}") from None
+
+
+class MalformedXml(InvalidDocument):
+    """XML that is not well-formed; a lenient parser may still read it."""

@@ -1,0 +1,188 @@
+"""Ingest: from sources to durable generations, without rewriting unchanged documents or embedding a string twice.
+
+Memory is bounded by a batch and by the pending rows of the next commit. Knows no command line: events are
+passed to a callable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
+from time import monotonic, time
+
+from aidre.engine.collection import Store, Writer
+from aidre.engine.embedding import Embedder
+from aidre.engine.errors import ConfigurationError
+from aidre.engine.model import EmbeddingSpace
+from aidre.ingest.chunking import Chunker
+from aidre.ingest.fetch import Fetcher
+from aidre.ingest.pipeline.embedding import StoredChunkEncoder
+from aidre.ingest.pipeline.fingerprint import settings_digest
+from aidre.ingest.pipeline.last_read import save_read_times
+from aidre.ingest.pipeline.progress import Event, Notice, Summary
+from aidre.ingest.pipeline.run import IngestOptions, Run
+from aidre.ingest.prefetch import prefetch
+from aidre.ingest.records import Item, VectorRules
+from aidre.ingest.sandbox import SHARED, TABLES
+from aidre.ingest.sources import (
+    READERS,
+    FetchSession,
+    Source,
+    StoredState,
+    WebSource,
+    check_mapping,
+    load_stored_state,
+    locate_sources,
+    read_file,
+    read_source,
+    read_web_source,
+)
+
+PREFETCHED_ITEMS = 4
+"""Fetched documents that wait to be stored. Each may be as large as a page is allowed to be."""
+
+_WEB_SUFFIXES = frozenset(READERS) - {".parquet"}
+"""Kinds that are read from the network. Arrow trusts the lengths that a Parquet file claims."""
+
+
+def ingest(
+    store: Store,
+    collection: str,
+    sources: Sequence[str | Path],
+    *,
+    spaces: Sequence[EmbeddingSpace],
+    embedders: Mapping[str, Embedder],
+    options: IngestOptions,
+    report: Callable[[Event], None],
+) -> Summary:
+    """Bring a collection up to date with some sources.
+
+    Raises ConfigurationError for a source that cannot be read at all, StoreLocked, SpaceConflict, StorageFailed. The
+    failure of a single document is reported as a Problem and counted. The Summary is also the last event.
+    """
+    started = monotonic()
+    located = _locate(sources, options, f"collections.{collection}.mapping")
+    spaces = [embedders[space.id].space if space.id in embedders else space for space in spaces]
+    rules = VectorRules(spaces, embedders.keys())
+    with _open_writer(store, collection, spaces, embedders, options) as writer, SHARED, TABLES:
+        spaces = _live_spaces(writer, spaces, report) if writer else spaces
+        chunker = chunker_for(spaces, embedders, options.chunk_tokens)
+        embedded = _reembed(writer, spaces, embedders, chunker, report) if writer and not options.dry_run else 0
+        run = Run(
+            writer,
+            sources=located,
+            spaces=spaces,
+            embedders=embedders,
+            chunker=chunker,
+            options=options,
+            report=report,
+            embedded=embedded,
+        )
+        settings = settings_digest(spaces, chunker) + repr(options.mapping).encode()
+        for source in located:
+            stored = load_stored_state(writer, source, settings) if isinstance(source, WebSource) else StoredState()
+            notes: list[str] = []
+            run.take(_read(source, stored, rules, options, notes.append))
+            for note in notes:
+                run.note(note)
+        run.finish()
+        if writer is not None and not options.dry_run:
+            read = {source.name for source in located} - run.unread_sources
+            save_read_times(store.path, collection, read, writer.source_roots(), time())
+    summary = run.summary(monotonic() - started)
+    report(summary)
+    return summary
+
+
+def chunker_for(
+    spaces: Sequence[EmbeddingSpace], embedders: Mapping[str, Embedder], target: int | None = None
+) -> Chunker:
+    """The chunker for the models of some spaces: the shortest token limit counts, so that a chunk fits every model."""
+    used = [embedders[space.id] for space in spaces if space.id in embedders]
+    if not used:
+        return Chunker(target=target)
+    shortest = min(used, key=lambda embedder: embedder.max_tokens)
+    return Chunker(shortest.count_tokens, shortest.max_tokens, target)
+
+
+def _locate(sources: Sequence[str | Path], options: IngestOptions, mapping_key: str) -> list[Source]:
+    """Everything that can be checked before the collection is locked; raises ConfigurationError."""
+    if options.commit_every is not None and options.commit_every < 1:
+        raise ConfigurationError("commit-every must be at least 1")
+    located = locate_sources(sources, options.source, options.url_base)
+    if options.mapping is not None:
+        check_mapping(located, options.mapping, mapping_key)
+    return located
+
+
+def _open_writer(
+    store: Store,
+    collection: str,
+    spaces: Sequence[EmbeddingSpace],
+    embedders: Mapping[str, Embedder],
+    options: IngestOptions,
+) -> AbstractContextManager[Writer | None]:
+    """None for a dry run into a collection that does not exist."""
+    if options.dry_run and not (store.path.is_dir() and collection in store.collections()):
+        return nullcontext()
+    return store.writer(
+        collection,
+        spaces=spaces,
+        description=options.description,
+        visibility=options.visibility,
+        dates=options.dates,
+        runtimes={name: embedder.runtime for name, embedder in embedders.items()},
+    )
+
+
+def _live_spaces(
+    writer: Writer, spaces: Sequence[EmbeddingSpace], report: Callable[[Event], None]
+) -> list[EmbeddingSpace]:
+    """The spaces that this run writes; a space that a backfill has not completed is reported and left out."""
+    for space_id in writer.unfinished_spaces:
+        report(Notice(f"space {space_id} is not complete: this run goes on without it, `aidre embed --space` fills it"))
+    return [space for space in spaces if space.id not in writer.unfinished_spaces]
+
+
+def _reembed(
+    writer: Writer,
+    spaces: Sequence[EmbeddingSpace],
+    embedders: Mapping[str, Embedder],
+    chunker: Chunker,
+    report: Callable[[Event], None],
+) -> int:
+    """Re-embed stored chunks whose model has a new revision; returns the number of texts embedded."""
+    encoders = {
+        space.id: StoredChunkEncoder(writer, space, embedders[space.id], chunker)
+        for space in spaces
+        if space.id in writer.stale_spaces
+    }
+    for space_id in encoders:
+        report(Notice(f"space {space_id} has another model or revision now: its stored chunks are embedded again"))
+    if encoders:
+        writer.reembed(encoders)
+    return sum(encoder.embedded for encoder in encoders.values())
+
+
+def _read(
+    source: Source,
+    stored: StoredState,
+    rules: VectorRules,
+    options: IngestOptions,
+    note: Callable[[str], None],
+) -> Iterator[Item]:
+    """The items of a source. The next pages of a web source are fetched while one is stored."""
+    if not isinstance(source, WebSource):
+        return read_source(source, rules, note, options.mapping)
+    fetcher = Fetcher(options.fetching)
+    session = FetchSession(
+        source,
+        fetcher,
+        read_file=partial(read_file, rules=rules, mapping=options.mapping),
+        suffixes=_WEB_SUFFIXES,
+        stored=stored,
+        read_all=options.mirror,
+    )
+    return prefetch(read_web_source(session, note), PREFETCHED_ITEMS, fetcher.stop)

@@ -1,0 +1,69 @@
+"""Counts the outcome for each document of a run, and reports failures, notices and progress as events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+
+from aidre.ingest.pipeline.progress import Counts, Event, Notice, Problem, Progress, Summary
+from aidre.ingest.records import Rejected, escape_unprintable
+
+MAX_REASON = 500
+"""Characters of the reason for a failure; parsers quote their input."""
+
+
+class Tally:
+    """`report` receives every event. `embedded` texts were embedded before the first document."""
+
+    def __init__(self, report: Callable[[Event], None], embedded: int = 0) -> None:
+        self.report = report
+        self.counts = Counts(embedded=embedded)
+        self.failed_sources: set[str] = set()
+        """Names of sources with at least one failed document."""
+        self.unread_sources: set[str] = set()
+        """Names of sources that could not be read at all."""
+        self._repeated_ids = 0
+
+    def add_unchanged(self, documents: int) -> None:
+        self.counts.documents += documents
+        self.counts.unchanged += documents
+
+    def add_written(self, documents: int, *, new: int, chunks: int) -> None:
+        self.counts.documents += documents
+        self.counts.updated += documents
+        self.counts.new += new
+        self.counts.chunks += chunks
+
+    def add_superseded(self) -> None:
+        """A document was replaced by a later one with the same id before it was written."""
+        self.counts.documents += 1
+        self._repeated_ids += 1
+
+    def add_repeated(self, ids: int) -> None:
+        """Documents had ids that occurred in an earlier batch."""
+        self._repeated_ids += ids
+
+    def skip(self, where: str, hint: str) -> None:
+        """A document has no text: no failure, and not counted as read."""
+        self.counts.skipped += 1
+        self.note(f"{where}: no text, skipped{hint}")
+
+    def reject(self, rejected: Rejected) -> None:
+        self.counts.failed += 1
+        self.failed_sources.add(rejected.source)
+        if rejected.folder and rejected.origin == ".":
+            self.unread_sources.add(rejected.source)
+        self.report(Problem(rejected.where, escape_unprintable(rejected.reason[:MAX_REASON])))
+
+    def note(self, text: str) -> None:
+        self.report(Notice(text))
+
+    def note_repeated_ids(self) -> None:
+        if self._repeated_ids:
+            self.note(f"{self._repeated_ids} documents repeat the id of an earlier one: the last of each id was kept")
+
+    def report_progress(self) -> None:
+        self.report(Progress(self.counts.documents, self.counts.chunks))
+
+    def summary(self, seconds: float, *, refused: str | None, dry_run: bool) -> Summary:
+        return Summary(**asdict(self.counts), seconds=seconds, refused=refused, dry_run=dry_run)

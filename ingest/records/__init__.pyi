@@ -1,0 +1,32 @@
+from .batch import EMPTY_OBJECT as EMPTY_OBJECT, Columns as Columns, RowBatch as RowBatch
+from .document import (
+    MAX_ID_CHARACTERS as MAX_ID_CHARACTERS,
+    RESERVED_METADATA as RESERVED_METADATA,
+    escape_unprintable as escape_unprintable,
+    normalize_timestamp as normalize_timestamp,
+    read_string as read_string,
+    to_document as to_document,
+    to_document_id as to_document_id,
+)
+from .file import (
+    MAX_DOCUMENT_BYTES as MAX_DOCUMENT_BYTES,
+    File as File,
+    decode_text as decode_text,
+    open_file as open_file,
+    read_content as read_content,
+)
+from .items import Item as Item, ListingEnd as ListingEnd, Rejected as Rejected, Unchanged as Unchanged
+from .json_values import (
+    MAX_CONVERTED_VALUES as MAX_CONVERTED_VALUES,
+    MAX_FILE_VALUES as MAX_FILE_VALUES,
+    parse_json as parse_json,
+    to_json_value as to_json_value,
+)
+from .mapping import (
+    ROW_MEMBERS as ROW_MEMBERS,
+    ColumnMapping as ColumnMapping,
+    get_column as get_column,
+    parse_column_mapping as parse_column_mapping,
+)
+from .safe_open import open_beneath as open_beneath
+from .vectors import RowVectors as RowVectors, VectorRules as VectorRules, format_wrong_length as format_wrong_length

@@ -1,0 +1,174 @@
+"""Checks the members of a row or of front matter and makes them a Document. Knows no file format.
+
+A wrong member raises InvalidDocument with its name in the message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.errors import InvalidDocument
+from aidre.engine.model import Document, Heading, Json
+from aidre.ingest.records.file import File
+
+MAX_ID_CHARACTERS = 1024
+_MEMBERS = frozenset(
+    {
+        "id", "title", "text", "url", "updated_at", "section", "type", "canonical", "metadata",
+        "semantic_payload", "vectors", "@type", "@id",
+    }
+)  # fmt: skip
+RESERVED_METADATA = frozenset(["updated_at", "canonical", "visibility", "content_hash", "etag", "provenance"])
+"""Metadata names of a search result that the engine sets. Of these a publisher's metadata may have only `updated_at`
+and `canonical`, which become members of the document."""
+
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_TIMESTAMP = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[Tt ]([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(\.[0-9]+)?([Zz]| ?[+-][0-9]{2}:?[0-9]{2})?)?"
+)
+"""RFC 3339, also with the offsets of ISO 8601 ("+0200") and Jekyll (" +0200")."""
+
+
+def to_document(
+    row: Mapping[str, Any],
+    file: File,
+    identity: str,
+    *,
+    text: str | None = None,
+    headings: tuple[Heading, ...] = (),
+    vectors: Mapping[str, NDArray[np.float32]] | None = None,
+    schema_object: Mapping[str, Json] | None = None,
+) -> Document:
+    """The Document of a row; raises InvalidDocument.
+
+    Other members than a document's own become metadata, unless the row was read from a `schema_object`. `text`
+    replaces the member "text"; `vectors` are checked already.
+    """
+    get = row.get
+    metadata = _read_metadata(row, with_others=schema_object is None)
+    updated_at, canonical = get("updated_at"), get("canonical")
+    if not RESERVED_METADATA.isdisjoint(metadata):
+        metadata, updated_at, canonical = _move_reserved(metadata, updated_at, canonical)
+    url = read_string(row, "url")
+    if url is None and type(canonical) is str:
+        url = canonical
+    payload = get("semantic_payload")
+    return Document(
+        identity,
+        text if text is not None else read_string(row, "text") or "",
+        read_string(row, "title"),
+        url,
+        None if updated_at is None else normalize_timestamp(updated_at),
+        _read_type(get("type")),
+        read_string(row, "section"),
+        canonical is None or _is_canonical(canonical, url),
+        metadata,
+        schema_object if payload is None else payload,
+        schema_object,
+        vectors,
+        headings,
+        file.source,
+        file.origin,
+    )
+
+
+def _read_metadata(row: Mapping[str, Any], *, with_others: bool) -> dict[str, Json]:
+    """The member "metadata", and `with_others` also all members that are not a document's own."""
+    metadata = row.get("metadata")
+    if metadata is None:
+        metadata = {}
+    elif type(metadata) is not dict:
+        raise InvalidDocument("metadata must be an object")
+    if with_others and not row.keys() <= _MEMBERS:
+        return {name: row[name] for name in row if name not in _MEMBERS} | metadata
+    return metadata
+
+
+def read_string(row: Mapping[str, Any], name: str) -> str | None:
+    """A member that must be a string or missing; a title may be a number."""
+    value = row.get(name)
+    if value is None or type(value) is str:
+        return value
+    if name == "title" and type(value) in (int, float):
+        return str(value)
+    raise InvalidDocument(f"{name} must be a string")
+
+
+def to_document_id(value: Json, name: str = "id") -> str:
+    """The stored form of a publisher's id (an integer becomes its digits); raises InvalidDocument."""
+    if type(value) is int:
+        return str(value)
+    if type(value) is not str or not value.strip():
+        raise InvalidDocument(f"{name} must be a non-empty string")
+    if len(value) > MAX_ID_CHARACTERS:
+        raise InvalidDocument(f"{name} has {len(value)} characters: at most {MAX_ID_CHARACTERS} are possible")
+    if not value.isprintable() and _UNPRINTABLE.search(value):
+        raise InvalidDocument(f"{name} contains a control character")
+    return value
+
+
+def normalize_timestamp(value: Json, name: str = "updated_at") -> str:
+    """RFC 3339 in UTC with "Z": a date means its midnight, a time without offset means UTC; raises InvalidDocument."""
+    return _normalize(value if type(value) is str else "", name)
+
+
+@lru_cache(maxsize=1024)
+def _normalize(value: str, name: str) -> str:
+    match = _TIMESTAMP.fullmatch(value)
+    if match is None:
+        raise InvalidDocument(f'{name} must be an RFC 3339 date or time like "2026-04-01T10:00:00Z"')
+    day, time, fraction, offset = match.groups()
+    try:
+        moment = datetime.fromisoformat(f"{day}T{time or '00:00'}{fraction or ''}")
+        if offset not in (None, "Z", "z"):
+            zone = datetime.fromisoformat(f"2000-01-01T00:00{offset.lstrip()}").tzinfo
+            moment = moment.replace(tzinfo=zone).astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        raise InvalidDocument(f"{name} is no date of the calendar: {value}") from None
+    return moment.isoformat() + "Z"
+
+
+def escape_unprintable(text: str) -> str:
+    """Text on one line, safe for terminals and JSON: control characters and surrogates as escape sequences."""
+    return _UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def _read_type(value: Json) -> str | None:
+    if type(value) is list and value:
+        value = value[0]
+    if value is None or type(value) is str:
+        return value
+    raise InvalidDocument("type must be a string")
+
+
+def _is_canonical(canonical: Json, url: str | None) -> bool:
+    if type(canonical) is bool:
+        return canonical
+    if type(canonical) is str:
+        return canonical == url
+    raise InvalidDocument("canonical must be true, false or the canonical url")
+
+
+def _move_reserved(metadata: dict[str, Json], updated_at: Json, canonical: Json) -> tuple[dict[str, Json], Json, Json]:
+    """The metadata without reserved names, the date and the canonical flag, which metadata may set if the row does not.
+
+    Raises InvalidDocument for any other reserved name.
+    """
+    rest = {name: value for name, value in metadata.items() if name not in RESERVED_METADATA}
+    for name in RESERVED_METADATA & metadata.keys():
+        if name == "updated_at":
+            timestamp = normalize_timestamp(metadata[name], "metadata.updated_at")
+            updated_at = timestamp if updated_at is None else updated_at
+        elif name == "canonical" and type(metadata[name]) in (bool, str):
+            canonical = metadata[name] if canonical is None else canonical
+        else:
+            raise InvalidDocument(f"metadata.{name} is a reserved name: rename the field")
+    return rest, updated_at, canonical

@@ -1,0 +1,66 @@
+"""A file of a source: where it comes from, and how its bytes are read."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from aidre.engine.errors import InvalidDocument
+from aidre.ingest.records.mapping import ColumnMapping
+from aidre.ingest.records.safe_open import open_beneath
+
+MAX_DOCUMENT_BYTES = 64 << 20
+"""Bytes of a file that is one document, and of one line of a file of rows; a larger one fails by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of a source: `origin` is its path inside the source, `url` is --url-base joined with that path.
+
+    For a fetched file `origin` is the requested address, which is also its id, and `url` the address that answered.
+    `mapping` is the configured meaning of the columns of rows. `within` is the folder outside which the file is not
+    opened; None means anywhere.
+    """
+
+    path: Path
+    source: str
+    origin: str
+    url: str | None = None
+    fetched: bool = False
+    mapping: ColumnMapping | None = None
+    within: Path | None = None
+
+    @property
+    def id(self) -> str:
+        return self.origin if self.fetched else f"{self.source}/{self.origin}"
+
+
+def decode_text(content: bytes, encoding: str = "utf-8") -> str:
+    """Text without a byte order mark; raises InvalidDocument for bytes in another encoding or an unknown encoding."""
+    try:
+        return content.decode(encoding).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise InvalidDocument(f"not {encoding.upper()} at byte {error.start}: convert the file to UTF-8") from None
+    except (UnicodeError, LookupError):  # also codecs that are no text encodings, like zip
+        raise InvalidDocument(f"declares the unknown encoding {encoding}: convert the file to UTF-8") from None
+
+
+def open_file(file: File, buffering: int = -1) -> BinaryIO:
+    """The file as a stream of bytes; raises OSError."""
+    if file.within is None:
+        return file.path.open("rb", buffering)
+    return os.fdopen(open_beneath(file.within, file.path), "rb", buffering)
+
+
+def read_content(file: File) -> bytes:
+    """The bytes of a file that is one document; raises InvalidDocument beyond MAX_DOCUMENT_BYTES, and OSError."""
+    with open_file(file) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        content = stream.read(min(size, MAX_DOCUMENT_BYTES) + 1)  # read() allocates its whole argument first
+        if len(content) > size:
+            content += stream.read(MAX_DOCUMENT_BYTES + 1)
+    if len(content) > MAX_DOCUMENT_BYTES:
+        raise InvalidDocument(f"larger than {MAX_DOCUMENT_BYTES >> 20} MiB: split it")
+    return content

@@ -1,0 +1,111 @@
+"""JSON values within bounds: parsed from JSON text, or converted from Python values as YAML and Parquet give them.
+
+The input is untrusted: two bytes of JSON can take two hundred bytes of memory, and a few hundred bytes of YAML
+aliases can stand for billions of values. Knows no document.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from aidre.engine.errors import InvalidDocument
+from aidre.engine.model import Json
+
+MAX_ROW_VALUES = 1_000_000
+MAX_FILE_VALUES = 4_000_000
+"""Values of one row and of one file, estimated as commas and opening brackets; no human writes more."""
+
+_SMALL_BYTES = 1 << 20
+"""JSON texts up to this size are parsed without counting."""
+
+_COUNTED = (b",", b"[", b"{")
+
+MAX_DEPTH = 100
+MAX_CONVERTED_VALUES = 100_000
+"""Nesting and values of one converted Python object."""
+
+_MAX_INTEGER = (1 << 63) - 1
+
+
+def parse_json(text: bytes, max_values: int = MAX_ROW_VALUES, cure: str = "split it") -> Json:
+    """Raises InvalidDocument; with `details["large"]` for a text beyond `max_values`, which may be valid JSON."""
+    if len(text) > _SMALL_BYTES and sum(map(text.count, _COUNTED)) > max_values:
+        raise InvalidDocument(f"has more than {max_values:,} values (commas and brackets): {cure}", large=True)
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InvalidDocument(f"malformed JSON: {error}") from None
+
+
+def to_json_value(value: Any, name: str) -> Json:
+    """Convert a Python value: dates become RFC 3339 strings, sets and tuples lists, non-finite numbers null.
+
+    Raises InvalidDocument, with `name` in the message, for a value that JSON cannot express or that exceeds the bounds.
+    """
+    return _convert(value, name, MAX_DEPTH, iter(range(MAX_CONVERTED_VALUES)))
+
+
+def _convert(value: Any, name: str, depth: int, budget: Iterator[int]) -> Json:
+    if depth == 0:
+        raise InvalidDocument(f"{name} is nested too deep")
+    if next(budget, None) is None:
+        raise InvalidDocument(f"{name} has more than {MAX_CONVERTED_VALUES} values")
+    convert = _CONVERSIONS.get(type(value))
+    if convert is not None:
+        return convert(value)
+    if isinstance(value, dict):
+        return {_convert_key(key): _convert(item, name, depth - 1, budget) for key, item in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [_convert(item, name, depth - 1, budget) for item in value]
+    raise InvalidDocument(f"{name} holds a value that JSON cannot express ({type(value).__name__})")
+
+
+def _convert_key(key: Any) -> str:
+    convert = _CONVERSIONS.get(type(key))
+    if convert is None:
+        raise InvalidDocument("a name must be a string")
+    converted = convert(key)
+    return converted if isinstance(converted, str) else orjson.dumps(converted).decode()
+
+
+def _keep(value: Json) -> Json:
+    return value
+
+
+def _convert_integer(value: int) -> Json:
+    """Integers beyond 64 bits become floating point, as most readers of JSON take them; null beyond its range."""
+    if -_MAX_INTEGER - 1 <= value <= _MAX_INTEGER:
+        return value
+    return float(value) if value.bit_length() < 1024 else None
+
+
+def _convert_float(value: float) -> Json:
+    return value if math.isfinite(value) else None
+
+
+def _convert_datetime(value: datetime) -> str:
+    if value.tzinfo is not None:
+        value = value.astimezone(UTC).replace(tzinfo=None)
+    return value.isoformat() + "Z"
+
+
+_CONVERSIONS: dict[type, Callable[[Any], Json]] = {
+    type(None): _keep,
+    bool: _keep,
+    str: _keep,
+    int: _convert_integer,
+    float: _convert_float,
+    datetime: _convert_datetime,
+    date: date.isoformat,
+    time: time.isoformat,
+    timedelta: timedelta.total_seconds,
+    Decimal: lambda value: _convert_float(float(value)),
+    UUID: str,
+}

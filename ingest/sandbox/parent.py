@@ -1,0 +1,326 @@
+"""Parses untrusted documents in a child process, with limits on time, memory and answer size.
+
+It knows no format; the child's program (`child`) has the table of parsers. A document that crashes its parser is an
+InvalidDocument, and the next one gets a new child; `details["memory"]` marks a lack of memory.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import orjson
+
+from aidre.engine.errors import InvalidDocument
+from aidre.engine.model import Json
+from aidre.ingest.sandbox.child import ANSWER, DONE, FAULT, INVALID, LACKING, MAX_REASON_CHARS, PART, READY, REQUEST
+
+PROGRAM = ("-m", "aidre.ingest.sandbox.child")
+START_SECONDS = 60.0
+"""Limit on the start of the child and the import of a parser; the time of a document counts after it."""
+
+_INHERITED = (
+    "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
+    "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE",
+)  # fmt: skip
+"""Environment variables that Python needs to find its libraries; all others, which may hold secrets, are removed."""
+
+_BLOCK = 1 << 20
+_MEMORY_SIGNALS = frozenset({signal.SIGABRT, signal.SIGKILL, signal.SIGTRAP, signal.SIGILL})
+"""Signals that end a program whose request for memory fails, or that the kernel kills when memory runs out."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxLimits:
+    """Limits per document: seconds of wall clock, bytes of address space (`memory`), bytes of the answer. A child is
+    replaced after `documents`, or when it still holds `held` MiB after one."""
+
+    seconds: float = 30.0
+    memory: int = 1 << 30
+    answer: int = 16 << 20
+    documents: int = 500
+    held: int = 256
+
+
+class Sandbox:
+    """A child process, started for the first document and kept for further ones; shared by threads.
+
+    After `close` a further document starts a new child.
+    """
+
+    def __init__(self, limits: SandboxLimits | None = None, program: Sequence[str] = PROGRAM) -> None:
+        self.limits = limits or SandboxLimits()
+        self._program = tuple(program)
+        self._lock = threading.Lock()
+        self._child: _Child | None = None
+        self._streaming: set[_Child] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the child and all children with an open stream."""
+        with self._lock:
+            self._end()
+            for child in self._streaming:
+                child.kill()
+
+    def parse(self, kind: str, content: bytes, options: Mapping[str, Json] | None = None) -> Json:
+        """Parse a document of a kind; returns the parser's JSON. Raises InvalidDocument with the reason."""
+        limits = self.limits
+        header = _header(kind, options, limits)
+        with self._lock:
+            child = self._ready_child()
+            try:
+                what, answer = child.ask(header, content, limits)
+                result = orjson.loads(answer) if what == DONE else answer.decode("utf-8", "replace")
+            except orjson.JSONDecodeError:
+                self._end()
+                raise InvalidDocument("cannot be read: the parser gave an invalid answer") from None
+            except BaseException:  # also KeyboardInterrupt: the answer may still arrive
+                self._end()
+                raise
+            if what in (FAULT, LACKING) or child.is_worn(limits):
+                self._end()
+        if what != DONE:
+            raise _invalid(what, result)
+        return result
+
+    def stream(self, kind: str, content: bytes, options: Mapping[str, Json] | None = None) -> Iterator[memoryview[int]]:
+        """Parse a (small) document of a kind part by part; raises InvalidDocument.
+
+        The limits on time and size apply to each part. The child serves no other document until the stream ends.
+        """
+        limits = self.limits
+        with self._lock:
+            child, self._child = self._ready_child(), None
+            self._streaming.add(child)
+        is_reusable = False
+        try:
+            what, reason = yield from child.stream(_header(kind, options, limits, is_stream=True), content, limits)
+            is_reusable = what in (DONE, INVALID) and not child.is_worn(limits)
+        finally:
+            with self._lock:
+                self._streaming.remove(child)
+                if is_reusable and self._child is None:
+                    self._child = child
+                else:
+                    child.end()
+        if what != DONE:
+            raise _invalid(what, reason)
+
+    def _ready_child(self) -> _Child:
+        if self._child is not None and not self._child.is_usable():
+            self._end()
+        if self._child is None:
+            self._child = _Child(self._program)
+            atexit.register(self.close)
+        return self._child
+
+    def _end(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            child.end()
+            if not self._streaming:
+                atexit.unregister(self.close)
+
+
+class _Child:
+    """One child process, which handles one request at a time."""
+
+    def __init__(self, program: Sequence[str]) -> None:
+        self._owner = os.getpid()
+        self.documents = self.held = 0
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", *program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            close_fds=True,
+            start_new_session=True,
+            env=_environment(),
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._to, False)
+        with suppress(OSError, AttributeError):  # F_SETPIPE_SZ exists on Linux only
+            fcntl.fcntl(self._from, fcntl.F_SETPIPE_SZ, _BLOCK)
+
+    def is_usable(self) -> bool:
+        """False after the child has ended, and in a forked process, which does not own the pipes."""
+        return self._owner == os.getpid() and self._process.poll() is None
+
+    def is_worn(self, limits: SandboxLimits) -> bool:
+        return self.documents >= limits.documents or self.held >= limits.held
+
+    def ask(self, header: bytes, content: bytes, limits: SandboxLimits) -> tuple[bytes, bytes]:
+        """Send a request; returns the kind and the bytes of the answer. Raises InvalidDocument."""
+        self.documents += 1
+        unsent = [memoryview(REQUEST.pack(len(header), len(content)) + header), memoryview(content)]
+        poll = select.poll()
+        poll.register(self._from, select.POLLIN)
+        poll.register(self._to, select.POLLOUT)
+        received = bytearray()
+        deadline = monotonic() + START_SECONDS
+        is_ready = False
+        while True:
+            events = dict(poll.poll(max(0.0, deadline - monotonic()) * 1000))
+            if not events:
+                raise InvalidDocument(_too_long(limits.seconds) if is_ready else "cannot be read: no parser started")
+            if self._to in events and not self._send(unsent):
+                poll.unregister(self._to)
+            if self._from in events:
+                block = os.read(self._from, _BLOCK)
+                if not block:
+                    raise self._failure(limits)
+                received += block
+                if not is_ready and received[:1] == READY and len(received) >= ANSWER.size:
+                    del received[: ANSWER.size]
+                    deadline, is_ready = monotonic() + limits.seconds, True
+                if (answer := self._complete(received, limits)) is not None:
+                    return answer
+
+    def stream(
+        self, header: bytes, content: bytes, limits: SandboxLimits
+    ) -> Generator[memoryview[int], None, tuple[bytes, str]]:
+        """Yield the parts; returns the kind of the end and its reason. Raises InvalidDocument."""
+        self.documents += 1
+        with suppress(BrokenPipeError):  # the request fits into the empty pipe
+            os.write(self._to, REQUEST.pack(len(header), len(content)) + header + content)
+        seconds = START_SECONDS
+        while True:
+            deadline = monotonic() + seconds
+            what, self.held, size = ANSWER.unpack(self._read(ANSWER.size, deadline, limits))
+            if what not in (READY, PART, DONE, INVALID, FAULT, LACKING) or size > limits.answer:
+                raise InvalidDocument("cannot be read: the parser gave an invalid answer")
+            seconds = limits.seconds
+            part = self._read(size, deadline, limits)
+            if what == PART:
+                yield part
+            elif what != READY:
+                return what, bytes(part[: 4 * MAX_REASON_CHARS]).decode("utf-8", "replace")
+
+    def _read(self, size: int, deadline: float, limits: SandboxLimits) -> memoryview[int]:
+        """Exactly `size` bytes."""
+        received = np.empty(size, np.uint8).data
+        poll = select.poll()
+        poll.register(self._from, select.POLLIN)
+        rest = received
+        while rest:
+            if not poll.poll(max(0.0, deadline - monotonic()) * 1000):
+                raise InvalidDocument(_too_long(limits.seconds))
+            count = os.readv(self._from, [rest])
+            if not count:
+                raise self._failure(limits)
+            rest = rest[count:]
+        return received
+
+    def _send(self, unsent: list[memoryview]) -> bool:
+        """Send a block; returns whether more is unsent. A child that stopped reading is detected by its answer."""
+        try:
+            unsent[0] = unsent[0][os.write(self._to, unsent[0][:_BLOCK]) :]
+        except BlockingIOError:
+            return True
+        except BrokenPipeError:
+            return False
+        while unsent and not unsent[0]:
+            del unsent[0]
+        return bool(unsent)
+
+    def _complete(self, received: bytearray, limits: SandboxLimits) -> tuple[bytes, bytes] | None:
+        """The answer, or None while it is incomplete."""
+        if len(received) < ANSWER.size:
+            return None
+        what, held, size = ANSWER.unpack_from(received)
+        max_size = limits.answer if what == DONE else 4 * MAX_REASON_CHARS
+        if what not in (DONE, INVALID, FAULT, LACKING) or size > max_size or len(received) > ANSWER.size + size:
+            raise InvalidDocument("cannot be read: the parser gave an invalid answer")
+        if len(received) < ANSWER.size + size:
+            return None
+        self.held = held
+        with memoryview(received) as view:
+            return what, bytes(view[ANSWER.size :])
+
+    def _failure(self, limits: SandboxLimits) -> InvalidDocument:
+        """The error for a child that ended without an answer."""
+        try:
+            code = self._process.wait(1)
+        except subprocess.TimeoutExpired:
+            return InvalidDocument("cannot be read: the parser ended early")
+        if code == -signal.SIGXCPU:
+            return InvalidDocument(_too_long(limits.seconds))
+        if code >= 0:
+            return InvalidDocument(f"cannot be read: the parser ended early (status {code})")
+        names = {number.value: number.name for number in signal.Signals}
+        crash = f"cannot be read: the parser crashed ({names.get(-code, -code)})"
+        if -code in _MEMORY_SIGNALS:
+            return InvalidDocument(f"{crash}, perhaps for lack of memory", memory=True)
+        return InvalidDocument(crash)
+
+    def end(self) -> None:
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill the process; a pending read then sees its end."""
+        if self._owner == os.getpid():
+            self._process.kill()
+            self._process.wait()
+
+
+def _header(kind: str, options: Mapping[str, Json] | None, limits: SandboxLimits, *, is_stream: bool = False) -> bytes:
+    return orjson.dumps(
+        {
+            "kind": kind,
+            "options": dict(options or {}),
+            "seconds": limits.seconds,
+            "memory": limits.memory,
+            "answer": limits.answer,
+            "stream": is_stream,
+        }
+    )
+
+
+def _invalid(what: bytes, reason: str) -> InvalidDocument:
+    return InvalidDocument(reason, memory=True) if what == LACKING else InvalidDocument(reason)
+
+
+def _environment() -> dict[str, str]:
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    # Few arenas and no threads: reserved address space counts against the limit.
+    one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return inherited | one_thread | {"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+
+
+def _too_long(seconds: float) -> str:
+    return f"took longer than {seconds:g} s to read"
+
+
+SHARED = Sandbox()
+"""The sandbox of all formats of documents; its child starts with the first document that needs one."""
+
+TABLES = Sandbox(SandboxLimits(memory=3 << 29, answer=96 << 20))
+"""The sandbox of columnar files. Its child has Arrow and more memory: Arrow reserves a quarter of a GiB of address
+space, and a file of whole books may have pages of half a GiB."""

@@ -1,0 +1,118 @@
+"""The answer of a sandboxed parser: checked member by member, and turned into a Document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+from aidre.engine.errors import InvalidDocument
+from aidre.engine.model import Document, Heading, Json
+from aidre.ingest.records import File, Item, VectorRules, normalize_timestamp, read_content, to_document, to_document_id
+from aidre.ingest.sandbox.parent import SHARED
+
+Reader: TypeAlias = Callable[[File, VectorRules], Iterator[Item]]
+
+MAX_HEADINGS = 100_000
+MAX_OBJECTS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """The text of a document, its headings with their offsets, and its own metadata."""
+
+    text: str
+    title: str | None
+    url: str | None
+    canonical: str | None
+    updated_at: str | None
+    language: str | None
+    headings: tuple[Heading, ...]
+    metadata: Mapping[str, Json]
+    objects: tuple[dict[str, Json], ...]
+
+    def document(self, file: File) -> Document:
+        """The Document of a file; the file name is the title of one that has none."""
+        language = {} if self.language is None else {"language": self.language}
+        members = {
+            "title": self.title or file.path.stem,
+            "url": self.url or self.canonical or file.url,
+            "updated_at": self.updated_at,
+            "metadata": language | dict(self.metadata),
+        }
+        return to_document(members, file, to_document_id(file.id, "the path"), text=self.text, headings=self.headings)
+
+
+def sandboxed_reader(kind: str) -> Reader:
+    """A reader of one-document files whose parser runs in the sandbox."""
+
+    def read(file: File, rules: VectorRules) -> Iterator[Item]:
+        yield file.origin, check_answer(SHARED.parse(kind, read_content(file))).document(file)
+
+    return read
+
+
+def check_answer(answer: Json) -> Extracted:
+    """Check the untrusted answer of a parser; raises InvalidDocument for any other shape."""
+    if type(answer) is not dict or type(answer.get("text")) is not str:
+        raise _nonsense("text")
+    metadata = answer.get("metadata", {})
+    if type(metadata) is not dict:
+        raise _nonsense("metadata")
+    return Extracted(
+        answer["text"],
+        _string(answer, "title"),
+        _string(answer, "url"),
+        _string(answer, "canonical"),
+        _date(answer),
+        _string(answer, "language"),
+        headings(answer.get("headings", []), len(answer["text"])),
+        metadata,
+        _objects(answer.get("objects", [])),
+    )
+
+
+def _string(answer: Mapping[str, Json], name: str) -> str | None:
+    value = answer.get(name)
+    if value is not None and type(value) is not str:
+        raise _nonsense(name)
+    return value or None
+
+
+def _date(answer: Mapping[str, Json]) -> str | None:
+    """The date of the document in UTC; None if it has none, or one in another notation."""
+    value = _string(answer, "updated_at")
+    try:
+        return None if value is None else normalize_timestamp(value)
+    except InvalidDocument:
+        return None
+
+
+def headings(found: Json, length: int) -> tuple[Heading, ...]:
+    """The headings that a parser found in a text of this length; raises InvalidDocument for anything else."""
+    if type(found) is not list or len(found) > MAX_HEADINGS:
+        raise _nonsense("headings")
+    made = tuple(_heading(each, length) for each in found)
+    if any(one.start > other.start for one, other in pairwise(made)):
+        raise _nonsense("headings")
+    return made
+
+
+def _heading(found: Json, length: int) -> Heading:
+    if type(found) is not list or [type(part) for part in found] != [int, int, str]:
+        raise _nonsense("headings")
+    start, level, title = found
+    if not (0 <= start <= length and 1 <= level <= 100):
+        raise _nonsense("headings")
+    return Heading(start, level, title)
+
+
+def _objects(found: Json) -> tuple[dict[str, Json], ...]:
+    if type(found) is not list or len(found) > MAX_OBJECTS or any(type(each) is not dict for each in found):
+        raise _nonsense("objects")
+    return tuple(found)
+
+
+def _nonsense(member: str) -> InvalidDocument:
+    return InvalidDocument(f"cannot be read: its parser answered with {member} that make no sense")

@@ -1,0 +1,113 @@
+"""The body of an HTTP response as a file that a reader accepts: unpacked, in UTF-8, and of a known kind."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from aidre.engine.errors import InvalidDocument
+from aidre.ingest.fetch import FetchResult, decompress
+from aidre.ingest.formats import SNIFF_BYTES, find_codec, sniff_xml
+from aidre.ingest.records import escape_unprintable
+
+PAGE_KINDS = frozenset({".html", ".pdf", ".docx", ".txt"})
+"""Kinds that a sitemap may list. The readers of other kinds trust the author of a file: they are for addresses that the
+operator names."""
+
+_TABLE_KINDS = frozenset({".jsonl", ".ndjson", ".json", ".jsonld", ".csv", ".tsv", ".parquet"})
+_BLOCK_BYTES = 1 << 16
+_GZIP_MAGIC = b"\x1f\x8b"
+_UNTYPED = ("", "application/octet-stream", "binary/octet-stream", "text/plain")
+"""Media types that do not say what a body is: the suffix and the first bytes decide."""
+
+_FEED_TYPES = ("application/rss+xml", "application/atom+xml", "application/rdf+xml")
+_TYPES: dict[str, tuple[str, ...]] = {
+    "text/html": (".html",),
+    "application/xhtml+xml": (".html",),
+    "application/pdf": (".pdf",),
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": (".docx",),
+    "application/ld+json": (".jsonld", ".json"),
+    "application/json": (".json", ".jsonld"),
+    "application/jsonl": (".jsonl",),
+    "application/x-ndjson": (".jsonl",),
+    "application/vnd.apache.parquet": (".parquet",),
+    "text/markdown": (".md",),
+    "text/csv": (".csv",),
+    "text/tab-separated-values": (".tsv",),
+}
+"""Suffixes by media type, the preferred one first."""
+
+
+def kind_of(path: Path, fetched: FetchResult, suffixes: Collection[str]) -> str | None:
+    """ "feed", "sitemap", or the one of `suffixes` whose reader fits; None if no reader does.
+
+    The content decides whether a body is a feed, a sitemap or a page, since servers often declare another media type.
+    For everything else the media type counts, and if it says nothing, the suffix of the URL and the first bytes.
+    """
+    with path.open("rb") as file:
+        start = file.read(SNIFF_BYTES)
+    xml_kind = sniff_xml(start)
+    if xml_kind in ("feed", "sitemap"):
+        return xml_kind
+    if xml_kind is None and fetched.kind in _FEED_TYPES:
+        return "feed"
+    suffix = Path(fetched.url.path).suffix.lower()
+    candidates = _TYPES.get(fetched.kind, ())
+    if fetched.kind in _UNTYPED:
+        sniffed = ".pdf" if start.startswith(b"%PDF-") else ".html" if xml_kind == "html" else ".txt"
+        is_text = sniffed == ".txt" and (fetched.kind == "text/plain" or suffix == ".txt")
+        candidates = (suffix, sniffed) if is_text or sniffed != ".txt" else (suffix,)
+    elif xml_kind == "html":
+        candidates = (".html",)
+    return next((candidate for candidate in candidates if candidate in suffixes), None)
+
+
+def listing_of(kind: str | None) -> str | None:
+    """ "feed", "sitemap" or "rows" for a body that holds or lists many documents, None for a single document."""
+    return kind if kind in ("feed", "sitemap") else "rows" if kind in _TABLE_KINDS else None
+
+
+def gunzip(path: Path, max_bytes: int) -> Path:
+    """The file itself, or its content in a new file beside it if it is a gzip file, as many sitemaps are.
+
+    Raises FetchFailed for more than `max_bytes`, or for a damaged file.
+    """
+    with path.open("rb") as file:
+        if file.read(2) != _GZIP_MAGIC:
+            return path
+        file.seek(0)
+        unpacked = path.with_name("unpacked")
+        with unpacked.open("wb") as output:
+            for block in decompress(_blocks(file), "gzip", max_bytes):
+                output.write(block)
+    return unpacked
+
+
+def convert_to_utf8(path: Path, charset: str) -> None:
+    """Rewrite a text in UTF-8 with a byte order mark; bytes that `charset` does not define become U+FFFD.
+
+    Raises InvalidDocument for an unknown charset.
+    """
+    name = find_codec(charset)
+    try:
+        b" ".decode(name, "replace")  # refuses codecs that are no text encodings, like zip
+        decoder = codecs.getincrementaldecoder(name)("replace")
+    except (LookupError, UnicodeError):
+        raise InvalidDocument(f"declares the unknown encoding {escape_unprintable(charset)}") from None
+    with path.open("rb") as file:
+        path.unlink()
+        with path.open("wb") as output:
+            output.write(codecs.BOM_UTF8)
+            is_start = True
+            for block in _blocks(file):
+                text = decoder.decode(block)
+                output.write((text.removeprefix("\ufeff") if is_start else text).encode("utf-8", "replace"))
+                is_start = is_start and not text
+            output.write(decoder.decode(b"", True).encode("utf-8", "replace"))
+
+
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    while block := file.read(_BLOCK_BYTES):
+        yield block

@@ -1,0 +1,141 @@
+"""File sources: a folder or one file as a stream of documents, file by file. Writes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+from aidre.ingest.records import ColumnMapping, File, Item, Rejected, VectorRules, escape_unprintable
+from aidre.ingest.sources.readers import READERS, is_document_file, read_file
+
+_IGNORED_PREFIXES = (".", "~$")
+"""Files and folders whose names begin with one of these are ignored: hidden ones, and lock files of word processors."""
+
+_MAX_NAMED = 5
+"""Skipped links and suffixes that a notice names; it counts the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """A folder or one file. `root` is the folder that ids made from paths are relative to; `only` is the file in it."""
+
+    name: str
+    root: Path
+    only: str | None = None
+    url_base: str | None = None
+
+    def file(self, path: Path) -> File:
+        origin = path.relative_to(self.root).as_posix()
+        url = None if self.url_base is None else f"{self.url_base}/{quote(os.fsencode(origin))}"
+        return File(path, self.name, origin, url, within=self.root if self.only is None else None)
+
+
+def read_source(
+    source: FileSource, rules: VectorRules, note: Callable[[str], None], mapping: ColumnMapping | None = None
+) -> Iterator[Item]:
+    """All items of a source, in the order of its file names; skipped files and links are reported to `note`."""
+    other_kinds: Counter[str] = Counter()
+    outside_links: list[str] = []
+    for path in walk(source, outside_links.append):
+        if isinstance(path, Rejected):
+            yield path
+        elif path.suffix.lower() in READERS and (source.only is not None or is_document_file(source.file(path))):
+            yield from read_file(source.file(path), rules, mapping)
+        else:
+            other_kinds[path.suffix.lower() or "no suffix"] += 1
+    if other_kinds:
+        kinds = ", ".join(f"{suffix} {count}" for suffix, count in other_kinds.most_common(_MAX_NAMED))
+        note(f"{source.name}: {other_kinds.total()} files of other kinds skipped ({escape_unprintable(kinds)})")
+    if outside_links:
+        links = escape_unprintable(", ".join(outside_links[:_MAX_NAMED])) + (
+            ", ..." if len(outside_links) > _MAX_NAMED else ""
+        )
+        skipped = f"{len(outside_links)} links that leave the folder skipped ({links})"
+        note(f"{source.name}: {skipped}: ingest their targets as a source of their own")
+
+
+def walk(source: FileSource, on_outside_link: Callable[[str], object]) -> Iterator[Path | Rejected]:
+    """The files of a source in the order of their names, each folder once even if links form a cycle.
+
+    A link that leaves the folder is not followed, and its path is passed to `on_outside_link`: an author who can write
+    into the folder must not publish other files that this process may read.
+    """
+    if source.only is not None:
+        yield source.root / source.only
+        return
+    yield from _Walk(source, source.root.resolve(), on_outside_link).files()
+
+
+@dataclass(slots=True)
+class _Walk:
+    """State of a walk: the folders visited, and the links to folders, which are followed after all other folders."""
+
+    source: FileSource
+    root: Path
+    on_outside_link: Callable[[str], object]
+    visited: set[tuple[int, int]] = field(default_factory=set)
+    linked: list[Path] = field(default_factory=list)
+
+    def files(self) -> Iterator[Path | Rejected]:
+        yield from self._files_below(self.source.root)
+        while self.linked:
+            yield from self._files_below(self.linked.pop(0))
+
+    def _files_below(self, top: Path) -> Iterator[Path | Rejected]:
+        pending = [top]
+        while pending:
+            folder = pending.pop()
+            try:
+                status = folder.stat()
+                if (status.st_dev, status.st_ino) in self.visited:
+                    continue
+                self.visited.add((status.st_dev, status.st_ino))
+                entries = _visible_entries(folder)
+            except OSError as error:
+                yield self._unreadable(folder, error)
+                continue
+            entries = [entry for entry in entries if self._is_inside(entry)]
+            folders = [entry for entry in entries if _is_folder(entry)]
+            self.linked.extend(Path(entry.path) for entry in folders if entry.is_symlink())
+            pending.extend(Path(entry.path) for entry in reversed(folders) if not entry.is_symlink())
+            yield from (Path(entry.path) for entry in entries if _is_openable(entry))
+
+    def _is_inside(self, entry: os.DirEntry[str]) -> bool:
+        try:
+            if not entry.is_symlink() or Path(os.path.realpath(entry.path)).is_relative_to(self.root):
+                return True
+        except OSError:  # the link has vanished or may not be followed: opening it reports that
+            return True
+        self.on_outside_link(Path(entry.path).relative_to(self.source.root).as_posix())
+        return False
+
+    def _unreadable(self, folder: Path, error: OSError) -> Rejected:
+        origin = folder.relative_to(self.source.root).as_posix()
+        return Rejected(
+            escape_unprintable(origin), f"cannot be read: {error.strerror}", self.source.name, origin, folder=True
+        )
+
+
+def _visible_entries(folder: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        visible = (entry for entry in entries if not entry.name.startswith(_IGNORED_PREFIXES))
+        return sorted(visible, key=lambda entry: entry.name)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
+
+
+def _is_openable(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a file, or a dangling link, which is reported when it is opened; a pipe would block."""
+    try:
+        return entry.is_file() or (entry.is_symlink() and not Path(entry.path).exists())
+    except OSError:
+        return True

@@ -1,0 +1,86 @@
+"""Resolves the paths and addresses of a command line to sources with distinct names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from aidre.engine.errors import ConfigurationError
+from aidre.ingest.fetch import is_url
+from aidre.ingest.records import escape_unprintable
+from aidre.ingest.sources.folder import FileSource
+from aidre.ingest.sources.readers import READERS, xml_kind
+from aidre.ingest.sources.web import WebSource, web_source
+
+Source: TypeAlias = FileSource | WebSource
+
+
+def locate_sources(paths: Sequence[str | Path], name: str | None = None, url_base: str | None = None) -> list[Source]:
+    """The sources of some paths and addresses, without duplicates.
+
+    Raises ConfigurationError for a path that does not exist or cannot be read, and for two sources of one name.
+    """
+    if url_base is not None:
+        if not url_base.startswith(("http://", "https://")):
+            raise ConfigurationError(f"url base {url_base!r} must begin with http:// or https://")
+        url_base = url_base.rstrip("/")
+    sources = [_locate(path, name, url_base) for path in paths]
+    roots: dict[str, Path | str] = {}
+    for source in sources:
+        if roots.setdefault(source.name, source.root) != source.root:
+            raise ConfigurationError(
+                f"two sources are both named {source.name!r}: ingest one of them on its own with --source NAME"
+            )
+    return list(dict.fromkeys(sources))
+
+
+def check_source_roots(stored: Mapping[str, str], roots: Mapping[str, str]) -> None:
+    """Raises ConfigurationError for a source name that is stored with another folder. A name whose folder no longer
+    exists is free again."""
+    for name, root in roots.items():
+        stored_root = stored.get(name, root)
+        if stored_root != root and Path(stored_root).exists():
+            raise ConfigurationError(
+                f"source {name!r} is already {stored_root}: give {root} a name of its own with --source NAME"
+            )
+
+
+def _locate(path: str | Path, name: str | None, url_base: str | None) -> Source:
+    if isinstance(path, str) and is_url(path):
+        return web_source(path, name)
+    if path == "":  # an unset shell variable; Path("") would be the current folder
+        raise ConfigurationError("a source has no name: give a file, a folder (. is this one) or an http(s) address")
+    source = _locate_file(Path(path), name, url_base)
+    if source.only is None:
+        return source
+    file = source.root / source.only
+    if xml_kind(source.file(file)) != "sitemap":
+        return source
+    # The pages of a sitemap are not documents of its folder, which may be a source as well: a name of their own.
+    return WebSource(name or f"{source.name}/{source.only}", source.only, str(file), file)
+
+
+def _locate_file(path: Path, name: str | None, url_base: str | None) -> FileSource:
+    # A link keeps its own name: only the folder that it is in is resolved.
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100
+    resolved = absolute.parent.resolve() / absolute.name
+    try:
+        if resolved.resolve(strict=True).is_dir():
+            with os.scandir(resolved):
+                return FileSource(name or _folder_name(resolved), resolved, None, url_base)
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "a loop of links"
+        raise ConfigurationError(f"source {escape_unprintable(str(path))} cannot be read: {reason}") from None
+    if not resolved.is_file():
+        raise ConfigurationError(f"source {escape_unprintable(str(path))} is neither a file nor a folder")
+    if resolved.suffix.lower() not in READERS:
+        raise ConfigurationError(
+            f"source {escape_unprintable(str(path))} is of no known kind: {' '.join(sorted(READERS))} can be read"
+        )
+    return FileSource(name or _folder_name(resolved.parent), resolved.parent, resolved.name, url_base)
+
+
+def _folder_name(folder: Path) -> str:
+    return folder.name or "root"

@@ -1,0 +1,86 @@
+"""Selects the reader of a file by its suffix, and turns a failure of the reader into one rejected file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from aidre.engine.errors import AidreError
+from aidre.ingest.formats import SNIFF_BYTES, XmlKind, read_feed, read_html, read_markdown, read_text, sniff_xml
+from aidre.ingest.formats.tables import holds_documents, read_csv, read_json_file, read_json_lines, read_parquet
+from aidre.ingest.records import ColumnMapping, File, Item, Rejected, VectorRules, escape_unprintable, open_file
+from aidre.ingest.sandbox import sandboxed_reader
+
+Reader: TypeAlias = Callable[[File, VectorRules], Iterator[Item]]
+
+READERS: dict[str, Reader] = {
+    ".md": read_markdown,
+    ".markdown": read_markdown,
+    ".txt": read_text,
+    ".text": read_text,
+    ".html": read_html,
+    ".htm": read_html,
+    ".pdf": sandboxed_reader("pdf"),
+    ".docx": sandboxed_reader("docx"),
+    ".jsonl": read_json_lines,
+    ".ndjson": read_json_lines,
+    ".json": read_json_file,
+    ".jsonld": read_json_file,
+    ".csv": read_csv,
+    ".tsv": read_csv,
+    ".parquet": read_parquet,
+    ".xml": read_feed,
+    ".rss": read_feed,
+    ".atom": read_feed,
+}
+
+
+def read_file(file: File, rules: VectorRules, mapping: ColumnMapping | None = None) -> Iterator[Item]:
+    """The items of a file. A file whose reader fails is one failure, not the end of the run."""
+    file = file if mapping is None else replace(file, mapping=mapping)
+    where = escape_unprintable(file.origin)
+    if where != file.origin:
+        yield Rejected(where, "the file name is not printable text: rename it", file.source, file.origin)
+        return
+    try:
+        yield from READERS[file.path.suffix.lower()](file, rules)
+    except AidreError as error:
+        yield Rejected(where, error.message, file.source, file.origin)
+    except OSError as error:
+        yield Rejected(where, f"cannot be read: {error.strerror or _first_line(error)}", file.source, file.origin)
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        yield Rejected(where, f"not a readable Parquet file: {_first_line(error)}", file.source, file.origin)
+
+
+def is_document_file(file: File) -> bool:
+    """Whether a file of a folder is read, given that its suffix has a reader.
+
+    XML is read if it is a feed (sitemaps are ingested by name), JSON if it is linked data or rows (a folder of pages
+    may have a package.json).
+    """
+    match file.path.suffix.lower():
+        case ".xml":
+            return xml_kind(file) == "feed"
+        case ".json":
+            with suppress(OSError):
+                return holds_documents(file)
+    return True
+
+
+def xml_kind(file: File) -> XmlKind | None:
+    """The kind of an XML file; None for other files, and for files that cannot be opened."""
+    if file.path.suffix.lower() != ".xml":
+        return None
+    try:
+        with open_file(file) as stream:
+            return sniff_xml(stream.read(SNIFF_BYTES))
+    except OSError:
+        return None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
