@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,19 @@ SUBJECT = "alice@example.com"
 
 
 @pytest.fixture
-def client(tmp_path: Path) -> Iterator[Client]:
+def output(tmp_path: Path) -> Iterator[Path]:
+    """A file that takes standard output. capfd truncates its file after reading it: a line between the two is lost."""
+    path = tmp_path / "stdout"
+    before = os.dup(1)
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), 1)
+    yield path
+    os.dup2(before, 1)
+    os.close(before)
+
+
+@pytest.fixture
+def client(tmp_path: Path, output: Path) -> Iterator[Client]:
     make_key(tmp_path / "keys.pem", time.time())
     (tmp_path / "issuer.json").write_bytes(public(EC))
     fill(tmp_path / "store", "docs", [a_document(f"doc_{n}", f"alpha word{n}") for n in range(3)])
@@ -54,7 +67,7 @@ def search(client: Client, authorization: str | None = None) -> httpx.Response:
 
 
 def test_whoever_is_turned_away_gets_a_signed_answer_and_is_counted_and_logged(
-    client: Client, capfd: pytest.CaptureFixture[str]
+    client: Client, output: Path
 ) -> None:
     jwks = client.get(KEYS).content
     token = signed(without("iat", "nbf", sub=SUBJECT, exp=int(time.time()) + 600)).decode()
@@ -72,15 +85,13 @@ def test_whoever_is_turned_away_gets_a_signed_answer_and_is_counted_and_logged(
     assert found["aidre_requests_total{route=/search,status=429}"] == 1
     assert found["aidre_refusals_total{code=unauthorized}"] == 1
     assert found["aidre_refusals_total{code=rate_limited}"] == 1
-    written = ""
 
     def everything_is_written() -> bool:
-        nonlocal written
         client.get("/healthz")  # lets the log go on
-        written += capfd.readouterr().out
-        return written.count('"POST"') == len(asked)
+        return output.read_text().endswith("\n") and output.read_text().count('"POST"') == len(asked)
 
     until(everything_is_written)
+    written = output.read_text()
     lines = [json.loads(line) for line in written.splitlines()]
     told = [(line["status"], line["code"], line["caller"]) for line in lines if line["method"] == "POST"]
     assert told == [
