@@ -22,7 +22,8 @@ from typing import TypeAlias
 import pytest
 from mypy.main import process_options
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests import ROOT
+
 PACKAGES = ("engine", "ingest", "api")
 FOLDERS = (*PACKAGES, "aidre", "benchmarks", "tests", "demo")
 OUTSIDE = {"benchmarks", "tests", "demo"}

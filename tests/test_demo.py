@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shell import Shell
 
-CORPUS = Path(__file__).resolve().parent.parent / "demo" / "corpus" / "items.jsonl"
+from tests import ROOT
+from tests.support.shell import Shell
+
+CORPUS = ROOT / "demo" / "corpus" / "items.jsonl"
 ITEMS: list[dict[str, Any]] = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
 
 

@@ -14,8 +14,8 @@ import typer
 from aidre.api.cli.main import app
 from aidre.api.config.settings import load_settings, parse_settings
 from aidre.engine.errors import ConfigurationError
+from tests import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
 CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")

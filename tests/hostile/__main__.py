@@ -16,32 +16,30 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from hostile.report import Proof, Report
+from tests.hostile.report import Proof, Report
 
 EVERY = 6_000
 """More than there are points in a cycle: each of them."""
 
 PROOFS = {
     # name: (module, function, rounds in full)
-    "kills": ("hostile.kills", "run", 650),
-    "bulk-kills": ("hostile.bulk", "run", 100),
-    "receipt-kills": ("hostile.receipts", "run", 250),
-    "cuts": ("hostile.cuts", "run", 100),
-    "crashes": ("hostile.points", "crashes", EVERY),
-    "faults": ("hostile.points", "faults", EVERY),
-    "traced-crashes": ("hostile.points", "traced_crashes", EVERY),
-    "traced-faults": ("hostile.points", "traced_faults", EVERY),
-    "full": ("hostile.full", "run", 40),
-    "flips": ("hostile.damage", "flips", 1_000),
-    "truncations": ("hostile.damage", "truncations", 1_000),
-    "fuzzing": ("hostile.fuzzing", "run", 600),
-    "patterns": ("hostile.patterns", "run", 1_000),
-    "schema": ("hostile.schema", "run", 20_000),
-    "slow": ("hostile.slow", "run", 60),
-    "saturation": ("hostile.saturation", "run", 15),
-    "soak": ("hostile.soak", "run", 1_800),
+    "kills": ("tests.hostile.kills", "run", 650),
+    "bulk-kills": ("tests.hostile.bulk", "run", 100),
+    "receipt-kills": ("tests.hostile.receipts", "run", 250),
+    "cuts": ("tests.hostile.cuts", "run", 100),
+    "crashes": ("tests.hostile.points", "crashes", EVERY),
+    "faults": ("tests.hostile.points", "faults", EVERY),
+    "traced-crashes": ("tests.hostile.points", "traced_crashes", EVERY),
+    "traced-faults": ("tests.hostile.points", "traced_faults", EVERY),
+    "full": ("tests.hostile.full", "run", 40),
+    "flips": ("tests.hostile.damage", "flips", 1_000),
+    "truncations": ("tests.hostile.damage", "truncations", 1_000),
+    "fuzzing": ("tests.hostile.fuzzing", "run", 600),
+    "patterns": ("tests.hostile.patterns", "run", 1_000),
+    "schema": ("tests.hostile.schema", "run", 20_000),
+    "slow": ("tests.hostile.slow", "run", 60),
+    "saturation": ("tests.hostile.saturation", "run", 15),
+    "soak": ("tests.hostile.soak", "run", 1_800),
 }
 """Names in the order in which they run. A round of what lasts a time is a second."""
 

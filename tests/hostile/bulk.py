@@ -12,17 +12,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from building import NAME
 
 from aidre.engine.collection import commit
 from aidre.engine.collection.store import Store
 from aidre.ingest.pipeline.ingest import ingest
 from aidre.ingest.pipeline.progress import Committed, Event, Summary
 from aidre.ingest.pipeline.run import IngestOptions
-from hostile.examination import look
-from hostile.nursery import Say, asked, started
-from hostile.report import Report
-from hostile.steps import Shape, State, text_of, vectors_of
+from tests.hostile.examination import look
+from tests.hostile.nursery import Say, asked, started
+from tests.hostile.report import Report
+from tests.hostile.steps import Shape, State, text_of, vectors_of
+from tests.support.stores import NAME
 
 SHAPE = Shape(6_000, 16, 0)
 COMMIT = 1_200

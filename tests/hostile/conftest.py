@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hostile.report import Report
+from tests.hostile.report import Report
 
 
 @pytest.fixture

@@ -16,9 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import issuing
 import orjson
-from serving import a_document, fill, serving
 from starlette.requests import Request
 
 from aidre.api.access.credentials import MAX_CREDENTIAL_BYTES, bearer_of
@@ -28,8 +26,10 @@ from aidre.api.protocols.intent.envelope import VERSIONS, AuthenticationFailed
 from aidre.api.protocols.intent.messages import read_event, read_retrieve
 from aidre.api.protocols.intent.service import Service
 from aidre.api.protocols.intent.signing import parse_rfc3339
-from hostile.fuzzed_json import SPELLED, spelled, spellings, value_of
-from hostile.parsing import Parser, one_line
+from tests.hostile.fuzzed_json import SPELLED, spelled, spellings, value_of
+from tests.hostile.parsing import Parser, one_line
+from tests.support import issuer
+from tests.support.clients import a_document, fill, serving
 
 SECRET = "test-secret-0123456789abcdef"
 INTENT = (
@@ -151,16 +151,16 @@ def _messages(body: dict[str, Any]) -> None:
 
 def tokens(folder: Path) -> Parser:
     """Authorization fields: one Bearer or nothing, and JSON Web Tokens, forged and rightly signed."""
-    oauth = issuing.oauth()
+    oauth = issuer.oauth()
     runner = asyncio.Runner()
-    known = TokenVerifier(oauth, lambda: issuing.public(issuing.EC, issuing.ED), lambda: NOW)
+    known = TokenVerifier(oauth, lambda: issuer.public(issuer.EC, issuer.ED), lambda: NOW)
     runner.run(known.open())
     words = (
-        *issuing.CLAIMS,
+        *issuer.CLAIMS,
         "collections",
         "search vectors",
-        issuing.ISSUER,
-        issuing.AUDIENCE,
+        issuer.ISSUER,
+        issuer.AUDIENCE,
         "reader",
         "openid search",
     )
@@ -172,8 +172,8 @@ def tokens(folder: Path) -> Parser:
             one_line(error)
         else:
             assert claims is not None, f"a forged token was believed: {token!r}"
-            assert claims["iss"] == issuing.ISSUER and claims["exp"] > NOW - oauth.leeway
-            assert issuing.AUDIENCE in claims["aud"], claims
+            assert claims["iss"] == issuer.ISSUER and claims["exp"] > NOW - oauth.leeway
+            assert issuer.AUDIENCE in claims["aud"], claims
             assert holder.caller.name == f"oauth {claims['sub']}"
 
     def parse(content: bytes) -> None:
@@ -183,7 +183,7 @@ def tokens(folder: Path) -> Parser:
                 claims = value_of(content, words)
             if type(claims) is dict:
                 with suppress(ValueError, TypeError):  # what no issuer could write down
-                    hold(issuing.signed({**issuing.CLAIMS, **claims}, "Ed25519"), {**issuing.CLAIMS, **claims})
+                    hold(issuer.signed({**issuer.CLAIMS, **claims}, "Ed25519"), {**issuer.CLAIMS, **claims})
             return
         fields = [(b"authorization", value) for value in content.split(b"\0")[:3]]
         try:
@@ -196,9 +196,9 @@ def tokens(folder: Path) -> Parser:
             hold(credential, None)
 
     weakref.finalize(parse, runner.close)  # with the parser goes its loop
-    genuine = [issuing.signed(alg=alg) for alg in ("ES256", "Ed25519")]
-    none = ".".join((issuing.encoded({"alg": "none"}), issuing.encoded(issuing.CLAIMS), "")).encode()
-    odd = issuing.encoded({"alg": "ES256", "kid": ["e"], "crit": ["b64"], "b64": False}).encode() + b".e30.AA"
+    genuine = [issuer.signed(alg=alg) for alg in ("ES256", "Ed25519")]
+    none = ".".join((issuer.encoded({"alg": "none"}), issuer.encoded(issuer.CLAIMS), "")).encode()
+    odd = issuer.encoded({"alg": "ES256", "kid": ["e"], "crit": ["b64"], "b64": False}).encode() + b".e30.AA"
     seeds = [b"Bearer " + token for token in (*genuine, none, odd)] + [b"Basic eDp5", b"bearer  x\0Bearer y"]
-    seeds += [json.dumps(claims).encode() for claims in (issuing.CLAIMS, {"aud": ["a", issuing.AUDIENCE], "exp": 1e99})]
+    seeds += [json.dumps(claims).encode() for claims in (issuer.CLAIMS, {"aud": ["a", issuer.AUDIENCE], "exp": 1e99})]
     return Parser(parse, seeds + spellings(), words)

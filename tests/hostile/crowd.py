@@ -1,4 +1,4 @@
-"""Clients that are slow on purpose, as a process of their own: `python -m hostile.crowd PORT SECONDS COUNT`.
+"""Clients that are slow on purpose, as a process of their own: `python -m tests.hostile.crowd PORT SECONDS COUNT`.
 
 One third sends headers a line at a time, one third a body a byte at a time, one third asks for much and reads little.
 What the server ends is begun anew, so that there are always as many. Prints, as JSON, how long each was borne.

@@ -10,13 +10,13 @@ import random
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
-from hostile import bulk
-from hostile.disks import as_it_lies, mounted, new_image, room, why_not
-from hostile.kills import Life
-from hostile.nursery import asked, started
-from hostile.receipts import LOG, Kept, check, work
-from hostile.report import Report
-from hostile.steps import INDEXED, SMALL, Shape, Step, planned, write, write_all
+from tests.hostile import bulk
+from tests.hostile.disks import as_it_lies, mounted, new_image, room, why_not
+from tests.hostile.kills import Life
+from tests.hostile.nursery import asked, started
+from tests.hostile.receipts import LOG, Kept, check, work
+from tests.hostile.report import Report
+from tests.hostile.steps import INDEXED, SMALL, Shape, Step, planned, write, write_all
 
 STEPS = 24
 MOST = {SMALL: 8, INDEXED: 3}

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from hostile import papers, victim
-from hostile.nursery import asked
-from hostile.papers import Read
-from hostile.report import Report
-from hostile.victim import Seen
+from tests.hostile import papers, victim
+from tests.hostile.nursery import asked
+from tests.hostile.papers import Read
+from tests.hostile.report import Report
+from tests.hostile.victim import Seen
 
 Outcome: TypeAlias = Literal["refused on opening", "bypassed, answers right", "found by verify", "without effect"]
 EDGE = 64

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import faiss
 import numpy as np
-from building import NAME, nearest
 from numpy.typing import NDArray
 
 from aidre.engine.collection.snapshot import Snapshot
@@ -23,7 +22,8 @@ from aidre.engine.index.vectors.quantizer import quantize_rows, row_blocks
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import Query
 from aidre.engine.segment.view import SegmentView
-from hostile.steps import Shape, State, Step, mark, text_of, vectors_of, write_all
+from tests.hostile.steps import Shape, State, Step, mark, text_of, vectors_of, write_all
+from tests.support.stores import NAME, nearest
 
 ASKED = 12
 RESULTS = 10

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hostile import stages
-from hostile.disks import small_disk
-from hostile.nursery import asked, started
-from hostile.report import Report
-from hostile.stages import Stage
+from tests.hostile import stages
+from tests.hostile.disks import small_disk
+from tests.hostile.nursery import asked, started
+from tests.hostile.report import Report
+from tests.hostile.stages import Stage
 
 PAGE = 4096
 

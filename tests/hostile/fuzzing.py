@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from hostile.report import Report
+from tests import ROOT
+from tests.hostile.report import Report
 
 NAMES = ("filter", "cursor", "manifest", "signature", "jsonld", "token", "parameters", "fields", "page", "rows", "feed")
 AT_ONCE = 2
@@ -30,7 +31,6 @@ GIVEN_UP_SECONDS = 10
 LONGEST = 4096
 GROWS_WITHIN = 60
 """Seconds after which coverage must have grown: where it has not, nothing was instrumented."""
-TESTS = Path(__file__).resolve().parent.parent
 STATUS = re.compile(r"^#(\d+)\s+(\w+).*? cov: (\d+) ft: (\d+) corp: (\d+)/", re.MULTILINE)
 EXECUTED = re.compile(r"stat::number_of_executed_units:\s*(\d+)")
 SLOWEST = re.compile(r"^slowest (\d+\.\d+) s", re.MULTILINE)
@@ -66,8 +66,8 @@ def fuzz(report: Report, name: str, seconds: int, seed: int) -> Fuzzed:
     """Fuzz one parser; AssertionError with the input where it has a fault."""
     folder = report.place(name)
     log = folder / "log"
-    command = [sys.executable, "-m", "hostile.fuzzing", name, str(folder), str(seconds), str(seed)]
-    surroundings = {**os.environ, "PYTHONPATH": str(TESTS), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(folder)}
+    command = [sys.executable, "-m", "tests.hostile.fuzzing", name, str(folder), str(seconds), str(seed)]
+    surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(folder)}
     with log.open("wb") as output:
         done = subprocess.run(
             command, cwd=folder, env=surroundings, stdout=output, stderr=subprocess.STDOUT, check=False
@@ -94,7 +94,7 @@ def _fuzzed(text: str) -> Fuzzed:
 
 def mutate(report: Report, name: str, rounds: int, chance: random.Random) -> None:
     """The seeds of a parser, and mutations of them; AssertionError with the input where it has a fault."""
-    from hostile.parsers import PARSERS
+    from tests.hostile.parsers import PARSERS
 
     parser = PARSERS[name](report.place(name))
     corpus = [*parser.seeds]
@@ -135,7 +135,7 @@ def _main(name: str, folder: Path, seconds: float, seed: str) -> None:
     import atheris
 
     with atheris.instrument_imports(include=["aidre"]):
-        from hostile.parsers import PARSERS
+        from tests.hostile.parsers import PARSERS
 
         parser = PARSERS[name](Path(tempfile.mkdtemp(dir=folder)))
     corpus, words = folder / "corpus", folder / "words"

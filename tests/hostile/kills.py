@@ -11,10 +11,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hostile.examination import examine, look
-from hostile.nursery import asked, started
-from hostile.report import Report
-from hostile.steps import INDEXED, SMALL, Shape, State, Step, after, marks_in, planned, write, write_all
+from tests.hostile.examination import examine, look
+from tests.hostile.nursery import asked, started
+from tests.hostile.report import Report
+from tests.hostile.steps import INDEXED, SMALL, Shape, State, Step, after, marks_in, planned, write, write_all
 
 STEPS = 24
 """More than a writer gets done before it is killed."""

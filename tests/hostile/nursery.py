@@ -21,11 +21,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 from unittest import mock
 
+from tests import ROOT
+
 T = TypeVar("T")
 Say = Callable[[str], None]
 """What a child acknowledges: one line, received even if the next instruction is its last."""
 
-PRELOADED = ("hostile.warm", "hostile.papers")
+PRELOADED = ("tests.hostile.warm", "tests.hostile.papers")
 FIRST_SECONDS = 0.1
 """About how long a writer takes to open a store and do its first step."""
 PATIENCE = 600.0
@@ -189,7 +191,7 @@ def _saying(channel: socket.socket) -> Say:
 
 def _ready() -> None:
     """Start the process that forks: it must find these modules, and its children share two cores with others."""
-    own = str(Path(__file__).resolve().parent.parent)
+    own = str(ROOT)
     path = os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH"))))
     with mock.patch.dict(os.environ, PYTHONPATH=path, OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE"):
         forkserver.ensure_running()

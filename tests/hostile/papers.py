@@ -13,8 +13,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from building import NAME
-
 from aidre.api.access.limits.chunk_budget import ChunkBudget
 from aidre.api.access.limits.token_bucket import TokenBuckets
 from aidre.api.cli.verify_logs import log_problems
@@ -31,8 +29,9 @@ from aidre.engine.collection.store import Store
 from aidre.engine.errors import AidreError
 from aidre.engine.maintenance.restore import restore_archive
 from aidre.ingest.pipeline.last_read import load_read_times
-from hostile import receipts
-from hostile.victim import BACKUP, LOG, OTHER, SIGNING, THEN, peak_memory
+from tests.hostile import receipts
+from tests.hostile.victim import BACKUP, LOG, OTHER, SIGNING, THEN, peak_memory
+from tests.support.stores import NAME
 
 BINDS, PROMISES = "intake.sqlite", "nlweb-promises.sqlite"
 DATABASES = (INTENT, BINDS, PROMISES)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from building import NAME, SPACE, put, record, structured
 
 from aidre.api.config.settings import Settings
 from aidre.api.http.errors import BadRequest
@@ -29,10 +28,11 @@ from aidre.engine.collection.store import Store
 from aidre.engine.errors import FormatTooNew, HistoryMissing, InvalidFilter, StoreDamaged
 from aidre.engine.index.fields.filters import Not, filter_digest, filter_fields, parse_filter
 from aidre.engine.storage.manifest import encode_manifest, read_manifest, seal
-from hostile.credentials import signatures, tokens
-from hostile.fuzzed_json import SPELLED, spelled, spellings, value_of
-from hostile.parsing import Make, Parser, one_line
-from hostile.readers import READERS
+from tests.hostile.credentials import signatures, tokens
+from tests.hostile.fuzzed_json import SPELLED, spelled, spellings, value_of
+from tests.hostile.parsing import Make, Parser, one_line
+from tests.hostile.readers import READERS
+from tests.support.stores import NAME, SPACE, put, record, structured
 
 # -- filters ---------------------------------------------------------------------------------------------------
 

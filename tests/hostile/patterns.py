@@ -20,13 +20,13 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from aidre.api.protocols.nlweb.query import periods, quantities
-from hostile.report import Report
+from tests import ROOT
+from tests.hostile.report import Report
 
 # The parser of patterns has no public name since 3.13.
 from re import _constants as constants  # isort: skip
 from re import _parser as parser  # isort: skip
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGES = ("engine", "ingest", "api")
 EVERY = frozenset({"match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"})
 CALLS = EVERY | {"compile"}

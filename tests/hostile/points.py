@@ -12,11 +12,11 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hostile import stages, tracing
-from hostile.injection import ERRORS, Calls, die, fail
-from hostile.nursery import Child, Say, asked, started, waiting
-from hostile.report import Report
-from hostile.stages import Stage
+from tests.hostile import stages, tracing
+from tests.hostile.injection import ERRORS, Calls, die, fail
+from tests.hostile.nursery import Child, Say, asked, started, waiting
+from tests.hostile.report import Report
+from tests.hostile.stages import Stage
 
 NEEDING = (*tracing.WRITING, "openat", "mkdir", "rename", "renameat", "renameat2", "link", "fsync", "fdatasync")
 """System calls that a full disk refuses."""

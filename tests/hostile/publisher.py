@@ -6,10 +6,9 @@ import hashlib
 import time
 from pathlib import Path
 
-from serving import COSINE, TEXT, a_document, fill
-
 from aidre.api.protocols.provenance.keys import make_key
 from aidre.engine.model import Visibility
+from tests.support.clients import COSINE, TEXT, a_document, fill
 
 SECRET = "a-secret-of-the-tests-0123456789"
 PLATFORM, PLATFORM_SECRET = "platform", "test-secret-0123456789abcdef"

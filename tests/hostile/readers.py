@@ -30,8 +30,8 @@ from aidre.ingest.records.file import File
 from aidre.ingest.records.items import Item, Rejected
 from aidre.ingest.records.vectors import VectorRules
 from aidre.ingest.sandbox.result import check_answer
-from hostile.fuzzed_json import spelled, value_of
-from hostile.parsing import Make, Parser, one_line
+from tests.hostile.fuzzed_json import spelled, value_of
+from tests.hostile.parsing import Make, Parser, one_line
 
 ADDRESS = "https://example.com/a/b?c"
 RULES = VectorRules([], [])

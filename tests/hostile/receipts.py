@@ -25,8 +25,8 @@ from aidre.api.protocols.intent.event_log import EVENTS_FOLDER, EventLog, read_e
 from aidre.api.protocols.intent.ledger import LEDGER_FILE, Candidate, Exchange, read_journaled_lines
 from aidre.api.protocols.intent.messages import CitationEvent
 from aidre.api.protocols.intent.receipts import Nonce, Receipts
-from hostile.nursery import Child, Say, asked, started
-from hostile.report import Report
+from tests.hostile.nursery import Child, Say, asked, started
+from tests.hostile.report import Report
 
 KEY = "platform"
 URL = "https://example.com/d"

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from aidre.engine.collection.store import Store
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Record
 from benchmarks.load import Load, Samples
-from hostile.client import Connection, posted
-from hostile.report import Report
-from hostile.server import Server, running
+from tests.hostile.client import Connection, posted
+from tests.hostile.report import Report
+from tests.hostile.server import Server, running
 
 COLLECTION = "docs"
 SPACE = EmbeddingSpace("aidre:hashing:384:cosine:v1", 384, "cosine", True, "aidre", "hashing", "hashing;v1")

@@ -12,15 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from intent_platform import FIELDS, Platform
-from serving import BASE
-
 from aidre.api.app import create_app
 from aidre.api.config.settings import load_settings
 from aidre.engine.collection.store import Store
-from hostile.publisher import PLATFORM, PLATFORM_SECRET, SECRET, publish
-from hostile.report import Report
-from hostile.server import running
+from tests.hostile.publisher import PLATFORM, PLATFORM_SECRET, SECRET, publish
+from tests.hostile.report import Report
+from tests.hostile.server import running
+from tests.support.clients import BASE
+from tests.support.intent_platform import FIELDS, Platform
 
 if TYPE_CHECKING:
     from schemathesis import Case, Response

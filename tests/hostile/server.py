@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aidre.engine.storage import durable
+from tests import ROOT
 
 START_SECONDS = 120
 PROGRAM = (
@@ -80,8 +81,7 @@ def unlinked_bytes(pid: int) -> int:
 
 def environment() -> dict[str, str]:
     """Under which a process finds the same package, and the tests' modules."""
-    tests = Path(__file__).resolve().parent.parent
-    return {**os.environ, "PYTHONPATH": os.pathsep.join((str(SOURCES / ".types"), str(tests)))}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join((str(SOURCES / ".types"), str(ROOT)))}
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def running(store: Path, configuration: Path, workers: int = 1) -> Iterator[Serv
 
 def _port(process: subprocess.Popen[bytes], log: Path) -> int:
     """Waits until the server says where it serves and that it is ready."""
-    from hostile.client import ask
+    from tests.hostile.client import ask
 
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:

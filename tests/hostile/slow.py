@@ -15,11 +15,11 @@ import numpy as np
 from aidre.api.http.body import BODY_SECONDS
 from aidre.api.server.connection import Connection as Served
 from benchmarks.load import processor_seconds
-from hostile.client import Connection, posted
-from hostile.crowd import RAMP_SECONDS
-from hostile.publisher import publish
-from hostile.report import Report
-from hostile.server import Server, environment, running, use
+from tests.hostile.client import Connection, posted
+from tests.hostile.crowd import RAMP_SECONDS
+from tests.hostile.publisher import publish
+from tests.hostile.report import Report
+from tests.hostile.server import Server, environment, running, use
 
 CONFIGURATION = """
 [limits]
@@ -82,7 +82,7 @@ def run(report: Report, rounds: int, chance: random.Random) -> None:
 
 
 def begin_crowd(server: Server, seconds: float, count: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "hostile.crowd", str(server.port), str(seconds), str(count)]
+    command = [sys.executable, "-m", "tests.hostile.crowd", str(server.port), str(seconds), str(count)]
     return subprocess.Popen(command, env=environment(), cwd=Path(__file__).parent, stdout=subprocess.PIPE)
 
 

@@ -21,9 +21,9 @@ from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import DEFAULT_SPACE
 from aidre.engine.storage.format import MANIFESTS
 from aidre.engine.storage.manifest import read_manifest
-from hostile.client import Answer, Connection, posted, request
-from hostile.report import Report
-from hostile.server import Server, Use, environment, running, unlinked_bytes, use
+from tests.hostile.client import Answer, Connection, posted, request
+from tests.hostile.report import Report
+from tests.hostile.server import Server, Use, environment, running, unlinked_bytes, use
 
 COLLECTION = "docs"
 SECRET = "soak-soak-soak-soak"

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
-from building import NAME
 
 from aidre.api.cli import console, main
 from aidre.engine.collection import commit, generations, writer
@@ -35,12 +34,13 @@ from aidre.engine.storage.changelog import changelog_path
 from aidre.engine.storage.format import CURRENT, DELETES, LOCK, MANIFESTS, SEGMENTS, manifest_name
 from aidre.engine.storage.manifest import Manifest
 from aidre.ingest.pipeline import last_read
-from hostile import receipts
-from hostile.examination import look
-from hostile.nursery import Say, asked
-from hostile.receipts import LOG, Kept
-from hostile.report import Report
-from hostile.steps import Shape, State, Step, after, record_of, vectors_of, write_all
+from tests.hostile import receipts
+from tests.hostile.examination import look
+from tests.hostile.nursery import Say, asked
+from tests.hostile.receipts import LOG, Kept
+from tests.hostile.report import Report
+from tests.hostile.steps import Shape, State, Step, after, record_of, vectors_of, write_all
+from tests.support.stores import NAME
 
 SHAPE = Shape(400, 16, 0)
 IDS = SHAPE.ids()

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
-from building import NAME, Vectors, put, record, space_of
 from numpy.typing import NDArray
 
 from aidre.engine.collection.store import Store
 from aidre.engine.collection.writer import Writer
 from aidre.engine.model import EmbeddingSpace, Record
-from hostile.nursery import Say
+from tests.hostile.nursery import Say
+from tests.support.stores import NAME, Vectors, put, record, space_of
 
 Kind: TypeAlias = Literal["put", "delete", "merge", "compact", "purge"]
 KINDS: tuple[Kind, ...] = ("put", "delete", "merge", "compact", "purge")

@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from hostile import cuts, disks, steps
-from hostile.nursery import Say
-from hostile.report import Report
-from hostile.steps import SMALL
+from tests.hostile import cuts, disks, steps
+from tests.hostile.nursery import Say
+from tests.hostile.report import Report
+from tests.hostile.steps import SMALL
 
 
 @pytest.fixture(autouse=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from hostile.damage import KINDS, prepared, run
-from hostile.report import Report
+from tests.hostile.damage import KINDS, prepared, run
+from tests.hostile.report import Report
 
 
 def test_damage_to_every_kind_of_file_is_found_or_harmless(report: Report, chance: random.Random) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 
 import faiss
 import pytest
-from building import NAME, fill, space_of, structured
 
 from aidre.engine.collection.store import Store
+from tests import ROOT
+from tests.support.stores import NAME, fill, space_of, structured
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 FORBIDDEN_MODULES = frozenset({"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "jsonpickle"})
 FORBIDDEN_CALLS = frozenset(
     {"eval", "exec", "compile", "__import__", "os.system", "os.popen", "yaml.load", "torch.load"}

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from hostile.fuzzing import NAMES, mutate
-from hostile.parsers import PARSERS
-from hostile.report import Report
+from tests.hostile.fuzzing import NAMES, mutate
+from tests.hostile.parsers import PARSERS
+from tests.hostile.report import Report
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from building import NAME
 
 from aidre.engine.collection.store import Store
-from hostile import bulk, kills, receipts
-from hostile.kills import live_through
-from hostile.nursery import Say
-from hostile.report import Report
-from hostile.steps import INDEXED, SMALL, Shape, Step, do
+from tests.hostile import bulk, kills, receipts
+from tests.hostile.kills import live_through
+from tests.hostile.nursery import Say
+from tests.hostile.report import Report
+from tests.hostile.steps import INDEXED, SMALL, Shape, Step, do
+from tests.support.stores import NAME
 
 
 def test_a_collection_lives_through_kills(report: Report, chance: random.Random) -> None:

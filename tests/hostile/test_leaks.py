@@ -7,9 +7,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from intent_platform import Platform, Sent
-from serving import TEXT, a_document, fill
-from test_serve import running
+
+from tests.support.clients import TEXT, a_document, fill
+from tests.support.intent_platform import Platform, Sent
+from tests.support.processes import running
 
 CANARY = "canaryquestion"
 SESSION = "canarysession"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hostile import __main__ as long_forms
-from hostile.report import Report
+from tests.hostile import __main__ as long_forms
+from tests.hostile.report import Report
 
 DRAWN: list[float] = []
 
@@ -25,7 +25,7 @@ def fails(report: Report, rounds: int, chance: random.Random) -> None:
 
 
 def planted(monkeypatch: pytest.MonkeyPatch, **proofs: object) -> None:
-    table = {name: ("hostile.test_long_forms", function, 200) for name, function in proofs.items()}
+    table = {name: ("tests.hostile.test_long_forms", function, 200) for name, function in proofs.items()}
     monkeypatch.setattr(long_forms, "PROOFS", table)
 
 

@@ -12,11 +12,11 @@ from urllib.parse import quote, urlsplit
 
 import h11
 import pytest
-from serving import TEXT, a_document, fill, serving
-from test_serve import running
 
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import CollectionMissing, InvalidInput
+from tests.support.clients import TEXT, a_document, fill, serving
+from tests.support.processes import running
 
 DOTS = (
     "..",

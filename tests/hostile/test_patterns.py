@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from hostile.patterns import Pattern, run, texts, work_through
-from hostile.report import Report
+from tests.hostile.patterns import Pattern, run, texts, work_through
+from tests.hostile.report import Report
 
 
 def test_every_pattern_gets_through_texts_that_are_hard_for_it(report: Report, chance: random.Random) -> None:

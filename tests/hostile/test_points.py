@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from aidre.engine.storage import durable
-from hostile import disks, full, points, stages, tracing
-from hostile.nursery import Say, asked
-from hostile.points import InPython, Point, Traced
-from hostile.report import Report
-from hostile.stages import Stage
+from tests.hostile import disks, full, points, stages, tracing
+from tests.hostile.nursery import Say, asked
+from tests.hostile.points import InPython, Point, Traced
+from tests.hostile.report import Report
+from tests.hostile.stages import Stage
 
 
 @pytest.fixture(scope="module")

@@ -6,15 +6,15 @@ import random
 
 import pytest
 
-from hostile.publisher import publish
-from hostile.report import Report
+from tests.hostile.publisher import publish
+from tests.hostile.report import Report
 
 PATHS = "^/(search|collections|chunks|ask|intakes|mcp)"
 
 
 def test_the_application_and_its_description_agree(report: Report, chance: random.Random) -> None:
     pytest.importorskip("schemathesis")
-    from hostile.schema import Tally, in_process
+    from tests.hostile.schema import Tally, in_process
 
     store, configuration = publish(report.place("publisher"))
     tally = Tally()

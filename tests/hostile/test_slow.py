@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from hostile import saturation, slow
-from hostile.report import Report
+from tests.hostile import saturation, slow
+from tests.hostile.report import Report
 
 
 def test_slow_connections_disturb_nobody_and_leave_nothing_behind(report: Report, chance: random.Random) -> None:

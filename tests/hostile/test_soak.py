@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from hostile import soak
-from hostile.report import Report
+from tests.hostile import soak
+from tests.hostile.report import Report
 
 
 def test_a_store_is_written_and_asked_at_once_and_keeps_one_generation(report: Report, chance: random.Random) -> None:

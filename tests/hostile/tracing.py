@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hostile.nursery import PATIENCE, Child
+from tests.hostile.nursery import PATIENCE, Child
 
 WRITING = ("write", "pwrite64", "writev", "pwritev", "ftruncate", "truncate", "fallocate", "copy_file_range")
 NAMING = ("mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename", "renameat", "renameat2", "link", "linkat")

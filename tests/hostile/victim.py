@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from building import NAME, Vectors, names, normal, put, record, space_of, structured
 
 from aidre.api.protocols.intent.ledger import LEDGER_FILE as INTENT
 from aidre.api.protocols.provenance.keys import make_key
@@ -31,7 +30,8 @@ from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import Query, Record
 from aidre.engine.search import calibration
 from aidre.ingest.pipeline.last_read import save_read_times
-from hostile import receipts
+from tests.hostile import receipts
+from tests.support.stores import NAME, Vectors, names, normal, put, record, space_of, structured
 
 LARGE, PLAIN, ADDED = space_of("cosine", 768, model="m"), space_of("dot", 4), space_of("cosine", 16)
 SPACES = (LARGE, PLAIN)

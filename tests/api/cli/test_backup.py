@@ -1,0 +1,135 @@
+"""What a backup takes of STORE/.log while a server writes there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from aidre.api.access.guard import Guard
+from aidre.api.cli.backup import LOG_FOLDER, log_files
+from aidre.api.config.settings import parse_settings
+from aidre.api.http.sqlite import connect, transaction
+from aidre.api.protocols.intake.rates import RATES_FILE
+from aidre.engine.collection.store import Store
+from aidre.engine.errors import StorageFailed
+from aidre.engine.maintenance.backup import back_up
+from aidre.engine.maintenance.restore import restore_archive
+from tests.support.stores import NAME, everything, write
+
+LIMITS = '[limits]\nrate = "9/minute"\nchunks_per_day = 9\n'
+
+
+def rows(path: Path) -> list[int]:
+    connection = sqlite3.connect(path)
+    found = [row[0] for row in connection.execute("SELECT n FROM receipts ORDER BY n")]
+    connection.close()
+    return found
+
+
+def test_receipts_come_back_and_what_concerns_a_running_server_does_not(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    write(store, ["a"])
+    (store / LOG_FOLDER / "events").mkdir(parents=True)
+    (store / LOG_FOLDER / "events" / "000001.jsonl").write_text("{}\n")
+    (store / LOG_FOLDER / "events" / "LOCK").touch()
+    (store / LOG_FOLDER / "cursor.key").write_text("secret")
+    for name in ("nlweb-promises.sqlite", RATES_FILE):
+        (store / LOG_FOLDER / name).write_bytes(b"SQLite format 3\0")
+    asyncio.run(Guard(parse_settings(LIMITS), [store / LOG_FOLDER]).close())
+    assert {path.name for path in (store / LOG_FOLDER).iterdir()} >= {"limits", "chunks-today"}
+    connection = connect(store / LOG_FOLDER / "intent.sqlite", synchronous="FULL")
+    connection.execute("CREATE TABLE receipts (n INTEGER)")
+    with transaction(connection):
+        connection.execute("INSERT INTO receipts VALUES (1)")
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("INSERT INTO receipts VALUES (2)")
+    with log_files(store) as found:
+        assert [label for label, _ in found] == [".log/intent.sqlite", ".log/events/000001.jsonl"]
+        back_up(Store(store), [NAME], tmp_path / "backup.tar", found)
+    connection.execute("COMMIT")
+    connection.close()
+    new = tmp_path / "new"
+    restore_archive(Store(new), tmp_path / "backup.tar", beside=LOG_FOLDER)
+    assert sorted(path.name for path in (new / LOG_FOLDER).rglob("*")) == ["000001.jsonl", "events", "intent.sqlite"]
+    assert rows(new / LOG_FOLDER / "intent.sqlite") == [1]
+    assert rows(store / LOG_FOLDER / "intent.sqlite") == [1, 2]
+    assert everything(Store(new).open(NAME)) == ["a"]
+    (new / LOG_FOLDER / "events" / "000001.jsonl").write_text("written to again\n")
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """A store with receipts that take a while to be copied."""
+    store = tmp_path / "store"
+    write(store, ["a"])
+    (store / LOG_FOLDER).mkdir()
+    connection = connect(store / LOG_FOLDER / "intent.sqlite", synchronous="OFF")
+    connection.execute("CREATE TABLE receipts (n INTEGER, secret BLOB)")
+    with transaction(connection):
+        connection.executemany("INSERT INTO receipts VALUES (?, zeroblob(1000000))", [(n,) for n in range(60)])
+    connection.close()
+    return store
+
+
+def test_copies_of_databases_have_no_name_while_they_are_saved(
+    large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    with log_files(large) as [(_, copy)]:
+        assert list(temporary.iterdir()) == []
+        assert copy.read_bytes()[:6] == b"SQLite"
+    assert not copy.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+def test_a_backup_that_is_ended_leaves_nothing(large: Path, tmp_path: Path, number: signal.Signals) -> None:
+    temporary, target = tmp_path / "temporary", tmp_path / "backups" / "backup.tar"
+    temporary.mkdir()
+    target.parent.mkdir()
+    # Whoever runs the tests may ignore some.
+    usual = "signal.signal(2, signal.default_int_handler); signal.signal(1, signal.SIG_DFL)"
+    program = f"import signal; {usual}; from aidre.api.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "backup", str(target), "--store", str(large)]
+    ended = 0
+    for delay in (0.0, 0.01, 0.03, 0.1):
+        with subprocess.Popen(
+            command, env={**os.environ, "TMPDIR": str(temporary)}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        ) as process:
+            while process.poll() is None and not [*temporary.glob("aidre-*"), *target.parent.iterdir()]:
+                time.sleep(0.001)
+            time.sleep(delay)
+            process.send_signal(number)
+            _, said = process.communicate(timeout=30)
+        assert b"Traceback" not in said
+        assert [path for path in temporary.glob("aidre-*") if path.is_dir() or path.stat().st_size] == []
+        if target.exists():  # then it is whole
+            restore_archive(Store(tmp_path / f"new {delay}"), target, beside=LOG_FOLDER)
+            target.unlink()
+        if process.returncode:
+            assert process.returncode in {128 + number, -number}
+            assert number == signal.SIGKILL or [*temporary.glob("aidre-*"), *target.parent.iterdir()] == []
+            ended += 1
+    assert ended
+
+
+def test_a_store_without_receipts_has_none_to_save(tmp_path: Path) -> None:
+    with log_files(tmp_path) as found:
+        assert found == []
+
+
+def test_a_database_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / LOG_FOLDER).mkdir()
+    (tmp_path / LOG_FOLDER / "intent.sqlite").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
+    with pytest.raises(StorageFailed, match=r"\.log/intent\.sqlite cannot be read"), log_files(tmp_path):
+        pass

@@ -1,0 +1,158 @@
+"""What `aidre events` shows and exports, and who may read what the protocol writes down."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from aidre.api.cli.main import run
+from aidre.api.protocols.intent.ledger import Ledger
+from tests.support import publishers
+from tests.support.publishers import log_of, printed, publishing
+
+store = publishers.own_store
+
+
+@pytest.fixture
+def kept(store: Path) -> tuple[Path, list[dict[str, Any]]]:
+    """A store with five accesses and two citations."""
+    with publishing(store) as (client, platform):
+        answers = [platform.retrieve(platform.request(id=f"req_{n}")) for n in range(5)]
+        for answer in answers[:2]:
+            platform.report(platform.citation(answer, timestamp="2026-01-05T10:00:00+01:00"))
+        return store, log_of(client)
+
+
+def test_events_are_listed_in_order(
+    kept: tuple[Path, list[dict[str, Any]]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, events = kept
+    status, lines, _ = printed(capsys, "events", "--store", store, "--json")
+    assert status == 0
+    assert [json.loads(line) for line in lines] == events
+    _, lines, _ = printed(capsys, "events", "--store", store)
+    assert len(lines) == 7
+    assert "10 chunks" in lines[0]
+    assert "https://example.com/" in lines[5]
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (["--type", "access"], 5),
+        (["--type", "citation"], 2),
+        (["--platform", "platform"], 7),
+        (["--platform", "other"], 0),
+        (["--request", "req_1"], 2),
+        (["--request", "req_1", "--type", "citation"], 1),
+        (["--until", "2026-01-05T09:00:00Z"], 0),
+        (["--until", "2026-01-05T09:00:01Z"], 2),
+        (["--since", "2026-01-05T09:00:00Z", "--type", "citation"], 2),
+        (["--since", "2026-01-06", "--type", "citation"], 0),
+    ],
+)
+def test_events_are_filtered(
+    kept: tuple[Path, list[dict[str, Any]]], capsys: pytest.CaptureFixture[str], words: list[str], count: int
+) -> None:
+    status, lines, _ = printed(capsys, "events", "--store", kept[0], *words, "--json")
+    assert (status, len(lines)) == (0, count)
+
+
+def test_events_are_exported_as_lines_and_as_parquet(
+    kept: tuple[Path, list[dict[str, Any]]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, events = kept
+    lines, parquet = tmp_path / "out.jsonl", tmp_path / "out.parquet"
+    assert printed(capsys, "events", "--store", store, "--export", lines, "--json")[1] == ['{"exported":7}']
+    assert [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()] == events
+    assert printed(capsys, "events", "--store", store, "--export", parquet, "--type", "citation")[0] == 0
+    table = pq.read_table(parquet).to_pylist()
+    assert [row["citation"] for row in table] == [event["citation"] for event in events if "citation" in event]
+    assert {row["timestamp"] for row in table} == {datetime(2026, 1, 5, 9, tzinfo=UTC)}
+    assert {row["access"] for row in table} == {None}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["aidre.toml", "out.jsonl", "out.parquet", "store"]
+
+
+def test_what_is_exported_is_for_its_owner_alone(store: Path, tmp_path: Path) -> None:
+    with publishing(store) as (_, platform):
+        platform.retrieve()
+    for name in ("events.jsonl", "events.parquet"):
+        for _ in range(2):  # also over one that is there
+            assert run(["events", "--store", str(store), "--export", str(tmp_path / name)]) == 0
+            assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("before", [None, 0o755])
+def test_what_is_written_down_is_for_its_owner_alone(store: Path, before: int | None) -> None:
+    folder = store / ".log"
+    if before is not None:
+        folder.mkdir(mode=before)
+        folder.chmod(before)
+    umask = os.umask(0)
+    try:
+        with publishing(store) as (_, platform):
+            platform.report(platform.citation(platform.retrieve()))
+            modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*") if path.is_file()}
+    finally:
+        os.umask(umask)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert modes == {0o600}
+
+
+def test_a_store_without_events_has_none(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "events", "--store", store, "--json") == (0, [], "")
+    assert printed(capsys, "events", "--store", store, "--export", tmp_path / "none.parquet")[0] == 0
+    assert pq.read_table(tmp_path / "none.parquet").num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "words", [["--since", "soon"], ["--until", "5"], ["--export", "events.csv"], ["--type", "click"]], ids=" ".join
+)
+def test_a_wrong_call_is_one_line(store: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    status, out, err = printed(capsys, "events", "--store", store, *words)
+    assert (status, out, err.count("\n")) == (2, [], 1)
+
+
+def test_events_that_a_power_cut_took_from_the_log_are_listed(
+    kept: tuple[Path, list[dict[str, Any]]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, events = kept
+    [segment] = (store / ".log" / "events").glob("*.jsonl")
+    lines = segment.read_bytes().splitlines(keepends=True)
+    ledger = Ledger(store / ".log" / "intent.sqlite")
+    with ledger.transaction():
+        ledger.journal_lines(lines[4:], 1)
+    segment.write_bytes(b"".join(lines[:5]) + lines[5][:9])
+    before = sorted(
+        (path, path.read_bytes())
+        for path in (store / ".log").rglob("*")
+        if path.is_file() and path.suffix != ".sqlite-shm"
+    )
+    status, listed, _ = printed(capsys, "events", "--store", store, "--json")
+    assert (status, [json.loads(line) for line in listed]) == (0, events)
+    after = sorted(
+        (path, path.read_bytes())
+        for path in (store / ".log").rglob("*")
+        if path.is_file() and path.suffix != ".sqlite-shm"
+    )
+    assert after == before
+    ledger.close()
+
+
+def test_a_ledger_that_cannot_be_read_is_said_behind_what_the_log_has(
+    kept: tuple[Path, list[dict[str, Any]]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, events = kept
+    (store / ".log" / "intent.sqlite").write_bytes(b"not a database " * 100)
+    status, lines, error = printed(capsys, "events", "--store", store, "--json")
+    assert (status, [json.loads(line) for line in lines]) == (1, events)
+    assert "cannot use intent.sqlite" in str(error)
+    assert run(["events", "--store", str(store), "--export", str(tmp_path / "all.jsonl")]) == 1
+    assert not (tmp_path / "all.jsonl").exists()

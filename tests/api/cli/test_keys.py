@@ -1,0 +1,79 @@
+"""`aidre keys`: what is made is accepted by the configuration and by a server, and a secret is shown once."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from aidre.api.cli.main import run
+from aidre.api.config.settings import load_settings, parse_settings
+from aidre.api.protocols.provenance.keys import read_keys
+from tests.support.clients import a_document, fill, serving
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def aidre(capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*words: str | Path) -> tuple[int, str, str]:
+        status = run([str(word) for word in words])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return call
+
+
+def test_a_new_key_opens_what_its_lines_list(aidre: Run, tmp_path: Path) -> None:
+    status, out, err = aidre("keys", "new", "--name", "reader")
+    assert status == 0
+    secret, _, lines = out.partition("\n\n")
+    assert secret not in lines + err
+    fill(tmp_path, "shut", [a_document("a", "alpha")], visibility="private")
+    with serving(tmp_path, lines.replace("collections = []", 'collections = ["shut"]')) as client:
+        assert client.get("/collections/shut").status_code == 404
+        assert client.get("/collections/shut", headers={"authorization": f"Bearer {secret}"}).status_code == 200
+        assert client.get("/collections/shut", headers={"authorization": f"Bearer {secret}x"}).status_code == 401
+
+
+def test_a_program_reads_the_key_as_json(aidre: Run) -> None:
+    status, out, _ = aidre("keys", "new", "--json")
+    made = json.loads(out)
+    assert (status, set(made)) == (0, {"secret", "configuration"})
+    [key] = parse_settings(made["configuration"]).keys
+    assert key.name.startswith("key-")
+
+
+def test_a_key_that_signs_is_put_into_a_file_and_takes_the_place_of_the_one_before(aidre: Run, tmp_path: Path) -> None:
+    file, configuration = tmp_path / 'a "b" ü.pem', tmp_path / "aidre.toml"
+    status, out, _ = aidre("keys", "new", "--provenance", file)
+    assert status == 0
+    configuration.write_text(out, encoding="utf-8")
+    assert load_settings(configuration).provenance.key == str(file)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    [first] = read_keys(file).published
+    status, out, _ = aidre("keys", "new", "--provenance", file, "--json")
+    second, former = read_keys(file).published
+    assert (json.loads(out), former.id) == ({"key": second.id, "configuration": None}, first.id)
+    assert aidre("keys", "new", "--provenance", file)[1].startswith("key ")
+    assert "PRIVATE" not in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["keys"], "Missing command"),
+        (["keys", "old"], "old"),
+        (["keys", "new", "--name", 'a"b'], "--name must be"),
+        (["keys", "new", "--name", "a", "--provenance", "x.pem"], "has no name"),
+        (["keys", "new", "--provenance", "/nowhere/x.pem"], "no key can be written to /nowhere/x.pem"),
+    ],
+)
+def test_what_cannot_be_made_is_said_in_one_line(words: list[str], message: str, aidre: Run) -> None:
+    status, out, err = aidre(*words)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1

@@ -1,0 +1,134 @@
+"""The commands that go back and save: generations, rollback, backup and restore."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aidre.engine.collection.store import Store
+from tests.support.shell import TEXTS, Shell, one_line
+
+
+@pytest.fixture
+def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """A store whose newest generation has another text than the first, and lacks one."""
+    shell = Shell(tmp_path, capsys)
+    assert shell.ingest()[0] == 0
+    (shell.source / "tea.md").write_text("# Tea\n\nBlack tea takes boiling water.\n", encoding="utf-8")
+    (shell.source / "rain.md").unlink()
+    assert shell.ingest(shell.source, "--mirror")[0] == 0
+    return shell
+
+
+def newest(shell: Shell) -> int:
+    return int(shell.json("generations")[0]["generation"])
+
+
+def found(shell: Shell, query: str) -> list[str]:
+    return [hit["text"] for hit in shell.json("search", query, "--mode", "lexical")]
+
+
+def test_generations_lists_what_rollback_goes_back_to(shell: Shell) -> None:
+    listed = shell.json("generations")
+    before = newest(shell)
+    assert [old["generation"] for old in listed] == list(range(before, 0, -1))
+    assert [(old["documents"], old["current"]) for old in (listed[0], listed[-1])] == [(2, True), (3, False)]
+    status, out, _ = shell.run("generations", "--store", shell.store)
+    assert status == 0
+    assert "(the newest)" in out.splitlines()[0]
+    assert found(shell, "rain jacket") == []
+    assert shell.json("rollback", "1") == [{"collection": "docs", "generation": before + 1, "restored": 1}]
+    assert len(found(shell, "rain jacket")) == 1
+    assert TEXTS["tea"] in found(shell, "green tea")[0]
+    assert shell.json("rollback", str(before))[0]["generation"] == before + 2
+    assert found(shell, "rain jacket") == []
+    assert shell.json("verify")[0]["ok"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["rollback", "9"], "no generation 9 to go back to; kept are: "),
+        (["rollback", "newest"], "newest one already"),
+        (["rollback", "one"], "a valid integer"),
+        (["rollback"], "N"),
+        (["rollback", "1", "--collection", "none"], "none is not in the store"),
+        (["generations", "--collection", "none"], "none is not in the store"),
+        (["backup", "/nowhere/else/x.tar"], "cannot write x.tar"),
+        (["restore", "none.tar"], "there is no backup at none.tar"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(shell: Shell, words: list[str], message: str) -> None:
+    before = newest(shell)
+    given = [str(before) if word == "newest" else word for word in words]
+    status, out, err = shell.run(*given, "--store", shell.store)
+    assert status in {1, 2}
+    assert out == ""
+    assert one_line(err)
+    assert message in err
+    assert newest(shell) == before
+
+
+def test_a_backup_is_restored_into_another_store_and_over_a_newer_generation(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "saved.aidre"
+    before = newest(shell)
+    saved = {"collection": "docs", "generation": before, "documents": 2, "chunks": 2}
+    assert shell.json("backup", file) == [saved]
+    status, out, _ = shell.run("restore", file, "--store", tmp_path / "other")
+    assert (status, out) == (0, f"docs: 2 chunks of 2 documents, generation {before}, restored from {file}\n")
+    shell.json("rollback", "1")
+    status, _, err = shell.run("restore", file, "--store", shell.store)
+    assert status == 2
+    assert one_line(err)
+    assert "--replace" in err
+    assert len(found(shell, "rain jacket")) == 1
+    assert shell.json("restore", file, "--replace") == [saved]
+    assert found(shell, "rain jacket") == []
+    assert newest(shell) == before + 2
+    assert shell.ingest()[1][-1]["unchanged"] == 2
+
+
+def test_a_backup_does_not_replace_a_file(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "saved.aidre"
+    file.write_text("precious")
+    status, _, err = shell.run("backup", file, "--store", shell.store)
+    assert status == 2
+    assert one_line(err)
+    assert "exists already" in err
+    assert file.read_text() == "precious"
+
+
+def test_how_many_generations_are_kept_is_said_once_and_holds_for_every_command(shell: Shell, tmp_path: Path) -> None:
+    before = newest(shell)
+    listed = shell.json("generations", "--keep", "5")
+    assert [old["generation"] for old in listed[:2]] == [before + 1, before]
+    assert newest(shell) == before + 1
+    shell.json("rollback", "1")
+    shell.json("compact")
+    assert Store(shell.store).open("docs").manifest.keep == 5
+    configuration = tmp_path / "aidre.toml"
+    configuration.write_text("[collections.docs]\ngenerations = 7\n")
+    assert shell.ingest(shell.source, "--config", str(configuration), "--dry-run")[0] == 0
+    assert Store(shell.store).open("docs").manifest.keep == 5
+    assert shell.ingest(shell.source, "--config", str(configuration))[0] == 0
+    assert Store(shell.store).open("docs").manifest.keep == 7
+    after = newest(shell)
+    assert shell.ingest(shell.source, "--config", str(configuration))[0] == 0
+    assert newest(shell) == after, "it is said once"
+    status, _, err = shell.run("generations", "--keep", "1", "--store", shell.store)
+    assert status == 2
+    assert one_line(err)
+    assert "from 2 to 10,000" in err
+
+
+def test_a_new_collection_keeps_what_its_configuration_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shell = Shell(tmp_path, capsys)
+    configuration = tmp_path / "aidre.toml"
+    configuration.write_text("[collections.docs]\ngenerations = 3\n")
+    assert shell.ingest(shell.source, "--config", str(configuration))[0] == 0
+    assert Store(shell.store).open("docs").manifest.keep == 3
+    configuration.write_text("[collections.docs]\ngenerations = 1\n")
+    status, _, err = shell.ingest(shell.source, "--config", str(configuration))
+    assert status == 2
+    assert "collections.docs.generations must be from 2 to 10,000, not 1" in err

@@ -1,0 +1,178 @@
+"""What a registry does before it certifies a provider (REQUIREMENTS 7.4), against a server in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+import select
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from jsonschema import Draft202012Validator
+
+from tests.support.intake_agent import WELL_KNOWN, Agent
+from tests.support.intake_schemas import ANSWER, BOUND, MANIFEST, check
+from tests.support.intakes import CONFIGURATION, PERSON, fill_all
+
+START_SECONDS = 30
+CERTIFIED = CONFIGURATION[: CONFIGURATION.rindex("[[intakes]]")]  # without the one whose collection is missing
+
+
+@dataclass(frozen=True)
+class Provider:
+    url: str
+    process: subprocess.Popen[str]
+    folder: Path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    fill_all(tmp_path / "store")
+    (tmp_path / "aidre.toml").write_text(CERTIFIED, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def provider(folder: Path) -> Iterator[Provider]:
+    with providing(folder, workers=2) as running:
+        yield running
+
+
+@contextmanager
+def providing(folder: Path, workers: int) -> Iterator[Provider]:
+    command = [sys.executable, "-m", "aidre.api.cli.main", "serve", "--store", str(folder / "store"), "--port", "0"]
+    command += ["--config", str(folder / "aidre.toml"), "--workers", str(workers)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            assert select.select([process.stderr], [], [], START_SECONDS)[0], "the server says nothing"
+            found = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
+            assert found is not None
+            yield Provider(found[0], process, folder)
+        finally:
+            process.terminate()
+            process.communicate(timeout=START_SECONDS)
+
+
+def synthetic(schema: dict[str, Any]) -> dict[str, Any]:
+    """Data that a schema admits, made from its required properties alone."""
+    made = dict.fromkeys(schema.get("required", []), "leaking hidden quiet pipe")
+    Draft202012Validator(schema).validate(made)
+    return made
+
+
+def test_the_certification_procedure_passes(provider: Provider) -> None:
+    with httpx.Client(timeout=START_SECONDS, headers={"origin": "https://registry.example"}) as http:
+        found = http.get(provider.url + WELL_KNOWN)
+        assert found.status_code == 200
+        assert found.headers["content-type"] == "application/json"
+        assert found.headers["access-control-allow-origin"] == "*"
+        manifest = found.json()
+        check(MANIFEST, manifest)
+        reached = []
+        for intake in manifest["intakes"]:
+            data = synthetic(intake["input_schema"])
+            session = str(uuid.uuid4())
+            agent = {"id": "registry", "consent_scope": ["intake", "offer"]}
+            body = {"aip_version": "0.1.0", "agent": agent, "intake_data": data, "session_id": session}
+            answer = http.post(
+                intake["endpoint"], content=json.dumps(body), headers={"content-type": "application/json"}
+            )
+            check(ANSWER, answer.json())
+            assert answer.headers["content-type"] == "application/json"
+            assert answer.headers["access-control-allow-origin"] == "*"
+            assert answer.json()["session_id"] == session
+            if intake["requires_auth"]:
+                assert answer.status_code == 401
+                continue
+            assert answer.status_code == 200, answer.text
+            if intake["binding_available"]:
+                endpoint = answer.json()["offer"]["bind_endpoint"]
+                assert http.options(endpoint).status_code == 204
+                assert http.head(endpoint).status_code == 405
+                assert http.post(endpoint, json={}).json()["error"]["code"] == "INVALID_INPUT"
+                reached.append(intake["id"])
+        assert reached == ["find-a-plumber"]
+
+
+def send(method: str, address: str, **options: Any) -> httpx.Response:
+    """By a connection of its own, so by any worker."""
+    return httpx.request(method, address, timeout=START_SECONDS, **options)
+
+
+def test_an_agent_is_served_by_either_worker(provider: Provider) -> None:
+    agent = Agent(send, provider.url)
+    intake = agent.discover()["intakes"][0]
+    for _ in range(5):
+        answer = agent.submit(intake, {"need": "leaking pipe"})
+        first = agent.bind(answer, PERSON, user_agrees=True)
+        check(BOUND, first.json())
+        assert {agent.bind_again(answer, PERSON).content for _ in range(4)} == {first.content}
+
+
+def test_a_full_run_leaves_no_word_of_it_in_the_clear(provider: Provider) -> None:
+    """Not while it runs, not when it was killed, not in what it said."""
+    agent = Agent(send, provider.url)
+    intake = agent.discover()["intakes"][0]
+    for number in range(10):
+        answer = agent.submit(intake, {"need": f"leaking canaryneed {number}", "place": {"city": "canarycity"}})
+        assert "canaryneed" in answer["offer"]["summary"]
+        person = {"email": f"canarymail{number}@example.com", "full_name": "canaryname"}
+        agent.bind(answer, person, user_agrees=True)
+    assert "canary" not in httpx.get(provider.url + "/metrics").text
+    assert "canary" not in httpx.get(provider.url + "/openapi.json").text
+    clear = [path for path in provider.folder.rglob("*") if path.is_file() and b"canary" in path.read_bytes().lower()]
+    assert clear == []
+    provider.process.kill()
+    assert provider.process.stderr is not None
+    assert "canary" not in provider.process.stderr.read()
+    command = [sys.executable, "-m", "aidre.api.cli.main", "binds", "--json", "--store", str(provider.folder / "store")]
+    command += ["--config", str(provider.folder / "aidre.toml")]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [json.loads(line)["bind_data"]["email"] for line in listed] == [
+        f"canarymail{number}@example.com" for number in range(10)
+    ]
+
+
+def test_what_was_answered_before_a_kill_is_answered_the_same_after_it(folder: Path) -> None:
+    begun: list[tuple[dict[str, Any], dict[str, str]]] = []
+    ended: dict[str, bytes] = {}
+
+    def go_on(url: str, name: str) -> None:
+        agent = Agent(send, url, id=name)
+        intake = agent.discover()["intakes"][0]
+        while True:
+            answer = agent.submit(intake, {"need": "leaking pipe"})
+            person = {"email": f"{name}@example.com", "full_name": name}
+            begun.append((answer, person))
+            ended[answer["offer"]["id"]] = agent.bind(answer, person, user_agrees=True).content
+
+    def until_killed(url: str, name: str) -> None:
+        with suppress(httpx.TransportError):
+            go_on(url, name)
+
+    with providing(folder, workers=1) as first:
+        agents = [threading.Thread(target=until_killed, args=(first.url, f"agent{n}")) for n in range(4)]
+        for agent in agents:
+            agent.start()
+        while len(ended) < 30 and any(agent.is_alive() for agent in agents):
+            threading.Event().wait(0.01)
+        first.process.kill()
+        for agent in agents:
+            agent.join()
+    assert len(ended) >= 30
+    with providing(folder, workers=1) as second:
+        again = Agent(send, second.url)
+        for answer, person in begun:
+            answer["offer"]["bind_endpoint"] = f"{second.url}/intakes/bind"
+            answered = again.bind_again(answer, person).content
+            assert answered == ended.get(answer["offer"]["id"], answered)

@@ -1,0 +1,178 @@
+"""The official MCP client, with a handshake and without, against a server process and against `aidre mcp`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.shared.exceptions import MCPError
+from mcp_types import TextContent
+
+from tests.support.processes import running
+from tests.support.recipes import query, without_time
+
+MODES = ["legacy", "2026-07-28", "auto"]
+PROGRAM = [sys.executable, "-m", "aidre.api.cli.main", "mcp"]
+LATER = {**query("pasta"), "prefer": {"respond-async": True}}
+
+
+def stdio(store: Path) -> Any:
+    return stdio_client(StdioServerParameters(command=PROGRAM[0], args=[*PROGRAM[1:], "--store", str(store)]))
+
+
+async def kept(call: Callable[..., Awaitable[Any]], token: str) -> Any:
+    async with asyncio.timeout(20):
+        while True:
+            called = await call("await", {"promise_token": token, "action": "checkin"})
+            if called.structured_content["_meta"]["response_type"] != "promise":
+                return called
+            await asyncio.sleep(0.02)
+
+
+async def talk(client: Client) -> dict[str, Any]:
+    """A conversation through all tools; gives back the answer to a plain question."""
+    listed = await client.list_tools()
+    assert [tool.name for tool in listed.tools] == ["ask", "await", "search", "fetch"]
+    answered = await client.call_tool("ask", {**query("pasta", limit=3), "prefer": {"mode": "list, summarize"}})
+    assert not answered.is_error
+    [part] = answered.content
+    assert isinstance(part, TextContent)
+    assert json.loads(part.text) == answered.structured_content
+    assert (answered.meta or {})["response_type"] == "answer"
+    promised = await client.call_tool("ask", LATER)
+    assert promised.structured_content["_meta"]["response_type"] == "promise"
+    later = await kept(client.call_tool, promised.structured_content["promise"]["token"])
+    direct = await client.call_tool("ask", query("pasta"))
+    assert without_time(later.structured_content) == without_time(direct.structured_content)
+    found = (await client.call_tool("search", {"query": "homemade pasta dough"})).structured_content["results"]
+    fetched = await client.call_tool("fetch", {"id": found[0]["id"]})
+    assert fetched.structured_content["text"] == "homemade pasta dough egg flour tutorial"
+    wrong = await client.call_tool("ask", {"query": {"text": ""}})
+    assert wrong.is_error
+    nothing = await client.call_tool("ask", query("pasta", site="nowhere.example"))
+    assert not nothing.is_error
+    assert nothing.structured_content["error"]["code"] == "NO_RESULTS"
+    with pytest.raises(MCPError, match="no tool"):
+        await client.call_tool("nope", {})
+    whole: dict[str, Any] = without_time(answered.structured_content)
+    return whole
+
+
+def test_both_modes_over_http_and_standard_input_get_the_same_answers(filled: Path) -> None:
+    async def over(server: Any, mode: str) -> dict[str, Any]:
+        async with Client(server, mode=mode) as client:
+            return await talk(client)
+
+    asked = {**query("pasta", limit=3), "prefer": {"mode": "list, summarize"}}
+    with running(filled) as server:
+        answers = [asyncio.run(over(f"{server.url}/mcp", mode)) for mode in MODES]
+        answers.append(without_time(httpx.post(f"{server.url}/ask", json=asked).json()))
+        assert server.stop() == 0
+        assert server.process.stderr is not None
+        assert server.process.stderr.read() == ""
+    answers += [asyncio.run(over(stdio(filled), mode)) for mode in MODES]
+    assert answers[0]["results"]
+    assert all(answer == answers[0] for answer in answers)
+
+
+def test_any_of_several_workers_keeps_a_promise(filled: Path) -> None:
+    with running(filled, workers=2) as server:
+
+        def post(path: str, body: Any) -> httpx.Response:
+            return httpx.post(server.url + path, json=body)  # a connection of its own, so any worker may get it
+
+        for _ in range(10):
+            token = post("/ask", LATER).json()["promise"]["token"]
+            for _ in range(500):
+                response = post("/await", {"promise_token": token, "action": "checkin"})
+                if response.status_code != 202:
+                    break
+            assert response.status_code == 200
+            assert response.json()["_meta"]["response_type"] == "answer"
+            cancelled = [post("/await", {"promise_token": token, "action": "cancel"}) for _ in range(2)]
+            assert {one.json()["error"]["code"] for one in cancelled} == {"CANCELLED"}
+
+
+def exchange(store: Path, *lines: str) -> subprocess.CompletedProcess[str]:
+    """What the program says to some lines; it ends when they do."""
+    return subprocess.run(
+        [*PROGRAM, "--store", str(store)],
+        input="".join(f"{line}\n" for line in lines),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_nothing_but_messages_stands_on_standard_output(filled: Path) -> None:
+    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2024-11-05"}}
+    done = exchange(filled, "garbage", "[]", "", '{"a": 1}', json.dumps(begin))
+    assert done.returncode == 0, done.stderr
+    [line] = done.stdout.splitlines()
+    assert json.loads(line)["result"]["serverInfo"]["name"] == "aidre"
+    assert "Traceback" not in done.stderr
+
+
+def test_a_request_that_is_not_unicode_is_refused_by_its_id(filled: Path) -> None:
+    arguments = {"query": {"text": "pasta \ud83c"}}
+    asked = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "ask", "arguments": arguments}}
+    begin = {"jsonrpc": "2.0", "id": 8, "method": "initialize", "params": {"protocolVersion": "2024-11-05"}}
+    done = exchange(filled, json.dumps(asked), json.dumps(begin))
+    refused, answered = map(json.loads, done.stdout.splitlines())
+    assert (refused["id"], refused["error"]["code"]) == (7, -32700)
+    assert (answered["id"], answered["result"]["serverInfo"]["name"]) == (8, "aidre")
+
+
+def test_a_request_that_is_none_is_refused_by_its_id(filled: Path) -> None:
+    asked: list[tuple[dict[str, Any], int, str]] = [
+        ({"jsonrpc": "2.0", "id": 1, "method": 5}, -32600, "method must be a string"),
+        ({"id": "a", "method": "ping"}, -32600, 'jsonrpc must be "2.0"'),
+        ({"jsonrpc": "2.0", "id": 3, "method": "ping", "params": []}, -32602, "params must be an object"),
+        ({"jsonrpc": "2.0", "id": 4}, -32600, "method is missing: say what is asked"),
+    ]
+    ping = {"jsonrpc": "2.0", "id": 5, "method": "ping"}
+    unsaid = ({"method": "ping"}, [ping], "ping")
+    done = exchange(filled, *(json.dumps(one) for one, _, _ in asked), *map(json.dumps, unsaid), json.dumps(ping))
+    *refused, answered = map(json.loads, done.stdout.splitlines())
+    told = [(one["id"], one["error"]["code"], one["error"]["message"]) for one in refused]
+    assert told == [(one["id"], code, said) for one, code, said in asked]
+    assert (answered["id"], answered["result"]) == (5, {})
+
+
+def test_what_was_asked_before_the_input_ended_is_answered(filled: Path) -> None:
+    begin = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}
+    calls = [
+        {"jsonrpc": "2.0", "id": f"call {one}", "method": "tools/call", "params": {"name": "ask", "arguments": query()}}
+        for one in range(5)
+    ]
+    begun = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    done = exchange(filled, *map(json.dumps, [begin, begun, *calls]))
+    told = {one["id"]: one.get("result") for one in map(json.loads, done.stdout.splitlines())}
+    assert set(told) == {0, *(one["id"] for one in calls)}
+    assert all(told[one["id"]]["structuredContent"]["results"] for one in calls)
+
+
+def test_what_was_cancelled_is_not_waited_for(filled: Path) -> None:
+    begin = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "ask", "arguments": query()}}
+    named: list[dict[str, Any] | None] = [None, {}, {"requestId": []}, {"requestId": 1}]
+    ended = [{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params} for params in named]
+    done = exchange(filled, *map(json.dumps, [begin, call, *ended]))
+    assert (done.returncode, done.stderr.count("Traceback")) == (0, 0)
+    assert json.loads(done.stdout.splitlines()[0])["id"] == 0
+
+
+def test_without_a_store_it_says_so_on_standard_error(tmp_path: Path) -> None:
+    done = exchange(tmp_path / "missing")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no store at" in done.stderr

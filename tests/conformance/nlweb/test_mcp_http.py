@@ -1,0 +1,226 @@
+"""POST /mcp as HTTP: methods, hosts, origins, limits, malformed messages, clients that leave, what clients send."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from aidre.api.protocols.nlweb.answer import service
+from tests import ROOT
+from tests.support.clients import Client, serving
+from tests.support.mcp_calls import ENVELOPE, MODERN, call, message, post, refused, result
+from tests.support.recipes import CONFIGURATION, JSON, failed, fill_all, query
+
+AXIOS = "application/json, text/plain, */*"
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "PUT"])
+def test_anything_but_post_ends_at_once_with_405(client: Client, method: str) -> None:
+    response = client.request(method, "/mcp", headers={"accept": "text/event-stream"})
+    assert response.status_code == 405
+    assert "POST" in response.headers["allow"]
+
+
+@pytest.mark.parametrize("id", [{}, [], [1], True, 1.5, None])
+def test_an_id_that_could_not_be_answered_is_refused(client: Client, id: Any) -> None:
+    refused(post(client, {**message("ping"), "id": id}), -32600, 400)
+
+
+def test_a_browser_may_ask_from_anywhere(client: Client) -> None:
+    asking = {"origin": "https://chat.example", "access-control-request-method": "POST"}
+    wanted = {**asking, "access-control-request-headers": "content-type, mcp-protocol-version"}
+    allowed = client.request("OPTIONS", "/mcp", headers=wanted)
+    assert allowed.status_code == 204
+    assert allowed.headers["access-control-allow-headers"] == "content-type, mcp-protocol-version"
+    response = post(client, message("ping"), origin="https://chat.example")
+    assert (response.status_code, response.headers["access-control-allow-origin"]) == (200, "*")
+
+
+def test_hosts_of_loopback_and_of_the_base_url_are_served_and_no_other(tmp_path: Path) -> None:
+    with serving(tmp_path, '[server]\nbase_url = "https://ai.example.com/path"') as client:
+        for host in ("ai.example.com", "AI.Example.Com:443", "127.0.0.1:8000", "localhost", "LOCALHOST:1", "[::1]:80"):
+            assert result(post(client, message("ping"), host=host)) == {}
+        for host in (
+            "evil.example",
+            "ai.example.com.evil.example",
+            "ai.example.com:8080",
+            "127.0.0.1.evil.example",
+            "",
+        ):
+            assert "server.base_url" in refused(post(client, message("ping"), host=host), -32600, 421)
+
+
+def test_where_origins_are_listed_others_are_refused(tmp_path: Path) -> None:
+    with serving(tmp_path, '[server]\ncors_origins = ["https://chat.example"]') as client:
+        for origin in ("https://chat.example", "http://127.0.0.1:8000", "http://localhost:3000"):
+            assert result(post(client, message("ping"), origin=origin)) == {}
+        assert "cors_origins" in refused(post(client, message("ping"), origin="https://evil.example"), -32600, 403)
+
+
+@pytest.mark.parametrize("accept", [None, "", "*/*", JSON, AXIOS, "application/json, text/event-stream"])
+def test_any_accept_that_admits_json_is_served(client: Client, accept: str | None) -> None:
+    headers = {} if accept is None else {"accept": accept}
+    assert result(post(client, message("ping"), **headers)) == {}
+    assert "Accept" in refused(post(client, message("ping"), accept="text/html"), -32600, 406)
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", -32700),
+        (b"{", -32700),
+        (b"\xff", -32700),
+        (b"[" * 10_000, -32700),
+        (b'"x"', -32600),
+        (b"[]", -32600),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600),
+        (b"{}", -32600),
+        (b'{"function_call":{"name":"ask","arguments":"{}"}}', -32600),
+        (b'{"id":1,"method":"ping"}', -32600),
+        (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":5}', -32600),
+        (b'{"jsonrpc":"2.0","id":1}', -32600),
+        (b'{"jsonrpc":"2.0","id":1,"result":5}', -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}', -32602),
+    ],
+)
+def test_what_is_no_message_is_400(client: Client, body: bytes, code: int) -> None:
+    said = refused(post(client, body), code, 400)
+    assert "\n" not in said
+    assert "pydantic" not in said
+
+
+def test_what_is_asked_wrongly_is_refused_by_its_id(client: Client) -> None:
+    assert post(client, {"jsonrpc": "2.0", "id": "a", "method": "ping", "params": 5}).json()["id"] == "a"
+    assert post(client, {"jsonrpc": "2.0", "id": [], "method": "ping"}).json()["id"] is None
+
+
+def test_notifications_and_answers_are_taken(client: Client) -> None:
+    told: list[dict[str, Any]] = [
+        {"method": "notifications/initialized"},
+        {"id": 7, "result": {}},
+        {"id": None, "error": {"code": 1, "message": "x"}},
+    ]
+    for one in told:
+        response = post(client, {"jsonrpc": "2.0", **one})
+        assert (response.status_code, response.content) == (202, b"")
+
+
+def test_a_media_type_is_the_same_in_capitals(client: Client) -> None:
+    assert result(post(client, message("ping"), content_type="Application/JSON; Charset=UTF-8")) == {}
+
+
+def test_limits_of_http_are_said_in_the_failure_envelope(client: Client) -> None:
+    failed(post(client, b'{"a":"' + b"x" * 20_000 + b'"}'), "PAYLOAD_TOO_LARGE", 413)
+    failed(post(client, message("ping"), content_type="text/plain"), "INVALID_QUERY", 415)
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+def test_recorded_4_and_6_initialize_needs_no_capabilities(client: Client, version: str) -> None:
+    mores: list[dict[str, Any]] = [{"clientInfo": {"name": "nlweb-ui", "version": "1.0.0"}}, {}, {"capabilities": {}}]
+    for more in mores:
+        begun = result(post(client, message("initialize", {"protocolVersion": version, **more}), accept=AXIOS))
+        assert begun["protocolVersion"] == version
+        assert begun["serverInfo"]["name"] == "aidre"
+        assert "tools" in begun["capabilities"]
+    assert post(client, {"jsonrpc": "2.0", "method": "notifications/initialized"}).status_code == 202
+    assert len(result(post(client, message("tools/list"), accept=AXIOS))["tools"]) == 4
+
+
+def test_recorded_5_a_flat_call_of_nlweb_ui_is_answered(client: Client) -> None:
+    arguments = {
+        "query": "healthy breakfast eggs",
+        "site": "breakfast.example",
+        "num_results": 2,
+        "mode": "list",
+        "db": "x",
+    }
+    called = call(client, "ask", arguments, accept=AXIOS)
+    assert [item["site"] for item in called["structuredContent"]["results"]] == ["breakfast.example"] * 2
+    assert called["_meta"]["version"] == "0.55"
+
+
+def test_recorded_9_a_client_without_a_handshake_is_answered(client: Client) -> None:
+    headers = {"mcp_protocol_version": MODERN, "accept": "application/json, text/event-stream"}
+    found = result(
+        post(client, message("server/discover", {"_meta": ENVELOPE}), mcp_method="server/discover", **headers)
+    )
+    assert "tools" in found["capabilities"]
+    params = {"name": "ask", "arguments": query(limit=1), "_meta": ENVELOPE}
+    called = result(post(client, message("tools/call", params), mcp_method="tools/call", mcp_name="ask", **headers))
+    assert len(called["structuredContent"]["results"]) == 1
+    assert called["_meta"]["response_type"] == "answer"
+
+
+def test_a_client_that_goes_away_ends_its_work(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def endless(*arguments: Any) -> None:
+        began.set()
+        try:
+            await asyncio.sleep(600)
+        finally:
+            ended.set()
+
+    async def leave(headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        began.clear()
+        ended.clear()
+        coming = [{"type": "http.request", "body": body}]
+
+        async def receive() -> dict[str, Any]:
+            if coming:
+                return coming.pop()
+            await began.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(part: Any) -> None:
+            raise AssertionError("nobody is there to be answered")
+
+        scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "headers": headers}
+        await client.app(scope, receive, send)
+        await asyncio.wait_for(ended.wait(), 20)
+
+    monkeypatch.setattr(service, "find_documents", endless)
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    params = {"name": "ask", "arguments": query(), "_meta": ENVELOPE}
+    modern = [(b"mcp-protocol-version", MODERN.encode()), (b"mcp-method", b"tools/call"), (b"mcp-name", b"ask")]
+    for more in ([], modern):
+        client._runner.run(leave([*headers, *more], json.dumps(message("tools/call", params)).encode()))
+
+
+def test_first_requests_that_come_together_are_all_answered(tmp_path: Path) -> None:
+    fill_all(tmp_path)
+    with serving(tmp_path, CONFIGURATION) as client:
+
+        async def together() -> list[httpx.Response]:
+            headers = {"content-type": JSON}
+            asked = [client._http.post("/mcp", json=message("ping"), headers=headers) for _ in range(8)]
+            return await asyncio.gather(*asked)
+
+        assert [result(response) for response in client._runner.run(together())] == [{}] * 8
+
+
+def test_the_sdk_waits_until_it_is_needed(tmp_path: Path) -> None:
+    fill_all(tmp_path)
+    code = (
+        "import sys\n"
+        f"sys.path.insert(0, {str(ROOT)!r})\n"
+        "from pathlib import Path\n"
+        "from serving import serving\n"
+        "with serving(Path(sys.argv[1])) as client:\n"
+        "    asked = client.request('POST', '/ask', json={'query': {'text': 'pasta'}})\n"
+        "    assert asked.status_code == 200\n"
+        "    assert not {'mcp', 'mcp_types', 'pydantic'} & set(sys.modules)\n"
+        "    ping = {'jsonrpc': '2.0', 'id': 1, 'method': 'ping'}\n"
+        "    assert client.request('POST', '/mcp', json=ping).status_code == 200\n"
+        "    assert 'mcp' in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,224 @@
+"""A client that follows the change feed ends with the chunks of the collection, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+
+from aidre.engine.collection.change_feed import ChangeCursor
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
+from aidre.engine.collection.writer import Writer
+from aidre.engine.errors import HistoryMissing, StorageFailed
+from aidre.engine.segment.stored_chunk import StoredChunk
+from aidre.engine.storage import durable
+from tests.support.stores import NAME, ROWS, SPACE, put, record
+
+EXAMPLES = int(os.environ.get("AIDRE_FEED_EXAMPLES", "20"))
+
+Texts = tuple[str, ...]
+NAMES = st.sampled_from("abcdefgh")
+TEXTS = st.lists(st.sampled_from(["one ", "two ", "三 "]), min_size=1, max_size=3).map(tuple)
+UPSERTS = st.dictionaries(NAMES, st.tuples(TEXTS, st.sampled_from(["A", "B"])), max_size=6)
+LIMITS = st.one_of(st.integers(1, 4), st.just(100))
+REFUSED = st.sampled_from(["manifests", "CURRENT before", "CURRENT after"])
+
+
+class Follower:
+    """A client: what it holds, and where it stands."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, bytes] = {}
+        self.cursor: ChangeCursor | None = None
+
+    def read(self, snapshots: Sequence[Snapshot], limit: int) -> bool:
+        """Apply the next page, from the first snapshot that can give it; whether there is more."""
+        for snapshot in snapshots:
+            with suppress(HistoryMissing):
+                page = snapshot.changes(self.cursor, limit)
+                break
+        else:
+            self.held, self.cursor = {}, None
+            return True
+        assert len(page.changes) <= limit
+        for change in page.changes:
+            if change.op == "delete":
+                self.held.pop(change.id, None)
+            else:
+                self.held[change.id] = change.content_hash
+        self.cursor = page.cursor
+        assert page.more or self.held == contents(snapshot)
+        return page.more
+
+
+def contents(snapshot: Snapshot) -> dict[str, bytes]:
+    """Every live row, read one by one."""
+    chunks = [
+        (chunk.id, chunk.digest)
+        for part in snapshot.segments
+        for chunk in (StoredChunk(part.segment, row) for row in range(part.segment.entry.chunks))
+        if part.is_live(chunk.document_row)
+    ]
+    assert len(chunks) == len(dict(chunks))
+    return dict(chunks)
+
+
+def refusing(where: str) -> AbstractContextManager[Any]:
+    """A disk that refuses the manifest, or CURRENT: before it has its new content, or just after."""
+    real = durable.replace_file
+    name, _, when = where.partition(" ")
+
+    def replace_file(path: Path, content: bytes) -> None:
+        refused = name in (path.name, path.parent.name)
+        if not refused or when == "after":
+            real(path, content)
+        if refused:
+            raise StorageFailed("no space left")
+
+    return mock.patch.object(durable, "replace_file", replace_file)
+
+
+class Following(RuleBasedStateMachine):
+    """One collection, its writer, two clients, and a worker that has not seen the newest generations yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.store = Store(self.folder)
+        self.documents: dict[str, Texts] = {}
+        self.followers = [Follower(), Follower()]
+        self.writer: Writer | None = None
+        self.behind: Snapshot | None = None
+
+    # -- the publisher -------------------------------------------------------------------------------------
+
+    def writing(self) -> Writer:
+        if self.writer is None:
+            self.writer = self.store.writer(NAME, spaces=[SPACE])
+        return self.writer
+
+    @rule()
+    def close(self) -> None:
+        """The next writer is another process, as far as the store can tell."""
+        if self.writer is not None:
+            self.writer.__exit__(None, None, None)
+            self.writer = None
+
+    def put(self, upserts: Mapping[str, tuple[Texts, str]], deletes: set[str]) -> None:
+        writer = self.writing()
+        writer.delete(sorted(deletes))
+        records = [record(name, texts, title=title) for name, (texts, title) in upserts.items()]
+        if records:
+            put(writer, records, ROWS[: sum(len(texts) for texts, _ in upserts.values())])
+
+    def stored(self, upserts: Mapping[str, tuple[Texts, str]], deletes: set[str]) -> None:
+        for name in deletes:
+            self.documents.pop(name, None)
+        self.documents |= {name: texts for name, (texts, _) in upserts.items()}
+
+    @rule(upserts=UPSERTS, deletes=st.sets(NAMES))
+    def commit(self, upserts: dict[str, tuple[Texts, str]], deletes: set[str]) -> None:
+        self.put(upserts, deletes)
+        self.writing().commit()
+        self.stored(upserts, deletes)
+
+    @rule(upserts=UPSERTS, deletes=st.sets(NAMES), where=REFUSED, undone=st.sets(NAMES))
+    def fail(self, upserts: dict[str, tuple[Texts, str]], deletes: set[str], where: str, undone: set[str]) -> None:
+        """A commit is refused; the writer takes some of it back and tries again."""
+        self.put(upserts, deletes)
+        with refusing(where), suppress(StorageFailed):
+            self.writing().commit()
+        if self.exists:
+            self.follow(1, 3, stale=False)
+        self.stored(upserts, deletes)
+        self.put({}, undone)
+        self.stored({}, undone)
+        self.writing().commit()
+
+    @rule(upserts=UPSERTS, deletes=st.sets(NAMES), where=REFUSED, lost=st.booleans())
+    def die(self, upserts: dict[str, tuple[Texts, str]], deletes: set[str], where: str, lost: bool) -> None:
+        """A commit is refused, and the writer ends. What readers saw may be `lost`: a power cut before the sync."""
+        current = self.folder / NAME / "CURRENT"
+        self.put(upserts, deletes)
+        before = current.read_bytes() if self.exists else b""
+        with refusing(where), suppress(StorageFailed):
+            self.writing().commit()
+        self.close()
+        if self.exists:
+            self.follow(1, 3, stale=False)
+        if before and lost:
+            current.write_bytes(before)
+        # Where nothing was there before, the next writer takes the manifest for what CURRENT named.
+        first = not before and any((self.folder / NAME / "manifests").glob("0*.json"))
+        if first or (self.exists and current.read_bytes() != before):
+            self.stored(upserts, deletes)
+
+    @precondition(lambda self: self.exists)
+    @rule(means=st.sampled_from(["compact", "purge", "finish"]))
+    def rewrite(self, means: str) -> None:
+        getattr(self.writing(), means)()
+
+    @precondition(lambda self: self.exists)
+    @rule()
+    def forget(self) -> None:
+        """A month passes."""
+        for path in (self.folder / NAME / "changes").glob("*"):
+            os.utime(path, (0, 0))
+
+    # -- the clients ---------------------------------------------------------------------------------------
+
+    @property
+    def exists(self) -> bool:
+        return (self.folder / NAME / "CURRENT").exists()
+
+    @precondition(lambda self: self.exists)
+    @rule()
+    def fall_behind(self) -> None:
+        self.behind = self.store.open(NAME)
+
+    @precondition(lambda self: self.exists)
+    @rule(number=st.integers(0, 1), limit=LIMITS, stale=st.booleans())
+    def follow(self, number: int, limit: int, stale: bool) -> None:
+        newest = self.store.open(NAME)
+        known = [self.behind, newest] if stale and self.behind is not None else [newest]
+        self.followers[number].read(known, limit)
+
+    def teardown(self) -> None:
+        try:
+            self.close()
+            if self.exists:
+                self.arrive()
+        finally:
+            shutil.rmtree(self.folder)
+
+    def arrive(self) -> None:
+        wanted = {
+            f"{name}#chunk_{number}": hashlib.sha256(text.encode()).digest()
+            for name, texts in self.documents.items()
+            for number, text in enumerate(texts, 1)
+        }
+        newest = self.store.open(NAME)
+        for limit, follower in enumerate([*self.followers, Follower()], 1):
+            pages = 0
+            while follower.read([newest], limit):
+                pages += 1
+                assert pages < 1_000
+            assert follower.held == wanted
+
+
+def test_whoever_follows_ends_with_the_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # no power is cut here
+    run_state_machine_as_test(
+        Following, settings=settings(max_examples=EXAMPLES, stateful_step_count=30, deadline=None)
+    )

@@ -1,0 +1,129 @@
+"""What only Parquet has: columns of vectors in every shape, typed values, batches."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from aidre.ingest.formats.tables.parquet import _split_spaces, find_parquet_spaces
+from aidre.ingest.records.file import File
+from aidre.ingest.records.items import Rejected
+from tests.support.ingests import documents, one, reason, table
+
+VECTORS = [[1.0, 2.0], [3.0, 4.0], None, [5.0, 6.0]]
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.float32(), 2), pa.list_(pa.float64()), pa.large_list(pa.float16())])
+@pytest.mark.parametrize("outer", ["struct", "map"])
+@pytest.mark.parametrize("batch", [2, 8192])
+def test_vectors_are_read_from_every_kind_of_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, outer: str, batch: int
+) -> None:
+    monkeypatch.setattr("aidre.ingest.formats.tables.parquet.BATCH_ROWS", batch)
+    if outer == "struct":
+        column = pa.array([{"d": vector, "s": None} for vector in VECTORS], pa.struct([("d", kind), ("s", kind)]))
+    else:
+        pairs = [[("d", vector)] if vector else None for vector in VECTORS]
+        column = pa.array(pairs, pa.map_(pa.string(), kind))
+    found = documents(table(tmp_path, {"id": list("abcd"), "vectors": column}, row_group_size=3))
+    read = [each.vectors and each.vectors["d"].tolist() for each in found]
+    assert read == VECTORS
+
+
+def test_a_struct_of_vectors_that_is_null_brings_none(tmp_path: Path) -> None:
+    kind = pa.struct([("d", pa.list_(pa.float32()))])
+    found = documents(table(tmp_path, {"id": ["a", "b"], "vectors": pa.array([None, {"d": [1, 2]}], kind)}))
+    assert [each.vectors is None for each in found] == [True, False]
+
+
+def test_vectors_of_a_batch_share_one_matrix(tmp_path: Path) -> None:
+    column = pa.array([{"d": [n, n]} for n in range(5)], pa.struct([("d", pa.list_(pa.float32(), 2))]))
+    found = documents(table(tmp_path, {"id": list("abcde"), "vectors": column}))
+    owners = {id(each.vectors["d"].base) for each in found if each.vectors}
+    assert len(owners) == 1
+
+
+def test_bad_vectors_of_a_batch_fail_row_by_row(tmp_path: Path) -> None:
+    vectors = [[1.0, 2.0], [1.0], [float("nan"), 1.0], [float("inf"), 1.0], [0.0, 0.0]]
+    column = pa.array([{"d": vector} for vector in vectors])
+    found = table(tmp_path, {"id": list("abcde"), "vectors": column})
+    failed = {each.where: each.reason for each in found if isinstance(each, Rejected)}
+    assert sorted(failed) == ["r.parquet:2", "r.parquet:3", "r.parquet:4"]
+    assert "1 numbers" in failed["r.parquet:2"] and "finite" in failed["r.parquet:3"]
+
+
+def test_parquet_values_become_json(tmp_path: Path) -> None:
+    moment = datetime.datetime(2026, 4, 1, 12, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
+    columns = {
+        "id": [1],
+        "text": pa.array(["x"]).dictionary_encode(),
+        "updated_at": pa.array([moment], pa.timestamp("ns", "Europe/Vienna")),
+        "day": [datetime.date(2026, 4, 1)],
+        "price": [Decimal("1.5")],
+        "nothing": [float("nan")],
+        "tags": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())),
+        "metadata": pa.array([{"a": None, "b": {"c": None, "d": [1]}}]),
+        "semantic_payload": ['{"k": 1}'],
+    }
+    document = one(table(tmp_path, columns))
+    assert document.updated_at == "2026-04-01T10:00:00Z"
+    assert document.semantic_payload == {"k": 1}
+    assert document.metadata == {
+        "day": "2026-04-01",
+        "price": 1.5,
+        "tags": {"a": 1},
+        "b": {"d": [1]},
+    }
+
+
+def test_metadata_may_be_a_string_of_json(tmp_path: Path) -> None:
+    found = table(tmp_path, {"id": ["a", "b"], "text": ["x", "x"], "metadata": ['{"n": 1}', "oops"]})
+    assert documents(found[:1])[0].metadata == {"n": 1}
+    assert isinstance(found[1], Rejected) and "metadata" in found[1].reason
+
+
+def test_cells_that_json_cannot_hold_fail_row_by_row(tmp_path: Path) -> None:
+    raw = pa.array([b"x", b"\xff", b"x"], pa.binary())
+    broken = pa.StringArray.from_buffers(3, *raw.buffers()[1:])
+    found = table(tmp_path, {"id": list("abc"), "text": broken})
+    assert [isinstance(each, Rejected) and each.reason for each in found] == [False, "text is not UTF-8", False]
+    far = pa.array([0, 2**62, 0], pa.int64()).cast(pa.timestamp("us"))
+    found = table(tmp_path, {"id": list("abc"), "text": ["x"] * 3, "when": far})
+    assert [isinstance(each, Rejected) for each in found] == [False, True, False]
+    found = table(tmp_path, {"id": ["a"], "text": ["x"], "blob": [b"x"]})
+    assert "blob" in reason(found)
+
+
+def test_the_spaces_of_a_parquet_file_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "r.parquet"
+    file = File(path, "src", "r.parquet")
+    pq.write_table(pa.table({"vectors": [{"a:1": [1.0], "b": [1.0]}]}), path)
+    assert find_parquet_spaces(file) == {"a:1", "b"}
+    pq.write_table(
+        pa.table({"vectors": pa.array([[("m", [1.0])]], pa.map_(pa.string(), pa.list_(pa.float32())))}), path
+    )
+    assert find_parquet_spaces(file) == {"m"}
+    pq.write_table(pa.table({"id": ["a"]}), path)
+    assert find_parquet_spaces(file) == set()
+
+
+@pytest.mark.parametrize("sliced", [slice(0, 3), slice(1, 3), slice(2, 2)])
+def test_vectors_of_a_slice_of_maps_are_its_own(sliced: slice) -> None:
+    maps = pa.array([[("d", [float(n), 1.0])] for n in range(3)], pa.map_(pa.string(), pa.list_(pa.float32())))
+    found = {int(row): lists.to_pylist() for _, lists, row in _split_spaces(maps[sliced]) for row in row[:1]}
+    expected = [[float(n), 1.0] for n in range(3)[sliced]]
+    assert found == ({0: expected} if expected else {})
+
+
+def test_empty_tables_and_odd_columns(tmp_path: Path) -> None:
+    assert table(tmp_path, {}) == []
+    assert table(tmp_path, {"id": pa.array([], pa.string())}) == []
+    assert documents(table(tmp_path, {"id": ["a"], "text": ["x"], "vectors": pa.nulls(1)}))[0].vectors is None
+    assert documents(table(tmp_path, {"id": ["a"], "text": pa.array(["x"], pa.string_view())}))[0].text == "x"
+    with pytest.raises(pa.ArrowTypeError, match="vectors"):
+        table(tmp_path, {"id": ["a"], "vectors": [[1.0, 2.0]]})

@@ -1,0 +1,223 @@
+"""Markdown as a document: front matter, headings and their places, and text as it stands in the file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from aidre.engine.errors import InvalidDocument
+from aidre.engine.model import Document
+from aidre.ingest.formats.markdown import find_headings, read_markdown, split_front_matter
+from aidre.ingest.records.file import File
+from aidre.ingest.records.vectors import VectorRules
+from aidre.ingest.sandbox.parent import Sandbox, SandboxLimits
+from tests.support.ingests import one
+
+
+def read(tmp_path: Path, content: str, url: str | None = None) -> Document:
+    path = tmp_path / "page.md"
+    path.write_bytes(content.encode())
+    return one(list(read_markdown(File(path, "docs", "page.md", url), VectorRules([], []))))
+
+
+def test_the_text_is_the_body_byte_for_byte(tmp_path: Path) -> None:
+    body = "\r\n# Title \x00\r\n\r\nWords  with\ttabs.\r\n\u2028é\n"
+    assert read(tmp_path, "---\r\nid: x\r\n---\r\n" + body).text == body
+    assert read(tmp_path, body).text == body
+
+
+def test_front_matter_gives_the_members_and_the_rest_is_metadata(tmp_path: Path) -> None:
+    document = read(
+        tmp_path,
+        "---\nid: 7\ntitle: T\nurl: https://x.org/a\nupdated_at: 2026-04-01\ntype: Guide\nsection: S\n"
+        "metadata: {a: 1}\ntags: [x, y]\nday: 2026-05-06\nat: 2026-05-06T10:00:00+02:00\ncount: 3\n---\nbody",
+    )
+    assert (document.id, document.title, document.url, document.type, document.section) == (
+        "7",
+        "T",
+        "https://x.org/a",
+        "Guide",
+        "S",
+    )
+    assert document.updated_at == "2026-04-01T00:00:00Z"
+    assert document.metadata == {
+        "a": 1,
+        "tags": ["x", "y"],
+        "day": "2026-05-06",
+        "at": "2026-05-06T08:00:00Z",
+        "count": 3,
+    }
+
+
+def test_date_is_the_time_of_update_where_no_other_is_given(tmp_path: Path) -> None:
+    assert read(tmp_path, "---\ndate: 2026-04-01 10:00:00\n---\nx").updated_at == "2026-04-01T10:00:00Z"
+    jekyll = read(tmp_path, "---\ndate: 2026-04-01 10:00:00 +0200\n---\nx")
+    assert jekyll.updated_at == "2026-04-01T08:00:00Z"
+    document = read(tmp_path, "---\ndate: 2026-04-01\nupdated_at: 2026-05-01\n---\nx")
+    assert (document.updated_at, document.metadata) == ("2026-05-01T00:00:00Z", {"date": "2026-04-01"})
+
+
+@pytest.mark.parametrize(
+    ("matter", "metadata"),
+    [
+        ("lang: de-AT", {"language": "de-AT"}),
+        ("language: German", {"language": "German"}),
+        ("lang: de\nlanguage: en", {"lang": "de", "language": "en"}),
+        ("lang: no", {"language": "no"}),
+        ("lang: [de, en]", {"lang": ["de", "en"]}),
+    ],
+)
+def test_the_language_of_a_page_has_one_name(tmp_path: Path, matter: str, metadata: dict[str, object]) -> None:
+    assert read(tmp_path, f"---\n{matter}\n---\nx").metadata == metadata
+
+
+@pytest.mark.parametrize(
+    ("content", "title"),
+    [
+        ("---\ntitle: Front\n---\n# First\n", "Front"),
+        ("## Second\n\n# *First* `code` [link](x) &amp; more\n\n# Other", "First code link & more"),
+        ("Setext\n===\n", "Setext"),
+        ("## only second level\n", "page"),
+    ],
+)
+def test_the_title_is_the_front_matters_the_first_h1s_or_the_files(tmp_path: Path, content: str, title: str) -> None:
+    assert read(tmp_path, content).title == title
+
+
+def test_headings_stand_where_they_begin() -> None:
+    text = (
+        "intro\r\n\r\n# One\r\ntext\n\nTwo\n---\n\n```\n# no heading\n```\n\n> # quoted\n\n"
+        "<div>\n# html\n</div>\n\n   ### Three ###\n"
+    )
+    headings = find_headings(text)
+    assert [(each.level, each.title) for each in headings] == [(1, "One"), (2, "Two"), (3, "Three")]
+    assert [text[each.start :].split(maxsplit=1)[0] for each in headings] == ["#", "Two", "###"]
+
+
+def peak() -> int:
+    """The most memory that this process has had so far, in MiB."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) >> 10
+
+
+def test_a_page_that_begins_with_a_rule_has_no_front_matter() -> None:
+    for text in ("---\njust words\n---\nmore", "---\nnot closed", "--- \n", "----\na: 1\n----\n"):
+        assert split_front_matter(text) == ({}, text)
+
+
+def test_a_canonical_url_elsewhere_makes_a_copy(tmp_path: Path) -> None:
+    document = read(tmp_path, "---\nurl: https://x.org/a\ncanonical: https://x.org/b\n---\nx")
+    assert (document.url, document.canonical) == ("https://x.org/a", False)
+    document = read(tmp_path, "---\ncanonical: https://x.org/b\n---\nx", url="https://base/page.md")
+    assert (document.url, document.canonical) == ("https://x.org/b", True)
+    assert read(tmp_path, "---\ncanonical: false\n---\nx", url="https://base/p").canonical is False
+    assert read(tmp_path, "x", url="https://base/page.md").url == "https://base/page.md"
+
+
+@pytest.mark.parametrize(
+    "matter",
+    [
+        "a: [1",
+        "a: b: c",
+        "a: !!bool maybe",
+        "a: !!timestamp soon",
+        "a: !!float",
+        "a: \x00",
+        "updated_at: yesterday",
+        "date: 2026-13-45",
+        "when: 2026-13-45",
+        "id: ''",
+        "metadata: 3",
+        "visibility: private",
+        "content_hash: abc",
+        "canonical: 7",
+        "blob: !!binary aGk=",
+        "x: " + "[" * 3000,
+        "? [a, b]\n: 1",
+        "a: &a [*a]",
+        "a: &a [1,1,1,1,1,1,1,1]\n"
+        + "\n".join(
+            f"{new}: &{new} [*{old},*{old},*{old},*{old},*{old},*{old},*{old},*{old}]"
+            for old, new in zip("abcdefg", "bcdefgh", strict=True)
+        ),
+        "a: &a {x: 1, y: 2}\n"
+        + "\n".join(
+            f"{new}:\n  &{new}\n  <<: [*{old},*{old},*{old},*{old},*{old},*{old},*{old},*{old}]"
+            for old, new in zip("abcdefghijkl", "bcdefghijklm", strict=True)
+        ),
+    ],
+)
+def test_front_matter_that_cannot_be_meant_fails_in_one_line(tmp_path: Path, matter: str) -> None:
+    with pytest.raises(InvalidDocument) as error:
+        read(tmp_path, f"---\n{matter}\n---\nx")
+    assert "\n" not in error.value.message
+    assert not error.value.message.endswith("Error")  # a reason, not the name of a class of Python
+
+
+@pytest.mark.parametrize("part", ["[", "*a_ ", "> ", "- ", "`", "![", "<a "])
+def test_a_pathological_text_takes_work_in_proportion_to_its_length(part: str) -> None:
+    """Counted in calls of Python functions, which no other process can slow down."""
+    short, long = calls_of(part * 2_000), calls_of(part * 8_000)
+    assert long < 6 * short + 1_000
+
+
+def calls_of(text: str) -> int:
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        assert find_headings(text) == ()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_the_count_of_calls_finds_work_that_grows_with_the_square(monkeypatch: pytest.MonkeyPatch) -> None:
+    def quadratic(text: str) -> tuple[()]:
+        return () if not text else quadratic_step(text, quadratic)
+
+    def quadratic_step(text: str, again: Callable[[str], tuple[()]]) -> tuple[()]:
+        for _ in range(len(text) // 100):
+            (*map(ord_of, text[:1]),)
+        return again(text[100:])
+
+    def ord_of(character: str) -> int:
+        return ord(character)
+
+    monkeypatch.setattr(sys.modules[__name__], "find_headings", quadratic)
+    assert calls_of("x" * 8_000) > 6 * calls_of("x" * 2_000) + 1_000
+
+
+def test_front_matter_may_take_over_members_of_its_own(tmp_path: Path) -> None:
+    matter = "defaults: &all\n  tags: [a]\n  draft: false\nmetadata:\n  <<: *all\n  draft: true"
+    assert read(tmp_path, f"---\n{matter}\n---\nx").metadata["tags"] == ["a"]
+
+
+def test_a_long_text_has_the_headings_that_a_short_one_has(tmp_path: Path) -> None:
+    text = "# One\r\n\r\nwörds 😀\n\nTwo *and* more\n---\n\n" + "words " * 30_000 + "\n\n### Three\n\nend\n"
+    document = read(tmp_path, text)
+    assert document.text == text
+    assert document.headings == find_headings(text)
+    assert [each.title for each in document.headings] == ["One", "Two and more", "Three"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("# a\n" * 101_000, "more than 100,000 headings"), ("-\n" * 500_000 + "# a", "of memory to read")],
+)
+def test_a_long_text_of_nothing_but_markup_is_refused_and_takes_no_memory_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    before = peak()
+    with Sandbox(SandboxLimits(memory=400 << 20)) as sandbox, pytest.raises(InvalidDocument, match=said):
+        monkeypatch.setattr("aidre.ingest.formats.markdown.SHARED", sandbox)
+        read(tmp_path, text)
+    assert peak() - before < 64

@@ -1,0 +1,65 @@
+"""Server processes: `serve` in a process of its own, on a free port of the loopback."""
+
+from __future__ import annotations
+
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from tests.support.clients import AIDRE
+
+PROGRAM = "import sys\nfrom pathlib import Path\nfrom aidre.api.cli.serve import serve\n"
+START_SECONDS = 30
+SEARCH = {"query": "alpha", "top_k": 5}
+
+
+@dataclass(frozen=True)
+class Running:
+    process: subprocess.Popen[str]
+    url: str
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(START_SECONDS)
+
+
+@contextmanager
+def running(store: Path, workers: int = 1, before: str = "", settings: Path | None = None) -> Iterator[Running]:
+    path = "None" if settings is None else f"Path({str(settings)!r})"
+    call = f"{before}\nserve(Path(sys.argv[1]), {path}, '127.0.0.1', 0, {workers})"
+    command = [sys.executable, "-c", PROGRAM + call, str(store)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            assert select.select([process.stderr], [], [], START_SECONDS)[0], "the server says nothing"
+            found = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
+            assert found is not None
+            _wait_until_ready(found[0])
+            yield Running(process, found[0])
+        finally:
+            process.terminate()
+            process.communicate(timeout=START_SECONDS)
+
+
+def _wait_until_ready(url: str) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            if httpx.get(f"{url}/readyz").status_code == 200:
+                return
+        except httpx.TransportError:
+            time.sleep(0.05)
+    raise AssertionError("the server does not become ready")
+
+
+def search(client: httpx.Client, body: dict[str, object] | None = None) -> httpx.Response:
+    return client.post("/search", json=body or SEARCH, headers={"content-type": AIDRE})
