@@ -1,9 +1,10 @@
 # make demo [ONCE=1] [PORT=8321]    install, ingest the demo corpus, serve it, ask over each protocol; VERBOSE=1: all JSON
-# make test                         install with the test tools, then lint, types and tests
+# make check [FILE=engine/...]      lint, types and the fast tests; or the tests of one file alone
+# make test                         lint, types and all tests: what CI runs
 # make bench [NAME=search] [ARGS=]  run the benchmarks, or one with its options, and write their report
 # make hostile [NAME=kills] [ARGS=] kills, power cuts, faults, damage and hostile clients in full: hours, some need root
 # make peers                        install the engines that `make bench` compares with
-# make check | clean                lint and types alone; remove all that was made
+# make lint | clean                 lint and types alone; remove all that was made
 
 PYTHON ?= python3
 PORT ?= 8321
@@ -11,15 +12,17 @@ ONCE ?=
 VERBOSE ?=
 NAME ?=
 ARGS ?=
+FILE ?=
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench hostile peers clean
+.PHONY: help demo lint check test bench hostile peers clean
 
 help:
-	@sed -n '1,6s/^# //p' Makefile
+	@sed -n '1,7s/^# //p' Makefile
 
 # torch goes first and by itself: a resolver that meets it later may choose another build of it.
 $(VENV)/.torch:
@@ -39,13 +42,22 @@ $(VENV)/.tools: $(VENV)/.installed
 demo: $(VENV)/.installed
 	$(BIN)/python demo/run.py --port $(PORT) $(if $(ONCE),--once) $(if $(VERBOSE),--verbose)
 
-check: $(VENV)/.tools
+lint: $(VENV)/.tools
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/mypy tests benchmarks demo
 
-test: check
-	$(BIN)/python -m pytest -n auto --dist worksteal
+ifdef FILE
+check: $(VENV)/.tools
+	$(BIN)/ruff check $(filter %.py %.pyi,$(FILE))
+	$(BIN)/python -m tests $(FILE)
+else
+check: lint
+	$(PYTEST) -m "not (process or slow or hostile or network)"
+endif
+
+test: lint
+	$(PYTEST)
 
 bench: $(VENV)/.tools
 	$(BIN)/python -m benchmarks $(NAME) $(ARGS)

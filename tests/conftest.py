@@ -1,7 +1,39 @@
-"""Set before any library is loaded: threads of OpenMP that wait must not spin while other processes work."""
+"""What holds for all tests: quiet threads, the markers of folders, and what is skipped without a package registry."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
 
+import pytest
+
+# Before any library is loaded: threads of OpenMP that wait must not spin while other processes work.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+FOLDER_MARKERS = {"hostile": "hostile", "quality": "slow"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tests = Path(__file__).parent
+    for item in items:
+        marker = FOLDER_MARKERS.get(item.path.relative_to(tests).parts[0])
+        if marker is not None:
+            item.add_marker(marker)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("network") is not None and not reaches_a_registry():
+        pytest.skip("no package registry is reached")
+
+
+@cache
+def reaches_a_registry() -> bool:
+    """Whether pip finds a package that every installation of aidre needs."""
+    command = [sys.executable, "-m", "pip", "index", "versions", "lazy-loader", "--disable-pip-version-check"]
+    try:
+        return subprocess.run(command, capture_output=True, check=False, timeout=30).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
