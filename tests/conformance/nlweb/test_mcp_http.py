@@ -185,7 +185,7 @@ def test_a_client_that_goes_away_ends_its_work(client: Client, monkeypatch: pyte
 
         scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "headers": headers}
         await client.app(scope, receive, send)
-        await asyncio.wait_for(ended.wait(), 20)
+        await asyncio.wait_for(ended.wait(), 60)
 
     monkeypatch.setattr(service, "find_documents", endless)
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]

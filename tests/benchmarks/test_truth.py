@@ -1,0 +1,20 @@
+"""The ground truth of a benchmark: ties, filters, and fewer rows than asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.truth import truth
+
+
+def test_ties_count_as_found_and_rows_that_are_not_allowed_do_not() -> None:
+    rows = np.array([[1, 0], [0.8, 0.6], [0.8, 0.6], [0, 1], [-1, 0]], np.float32)
+    queries = np.array([[1, 0]], np.float32)
+    judged = truth(rows, queries, 2)
+    assert judged.found(0, [0, 1]) == judged.found(0, [2, 0]) == 2
+    assert judged.found(0, [0, 0]) == 1
+    assert judged.found(0, [3, 4, -1, 99]) == 0
+    filtered = truth(rows, queries, 2, np.array([False, True, False, True, True]))
+    assert filtered.found(0, [0, 1]) == 1 and filtered.found(0, [1, 3]) == 2
+    few = truth(rows, queries, 3, np.array([False, False, False, False, True]))
+    assert few.count == 1 and few.found(0, [4]) == 1
