@@ -21,6 +21,7 @@ def test_a_peer_that_is_not_installed_is_missing_with_the_reason(
 
 def test_every_peer_has_its_module_and_its_environment() -> None:
     folder = ROOT / "benchmarks" / "peers"
+    assert len({one.name for one in ENTRIES}) == len(ENTRIES) > 10
     for one in ENTRIES:
         assert f"class {one.made}" in (folder / f"{one.module}.py").read_text()
         if one.environment:
