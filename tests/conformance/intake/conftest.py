@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from tests.support.intakes import client
+from tests.support.intakes import client, store

@@ -95,6 +95,13 @@ def test_both_modes_over_http_and_standard_input_get_the_same_answers(filled: Pa
     assert all(answer == answers[0] for answer in answers)
 
 
+def settled(post: Callable[[str, Any], httpx.Response], token: str) -> httpx.Response:
+    """The answer of /await when it is no promise any more."""
+    checking = {"promise_token": token, "action": "checkin"}
+    until(lambda: post("/await", checking).status_code != 202)
+    return post("/await", checking)
+
+
 def test_any_of_several_workers_keeps_a_promise(filled: Path) -> None:
     with running(filled, workers=2) as server:
 
@@ -103,9 +110,7 @@ def test_any_of_several_workers_keeps_a_promise(filled: Path) -> None:
 
         for _ in range(10):
             token = post("/ask", LATER).json()["promise"]["token"]
-            checking = {"promise_token": token, "action": "checkin"}
-            until(lambda checking=checking: post("/await", checking).status_code != 202)  # type: ignore[misc]
-            response = post("/await", checking)
+            response = settled(post, token)
             assert response.status_code == 200
             assert response.json()["_meta"]["response_type"] == "answer"
             cancelled = [post("/await", {"promise_token": token, "action": "cancel"}) for _ in range(2)]
