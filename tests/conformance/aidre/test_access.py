@@ -110,10 +110,17 @@ def test_21_1_and_21_2_answers_and_refusals_tell_the_limit(shared_store: Path) -
         assert client.get(DISCOVERY).status_code == 200, "discovery is not counted"
 
 
+def item(field: str) -> tuple[str, dict[str, int]]:
+    """The only item of a list of RFC 9651 and its parameters, by a parser that is not ours."""
+    parsed: Any = http_sf.parse(field.encode(), tltype="list")
+    [(name, parameters)] = parsed
+    return name, parameters
+
+
 def limits_of(headers: Any) -> tuple[int, int]:
     """What remains and until when, after all five fields were parsed and held against each other."""
-    policy, limit = (http_sf.parse(headers[name].encode(), tltype="list") for name in ("ratelimit-policy", "ratelimit"))
-    [(name, quota)], [(same, left)] = policy, limit
+    name, quota = item(headers["ratelimit-policy"])
+    same, left = item(headers["ratelimit"])
     assert (name, quota) == (same, {"q": 3, "w": 60})
     bare = {field: int(headers[f"ratelimit-{field}"]) for field in ("limit", "remaining", "reset")}
     assert bare == {"limit": quota["q"], "remaining": left["r"], "reset": left["t"]}
