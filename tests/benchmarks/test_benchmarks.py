@@ -77,14 +77,14 @@ def test_embedding(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_growth_with_rows_and_segments(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_index, "QUERIES", 4)
-    monkeypatch.setattr(bench_index, "SEGMENTS", (2, 5))
+    monkeypatch.setattr(bench_index, "SEGMENTS", (3,))
     monkeypatch.setattr(bench_index, "DELETED", (0.3,))
     groups = ["sizes", "segments", "deleted", "distances"]
     small = ["--rows", "100", "--sizes", "60", "200", "--turns", "1", "--synthetic"]
     assert bench_index.main(["--groups", *groups, *small]) == 0
     raw = {path.stem: json.loads(path.read_bytes())["cases"] for path in (results / "raw").iterdir()}
     assert raw.keys() == {"index_sizes", "index_segments", "index_deleted", "index_distances"}
-    assert {case["label"]: case["segments"] for case in raw["index_segments"]} == {"2": 2, "5": 5}
+    assert {case["label"]: case["segments"] for case in raw["index_segments"]} == {"3": 3}
     cases = [case for each in raw.values() for case in each]
     assert all(sum(case["found"]) >= 0.9 * len(case["found"]) * case["possible"] for case in cases)
 

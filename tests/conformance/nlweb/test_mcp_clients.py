@@ -35,7 +35,7 @@ def stdio(store: Path) -> Any:
 
 
 async def kept(call: Callable[..., Awaitable[Any]], token: str) -> Any:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while True:
             called = await call("await", {"promise_token": token, "action": "checkin"})
             if called.structured_content["_meta"]["response_type"] != "promise":
@@ -125,7 +125,7 @@ def exchange(store: Path, *lines: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,  # a guard against hanging alone
     )
 
 
