@@ -18,7 +18,7 @@ import httpx
 from tests.support.clients import AIDRE
 
 PROGRAM = "import sys\nfrom pathlib import Path\nfrom aidre.api.cli.serve import serve\n"
-START_SECONDS = 30
+START_SECONDS = 90
 SEARCH = {"query": "alpha", "top_k": 5}
 
 
