@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
 import httpx
@@ -22,6 +23,7 @@ from aidre.engine.errors import ConfigurationError
 from tests import ROOT
 from tests.support.clients import AIDRE, TEXT, a_document, fill
 from tests.support.processes import SEARCH, START_SECONDS, running, search
+from tests.support.shell import Shell
 
 
 @pytest.fixture
@@ -258,3 +260,30 @@ def test_workers_end_when_their_parent_is_killed(store: Path) -> None:
         while any(map(is_running, workers)) and time.monotonic() < deadline:
             time.sleep(0.1)
         assert not any(map(is_running, workers))
+
+
+def test_serve_answers_until_it_is_interrupted(filled: Shell) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = ["serve", "--store", str(filled.store), "--config", str(filled.config), "--port", str(port)]
+    server = subprocess.Popen([sys.executable, "-m", "aidre.api.cli.main", *words], stderr=subprocess.PIPE, text=True)
+    try:
+        assert ready(port, server)
+    finally:
+        server.send_signal(signal.SIGINT)
+        _, err = server.communicate(timeout=30)
+    assert server.returncode in {0, 130}
+    assert "Traceback" not in err
+
+
+def ready(port: int, server: subprocess.Popen[str]) -> bool:
+    for _ in range(600):
+        if server.poll() is not None:
+            return False
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as response:
+                return bool(response.status == 200)
+        except OSError:
+            time.sleep(0.05)
+    return False

@@ -4,40 +4,11 @@ import pytest
 from starlette.requests import Request
 
 from aidre.api.http.conditional import http_date, not_modified
-from aidre.api.http.errors import BadRequest
-from aidre.api.http.media_types import exact_quality, quality
-from aidre.api.http.members import positive_member, text_member
 
 
 def a_request(**headers: str) -> Request:
     raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     return Request({"type": "http", "method": "GET", "path": "/", "headers": raw})
-
-
-@pytest.mark.parametrize(
-    ("accept", "expected"),
-    [
-        ("", 1.0),
-        ("*/*", 1.0),
-        ("application/*;q=0.5", 0.5),
-        ("application/json", 1.0),
-        ("Application/JSON ; Q=0.25", 0.25),
-        ("application/json;charset=utf-8;q=0.3", 0.3),
-        ("*/*;q=0.9, application/*;q=0.5, application/json;q=0.1", 0.1),
-        ("application/json;q=0, */*", 0.0),
-        ("text/html", 0.0),
-        ("text/*", 0.0),
-        ("application/json;q=nonsense", 0.0),
-        (",,application/json,", 1.0),
-    ],
-)
-def test_the_most_specific_range_gives_the_weight(accept: str, expected: float) -> None:
-    assert quality(accept, "application/json") == expected
-
-
-def test_a_wildcard_names_nothing() -> None:
-    assert exact_quality("*/*", "application/problem+json") == 0
-    assert exact_quality("application/problem+json;q=0.4", "application/problem+json") == 0.4
 
 
 @pytest.mark.parametrize(
@@ -86,20 +57,3 @@ def test_what_is_no_time_becomes_no_date() -> None:
     assert http_date("soon") is None
 
 
-@pytest.mark.parametrize(("value", "expected"), [(1, 1), (7, 7), (2.0**64, 2**64), (None, None)])
-def test_a_whole_number_may_be_of_any_size(value: object, expected: int | None) -> None:
-    assert positive_member({"top_k": value}, "top_k") == expected
-
-
-@pytest.mark.parametrize("value", [0, -1, 1.5, 5.0, 2.0**53, True, False, "1", [], -(2.0**70)])
-def test_what_is_no_positive_whole_number_is_refused_by_name(value: object) -> None:
-    with pytest.raises(BadRequest, match="top_k"):
-        positive_member({"top_k": value}, "top_k")
-
-
-def test_a_string_member_is_a_string_or_absent() -> None:
-    assert text_member({"query": "a"}, "query") == "a"
-    assert text_member({"query": None}, "query") is None
-    assert text_member({}, "query") is None
-    with pytest.raises(BadRequest, match="query"):
-        text_member({"query": 5}, "query")

@@ -1,0 +1,99 @@
+"""The commands that bring documents in and find them: ingest and search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aidre.api.config.settings import parse_settings
+from tests.support.clients import serving
+from tests.support.shell import CONFIGURATION, TEXTS, Shell, one_line
+
+# -- ingest ------------------------------------------------------------------------------------------------
+
+
+# -- search ------------------------------------------------------------------------------------------------
+
+
+def test_search_prints_one_hit_a_line(filled: Shell) -> None:
+    hits = filled.json("search", "tea steeped in water", "-k", "2")
+    assert [hit["rank"] for hit in hits] == [1, 2]
+    assert hits[0]["id"] == "texts/tea.md#chunk_1"
+    assert hits[0]["score"] >= hits[1]["score"]
+    assert TEXTS["tea"] in hits[0]["text"]
+    assert hits[0]["source"]["title"] == "Tea"
+    assert hits[0]["metadata"]["content_hash"].startswith("sha256:")
+
+
+def test_search_shows_people_title_score_and_text(filled: Shell) -> None:
+    status, out, _ = filled.run("search", "rain jacket", "--store", filled.store)
+    assert status == 0
+    first, *rest = out.splitlines()
+    assert first.split()[0] == "1"
+    assert first.endswith("Rain")
+    assert any("taped seams" in line for line in rest)
+
+
+def test_search_takes_a_filter(filled: Shell) -> None:
+    hits = filled.json("search", "tea", "--filter", '{"document_id": "texts/bread.md"}')
+    assert [hit["document_id"] for hit in hits] == ["texts/bread.md"]
+
+
+@pytest.mark.parametrize("filter", ["{", "[]", '{"and": 1}', "[" * 100_000])
+def test_a_wrong_filter_is_one_line_and_2(filled: Shell, filter: str) -> None:
+    status, _, err = filled.run("search", "tea", "--store", filled.store, "--filter", filter)
+    assert status == 2
+    assert one_line(err)
+
+
+def test_search_answers_as_a_server_with_the_configuration_would(filled: Shell) -> None:
+    def found(more: str) -> list[Any]:
+        filled.config.write_text(CONFIGURATION + more, encoding="utf-8")
+        options = ("--collection", "docs", "--config", filled.config)
+        return [(hit["id"], hit["score"]) for hit in filled.json("search", "tea that rises overnight", *options)]
+
+    plain, fused = found(""), found("[collections.docs.fusion]\na = 0.9\nc = 2.0\n")
+    assert plain == [(hit["id"], hit["score"]) for hit in filled.json("search", "tea that rises overnight")]
+    assert plain != fused
+    with serving(filled.store, parse_settings(filled.config.read_text(encoding="utf-8"))) as client:
+        answer = client.search({"collection": "docs", "query": "tea that rises overnight"}).json()
+    assert [(hit["id"], hit["score"]) for hit in answer["results"]] == [
+        (id, pytest.approx(score, rel=1e-6)) for id, score in fused
+    ]
+
+
+def test_search_takes_the_default_collection_of_the_configuration(filled: Shell) -> None:
+    filled.ingest(collection="more")
+    for name, found in [("more", 0), ("gone", 2)]:
+        filled.config.write_text(f'{CONFIGURATION}[server]\ndefault_collection = "{name}"\n', encoding="utf-8")
+        words = ("search", "tea", "--store", filled.store, "--config", filled.config)
+        assert filled.run(*words)[0] == found
+    assert filled.run("search", "tea", "--store", filled.store, "--config", filled.store / "none.toml")[0] == 2
+
+
+@pytest.mark.parametrize("words", [["--collection", "dcos"], ["--mode", "dens"]])
+def test_an_unknown_name_is_one_line_and_2(filled: Shell, words: list[str]) -> None:
+    status, _, err = filled.run("search", "tea", "--store", filled.store, *words)
+    assert status == 2
+    assert one_line(err)
+    assert words[1] in err
+
+
+def test_a_blank_query_is_refused(filled: Shell) -> None:
+    assert filled.run("search", "  ", "--store", filled.store)[0] == 2
+
+
+def test_vectors_of_another_revision_of_the_model_are_not_searched(
+    filled: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aidre.engine.embedding.hashing.REVISION", "another")
+    status, _, err = filled.run("search", "tea", "--store", filled.store, "--mode", "dense")
+    assert status == 2
+    assert one_line(err)
+    assert "revision" in err
+    status, out, err = filled.run("search", "tea", "--store", filled.store)  # by its words, and it says so
+    assert status == 0
+    assert "lexical search only" in err
+    assert "revision" in err
+    assert out
