@@ -243,5 +243,3 @@ def test_the_guard_lets_tokens_in_and_refuses_others(tmp_path: Path) -> None:
         await guard.close()
 
     asyncio.run(ask())
-
-

@@ -55,5 +55,3 @@ def test_damage_to_what_is_derived_leaves_a_store_usable() -> None:
     verified = console.verification_record([derived, lost], False)
     assert (verified["ok"], verified["documents"], verified["chunks"]) == (False, 4, 6)
     assert [problem["derived"] for problem in verified["problems"]] == [True, True, False]
-
-

@@ -79,5 +79,3 @@ def test_a_collection_is_private_by_its_manifest_by_the_configuration_or_while_i
     manifest.write_bytes(b"{}")
     settings = parse_settings('[collections.configured]\nvisibility = "private"\n')
     assert private_collections(Store(tmp_path), settings) == ["broken", "configured", "private"]
-
-

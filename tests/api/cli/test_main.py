@@ -1,4 +1,4 @@
-"""The command line: calls that are wrong, what escapes nowhere, and the commands that look after a store."""
+"""The command line, `api/cli/main.py`: calls that are wrong, what escapes nowhere, and `aidre ingest`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 
 import pytest
 
 from aidre.engine.collection.store import Store
-from tests.support.shell import Shell, one_line
+from tests.support.shell import COMMAND, Shell, one_line
 
 # -- calls that are wrong ----------------------------------------------------------------------------------
 
@@ -37,6 +36,7 @@ def test_a_wrong_call_is_one_line_and_2(shell: Shell, words: list[str]) -> None:
     status, out, err = shell.run(*words)
     assert (status, out) == (2, "")
     assert one_line(err)
+    assert err.endswith(" See `aidre --help`.\n"), "the call is wrong, and not the store that is not there"
 
 
 @pytest.mark.parametrize("words", [["search", "tea"], ["status"], ["verify"], ["serve"], ["compact"], ["delete", "a"]])
@@ -122,26 +122,29 @@ def test_a_traceback_can_be_asked_for(shell: Shell, monkeypatch: pytest.MonkeyPa
         shell.run("status", "--store", shell.store)
 
 
-def test_a_closed_pipe_ends_quietly(filled: Shell) -> None:
+@pytest.mark.process
+def test_a_closed_pipe_ends_quietly(read_only: Shell) -> None:
     read, write = os.pipe()
     os.close(read)
-    command = [sys.executable, "-m", "aidre.api.cli.main", "status", "--store", str(filled.store)]
+    command = [*COMMAND, "status", "--store", str(read_only.store)]
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
     assert done.stderr == ""
     assert done.returncode != 0
 
 
-def test_a_closed_standard_output_ends_quietly(filled: Shell) -> None:
-    command = f"{shlex.quote(sys.executable)} -m aidre.api.cli.main status --store {shlex.quote(str(filled.store))} >&-"
-    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
-    assert "Traceback" not in done.stderr
+@pytest.mark.process
+def test_a_closed_standard_output_ends_quietly(read_only: Shell) -> None:
+    command = shlex.join([*COMMAND, "status", "--store", str(read_only.store)])
+    done = subprocess.run(["sh", "-c", f"{command} >&-"], stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.process
 def test_with_a_closed_standard_error_messages_do_not_get_among_the_data(shell: Shell) -> None:
     (shell.source / "wrong.md").write_bytes(b"\xff")
     words = ["ingest", str(shell.source), "--store", str(shell.store), "--collection", "docs", "--json"]
-    command = shlex.join([sys.executable, "-m", "aidre.api.cli.main", *words, "--config", str(shell.config)])
+    command = shlex.join([*COMMAND, *words, "--config", str(shell.config)])
     done = subprocess.run(["sh", "-c", f"{command} 2>&-"], stdout=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1
     assert [json.loads(line)["event"] for line in done.stdout.splitlines()] == ["commit", "done"]
@@ -156,17 +159,18 @@ def test_a_second_writer_is_refused_by_name(filled: Shell) -> None:
     assert str(os.getpid()) in err
 
 
-def test_unwritable_letters_do_not_end_a_command(filled: Shell) -> None:
-    (filled.source / "kana.md").write_text("# かな\n\nひらがな\n", encoding="utf-8")
-    filled.ingest()
-    command = [sys.executable, "-m", "aidre.api.cli.main", "search", "ひらがな", "--store", str(filled.store)]
+@pytest.mark.process
+def test_unwritable_letters_do_not_end_a_command(ingested: Shell) -> None:
+    (ingested.source / "kana.md").write_text("# かな\n\nひらがな\n", encoding="utf-8")
+    ingested.ingest()
+    command = [*COMMAND, "search", "ひらがな", "--store", str(ingested.store)]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(command, capture_output=True, env=environment, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert "ひらがな" in done.stdout.decode()
 
 
-# -- the others --------------------------------------------------------------------------------------------
+# -- ingest ------------------------------------------------------------------------------------------------
 
 
 def test_ingest_reports_commits_and_a_summary(shell: Shell) -> None:
@@ -224,17 +228,17 @@ def test_a_dry_run_writes_nothing(shell: Shell) -> None:
     assert not shell.store.exists() or Store(shell.store).collections() == []
 
 
-def test_mirror_deletes_what_the_source_no_longer_has(filled: Shell) -> None:
-    (filled.source / "rain.md").unlink()
-    assert filled.ingest()[1][-1]["deleted"] == 0
-    assert filled.ingest(filled.source, "--mirror")[1][-1]["deleted"] == 1
-    (filled.source / "tea.md").unlink()
-    (filled.source / "bread.md").unlink()
-    (filled.source / "soup.md").write_text("# Soup\n", encoding="utf-8")
-    status, _, err = filled.ingest(filled.source, "--mirror")
+def test_mirror_deletes_what_the_source_no_longer_has(ingested: Shell) -> None:
+    (ingested.source / "rain.md").unlink()
+    assert ingested.ingest()[1][-1]["deleted"] == 0
+    assert ingested.ingest(ingested.source, "--mirror")[1][-1]["deleted"] == 1
+    (ingested.source / "tea.md").unlink()
+    (ingested.source / "bread.md").unlink()
+    (ingested.source / "soup.md").write_text("# Soup\n", encoding="utf-8")
+    status, _, err = ingested.ingest(ingested.source, "--mirror")
     assert status == 1
     assert "--force" in err
-    assert filled.ingest(filled.source, "--mirror", "--force")[1][-1]["deleted"] == 2
+    assert ingested.ingest(ingested.source, "--mirror", "--force")[1][-1]["deleted"] == 2
 
 
 def test_rows_bring_vectors_for_a_space_without_a_model(shell: Shell) -> None:

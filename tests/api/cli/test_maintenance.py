@@ -1,4 +1,4 @@
-"""TODO docstring."""
+"""The work of status, delete, compact and of the generations that are kept, `api/cli/maintenance.py`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.support.publishers import printed
 from tests.support.shell import Shell, one_line
 
 
-def test_status_tells_what_can_never_be_served(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = store.parent / "aidre.toml"
+def test_status_tells_what_can_never_be_served(publisher: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, config = publisher / "store", publisher / "aidre.toml"
     _, lines, _ = printed(capsys, "status", "--store", store, "--config", config, "--json")
     warnings = {one["collection"]: one["warnings"] for one in map(json.loads, lines)}
     assert len(warnings["news"]) == 2
@@ -21,16 +21,16 @@ def test_status_tells_what_can_never_be_served(store: Path, capsys: pytest.Captu
     _, lines, _ = printed(capsys, "status", "--store", store, "--config", config)
     assert any("too few chunks to be served by Agentic Intent" in line for line in lines)
     _, lines, _ = printed(capsys, "status", "--store", store, "--json")
-    assert all(one["warnings"] == [] for one in map(json.loads, lines))
+    assert [one["warnings"] for one in map(json.loads, lines)] == [[], [], []]
 
 
-def test_status_tells_counts_spaces_and_size(filled: Shell) -> None:
-    [collection] = filled.json("status")
+def test_status_tells_counts_spaces_and_size(read_only: Shell) -> None:
+    [collection] = read_only.json("status")
     assert collection["collection"] == "docs"
     assert (collection["generation"], collection["documents"], collection["chunks"]) == (1, 3, 3)
     assert collection["spaces"][0]["id"] == "words"
     assert collection["disk_bytes"] > 1000
-    status, out, _ = filled.run("status", "--store", filled.store)
+    status, out, _ = read_only.run("status", "--store", read_only.store)
     assert status == 0
     assert "3 documents" in out
     assert "exact" in out
@@ -68,40 +68,43 @@ def test_purge_leaves_no_byte_of_a_deleted_document(filled: Shell) -> None:
     assert filled.json("verify")[0]["ok"]
 
 
-def test_compact_makes_one_segment(filled: Shell) -> None:
-    (filled.source / "soup.md").write_text("# Soup\n\nLentil soup.\n", encoding="utf-8")
-    filled.ingest()
-    assert filled.json("status")[0]["segments"] == 2
-    [answer] = filled.json("compact")
+def test_compact_makes_one_segment(ingested: Shell) -> None:
+    (ingested.source / "soup.md").write_text("# Soup\n\nLentil soup.\n", encoding="utf-8")
+    ingested.ingest()
+    assert ingested.json("status")[0]["segments"] == 2
+    [answer] = ingested.json("compact")
     assert (answer["collection"], answer["documents"]) == ("docs", 4)
-    assert filled.json("status")[0]["segments"] == 1
+    assert ingested.json("status")[0]["segments"] == 1
 
 
-def test_how_many_generations_are_kept_is_said_once_and_holds_for_every_command(shell: Shell, tmp_path: Path) -> None:
-    before = newest(shell)
-    listed = shell.json("generations", "--keep", "5")
+def generation(shell: Shell) -> int:
+    return Store(shell.store).current("docs")
+
+
+def test_how_many_generations_are_kept_is_said_once_and_holds_for_every_command(changed: Shell, tmp_path: Path) -> None:
+    before = generation(changed)
+    listed = changed.json("generations", "--keep", "5")
     assert [old["generation"] for old in listed[:2]] == [before + 1, before]
-    assert newest(shell) == before + 1
-    shell.json("rollback", "1")
-    shell.json("compact")
-    assert Store(shell.store).open("docs").manifest.keep == 5
+    assert generation(changed) == before + 1
+    changed.json("rollback", "1")
+    changed.json("compact")
+    assert Store(changed.store).open("docs").manifest.keep == 5
     configuration = tmp_path / "aidre.toml"
     configuration.write_text("[collections.docs]\ngenerations = 7\n")
-    assert shell.ingest(shell.source, "--config", str(configuration), "--dry-run")[0] == 0
-    assert Store(shell.store).open("docs").manifest.keep == 5
-    assert shell.ingest(shell.source, "--config", str(configuration))[0] == 0
-    assert Store(shell.store).open("docs").manifest.keep == 7
-    after = newest(shell)
-    assert shell.ingest(shell.source, "--config", str(configuration))[0] == 0
-    assert newest(shell) == after, "it is said once"
-    status, _, err = shell.run("generations", "--keep", "1", "--store", shell.store)
+    assert changed.ingest(changed.source, "--config", str(configuration), "--dry-run")[0] == 0
+    assert Store(changed.store).open("docs").manifest.keep == 5
+    assert changed.ingest(changed.source, "--config", str(configuration))[0] == 0
+    assert Store(changed.store).open("docs").manifest.keep == 7
+    after = generation(changed)
+    assert changed.ingest(changed.source, "--config", str(configuration))[0] == 0
+    assert generation(changed) == after, "it is said once"
+    status, _, err = changed.run("generations", "--keep", "1", "--store", changed.store)
     assert status == 2
     assert one_line(err)
     assert "from 2 to 10,000" in err
 
 
-def test_a_new_collection_keeps_what_its_configuration_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shell = Shell(tmp_path, capsys)
+def test_a_new_collection_keeps_what_its_configuration_says(shell: Shell, tmp_path: Path) -> None:
     configuration = tmp_path / "aidre.toml"
     configuration.write_text("[collections.docs]\ngenerations = 3\n")
     assert shell.ingest(shell.source, "--config", str(configuration))[0] == 0

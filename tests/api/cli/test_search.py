@@ -1,4 +1,4 @@
-"""The commands that bring documents in and find them: ingest and search."""
+"""`aidre search`, and what it does without a server, `api/cli/search.py`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ from aidre.api.config.settings import parse_settings
 from tests.support.clients import serving
 from tests.support.shell import CONFIGURATION, TEXTS, Shell, one_line
 
-# -- ingest ------------------------------------------------------------------------------------------------
 
-
-# -- search ------------------------------------------------------------------------------------------------
-
-
-def test_search_prints_one_hit_a_line(filled: Shell) -> None:
-    hits = filled.json("search", "tea steeped in water", "-k", "2")
+def test_search_prints_one_hit_a_line(read_only: Shell) -> None:
+    hits = read_only.json("search", "tea steeped in water", "-k", "2")
     assert [hit["rank"] for hit in hits] == [1, 2]
     assert hits[0]["id"] == "texts/tea.md#chunk_1"
     assert hits[0]["score"] >= hits[1]["score"]
@@ -26,8 +21,8 @@ def test_search_prints_one_hit_a_line(filled: Shell) -> None:
     assert hits[0]["metadata"]["content_hash"].startswith("sha256:")
 
 
-def test_search_shows_people_title_score_and_text(filled: Shell) -> None:
-    status, out, _ = filled.run("search", "rain jacket", "--store", filled.store)
+def test_search_shows_people_title_score_and_text(read_only: Shell) -> None:
+    status, out, _ = read_only.run("search", "rain jacket", "--store", read_only.store)
     assert status == 0
     first, *rest = out.splitlines()
     assert first.split()[0] == "1"
@@ -35,14 +30,14 @@ def test_search_shows_people_title_score_and_text(filled: Shell) -> None:
     assert any("taped seams" in line for line in rest)
 
 
-def test_search_takes_a_filter(filled: Shell) -> None:
-    hits = filled.json("search", "tea", "--filter", '{"document_id": "texts/bread.md"}')
+def test_search_takes_a_filter(read_only: Shell) -> None:
+    hits = read_only.json("search", "tea", "--filter", '{"document_id": "texts/bread.md"}')
     assert [hit["document_id"] for hit in hits] == ["texts/bread.md"]
 
 
 @pytest.mark.parametrize("filter", ["{", "[]", '{"and": 1}', "[" * 100_000])
-def test_a_wrong_filter_is_one_line_and_2(filled: Shell, filter: str) -> None:
-    status, _, err = filled.run("search", "tea", "--store", filled.store, "--filter", filter)
+def test_a_wrong_filter_is_one_line_and_2(read_only: Shell, filter: str) -> None:
+    status, _, err = read_only.run("search", "tea", "--store", read_only.store, "--filter", filter)
     assert status == 2
     assert one_line(err)
 
@@ -73,26 +68,26 @@ def test_search_takes_the_default_collection_of_the_configuration(filled: Shell)
 
 
 @pytest.mark.parametrize("words", [["--collection", "dcos"], ["--mode", "dens"]])
-def test_an_unknown_name_is_one_line_and_2(filled: Shell, words: list[str]) -> None:
-    status, _, err = filled.run("search", "tea", "--store", filled.store, *words)
+def test_an_unknown_name_is_one_line_and_2(read_only: Shell, words: list[str]) -> None:
+    status, _, err = read_only.run("search", "tea", "--store", read_only.store, *words)
     assert status == 2
     assert one_line(err)
     assert words[1] in err
 
 
-def test_a_blank_query_is_refused(filled: Shell) -> None:
-    assert filled.run("search", "  ", "--store", filled.store)[0] == 2
+def test_a_blank_query_is_refused(read_only: Shell) -> None:
+    assert read_only.run("search", "  ", "--store", read_only.store)[0] == 2
 
 
 def test_vectors_of_another_revision_of_the_model_are_not_searched(
-    filled: Shell, monkeypatch: pytest.MonkeyPatch
+    read_only: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("aidre.engine.embedding.hashing.REVISION", "another")
-    status, _, err = filled.run("search", "tea", "--store", filled.store, "--mode", "dense")
+    status, _, err = read_only.run("search", "tea", "--store", read_only.store, "--mode", "dense")
     assert status == 2
     assert one_line(err)
     assert "revision" in err
-    status, out, err = filled.run("search", "tea", "--store", filled.store)  # by its words, and it says so
+    status, out, err = read_only.run("search", "tea", "--store", read_only.store)  # by its words, and it says so
     assert status == 0
     assert "lexical search only" in err
     assert "revision" in err

@@ -1,4 +1,4 @@
-"""TODO docstring."""
+"""Which collections a command or a server means, `api/cli/select.py`: names that are not there."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from aidre.api.config.settings import parse_settings
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import ConfigurationError
 from tests.support.clients import TEXT, a_document, fill
-from tests.support.publishers import CONFIGURATION, fill_news
+from tests.support.publishers import CONFIGURATION
 from tests.support.shell import Shell
 
 
-def test_a_domain_over_a_collection_that_is_not_there_does_not_start(tmp_path: Path) -> None:
-    fill_news(tmp_path / "store")
-    store = Store(tmp_path / "store")
+def test_a_domain_over_a_collection_that_is_not_there_does_not_start(publisher: Path, tmp_path: Path) -> None:
+    store = Store(publisher / "store")
     wrong = parse_settings(CONFIGURATION.replace('collection = "vault"', 'collection = "vaults"'))
     with pytest.raises(ConfigurationError, match=r"""intent\.editorial_domains\."archive" .*did you mean 'vault'\?"""):
         check_granted_collections(store, wrong)
@@ -31,12 +30,12 @@ def test_a_domain_over_a_collection_that_is_not_there_does_not_start(tmp_path: P
 
 
 def test_a_server_that_opens_what_is_not_there_ends_in_one_line(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    publisher: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "aidre.toml"
     config.write_text(CONFIGURATION.replace('collection = "vault"', 'collection = "vaults"'), encoding="utf-8")
     for command in ("serve", "mcp"):
-        assert run([command, "--store", str(store), "--config", str(config)]) == 2
+        assert run([command, "--store", str(publisher / "store"), "--config", str(config)]) == 2
         assert "did you mean 'vault'?" in capsys.readouterr().err
 
 
@@ -45,10 +44,9 @@ def test_names_of_collections_that_are_not_there_are_told_of(tmp_path: Path) -> 
     fill(tmp_path, "archive", [a_document("x", "alpha")], (TEXT,))
     absent = parse_settings(
         '[server]\ndefault_collection = "zzz"\n[collections.archve]\nvisibility = "private"\n'
-        + KEY
-        + 'collections = ["archive", "other"]\n'
-        + OAUTH
-        + '[oauth.grants.reader]\ncollections = ["archives"]\n'
+        f'[[keys]]\nname = "k"\nsha256 = "{"0" * 64}"\ncollections = ["archive", "other"]\n'
+        '[oauth]\nissuer = "https://login.example.com"\naudience = "x"\njwks = "keys.json"\n'
+        '[oauth.grants.reader]\ncollections = ["archives"]\n'
     )
     assert list(missing_collections(Store(tmp_path), absent)) == [
         "collections.archve: collection 'archve' is not in the store: did you mean 'archive'?",

@@ -177,5 +177,3 @@ def test_at_start_the_operator_is_told_of_intakes_that_nobody_can_use(
     assert "the filter of intake inside asks for opened, which no document has" in caplog.text
     assert "intake members requires_auth, but there are no [[keys]]" in caplog.text
     assert "find-a-plumber" not in caplog.text
-
-

@@ -60,5 +60,3 @@ def test_the_declaration_was_last_updated_with_its_file(tmp_path: Path) -> None:
     assert load_settings(path).intent.compliance.last_updated == date(2025, 3, 4)
     path.write_text(CONFIGURATION + "[intent.compliance]\nlast_updated = 2024-01-02", encoding="utf-8")
     assert load_settings(path).intent.compliance.last_updated == date(2024, 1, 2)
-
-

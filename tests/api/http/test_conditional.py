@@ -55,5 +55,3 @@ def test_an_rfc_3339_time_becomes_an_http_date(timestamp: str, expected: str) ->
 
 def test_what_is_no_time_becomes_no_date() -> None:
     assert http_date("soon") is None
-
-

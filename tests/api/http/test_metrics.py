@@ -164,5 +164,3 @@ def test_files_of_others_are_passed_over(tmp_path: Path) -> None:
 
 
 # -- the store and the processes -------------------------------------------------------------------------------------
-
-
