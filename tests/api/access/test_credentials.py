@@ -1,3 +1,5 @@
+"""The keys of the configuration, `api/access/credentials.py`: what a guess costs, and what it is compared with."""
+
 from __future__ import annotations
 
 import hashlib
@@ -9,6 +11,12 @@ import pytest
 
 from aidre.api.access.credentials import Keys
 from aidre.api.config.settings import Key
+
+GOLD = "gold-secret"
+
+
+def digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def test_how_near_a_guess_comes_is_not_compared_byte_by_byte() -> None:

@@ -1,4 +1,4 @@
-"""Who is let in as whom, what is counted for whom, and what goes out with the answer."""
+"""Who is let in as whom, what is counted for whom, and what goes out with the answer, `api/access/guard.py`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aidre.api.access import guard as module
 from aidre.api.access.caller import Caller
 from aidre.api.access.credentials import MAX_CREDENTIAL_BYTES
 from aidre.api.access.guard import Guard
-from aidre.api.access.limits.token_bucket import BucketState, TokenBuckets
+from aidre.api.access.limits.token_bucket import BucketState
 from aidre.api.config.settings import parse_settings
 from aidre.api.config.toml import Rate
 from aidre.api.http.errors import Forbidden, HttpError, RateLimited, Unauthorized
@@ -57,11 +57,13 @@ def run(coroutine: Awaitable[T]) -> T:
 
 
 class Door:
-    """Asks a guard as a request would."""
+    """Asks a guard as a request would. No time passes, so nothing is refilled."""
 
     def __init__(self, configuration: str, *folders: Path) -> None:
         self.settings = parse_settings(configuration)
         self.guard = Guard(self.settings, folders)
+        if self.guard._buckets is not None:
+            self.guard._buckets._clock = lambda: 0
         self.state: dict[str, Any] = {}
 
     def ask(self, path: str = "/search", *authorizations: str, host: str = "203.0.113.7") -> dict[str, str]:
@@ -282,8 +284,7 @@ def test_no_file_is_made_where_nothing_is_counted(tmp_path: Path) -> None:
 
 
 def test_a_request_without_a_client_is_counted_too() -> None:
-    guard = Guard(parse_settings(BEYOND), [])
-    guard._buckets = TokenBuckets([], lambda: 0)  # of a clock that stands still, so nothing is refilled
+    guard = Door(BEYOND).guard
     scope: dict[str, Any] = {"path": "/search", "headers": [], "client": None, "state": {}}
     remaining = [dict(run(guard.admit(scope)))[b"ratelimit-remaining"] for _ in range(2)]
     assert remaining == [b"599", b"598"]

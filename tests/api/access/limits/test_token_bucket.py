@@ -1,4 +1,4 @@
-"""Buckets against a model, shared by processes, and on a file that somebody spoiled."""
+"""Buckets of tokens, `api/access/limits/token_bucket.py`: against a model, and shared by processes."""
 
 from __future__ import annotations
 
@@ -160,12 +160,14 @@ def test_what_stands_in_the_file_by_chance_never_locks_out_for_long(tmp_path: Pa
 HAMMER = """
 import sys
 from pathlib import Path
+from aidre.api.access.limits import shared_memory
 from aidre.api.access.limits.token_bucket import TokenBuckets
 from aidre.api.config.toml import Rate
+shared_memory.LOCK_TRIES = 10**9  # else a worker counts without the lock whenever its holder is not running
 buckets = TokenBuckets([Path(sys.argv[1])])
 sys.stdout.write("ready\\n"); sys.stdout.flush()
 sys.stdin.readline()
-print(sum(buckets.take("a", Rate(1000, 3600)).admitted for _ in range(1500)))
+print(sum(buckets.take("a", Rate(1000, 10**7)).admitted for _ in range(1500)))
 """
 
 
@@ -174,12 +176,15 @@ def hammer(folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.process
 def test_workers_that_run_at_the_same_time_admit_exactly_the_rate(tmp_path: Path) -> None:
     workers = [hammer(tmp_path) for _ in range(3)]
     for worker in workers:
         assert worker.stdout is not None
         assert worker.stdout.readline() == "ready\n"
-    admitted = [int(worker.communicate("go\n", timeout=30)[0]) for worker in workers]
-    assert 1_000 <= sum(admitted) <= 1_001, admitted  # one comes back each 3.6 seconds
-
-
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    admitted = [int(worker.communicate()[0]) for worker in workers]
+    assert sum(admitted) == 1_000, admitted  # the next one comes back after hours
