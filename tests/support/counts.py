@@ -1,18 +1,15 @@
-"""TODO docstring."""
+"""Counts of requests, and the samples that /metrics shows of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from aidre.api.http.metrics import Metrics, Numbers
 from aidre.api.operations import prometheus
+from tests.support import clients
 
 ROUTES = ("/search", "/chunks/{id:path}")
-
-
 CODES = ("not_found", "rate_limited")
 
 
@@ -27,23 +24,12 @@ def answered(metrics: Metrics, route: str, status: int, seconds: float = 0.003, 
     metrics.request_ended(route, status, seconds, code)
 
 
-Samples = dict[str, float]
+def samples(lines: Iterable[str]) -> dict[str, float]:
+    return clients.samples(prometheus.join_lines(lines).decode())
 
 
-def samples(lines: Iterable[str]) -> Samples:
-    """Every sample by its name and labels, as the parser of Prometheus' own client reads them."""
-    found: Samples = {}
-    for family in text_string_to_metric_families(prometheus.join_lines(lines).decode()):
-        assert family.documentation
-        for sample in family.samples:
-            labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
-            key = f"{sample.name}{{{labels}}}" if labels else sample.name
-            assert key not in found
-            found[key] = sample.value
-    return found
-
-
-def of(metrics: Metrics) -> Samples:
+def counted(metrics: Metrics) -> dict[str, float]:
+    """What /metrics shows of the requests of all workers."""
     return samples(prometheus.counter_lines(metrics, metrics.workers()))
 
 

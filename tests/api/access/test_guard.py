@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +19,7 @@ from aidre.api.config.settings import parse_settings
 from aidre.api.config.toml import Rate
 from aidre.api.http.errors import Forbidden, HttpError, RateLimited, Unauthorized
 from aidre.engine.errors import ConfigurationError
+from tests.api.access.limits.test_headers import structured
 
 T = TypeVar("T")
 GOLD, BLIND, VECTORS = "gold-secret", "blind-secret", "vectors-secret"
@@ -230,14 +230,6 @@ def test_without_a_rate_callers_are_limited_beyond_loopback_only(configuration: 
 
 def test_a_key_without_a_limit_gets_no_fields_of_one(door: Door) -> None:
     assert door.ask("/search", f"Bearer {VECTORS}") == {}
-
-
-def structured(value: str) -> tuple[str, dict[str, int]]:
-    """One String Item of RFC 9651 with Integer parameters."""
-    found = re.fullmatch(r'"([ !#-\[\]-~]+)"((?:;[a-z]+=\d{1,15})+)', value)
-    assert found is not None, value
-    pairs = [part.split("=") for part in found[2][1:].split(";")]
-    return found[1], {name: int(number) for name, number in pairs}
 
 
 def test_the_fields_fit_together_on_answers_and_on_refusals() -> None:

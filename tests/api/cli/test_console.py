@@ -1,4 +1,4 @@
-"""What people read: hits, the state of a store, damage, the progress of an ingest."""
+"""What people read, `api/cli/console.py`: hits, the state of a store, damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a server may listen, and where."""
+"""When a server may listen, and where, `api/cli/exposure.py`."""
 
 from __future__ import annotations
 

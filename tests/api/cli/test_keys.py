@@ -1,4 +1,4 @@
-"""`aidre keys`: what is made is accepted by the configuration and by a server, and a secret is shown once."""
+"""`aidre keys`, `api/cli/keys.py`: what is made is accepted by configuration and server; a secret is shown once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO docstring."""
+"""The progress of an ingest, `api/cli/progress.py`, for programs, for people, and on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[intent] in aidre.toml, what follows from it, and what an operator is told, at start and by `status`."""
+"""The `[intent]` part of the configuration, `api/config/intent.py`: what is refused, and how it is named."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ import pytest
 
 from aidre.api.config.settings import load_settings, parse_settings
 from aidre.engine.errors import ConfigurationError
-from tests.support import publishers
 from tests.support.publishers import CONFIGURATION
-
-store = publishers.own_store
 
 
 @pytest.mark.parametrize(

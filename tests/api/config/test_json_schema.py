@@ -1,4 +1,4 @@
-"""TODO docstring."""
+"""What does not fit a schema, `api/config/json_schema.py`, and how far it is looked for."""
 
 from __future__ import annotations
 

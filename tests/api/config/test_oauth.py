@@ -1,4 +1,4 @@
-"""TODO docstring."""
+"""The `[oauth]` part of the configuration, `api/config/oauth.py`."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""`aidre.toml` as a whole, `api/config/settings.py`: defaults, what is refused, and how it is named."""
+
 from __future__ import annotations
 
 import re

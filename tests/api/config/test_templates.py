@@ -1,4 +1,4 @@
-"""TODO docstring."""
+"""The templates of intakes, `api/config/templates.py`: members are filled in, and nothing else."""
 
 from __future__ import annotations
 

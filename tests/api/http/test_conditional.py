@@ -1,3 +1,5 @@
+"""Conditional requests, `api/http/conditional.py`: ETags, HTTP dates, what is answered with 304."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,4 +1,4 @@
-"""TODO docstring."""
+"""Accept and Content-Type, `api/http/media_types.py`."""
 
 from __future__ import annotations
 

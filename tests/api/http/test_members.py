@@ -1,4 +1,4 @@
-"""TODO docstring."""
+"""Typed members of a JSON object, `api/http/members.py`."""
 
 from __future__ import annotations
 

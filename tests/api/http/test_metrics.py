@@ -1,4 +1,4 @@
-"""What is counted while a server runs, by one worker and by several; and the text of /metrics."""
+"""What is counted while a server runs, by one worker and by several, `api/http/metrics.py`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from aidre.api.http.metrics import BUCKET_BOUNDS, STATUSES
-from tests.support.counts import CODES, ROUTES, answered, counting, of, total
+from tests.support.counts import CODES, ROUTES, answered, counted, counting, total
 
 # -- counting --------------------------------------------------------------------------------------------------------
 
@@ -19,7 +21,7 @@ def test_requests_are_counted_by_route_and_status() -> None:
     for status in (200, 200, 404, 418, 0):
         answered(metrics, "/search", status)
     answered(metrics, "/admin", 404)
-    found = of(metrics)
+    found = counted(metrics)
     assert found["aidre_requests_total{route=/search,status=200}"] == 2
     assert found["aidre_requests_total{route=/search,status=404}"] == 1
     assert found["aidre_requests_total{route=/search,status=other}"] == 1
@@ -32,7 +34,7 @@ def test_refusals_are_counted_by_declared_codes() -> None:
     metrics = counting()
     for code in ("not_found", "not_found", "rate_limited", "a code of nobody", None):
         answered(metrics, "/search", 400, code=code)
-    found = of(metrics)
+    found = counted(metrics)
     assert {name: value for name, value in found.items() if "refusals" in name} == {
         "aidre_refusals_total{code=not_found}": 2,
         "aidre_refusals_total{code=rate_limited}": 1,
@@ -45,7 +47,7 @@ def test_a_histogram_has_every_time_in_its_bucket() -> None:
     times = [0.0, 0.00025, 0.000251, 0.003, 29.9, 30.0, 31.0, 1e6]
     for seconds in times:
         answered(metrics, "/search", 200, seconds)
-    found = of(metrics)
+    found = counted(metrics)
     for bound in BUCKET_BOUNDS:
         expected = sum(seconds <= bound for seconds in times)
         assert found[f"aidre_request_seconds_bucket{{le={bound},route=/search}}"] == expected
@@ -60,7 +62,7 @@ def test_stages_are_timed_by_protocol() -> None:
     metrics.observe_stage("aidre", "search", 0.2)
     metrics.observe_stage("nlweb", "embed", 0.01)
     metrics.observe_stage("gopher", "embed", 0.01)
-    found = of(metrics)
+    found = counted(metrics)
     assert found["aidre_stage_seconds_count{protocol=aidre,stage=search}"] == 2
     assert found["aidre_stage_seconds_count{protocol=nlweb,stage=embed}"] == 1
     assert len([name for name in found if name.startswith("aidre_stage_seconds_count")]) == 2
@@ -74,7 +76,7 @@ def test_what_goes_on_now_goes_up_and_down() -> None:
     metrics.add_queued(3)
     metrics.add_queued(-1)
     metrics.add_dropped(7)
-    found = of(metrics)
+    found = counted(metrics)
     assert found["aidre_requests_in_flight"] == 1
     assert found["aidre_queue_length"] == 2
     assert found["aidre_log_lines_dropped_total"] == 7
@@ -89,7 +91,7 @@ def test_no_two_things_share_a_number() -> None:
         answered(metrics, "other", 200, 0.003, code)
     for protocol, stage in metrics.stages:
         metrics.observe_stage(protocol, stage, 0.003)
-    found = of(metrics)
+    found = counted(metrics)
     counts = [value for name, value in found.items() if name.startswith(("aidre_requests_total", "aidre_refusals"))]
     assert set(counts) == {1, 1 + len(CODES) + 1}
     assert counts.count(1 + len(CODES) + 1) == 1
@@ -106,7 +108,7 @@ def test_workers_are_summed_whoever_is_asked(tmp_path: Path) -> None:
         answered(other, "/search", 200, 0.2)
         other.request_started()
         for asked in (one, other):
-            found = of(asked)
+            found = counted(asked)
             assert found["aidre_requests_total{route=/search,status=200}"] == 2
             assert math.isclose(found["aidre_request_seconds_sum{route=/search}"], 0.3)
             assert found["aidre_requests_in_flight"] == 1
@@ -119,13 +121,13 @@ def test_of_a_worker_that_is_gone_its_counts_remain_and_its_successor_goes_on(tm
         answered(other, "/search", 200)
         other.request_started()
         other.close()
-        assert of(one)["aidre_requests_total{route=/search,status=200}"] == 1
-        assert of(one)["aidre_requests_in_flight"] == 0
+        assert counted(one)["aidre_requests_total{route=/search,status=200}"] == 1
+        assert counted(one)["aidre_requests_in_flight"] == 0
         assert [worker.is_alive for worker in one.workers()] == [True, False]
         with closing(counting(tmp_path)) as successor:
             answered(successor, "/search", 200)
-            assert of(one)["aidre_requests_total{route=/search,status=200}"] == 2
-            assert of(one)["aidre_requests_in_flight"] == 0
+            assert counted(one)["aidre_requests_total{route=/search,status=200}"] == 2
+            assert counted(one)["aidre_requests_in_flight"] == 0
         assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -140,10 +142,11 @@ os.kill(os.getpid(), 9)
 """
 
 
+@pytest.mark.process
 def test_a_worker_that_is_killed_leaves_its_counts(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False).returncode == -9
     with closing(counting(tmp_path)) as metrics:
-        assert of(metrics)["aidre_requests_total{route=/search,status=200}"] == 1
+        assert counted(metrics)["aidre_requests_total{route=/search,status=200}"] == 1
         assert len(list(tmp_path.iterdir())) == 1
 
 

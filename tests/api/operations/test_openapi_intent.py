@@ -1,4 +1,4 @@
-"""TODO docstring."""
+"""The OpenAPI document against live exchanges of Agentic Intent."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from aidre.api.protocols.intent import routes
+from tests.support import publishers
 from tests.support.clients import Client
 from tests.support.intent_platform import Platform
 from tests.support.publishers import publishing
+
+store = publishers.store
 
 
 def test_the_description_covers_every_exchange(store: Path) -> None:

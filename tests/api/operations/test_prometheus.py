@@ -1,4 +1,4 @@
-"""TODO docstring."""
+"""The text of /metrics, `api/operations/prometheus.py`: collections, processes, and who reads of what."""
 
 from __future__ import annotations
 

@@ -110,7 +110,8 @@ def test_those_who_read_least_are_forgotten_first(monkeypatch: pytest.MonkeyPatc
     budget.close()
 
 
-def test_a_spoiled_file_is_counted_on_without_an_error(tmp_path: Path) -> None:
+def test_a_spoiled_file_is_counted_on_without_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_budget, "GROUPS", 8)
     ChunkBudget([tmp_path], MOST, Clock(MIDNIGHT)).close()
     path = tmp_path / NAME
     content = path.read_bytes()

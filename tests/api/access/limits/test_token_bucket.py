@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from aidre.api.access.limits import token_bucket
 from aidre.api.access.limits.shared_memory import HEADER
-from aidre.api.access.limits.token_bucket import GROUPS, NAME, SECOND, WAYS, BucketState, TokenBuckets
+from aidre.api.access.limits.token_bucket import NAME, SECOND, WAYS, BucketState, TokenBuckets
 from aidre.api.config.toml import Rate
 
 START = 1_800_000_000 * SECOND
@@ -117,14 +118,17 @@ def test_the_fastest_rate_that_can_be_written_is_counted_too() -> None:
     buckets.close()
 
 
-def test_more_accounts_than_fit_push_out_those_that_used_least() -> None:
+def test_more_accounts_than_fit_push_out_those_that_used_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_bucket, "GROUPS", 1)  # all accounts share WAYS slots
     clock = Clock()
     buckets, rate = TokenBuckets([], clock), Rate(5, 3_600)
     for _ in range(5):
         buckets.take("spent", rate)
-    for number in range(GROUPS * WAYS // 4):
-        buckets.take(f"address 10.{number}", rate)
+    addresses = [f"address 10.{number}" for number in range(WAYS * 3)]
+    for address in addresses:
+        assert buckets.take(address, rate).remaining == 4
     assert not buckets.take("spent", rate).admitted
+    assert [buckets.take(address, rate).remaining for address in addresses].count(4) >= WAYS * 2
     buckets.close()
 
 
@@ -161,6 +165,7 @@ HAMMER = """
 import sys
 from pathlib import Path
 from aidre.api.access.limits import shared_memory
+from aidre.api.access.limits import token_bucket
 from aidre.api.access.limits.token_bucket import TokenBuckets
 from aidre.api.config.toml import Rate
 shared_memory.LOCK_TRIES = 10**9  # else a worker counts without the lock whenever its holder is not running

@@ -1,8 +1,6 @@
-"""TODO docstring."""
+"""What of a document may be served, `api/protocols/intent/limits.py`: fractions, addresses, tokens."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
@@ -39,7 +37,7 @@ def test_a_citation_needs_an_absolute_address(url: str | None, citable: bool) ->
     assert is_citable(url) is citable
 
 
-def test_tokens_are_estimated_where_no_model_counts_them(tmp_path: Path) -> None:
+def test_tokens_are_estimated_where_no_model_counts_them() -> None:
     assert estimate_tokens("three little words") == 5
     assert estimate_tokens("a, b, c.") == 6
     assert estimate_tokens("単一サインオン") == 6

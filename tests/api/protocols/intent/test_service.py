@@ -1,4 +1,4 @@
-"""TODO docstring."""
+"""What an operator is told when Agentic Intent starts, `api/protocols/intent/service.py`; a store without a model."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clients import a_document, fill
+from tests.support import publishers
+from tests.support.clients import COSINE, a_document, fill
 from tests.support.intent_schemas import RETRIEVE_RESPONSE, valid
 from tests.support.publishers import CONFIGURATION, configured, publishing
+
+store = publishers.store
 
 
 def test_at_start_the_operator_is_told_what_can_never_be_served(store: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -47,8 +50,6 @@ def test_a_collection_that_returns_no_text_is_told_of(store: Path, caplog: pytes
 
 
 def test_a_collection_without_a_model_is_asked_by_words(tmp_path: Path) -> None:
-    from tests.support.clients import COSINE
-
     fill(
         tmp_path,
         "news",

@@ -1,4 +1,4 @@
-"""TODO docstring."""
+"""The times that requests are signed with, `api/protocols/intent/signing.py`."""
 
 from __future__ import annotations
 
