@@ -42,10 +42,10 @@ def interrupted_backup(say: Say, stage: str, number: int, store: Path, target: P
 
     add, files = tarfile.TarFile.addfile, []
 
-    def addfile(self: tarfile.TarFile, member: tarfile.TarInfo, content: Any = None) -> None:
-        add(self, member, content)
-        files.append(member.name)
-        reached(STAGES[2] if member.name == END else STAGES[1] if len(files) == 2 else "")
+    def addfile(self: tarfile.TarFile, tarinfo: tarfile.TarInfo, fileobj: Any = None) -> None:
+        add(self, tarinfo, fileobj)
+        files.append(tarinfo.name)
+        reached(STAGES[2] if tarinfo.name == END else STAGES[1] if len(files) == 2 else "")
 
     tarfile.TarFile.addfile = addfile  # type: ignore[method-assign]
     log_copies._copy = telling(STAGES[0], log_copies._copy)
