@@ -20,7 +20,6 @@ from tests.support.websites import Site, raw, send
 ALLOWED = FetchRules(allow_private_addresses=True, timeout=20)
 
 
-
 def got(url: str, into: Path, rules: FetchRules = ALLOWED, state: dict[str, str] | None = None) -> FetchResult:
     fetched = Fetcher(rules).get(read_url(url), into, state=state)
     assert fetched is not None

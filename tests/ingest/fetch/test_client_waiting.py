@@ -21,11 +21,9 @@ from aidre.ingest.fetch.client import (
 )
 from aidre.ingest.fetch.urls import read_url
 from tests.support.ingests import Bench
-from tests.support.sites import ALLOWED, counts, page, run, sitemap
-from tests.support.websites import Site, send
+from tests.support.websites import ALLOWED, Site, counts, page, run, send, sitemap
 
 NOW = datetime(2026, 4, 1, 12, 0, 0, tzinfo=UTC)
-
 
 
 @pytest.fixture

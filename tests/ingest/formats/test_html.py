@@ -13,7 +13,8 @@ from aidre.engine.model import Document
 from aidre.ingest.formats.html import read_html
 from aidre.ingest.records.file import File
 from aidre.ingest.records.vectors import VectorRules
-from tests.support.ingests import Bench, one
+from tests.support.ingests import Bench
+from tests.support.rows import one
 
 
 def read(tmp_path: Path, content: str | bytes, url: str | None = None) -> Document:

@@ -15,7 +15,7 @@ from aidre.ingest.formats.markdown import find_headings, read_markdown, split_fr
 from aidre.ingest.records.file import File
 from aidre.ingest.records.vectors import VectorRules
 from aidre.ingest.sandbox.parent import Sandbox, SandboxLimits
-from tests.support.ingests import one
+from tests.support.rows import one
 
 
 def read(tmp_path: Path, content: str, url: str | None = None) -> Document:

@@ -9,11 +9,9 @@ import pytest
 
 from aidre.ingest.fetch.client import FetchRules
 from tests.support.ingests import Bench
-from tests.support.sites import counts, page, run, sitemap
-from tests.support.websites import Site, published
+from tests.support.websites import Site, counts, page, published, run, sitemap
 
 LONG_AGO, RECENTLY = "2026-01-01T00:00:00Z", "2026-02-01"
-
 
 
 def test_a_sitemap_brings_its_pages_and_skips_those_that_did_not_change(bench: Bench, site: Site) -> None:

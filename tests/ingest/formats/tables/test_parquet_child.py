@@ -22,7 +22,8 @@ from aidre.ingest.formats.tables.parquet_child import REJECTED, read_batches, re
 from aidre.ingest.records.file import File
 from aidre.ingest.records.items import Item, Rejected
 from aidre.ingest.sandbox.parent import TABLES, Sandbox, SandboxLimits
-from tests.support.ingests import RULES, Bench, documents
+from tests.support.ingests import Bench
+from tests.support.rows import RULES, documents
 
 ALL: dict[str, Any] = {"rows": 8192, "skip": 0, "columns": None}
 MEMORY = 450 << 20
@@ -133,8 +134,7 @@ def test_batches_are_made_smaller_until_they_fit_and_rows_keep_their_numbers(
     assert [document.id for document in documents(found)][:-1] == names[:-1]
 
 
-def test_the_child_of_tables_ends_with_the_run(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
+def test_the_child_of_tables_ends_with_the_run(bench: Bench, ends_children: None) -> None:
     bench.docs.mkdir()
     written(bench.docs / "a.parquet", {"id": ["a"], "text": ["words"]})
     assert bench.run().new == 1
