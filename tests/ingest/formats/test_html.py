@@ -140,7 +140,7 @@ def test_a_depth_bomb_fails_and_a_deep_page_is_read(tmp_path: Path) -> None:
     with pytest.raises(InvalidDocument, match="inside each other"):
         read(tmp_path, "<div>" * 100_000)
     assert read(tmp_path, "<div>" * 3_000 + "deep").text == "deep"
-    assert read(tmp_path, "<p>x" * 20_000).text.count("x") == 20_000
+    assert read(tmp_path, "<p>x" * 6_000).text.count("x") == 6_000
 
 
 @pytest.mark.parametrize("page", ["", "<frameset>", "<", "<!--", "&#xD800;&#0;", "</p></html>", "<svg><p>"])
