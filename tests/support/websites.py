@@ -1,4 +1,7 @@
-"""For tests: servers on loopback. One whose answers can be changed, one that sends any bytes, one with TLS."""
+"""Web sites on loopback: one whose answers can be changed, one that sends any bytes, one with TLS; what they publish.
+
+A run over some addresses of a site is `run`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import gzip
 import socket
 import ssl
 import threading
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -64,6 +68,15 @@ def send(request: BaseHTTPRequestHandler, status: int, body: bytes, headers: Map
         request.send_header(name, value)
     request.end_headers()
     request.wfile.write(body)
+
+
+def gzip_bomb(size: int, start: bytes = b"") -> bytes:
+    """Zeros after `start` as gzip, a thousandth of their size; made in no time, since all blocks are the same."""
+    packer = zlib.compressobj(9, wbits=31)
+    block = bytes(1 << 24)
+    packed = packer.compress(start) + packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
+    repeated = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
+    return packed + repeated * (size // len(block) - 1)
 
 
 @contextmanager
@@ -191,7 +204,8 @@ def encrypted(folder: Path) -> Iterator[int]:
             thread.join()
 
 
-ALLOWED = FetchRules(allow_private_addresses=True, timeout=20, robots=False)
+ALLOWED = FetchRules(allow_private_addresses=True, timeout=120, connect_timeout=120, read_timeout=120, robots=False)
+"""Rules of a fetch from loopback; no machine is so busy that it needs more time."""
 
 
 FEED = """<?xml version="1.0" encoding="utf-8"?>
