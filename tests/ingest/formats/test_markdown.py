@@ -154,11 +154,23 @@ def test_front_matter_that_cannot_be_meant_fails_in_one_line(tmp_path: Path, mat
     assert not error.value.message.endswith("Error")  # a reason, not the name of a class of Python
 
 
+MARK = "="
+"""A text without any mark of a heading is not parsed at all."""
+
+UNPARSED = 10
+"""The calls that such a text takes, at most."""
+
+
 @pytest.mark.parametrize("part", ["[", "*a_ ", "> ", "- ", "`", "![", "<a "])
 def test_a_pathological_text_takes_work_in_proportion_to_its_length(part: str) -> None:
     """Counted in calls of Python functions, which no other process can slow down."""
-    short, long = calls_of(part * 2_000), calls_of(part * 8_000)
+    short, long = calls_of(part * 2_000 + MARK), calls_of(part * 8_000 + MARK)
+    assert short > UNPARSED
     assert long < 6 * short + 1_000
+
+
+def test_a_text_without_a_mark_of_a_heading_is_not_parsed() -> None:
+    assert calls_of("[" * 8_000) <= UNPARSED
 
 
 def calls_of(text: str) -> int:

@@ -25,7 +25,7 @@ from tests.support.ingests import WORDS, Bench, CountingEmbedder
 bench = backfills.bench
 
 
-# -- taking a space away --------------------------------------------------------------------------------------------
+# -- filling a space -----------------------------------------------------------------------------------------------
 
 
 def test_a_new_space_is_filled_from_the_stored_text_and_answers_beside_the_old_one(bench: Bench) -> None:
@@ -96,7 +96,7 @@ def test_a_chunk_that_has_no_vector_is_named_and_the_space_stays_building(bench:
     check_complete(bench)
 
 
-# -- taking a space away --------------------------------------------------------------------------------------------
+# -- while a space is building -------------------------------------------------------------------------------------
 
 
 def test_readers_see_nothing_of_a_space_until_it_is_complete(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +188,7 @@ def test_after_it_is_live_ingest_embeds_into_both(bench: Bench) -> None:
     assert both(bench).updated == 0
 
 
-# -- taking a space away --------------------------------------------------------------------------------------------
+# -- which spaces are refused --------------------------------------------------------------------------------------
 
 
 def test_a_configured_space_that_was_never_filled_is_refused_with_the_cure(bench: Bench) -> None:
@@ -207,7 +207,7 @@ def test_a_stored_space_that_is_not_configured_is_refused_with_the_cure(bench: B
         bench.run()
 
 
-# -- taking a space away --------------------------------------------------------------------------------------------
+# -- another revision ----------------------------------------------------------------------------------------------
 
 
 def test_a_live_space_of_another_revision_is_embedded_anew(bench: Bench) -> None:
@@ -216,7 +216,7 @@ def test_a_live_space_of_another_revision_is_embedded_anew(bench: Bench) -> None
     check_complete(bench, sign=-1)
 
 
-# -- taking a space away --------------------------------------------------------------------------------------------
+# -- taking a space away -------------------------------------------------------------------------------------------
 
 
 def test_the_first_space_can_be_replaced_by_another(bench: Bench) -> None:
