@@ -44,7 +44,7 @@ def test_a_file_that_grows_while_it_is_read_is_read_to_its_bound(
     path = write(tmp_path / "a.txt", "x" * 10)
     assert read_content(File(path, "docs", "a.txt")) == b"x" * 10
     sizes = os.stat_result([0] * 10)
-    monkeypatch.setattr(module.os, "fstat", lambda _: sizes)
+    monkeypatch.setattr(os, "fstat", lambda _: sizes)
     assert read_content(File(path, "docs", "a.txt")) == b"x" * 10
     write(path, "x" * 11)
     with pytest.raises(InvalidDocument, match="larger than 0 MiB: split it"):
