@@ -25,7 +25,6 @@ from aidre.engine.storage import format
 from aidre.engine.storage.manifest import SpaceState, with_precision
 from aidre.ingest.pipeline.backfill import drop_space
 from tests import ROOT
-from tests.support import backfills
 from tests.support.backfills import MORE, Revised, check_complete, contents, embed, everything, interrupt, state_of
 from tests.support.ingests import WORDS, Bench, CountingEmbedder
 from tests.support.stores import (
@@ -41,8 +40,6 @@ from tests.support.stores import (
     space_of,
     structured,
 )
-
-bench = backfills.bench
 
 
 class Given:

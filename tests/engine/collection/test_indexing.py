@@ -1,8 +1,7 @@
-"""Indexes that are built anew: beside those that a generation names, never in their place."""
+"""Indexes of a generation: built beside those that an older one names, and calibrated when that is due."""
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +17,8 @@ from aidre.engine.maintenance.restore import restore_archive
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.storage import durable
 from aidre.engine.storage.format import find_index_file, index_file, keys_file, space_files, vectors_file
-from tests.support.stores import NAME, names, normal, put, space_of, structured
+from aidre.engine.storage.manifest import Calibration
+from tests.support.stores import NAME, ask, copied, fill, names, normal, put, space_of, structured
 
 SPACE = space_of("cosine", 768)
 ROWS = 1_700
@@ -37,8 +37,7 @@ def easy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(easy: Path, tmp_path: Path) -> Store:
-    shutil.copytree(easy, tmp_path / "store")
-    return Store(tmp_path / "store")
+    return Store(copied(easy, tmp_path / "store"))
 
 
 def add_hard_rows(store: Store) -> Snapshot:
@@ -140,3 +139,77 @@ def test_the_files_of_a_space_are_told_from_those_of_a_space_of_nearly_its_name(
     assert {space: space_files(everything, space) for space in spaces} == files
     assert find_index_file(everything - files["a"], "a") is None
     assert find_index_file([index_file("a", 1_234_567)], "a") == "a.index.1234567.arrow"
+
+
+# -- when a space is calibrated ----------------------------------------------------------------------------------
+
+
+def calibration_of(snapshot: Snapshot) -> Calibration:
+    calibration = snapshot.manifest.spaces[0].calibration
+    assert calibration is not None
+    return calibration
+
+
+def test_a_space_is_calibrated_anew_when_it_has_doubled(tmp_path: Path) -> None:
+    space = space_of("cosine", 384)
+    rows = structured(12_000, 384)
+    calibrated = []
+    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
+        for start, end in ((0, 500), (500, 4500), (4500, 8000), (8000, 12_000)):
+            put(writer, names(end - start, start), rows[start:end])
+            writer.commit()
+            writer.finish()  # a first load is calibrated less often than what comes later
+            assert writer.snapshot is not None
+            calibrated.append((calibration_of(writer.snapshot).kind, calibration_of(writer.snapshot).rows))
+    assert calibrated == [("exact", 500), ("scan", 4500), ("scan", 4500), ("scan", 12_000)]
+    snapshot = Store(tmp_path).open(NAME)
+    assert [bool(part.segment.scans) for part in snapshot.segments] == [True] * 4
+
+
+def test_a_large_segment_with_one_live_row_is_searched_exactly(tmp_path: Path) -> None:
+    space = space_of("cosine", 64)
+    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
+        put(writer, names(20_000), structured(20_000, 64))
+        writer.delete(names(19_999))
+        writer.commit()
+    snapshot = Store(tmp_path).open(NAME)
+    assert calibration_of(snapshot).kind == "exact"
+    assert ask(snapshot, structured(1, 64)[0]) == ["d019999"]
+
+
+def test_what_was_measured_on_rows_that_are_all_gone_is_measured_again(tmp_path: Path) -> None:
+    space = space_of("cosine", 64)
+    fill(tmp_path, space, structured(20_000, 64))
+    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
+        writer.delete(names(20_000))
+        writer.commit()
+        put(writer, names(15_000), structured(15_000, 64, 7))
+        writer.commit()
+    assert calibration_of(Store(tmp_path).open(NAME)).rows == 15_000
+
+
+def test_a_first_load_whose_later_commit_replaces_all_is_calibrated_at_its_end(tmp_path: Path) -> None:
+    with Store(tmp_path).writer(NAME, spaces=[space_of("cosine", 64)]) as writer:
+        for seed in (1, 2):
+            put(writer, names(20_000), structured(20_000, 64, seed))
+            writer.commit()
+        writer.finish()
+    [part] = Store(tmp_path).open(NAME).segments
+    assert part.segment.scans
+
+
+def test_a_collection_that_turned_over_is_calibrated_again(tmp_path: Path) -> None:
+    space = space_of("cosine", 384)
+    ids = names(8_000)
+    path = tmp_path / "store"
+    fill(path, space, structured(8_000, 384), ids)
+    first = calibration_of(Store(path).open(NAME))
+    assert first.written == 0
+    others = normal(8_000, 384, 3)
+    with Store(path).writer(NAME, spaces=[space]) as writer:
+        for start in range(0, 8_000, 4_000):
+            put(writer, ids[start : start + 4_000], others[start : start + 4_000])
+            writer.commit()
+            assert calibration_of(Store(path).open(NAME)).written == (start + 4_000) % 8_000
+    last = calibration_of(Store(path).open(NAME))
+    assert (last.kind, last.code_size, last.depths) != (first.kind, first.code_size, first.depths)

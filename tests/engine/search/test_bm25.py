@@ -208,17 +208,3 @@ def test_a_damaged_lexicon_is_made_anew_with_a_warning(tmp_path: Path) -> None:
     mended = Store(tmp_path).open(NAME)
     assert any(LEXICON_FILE in warning for warning in mended.warnings)
     assert _scores(mended, "word1 word5") == _scores(snapshot, "word1 word5")
-
-
-def test_status_tells_languages_and_documents_without_a_url(tmp_path: Path) -> None:
-    records = [
-        record("a", ["one"], url="https://example.com/a"),
-        record("b", ["der Hund und die Katze", "und nicht das Haus oder der Garten"]),
-        record("c", ["two"]),
-    ]
-    _store(tmp_path, records, 2)
-    status = Store(tmp_path).open(NAME).status()
-    assert (status["documents_without_url"], status["languages"]) == (2, {"de": 2, "en": 2})
-    delete(tmp_path, ["b"])
-    status = Store(tmp_path).open(NAME).status()
-    assert (status["documents_without_url"], status["languages"]) == (1, {"en": 2})

@@ -9,16 +9,15 @@ import pytest
 
 from aidre.engine.collection import generations
 from aidre.engine.collection.snapshot import Snapshot
-from aidre.engine.collection.store import Store
 from aidre.engine.index.vectors.distance import VectorColumn
 from aidre.engine.index.vectors.encoding import encode
-from aidre.engine.index.vectors.scan import Scan, search_depth
+from aidre.engine.index.vectors.scan import Scan
 from aidre.engine.model import Distance
 from aidre.engine.search import calibration
 from aidre.engine.search.calibration import CalibrationTarget, calibrate, sample_rows
 from aidre.engine.segment.view import RowMask
-from aidre.engine.storage.manifest import Calibration, Depth
-from tests.support.stores import NAME, Vectors, ask, best, fill, names, normal, put, space_of, structured, true_scores
+from aidre.engine.storage.manifest import Calibration
+from tests.support.stores import Vectors, ask, best, fill, names, normal, space_of, structured, true_scores
 
 
 def target_of(distance: Distance, rows: Vectors, alive: int | None = None, name: str = "a") -> CalibrationTarget:
@@ -129,87 +128,3 @@ def test_a_target_out_of_reach_leaves_the_space_exact_and_its_answers_right(
     for query in structured(10, 96, 1):
         found = set(ask(snapshot, query))
         assert len(found & set(best(true_scores("cosine", rows, query), names(14_000), 10))) >= 9
-
-
-def test_a_space_is_calibrated_anew_when_it_has_doubled(tmp_path: Path) -> None:
-    space = space_of("cosine", 384)
-    rows = structured(12_000, 384)
-    calibrated = []
-    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
-        for start, end in ((0, 500), (500, 4500), (4500, 8000), (8000, 12_000)):
-            put(writer, names(end - start, start), rows[start:end])
-            writer.commit()
-            writer.finish()  # a first load is calibrated less often than what comes later
-            assert writer.snapshot is not None
-            calibrated.append((calibration_of(writer.snapshot).kind, calibration_of(writer.snapshot).rows))
-    assert calibrated == [("exact", 500), ("scan", 4500), ("scan", 4500), ("scan", 12_000)]
-    snapshot = Store(tmp_path).open(NAME)
-    assert [bool(part.segment.scans) for part in snapshot.segments] == [True] * 4
-
-
-@pytest.mark.parametrize(
-    ("wanted", "depth"), [(1, 40), (10, 40), (100, 400), (31, None), (1000, 9000), (1001, None), (50_000, None)]
-)
-def test_a_depth_between_calibrated_ones_lies_between_them(wanted: int, depth: int | None) -> None:
-    depths = tuple(Depth(*facts, 1.0, 1.0) for facts in ((10, 40), (100, 400), (1000, 9000)))
-    reach = search_depth(Calibration("scan", 0.99, 10_000, 200, 12, depths), wanted)
-    found = None if reach is None else reach.candidates
-    if wanted == 31:
-        assert found is not None
-        assert 31 < found < 400
-    else:
-        assert found == depth
-
-
-def test_an_exact_space_has_no_depth() -> None:
-    assert search_depth(None, 10) is None
-    assert search_depth(Calibration("exact", 0.99, 10, reason="small"), 10) is None
-
-
-def test_a_large_segment_with_one_live_row_is_searched_exactly(tmp_path: Path) -> None:
-    space = space_of("cosine", 64)
-    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
-        put(writer, names(20_000), structured(20_000, 64))
-        writer.delete(names(19_999))
-        writer.commit()
-    snapshot = Store(tmp_path).open(NAME)
-    assert calibration_of(snapshot).kind == "exact"
-    assert ask(snapshot, structured(1, 64)[0]) == ["d019999"]
-
-
-def test_what_was_measured_on_rows_that_are_all_gone_is_measured_again(tmp_path: Path) -> None:
-    space = space_of("cosine", 64)
-    fill(tmp_path, space, structured(20_000, 64))
-    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
-        writer.delete(names(20_000))
-        writer.commit()
-        put(writer, names(15_000), structured(15_000, 64, 7))
-        writer.commit()
-    assert calibration_of(Store(tmp_path).open(NAME)).rows == 15_000
-
-
-def test_a_first_load_whose_later_commit_replaces_all_is_calibrated_at_its_end(tmp_path: Path) -> None:
-    with Store(tmp_path).writer(NAME, spaces=[space_of("cosine", 64)]) as writer:
-        for seed in (1, 2):
-            put(writer, names(20_000), structured(20_000, 64, seed))
-            writer.commit()
-        writer.finish()
-    [part] = Store(tmp_path).open(NAME).segments
-    assert part.segment.scans
-
-
-def test_a_collection_that_turned_over_is_calibrated_again(tmp_path: Path) -> None:
-    space = space_of("cosine", 384)
-    ids = names(8_000)
-    path = tmp_path / "store"
-    fill(path, space, structured(8_000, 384), ids)
-    first = calibration_of(Store(path).open(NAME))
-    assert first.written == 0
-    others = normal(8_000, 384, 3)
-    with Store(path).writer(NAME, spaces=[space]) as writer:
-        for start in range(0, 8_000, 4_000):
-            put(writer, ids[start : start + 4_000], others[start : start + 4_000])
-            writer.commit()
-            assert calibration_of(Store(path).open(NAME)).written == (start + 4_000) % 8_000
-    last = calibration_of(Store(path).open(NAME))
-    assert (last.kind, last.code_size, last.depths) != (first.kind, first.code_size, first.depths)

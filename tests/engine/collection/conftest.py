@@ -1,0 +1,16 @@
+"""Fixtures of the collection's tests: commits in a thread, and the collection of texts that a space joins."""
+
+from __future__ import annotations
+
+import pytest
+
+from aidre.engine.collection import commit
+from tests.support.backfills import bench
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every commit of a first bulk load goes on ahead, and processes make what is derived."""
+    monkeypatch.setattr(commit, "MIN_BACKGROUND_ROWS", 1)
+    monkeypatch.setattr(commit, "MIN_WORKER_ROWS", 1)
+    monkeypatch.setattr(commit, "available_cores", lambda: 2)
