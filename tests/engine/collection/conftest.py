@@ -6,6 +6,7 @@ import pytest
 
 from aidre.engine.collection import commit
 from tests.support.backfills import bench
+from tests.support.calibrations import quick_calibration
 
 
 @pytest.fixture

@@ -18,7 +18,10 @@ from aidre.engine.maintenance.verify import verify
 from aidre.engine.storage import durable
 from aidre.engine.storage.format import find_index_file, index_file, keys_file, space_files, vectors_file
 from aidre.engine.storage.manifest import Calibration
-from tests.support.stores import NAME, ask, copied, fill, names, normal, put, space_of, structured
+from tests.support.calibrations import measured_quickly
+from tests.support.stores import NAME, ask, copied, names, normal, put, space_of, structured
+
+pytestmark = pytest.mark.usefixtures("quick_calibration")
 
 SPACE = space_of("cosine", 768)
 ROWS = 1_700
@@ -29,7 +32,7 @@ FIRST, SECOND = index_file(SPACE.id), index_file(SPACE.id, 2)
 def easy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One segment, whose index has as few codes as its rows need."""
     path: Path = tmp_path_factory.mktemp("easy")
-    with Store(path).writer(NAME, spaces=[SPACE]) as writer:
+    with measured_quickly(), Store(path).writer(NAME, spaces=[SPACE]) as writer:
         put(writer, names(ROWS), structured(ROWS, SPACE.dimensions))
         writer.commit()
     return path
@@ -151,65 +154,58 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
 
 
 def test_a_space_is_calibrated_anew_when_it_has_doubled(tmp_path: Path) -> None:
-    space = space_of("cosine", 384)
-    rows = structured(12_000, 384)
+    rows = structured(3_600, 768)
     calibrated = []
-    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
-        for start, end in ((0, 500), (500, 4500), (4500, 8000), (8000, 12_000)):
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        for start, end in ((0, 300), (300, 1_700), (1_700, 3_000), (3_000, 3_600)):
             put(writer, names(end - start, start), rows[start:end])
             writer.commit()
             writer.finish()  # a first load is calibrated less often than what comes later
             assert writer.snapshot is not None
             calibrated.append((calibration_of(writer.snapshot).kind, calibration_of(writer.snapshot).rows))
-    assert calibrated == [("exact", 500), ("scan", 4500), ("scan", 4500), ("scan", 12_000)]
+    assert calibrated == [("exact", 300), ("scan", 1_700), ("scan", 1_700), ("scan", 3_600)]
     snapshot = Store(tmp_path).open(NAME)
     assert [bool(part.segment.scans) for part in snapshot.segments] == [True] * 4
 
 
 def test_a_large_segment_with_one_live_row_is_searched_exactly(tmp_path: Path) -> None:
-    space = space_of("cosine", 64)
-    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
-        put(writer, names(20_000), structured(20_000, 64))
-        writer.delete(names(19_999))
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        put(writer, names(ROWS), structured(ROWS, 768))
+        writer.delete(names(ROWS - 1))
         writer.commit()
     snapshot = Store(tmp_path).open(NAME)
     assert calibration_of(snapshot).kind == "exact"
-    assert ask(snapshot, structured(1, 64)[0]) == ["d019999"]
+    assert ask(snapshot, structured(1, 768)[0]) == names(1, ROWS - 1)
 
 
-def test_what_was_measured_on_rows_that_are_all_gone_is_measured_again(tmp_path: Path) -> None:
-    space = space_of("cosine", 64)
-    fill(tmp_path, space, structured(20_000, 64))
-    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
-        writer.delete(names(20_000))
+def test_what_was_measured_on_rows_that_are_all_gone_is_measured_again(store: Store) -> None:
+    assert calibration_of(store.open(NAME)).rows == ROWS
+    with store.writer(NAME, spaces=[SPACE]) as writer:
+        writer.delete(names(ROWS))
         writer.commit()
-        put(writer, names(15_000), structured(15_000, 64, 7))
+        put(writer, names(1_600), structured(1_600, 768, 7))
         writer.commit()
-    assert calibration_of(Store(tmp_path).open(NAME)).rows == 15_000
+    assert calibration_of(store.open(NAME)).rows == 1_600
 
 
 def test_a_first_load_whose_later_commit_replaces_all_is_calibrated_at_its_end(tmp_path: Path) -> None:
-    with Store(tmp_path).writer(NAME, spaces=[space_of("cosine", 64)]) as writer:
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
         for seed in (1, 2):
-            put(writer, names(20_000), structured(20_000, 64, seed))
+            put(writer, names(ROWS), structured(ROWS, 768, seed))
             writer.commit()
         writer.finish()
     [part] = Store(tmp_path).open(NAME).segments
     assert part.segment.scans
 
 
-def test_a_collection_that_turned_over_is_calibrated_again(tmp_path: Path) -> None:
-    space = space_of("cosine", 384)
-    ids = names(8_000)
-    path = tmp_path / "store"
-    fill(path, space, structured(8_000, 384), ids)
-    first = calibration_of(Store(path).open(NAME))
+def test_a_collection_that_turned_over_is_calibrated_again(store: Store) -> None:
+    first = calibration_of(store.open(NAME))
     assert first.written == 0
-    others = normal(8_000, 384, 3)
-    with Store(path).writer(NAME, spaces=[space]) as writer:
-        for start in range(0, 8_000, 4_000):
-            put(writer, ids[start : start + 4_000], others[start : start + 4_000])
+    ids, others, half = names(ROWS), normal(ROWS, 768, 3), ROWS // 2
+    with store.writer(NAME, spaces=[SPACE]) as writer:
+        for start in (0, half):
+            put(writer, ids[start : start + half], others[start : start + half])
             writer.commit()
-            assert calibration_of(Store(path).open(NAME)).written == (start + 4_000) % 8_000
-    last = calibration_of(Store(path).open(NAME))
+            assert calibration_of(store.open(NAME)).written == (start + half) % ROWS
+    last = calibration_of(store.open(NAME))
     assert (last.kind, last.code_size, last.depths) != (first.kind, first.code_size, first.depths)
