@@ -39,48 +39,49 @@ def test_a_small_space_is_exact_and_says_so() -> None:
     assert "small" in calibration.reason
 
 
-def test_two_dimensions_are_too_few_for_a_scan_and_stay_exact() -> None:
-    target = target_of("euclidean", normal(400_000, 2))
-    calibration = calibrate(space_of("euclidean", 2), [target], 0.99)
-    assert calibration.kind == "exact"
-    assert calibration.queries > 0
-    assert calibration.reason is not None
-    assert "0.99" in calibration.reason
+def test_two_dimensions_are_too_few_for_a_scan_and_stay_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "scan_can_pay", lambda rows, row_bytes: True)  # as for 300,000 rows
+    target = target_of("euclidean", normal(20_000, 2))
+    found = calibrate(space_of("euclidean", 2), [target], 0.99)
+    assert found.kind == "exact"
+    assert found.queries > 0
+    assert found.reason is not None
+    assert "0.99" in found.reason
     assert target.index is None
     assert target.built is None
 
 
 def test_rows_without_structure_need_more_codes_or_stay_exact() -> None:
-    target = target_of("cosine", normal(20_000, 64))
-    calibration = calibrate(space_of("cosine", 64), [target], 0.99)
-    assert calibration.code_size > 16 or calibration.kind == "exact"
-    assert calibration.reason or calibration.depths[0].mean >= 0.99
+    with_structure = calibrate(space_of("cosine", 128), [target_of("cosine", structured(10_000, 128))], 0.99)
+    without = calibrate(space_of("cosine", 128), [target_of("cosine", normal(10_000, 128))], 0.99)
+    assert (with_structure.kind, with_structure.code_size) == ("scan", 32)
+    assert without.kind == "exact" or without.code_size > 32
+    assert without.kind == "exact" or without.depths[0].mean >= 0.99
 
 
 def test_a_scan_that_finds_nothing_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = np.empty(0, np.int64), np.empty(0)
     monkeypatch.setattr(Scan, "search_all", lambda self, queries, count: [nothing] * len(queries))
-    target = target_of("cosine", structured(20_000, 64))
-    calibration = calibrate(space_of("cosine", 64), [target], 0.99)
-    assert calibration.kind == "exact"
+    target = target_of("cosine", structured(5_000, 256))
+    assert calibrate(space_of("cosine", 256), [target], 0.99).kind == "exact"
 
 
 def test_no_codebook_is_trained_where_every_segment_has_its_codes(monkeypatch: pytest.MonkeyPatch) -> None:
-    targets = [target_of("cosine", structured(10_000, 64, seed), name=str(seed)) for seed in range(2)]
-    calibrate(space_of("cosine", 64), targets, 0.9)
+    targets = [target_of("cosine", structured(2_500, 256, seed), name=str(seed)) for seed in range(2)]
+    calibrate(space_of("cosine", 256), targets, 0.9)
     for target in targets:
         target.built, target.trained_rows = None, 1_000  # of the few rows that there were at the time
     trained: list[int] = []
     monkeypatch.setattr(calibration, "train_codebook", lambda *given: trained.append(len(given[1])))
-    assert calibrate(space_of("cosine", 64), targets, 0.9).kind == "scan"
+    assert calibrate(space_of("cosine", 256), targets, 0.9).kind == "scan"
     assert trained == [] and [target.built for target in targets] == [None, None]
 
 
 def test_depths_grow_with_the_number_of_results_and_reach_the_target() -> None:
-    target = target_of("cosine", structured(20_000, 384))
+    target = target_of("cosine", structured(8_000, 384))
     calibration = calibrate(space_of("cosine", 384), [target], 0.99)
     assert calibration.kind == "scan"
-    assert calibration.rows == 20_000
+    assert calibration.rows == 8_000
     assert target.index is not None
     assert target.index.code_size == calibration.code_size
     assert [depth.results for depth in calibration.depths] == [10, 100, 1000][: len(calibration.depths)]
@@ -101,11 +102,11 @@ def test_more_rows_are_searched_deeper_however_easy_they_are(monkeypatch: pytest
 
 
 def test_deleted_rows_are_neither_asked_nor_counted() -> None:
-    target = target_of("cosine", structured(20_000, 384), alive=12_000)
+    target = target_of("cosine", structured(8_000, 384), alive=5_000)
     calibration = calibrate(space_of("cosine", 384), [target], 0.99)
-    assert calibration.rows == 12_000
+    assert calibration.rows == 5_000
     assert calibration.kind == "scan"
-    assert len(sample_rows([target], 30_000)) == 12_000
+    assert len(sample_rows([target], 30_000)) == 5_000
 
 
 def test_a_sample_is_drawn_from_all_segments_by_their_rows() -> None:
@@ -115,16 +116,17 @@ def test_a_sample_is_drawn_from_all_segments_by_their_rows() -> None:
     assert (sample[:, 0] == 2.0).sum() == 100
 
 
+@pytest.mark.usefixtures("quick_calibration")
 def test_a_target_out_of_reach_leaves_the_space_exact_and_its_answers_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(generations, "RECALL_TARGET", 1.01)
-    rows = structured(14_000, 96)
-    snapshot = fill(tmp_path, space_of("cosine", 96), rows)
+    rows = structured(3_400, 384)
+    snapshot = fill(tmp_path, space_of("cosine", 384), rows)
     calibration = calibration_of(snapshot)
     assert (calibration.kind, calibration.depths) == ("exact", ())
     assert calibration.reason == "no affordable depth reaches recall 1.01 with 4-bit codes"
     assert not snapshot.segments[0].segment.scans
-    for query in structured(10, 96, 1):
+    for query in structured(10, 384, 1):
         found = set(ask(snapshot, query))
-        assert len(found & set(best(true_scores("cosine", rows, query), names(14_000), 10))) >= 9
+        assert len(found & set(best(true_scores("cosine", rows, query), names(3_400), 10))) >= 9

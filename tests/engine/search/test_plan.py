@@ -16,8 +16,10 @@ from aidre.engine.search import plan
 from aidre.engine.search.plan import Plan, plan_for
 from tests.support.stores import NAME, Vectors, ask, best, fill, names, put, shuffled, space_of, structured, true_scores
 
-SPACE = space_of("cosine", 384)
-ROWS = 6_000
+pytestmark = pytest.mark.usefixtures("quick_calibration")
+
+SPACE = space_of("cosine", 768)
+ROWS = 3_000
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ def planned(snapshot: Snapshot, portion: float = 1.0, depth: int | None = 100) -
 
 @pytest.mark.usefixtures("unmerged")
 def test_segments_are_gone_over_in_one_pass(tmp_path: Path) -> None:
-    rows = structured(ROWS, 384)
+    rows = structured(ROWS, 768)
     snapshot = fill(tmp_path, SPACE, rows, commits=6, bulk=False)
     assert len(snapshot.segments) == 6
     plan = planned(snapshot)
@@ -51,10 +53,10 @@ def test_segments_are_gone_over_in_one_pass(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("unmerged")
 def test_few_rows_are_gathered_and_more_are_scanned(tmp_path: Path) -> None:
     metadata = [{"number": number} for number in np.random.default_rng(1).permutation(ROWS).tolist()]
-    snapshot = fill(tmp_path, SPACE, structured(ROWS, 384), commits=3, bulk=False, metadata=metadata)
+    snapshot = fill(tmp_path, SPACE, structured(ROWS, 768), commits=3, bulk=False, metadata=metadata)
     few, half = planned(snapshot, 0.005), planned(snapshot, 0.5)
     assert not few.scans
-    assert sum(len(rows) for _, rows in few.gathered) == 30
+    assert sum(len(rows) for _, rows in few.gathered) == 15
     assert sum(allowed for _, allowed in half.scans) == ROWS // 2
     assert not planned(snapshot, depth=None).scans
     assert planned(snapshot, 0.5, 101) is half
@@ -89,17 +91,17 @@ def test_plans_are_kept_as_long_as_together_they_are_small(tmp_path: Path, monke
 
 @pytest.mark.usefixtures("unmerged")
 def test_a_snapshot_and_the_next_one_number_the_segments_that_they_share_alike(tmp_path: Path) -> None:
-    rows, ids = structured(ROWS, 384), shuffled(names(ROWS))
+    rows, ids = structured(ROWS, 768), shuffled(names(ROWS))
     with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
-        for start in range(0, ROWS, 2_000):
-            put(writer, ids[start : start + 2_000], rows[start : start + 2_000])
+        for start in range(0, ROWS, 1_000):
+            put(writer, ids[start : start + 1_000], rows[start : start + 1_000])
             writer.commit()
             writer.finish()
-            if start == 2_000:
+            if start == 1_000:
                 previous = Store(tmp_path).open(NAME)
     newer = Snapshot(tmp_path / NAME, Store(tmp_path).open(NAME).manifest, previous)
     with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
-        writer.delete(ids[:2_000])
+        writer.delete(ids[:1_000])
         writer.commit()
     newest = Snapshot(tmp_path / NAME, Store(tmp_path).open(NAME).manifest, newer)
     slots = [
@@ -107,7 +109,7 @@ def test_a_snapshot_and_the_next_one_number_the_segments_that_they_share_alike(t
     ]
     assert slots[1][: len(slots[0])] == slots[0]
     assert len(set(slots[1])) == len(slots[1]) == 3
-    for snapshot, living in ((previous, slice(0, 4_000)), (newer, slice(0, ROWS)), (newest, slice(2_000, ROWS))):
+    for snapshot, living in ((previous, slice(0, 2_000)), (newer, slice(0, ROWS)), (newest, slice(1_000, ROWS))):
         assert recall(snapshot, rows[living], ids[living]) >= 0.98
 
 

@@ -17,6 +17,7 @@ from aidre.engine.index.vectors.encoding import encode, encode_query
 from aidre.engine.index.vectors.quantizer import row_blocks, train_codebook
 from aidre.engine.index.vectors.scan import Scan, ScanGroup, search_depth
 from aidre.engine.storage.manifest import Calibration, Depth
+from tests.support.calibrations import quick_calibration  # noqa: F401
 from tests.support.stores import (
     Vectors,
     ask,
@@ -31,14 +32,14 @@ from tests.support.stores import (
 )
 
 SPACE = space_of("cosine", 384)
-ROWS = 6_000
+ROWS = 3_000
 
 
 @pytest.fixture
 def short_lists(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quantizer, "MAX_FAISS_INDEX_ROWS", 1_000)
-    monkeypatch.setattr(passes, "MIN_SHARED_ROWS", 4_000)
-    monkeypatch.setattr(quantizer, "_BLOCK_ROWS", 250)
+    monkeypatch.setattr(quantizer, "MAX_FAISS_INDEX_ROWS", 500)
+    monkeypatch.setattr(passes, "MIN_SHARED_ROWS", 2_000)
+    monkeypatch.setattr(quantizer, "_BLOCK_ROWS", 125)
 
 
 @pytest.fixture
@@ -50,20 +51,20 @@ def scan_of(rows: Vectors) -> VectorIndex:
     codes = encode(SPACE, rows).codes
     indexes = quantizer.quantize_rows(train_codebook(SPACE, codes, 24), row_blocks(codes))
     batch = index_to_batch(indexes, "abc", len(codes))
-    assert batch.num_rows == len(indexes) == -(-len(codes) // 1_000)
+    assert batch.num_rows == len(indexes) == -(-len(codes) // 500)
     return open_index(SPACE, batch, len(codes), "abc")
 
 
 @pytest.mark.usefixtures("short_lists", "idle")
 def test_a_pass_that_two_threads_share_finds_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = structured(5_500, 384)
+    rows = structured(2_750, 384)
     one = Scan(ScanGroup([scan_of(rows)]))
     for query in encode(SPACE, rows[:10]).codes.astype(np.float32)[:, None]:
         with monkeypatch.context() as patched:
             patched.setattr(passes, "spare_core", nobody)
-            alone = one.search(query, 5_500)
-        shared = one.search(query, 5_500)
-        assert sorted(shared[0].tolist()) == sorted(alone[0].tolist()) == list(range(5_500))
+            alone = one.search(query, 2_750)
+        shared = one.search(query, 2_750)
+        assert sorted(shared[0].tolist()) == sorted(alone[0].tolist()) == list(range(2_750))
         assert (shared[1] == alone[1]).all()
         assert (one.search(query, 100)[1] == alone[1][:100]).all()
 
@@ -75,9 +76,9 @@ def nobody() -> Iterator[None]:
 
 @pytest.mark.usefixtures("short_lists", "idle")
 def test_a_shared_pass_keeps_to_its_bitmap() -> None:
-    rows = structured(5_500, 384)
-    allowed = np.random.default_rng(0).random(5_500) < 0.01
-    allowed[:2_750] = False  # nothing for the first thread
+    rows = structured(2_750, 384)
+    allowed = np.random.default_rng(0).random(2_750) < 0.01
+    allowed[:1_375] = False  # nothing for the first thread
     one = Scan(ScanGroup([scan_of(rows)]), bitmap=distance.Bitmap(np.packbits(allowed, bitorder="little")))
     found, _ = one.search(encode_query(SPACE, rows[0]), int(allowed.sum()))
     assert sorted(found.tolist()) == np.flatnonzero(allowed).tolist()
@@ -110,11 +111,11 @@ def test_a_thread_is_lent_only_while_a_core_is_idle(state: bytes, spare: bool, m
         assert (helper is not None) == spare
 
 
-@pytest.mark.usefixtures("short_lists", "idle")
+@pytest.mark.usefixtures("short_lists", "idle", "quick_calibration")
 def test_a_store_of_long_lists_answers_as_brute_force_does(tmp_path: Path) -> None:
-    rows, ids = structured(ROWS, 384), shuffled(names(ROWS))
-    snapshot = fill(tmp_path, SPACE, rows, ids)
-    assert len(snapshot.segments[0].segment.scans[SPACE.id].quantized) == 6
+    space, rows, ids = space_of("cosine", 768), structured(ROWS, 768), shuffled(names(ROWS))
+    snapshot = fill(tmp_path, space, rows, ids)
+    assert len(snapshot.segments[0].segment.scans[space.id].quantized) == 6
     queries = rows[:: ROWS // 20]
     wanted = [best(true_scores("cosine", rows, query), ids, 10) for query in queries]
     assert recall([ask(snapshot, query) for query in queries], wanted) >= 0.98
