@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import errno
 import subprocess
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from aidre.engine.collection.commit import Committer
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import StorageFailed
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.storage import durable
+from aidre.engine.storage.lock import WriterLock
 from tests.support.stores import NAME, ROWS, SPACE, everything, names, put, record, write
+
+WAIT_SECONDS = 60.0
+
 
 # -- commits under way -----------------------------------------------------------------------------------------
 
 
-def test_a_commit_under_way_is_looked_into(tmp_path: Path, shared: None) -> None:
+@pytest.mark.process
+def test_a_commit_under_way_is_looked_into(tmp_path: Path, worker_processes: None) -> None:
     with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
         put(writer, names(20), ROWS[:20])
         assert writer.begin_commit() is None
@@ -37,7 +43,7 @@ def test_a_commit_under_way_is_looked_into(tmp_path: Path, shared: None) -> None
     assert [report.problems for report in verify(Store(tmp_path))] == [()]
 
 
-def test_what_is_deleted_waits_for_a_commit_under_way(tmp_path: Path, shared: None) -> None:
+def test_what_is_deleted_waits_for_a_commit_under_way(tmp_path: Path, in_background: None) -> None:
     with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
         put(writer, names(5), ROWS[:5])
         writer.begin_commit()
@@ -47,7 +53,7 @@ def test_what_is_deleted_waits_for_a_commit_under_way(tmp_path: Path, shared: No
 
 
 def test_a_commit_under_way_that_fails_is_told_of_and_leaves_the_store_as_it_was(
-    tmp_path: Path, shared: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, in_background: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(tmp_path)
     real = durable.publish_folder
@@ -72,29 +78,45 @@ def test_a_commit_under_way_that_fails_is_told_of_and_leaves_the_store_as_it_was
 
 
 def test_a_writer_that_is_left_waits_for_its_commit_before_it_frees_the_lock(
-    tmp_path: Path, shared: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, in_background: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = durable.publish_folder
+    real, close, free = durable.publish_folder, Committer.close, WriterLock.__exit__
+    publishing, leaving, done = threading.Event(), threading.Event(), list[str]()
 
     def slowly(temporary: Path, final: Path) -> None:
-        time.sleep(0.2)
+        publishing.set()
+        assert leaving.wait(WAIT_SECONDS)
         real(temporary, final)
+        done.append("published")
+
+    def left(committer: Committer) -> None:
+        leaving.set()
+        close(committer)
+
+    def freed(lock: WriterLock, *error: Any) -> None:
+        done.append("freed")
+        free(lock, *error)
 
     monkeypatch.setattr(durable, "publish_folder", slowly)
+    monkeypatch.setattr(Committer, "close", left)
+    monkeypatch.setattr(WriterLock, "__exit__", freed)
     store = Store(tmp_path)
     with pytest.raises(KeyboardInterrupt), store.writer(NAME, spaces=[SPACE]) as writer:
         put(writer, ["a"], ROWS[:1])
         writer.begin_commit()
+        assert publishing.wait(WAIT_SECONDS)
         raise KeyboardInterrupt
+    assert done == ["published", "freed"]
     with store.writer(NAME, spaces=[SPACE]) as writer:
         put(writer, ["b"], ROWS[1:2])
         writer.commit()
+    assert everything(store.open(NAME)) == ["a", "b"]
     assert [report.problems for report in verify(store)] == [()]
     assert not list((tmp_path / NAME / "segments").glob(".*"))
 
 
 def test_what_was_begun_is_durable_or_told_of_when_the_writer_is_left(
-    tmp_path: Path, shared: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, in_background: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(tmp_path)
     with store.writer(NAME, spaces=[SPACE]) as writer:
@@ -113,9 +135,9 @@ def test_what_was_begun_is_durable_or_told_of_when_the_writer_is_left(
         assert store.collections() == [NAME]
 
 
-@pytest.mark.parametrize("started", [0, 1])
+@pytest.mark.parametrize("started", [0, pytest.param(1, marks=pytest.mark.process)])
 def test_where_no_process_can_be_started_a_commit_does_without(
-    tmp_path: Path, shared: None, monkeypatch: pytest.MonkeyPatch, started: int
+    tmp_path: Path, worker_processes: None, monkeypatch: pytest.MonkeyPatch, started: int
 ) -> None:
     begun: list[subprocess.Popen[bytes]] = []
     real: Any = subprocess.Popen
@@ -134,7 +156,7 @@ def test_where_no_process_can_be_started_a_commit_does_without(
     assert everything(Store(tmp_path).open(NAME)) == names(5)
 
 
-# -- how a first load ends -------------------------------------------------------------------------------------
+# -- what a commit writes --------------------------------------------------------------------------------------
 
 
 def test_a_commit_does_not_write_into_files_that_an_interrupted_one_left(tmp_path: Path) -> None:
