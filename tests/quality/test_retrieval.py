@@ -7,25 +7,27 @@ import pytest
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
 from aidre.engine.model import Fusion, Mode
 from benchmarks.bench_quality import measure
-from benchmarks.quality import JudgedSet, read_set
+from benchmarks.quality import read_set
 from benchmarks.rankings import MODES, Result
 from benchmarks.stdlib_corpus import write_set
 
-FLOORS = {"lexical": 0.54, "dense": 0.65, "hybrid": 0.67}
-"""Of nDCG@10. The worst of six random halves of one library reaches 0.57, 0.68, 0.70; each Python has another one."""
+FUNCTIONS = 250
+"""Functions of the set: embedding them takes nearly all of the time."""
 
-TOLERANCE = 0.005
+FLOORS = {"lexical": 0.59, "dense": 0.71, "hybrid": 0.72}
+"""Of nDCG@10. The worst of six random sets of as many functions reaches 0.62, 0.74, 0.75; each Python has another one.
+"""
+
+TOLERANCE = 0.01
+"""By which hybrid may fall behind; in one of the six sets it does by 0.005."""
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> JudgedSet:
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Result:
     folder = tmp_path_factory.mktemp("sets") / "stdlib"
-    write_set(folder)
-    return read_set(folder)
-
-
-@pytest.fixture(scope="module")
-def measured(library: JudgedSet, tmp_path_factory: pytest.TempPathFactory) -> Result:
+    write_set(folder, FUNCTIONS)
+    library = read_set(folder)
+    assert library.documents == len(library.topics) == FUNCTIONS
     return measure(library, load_embedder(DEFAULT_SPACE), Fusion(), tmp_path_factory.mktemp("kept"))
 
 

@@ -16,14 +16,16 @@ import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from aidre.engine.collection.change_feed import ChangeCursor
+from aidre.engine.collection.change_feed import ChangeCursor, ChangesPage
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.collection.writer import Writer
 from aidre.engine.errors import HistoryMissing, StorageFailed
+from aidre.engine.model import Record
 from aidre.engine.segment.stored_chunk import StoredChunk
 from aidre.engine.storage import durable
-from tests.support.stores import NAME, ROWS, SPACE, put, record
+from tests.support.damage import alter, flipped
+from tests.support.stores import NAME, ROWS, SPACE, names, put, record
 
 EXAMPLES = int(os.environ.get("AIDRE_FEED_EXAMPLES", "20"))
 
@@ -217,8 +219,109 @@ class Following(RuleBasedStateMachine):
             assert follower.held == wanted
 
 
+@pytest.mark.slow
 def test_whoever_follows_ends_with_the_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # no power is cut here
     run_state_machine_as_test(
         Following, settings=settings(max_examples=EXAMPLES, stateful_step_count=30, deadline=None)
     )
+
+
+# -- one step of it at a time ------------------------------------------------------------------------------------
+
+
+def commit(store: Store, records: Sequence[Record | str], doomed: Sequence[str] = ()) -> Snapshot:
+    with store.writer(NAME, spaces=[SPACE]) as writer:
+        if records:
+            put(writer, records, ROWS[: len(records)])
+        writer.delete(doomed)
+        writer.commit()
+    return store.open(NAME)
+
+
+def told(page: ChangesPage) -> list[tuple[str, str]]:
+    return [(change.op, change.id.removesuffix("#chunk_1")) for change in page.changes]
+
+
+def listed(snapshot: Snapshot) -> ChangeCursor:
+    """Where a client stands that has listed all."""
+    page = snapshot.changes(None, 1_000)
+    assert not page.more
+    return page.cursor
+
+
+@pytest.mark.parametrize("limit", [1, 3, 100])
+def test_pages_of_the_listing_hold_each_chunk_once(limit: int, tmp_path: Path) -> None:
+    commit(Store(tmp_path), names(5))
+    snapshot = commit(Store(tmp_path), names(5, 5), names(1))
+    changes, cursor, pages, more = [], None, 0, True
+    while more:
+        page = snapshot.changes(cursor, limit)
+        assert len(page.changes) <= limit
+        changes += page.changes
+        cursor, pages, more = page.cursor, pages + 1, page.more
+    assert sorted(change.id for change in changes) == [f"{one}#chunk_1" for one in names(9, 1)]
+    assert {change.op for change in changes} == {"add"}
+    assert all(change.chunk is not None and change.chunk.digest == change.content_hash for change in changes)
+    assert pages == -(-9 // limit)
+
+
+def test_what_came_while_a_client_listed_is_told_after_the_listing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    page = commit(store, ["a", "b", "c", "d"]).changes(None, 2)
+    first = told(page)
+    newest = commit(store, [record("a", ["other"]), "e"], ["b"])
+    rest = []
+    while page.more:
+        page = newest.changes(page.cursor, 10)
+        rest.append(told(page))
+    assert len(first) == 2 and len(rest) == 2
+    assert {("add", "c"), ("add", "d"), ("add", "e")} <= {*first, *rest[0]}
+    assert sorted(rest[-1]) == [("add", "e"), ("change", "a"), ("delete", "b")]
+
+
+def test_a_commit_is_told_in_parts_and_a_merge_is_not_told(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    cursor = listed(commit(store, ["a", "b", "c"]))
+    commit(store, [record("a", ["other"]), "d", "e"], ["b"])
+    with store.writer(NAME, spaces=[SPACE]) as writer:
+        writer.compact()
+    snapshot, parts, more = commit(store, [], ["c"]), [], True
+    while more:
+        page = snapshot.changes(cursor, 3)
+        parts.append(told(page))
+        cursor, more = page.cursor, page.more
+    assert [len(part) for part in parts] == [3, 2]
+    assert sorted([*parts[0], *parts[1][:1]]) == [("add", "d"), ("add", "e"), ("change", "a"), ("delete", "b")]
+    assert parts[1][1] == ("delete", "c")
+    assert snapshot.changes(cursor, 3).changes == []
+
+
+def test_a_change_that_a_later_one_replaced_brings_no_chunk(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    cursor = listed(commit(store, ["a"]))
+    commit(store, [record("b", ["once"])])
+    changes = commit(store, [record("b", ["again"])]).changes(cursor, 10).changes
+    assert [(change.op, change.chunk and change.chunk.text) for change in changes] == [
+        ("add", None),
+        ("change", "again"),
+    ]
+
+
+@pytest.mark.parametrize("what", ["gone", "damaged", "of another collection"])
+def test_history_that_does_not_lead_on_is_missing(what: str, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    cursor = listed(commit(store, ["a"]))
+    commit(store, ["b"])
+    snapshot = commit(store, ["c"])
+    path = store.path / NAME / "changes" / "000002.arrow"
+    assert told(snapshot.changes(cursor, 10)) == [("add", "b"), ("add", "c")]
+    if what == "gone":
+        path.unlink()
+    elif what == "damaged":
+        alter(path, flipped(path.stat().st_size // 2))
+    else:
+        cursor = listed(commit(Store(tmp_path / "other"), ["a"]))
+    with pytest.raises(HistoryMissing, match="begin again"):
+        snapshot.changes(cursor, 10)
+    assert sorted(told(snapshot.changes(None, 10))) == [("add", "a"), ("add", "b"), ("add", "c")]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from aidre.engine.collection.lookup import DocumentLocator
 from aidre.engine.collection.store import Store
-from tests.support.stores import NAME, ROWS, SPACE, names, put, record
+from tests.support.stores import NAME, ROWS, SPACE, names, put, record, write
 
 
 def test_source_roots_are_kept_and_documents_of_a_source_are_listed(tmp_path: Path) -> None:
@@ -55,3 +56,15 @@ def test_rows_that_came_without_keys_do_not_take_those_of_others(tmp_path: Path)
         found, encoded = writer.find_vectors(space.id, keys)
         assert found.tolist() == [True, True]
         assert (encoded.codes == writer.encode(space.id, ROWS[2:4]).codes).all()
+
+
+def test_a_document_is_located_in_the_snapshot_that_is_asked_though_the_last_answer_is_kept(tmp_path: Path) -> None:
+    locator = DocumentLocator()
+    write(tmp_path, ["a", "b"])
+    old = Store(tmp_path).open(NAME)
+    assert locator.locate(None, ["a"]).tolist() == [[-1, -1]]
+    assert locator.locate(old, ["b", "a", "z"]).tolist() == [[0, 1], [0, 0], [-1, -1]]
+    assert locator.locate(old, ["a"]).tolist() == [[0, 0]]
+    assert locator.locate(old, ["a", "y"]).tolist() == [[0, 0], [-1, -1]]
+    write(tmp_path, [record("a", ["new"])])
+    assert locator.locate(Store(tmp_path).open(NAME), ["a"]).tolist() == [[1, 0]]

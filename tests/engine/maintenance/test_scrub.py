@@ -75,7 +75,9 @@ def test_files_that_a_writer_takes_away_are_not_missing(store: Store) -> None:
     with store.writer(NAME, spaces=None) as writer:
         writer.compact()
         writer.purge()
-    assert [one for one in looking if one.problem is not None] == []
+    rest = list(looking)
+    assert {one.collection for one in rest} == {OTHER}
+    assert [one for one in rest if one.problem is not None] == []
 
 
 def test_reading_is_spread_over_its_time_and_ends_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,10 @@ from aidre.engine.segment import build
 from aidre.engine.segment.build import Task, build_file
 from aidre.engine.segment.workers import Workers
 from aidre.engine.storage.arrow import FileEntry
+from tests.support.clocks import until
 from tests.support.stores import NAME, ROWS, SPACE, names, put
+
+pytestmark = pytest.mark.process
 
 
 @pytest.fixture
@@ -91,12 +93,7 @@ def test_a_worker_ends_with_the_process_that_started_it() -> None:
         assert len(pids) == 2
         process.kill()
         process.wait()
-        for _ in range(500):
-            left = [pid for pid in pids if is_running(pid)]
-            if not left:
-                break
-            time.sleep(0.02)
-        assert not left
+        until(lambda: not any(map(is_running, pids)))
 
 
 def is_running(pid: int) -> bool:
