@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from aidre.engine.embedding.hashing import HashingEmbedder
@@ -11,7 +12,12 @@ from benchmarks import bench_text
 from tests.support.ingests import WORDS
 
 
-def test_a_text_query_is_asked_and_rendered_in_parts(tmp_path: Path) -> None:
+def test_a_text_query_is_asked_and_rendered_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(1)
+    passages = [" ".join(f"word{place}" for place in random.zipf(1.3, 30).clip(1, 500)) for _ in range(400)]
+    monkeypatch.setattr(bench_text, "texts", lambda _: iter(passages))
+    monkeypatch.setattr(bench_text, "PASSAGES", 200)
+    monkeypatch.setattr(bench_text, "WARM_UP", 5)
     originals = [getattr(owner, function) for _, owner, function in bench_text.PARTS]
     figures, raw = bench_text.measure(tmp_path, HashingEmbedder(WORDS), rows=300, count=20)
     assert [getattr(owner, function) for _, owner, function in bench_text.PARTS] == originals

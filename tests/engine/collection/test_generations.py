@@ -14,6 +14,7 @@ from aidre.engine.collection.merge_policy import MAX_SEGMENTS
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import StorageFailed
 from aidre.engine.maintenance.verify import verify
+from aidre.engine.search import calibration
 from aidre.engine.storage import durable
 from tests.support.stores import NAME, ROWS, SPACE, ask, everything, names, normal, put, space_of, structured, write
 
@@ -22,6 +23,7 @@ from tests.support.stores import NAME, ROWS, SPACE, ask, everything, names, norm
 def test_large_segments_stay_and_share_the_codebook_of_the_first(
     tmp_path: Path, in_background: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(calibration, "MAX_TRAINING_ROWS", 20_000)  # so that a codebook of the end would be another one
     monkeypatch.setattr(merge_policy, "LARGE_SEGMENT_ROWS", 1_700)
     monkeypatch.setattr(generations, "LARGE_SEGMENT_ROWS", 1_700)
     space, vectors = space_of("cosine", 768), structured(5_100, 768)
@@ -40,9 +42,9 @@ def test_large_segments_stay_and_share_the_codebook_of_the_first(
         assert len({part.segment.scans[space.id].codebook_key for part in parts}) == 1
     snapshot = Store(tmp_path).open(NAME)
     assert snapshot.warnings == ()
-    calibration = snapshot.space(space.id).calibration
-    assert calibration is not None
-    assert (calibration.kind, calibration.rows) == ("scan", 5_100)
+    measured = snapshot.space(space.id).calibration
+    assert measured is not None
+    assert (measured.kind, measured.rows) == ("scan", 5_100)
     assert all(ask(snapshot, vectors[row], 1) == [ids[row]] for row in range(0, 5_100, 300))
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from aidre.engine.collection.merge_policy import MAX_SEGMENTS, SegmentSize, group_by_rows, segments_to_merge
 
 MOST_ROWS = 1 << 21
+UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def settle(sizes: list[SegmentSize], most_rows: int = MOST_ROWS) -> tuple[list[SegmentSize], int]:
@@ -38,6 +39,7 @@ def test_a_thousand_commits_leave_few_segments_and_rewrite_a_row_a_few_times(row
     assert rewritten <= 6 * 1000 * rows
 
 
+@UNTIMED
 @given(st.lists(st.integers(1, 1 << 16), max_size=80), st.integers(1 << 16, 1 << 20))
 def test_merging_ends_and_loses_no_row(lives: list[int], most_rows: int) -> None:
     sizes, _ = settle([SegmentSize(live, live) for live in lives], most_rows)
@@ -51,6 +53,7 @@ def test_a_segment_that_is_mostly_deleted_is_rewritten_alone() -> None:
     assert segments_to_merge([SegmentSize(1000, 1000), SegmentSize(500, 1000)], MOST_ROWS) == []
 
 
+@UNTIMED
 @given(st.lists(st.integers(1, 1000), max_size=50))
 def test_full_compaction_keeps_the_order_and_the_limit(lives: list[int]) -> None:
     chosen = group_by_rows(lives, 1000)

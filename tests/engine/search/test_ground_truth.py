@@ -28,7 +28,7 @@ def test_neighbours_are_those_of_brute_force_over_the_live_rows_without_the_quer
     stored = [encode(space, normal(size, dimensions, size)).codes for size in SIZES]
     live = [rng.random(size) < 0.7 for size in SIZES]
     targets = [
-        CalibrationTarget(f"{NAME}{number}", VectorColumn(space, codes), RowMask(mask, int(mask.sum())), None)
+        CalibrationTarget(f"{NAME}{number}", VectorColumn(space, codes), RowMask(mask, len(codes)), None)
         for number, (codes, mask) in enumerate(zip(stored, live, strict=True))
     ]
     keys = np.concatenate([row_key(number, np.flatnonzero(mask)) for number, mask in enumerate(live)])
