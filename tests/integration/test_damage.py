@@ -16,6 +16,7 @@ from aidre.engine.errors import CollectionMissing, FormatTooNew, GenerationMissi
 from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import Query
+from tests.support import damage
 from tests.support.damage import (
     DERIVED,
     KEYS,
@@ -34,6 +35,8 @@ from tests.support.damage import (
     report_of,
 )
 from tests.support.stores import NAME, ask, names, normal, put
+
+sound, store = damage.sound, damage.store
 
 
 def answers(snapshot: Snapshot) -> list[object]:
