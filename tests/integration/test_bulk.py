@@ -234,9 +234,9 @@ def test_a_load_by_processes_is_the_same_as_without(
 
 
 def test_index_codes_wait_for_the_end_of_a_load_however_long_it_takes(tmp_path: Path, shared: None) -> None:
-    space, rows = space_of("cosine", 768), structured(1_900, 768)
+    space, rows = space_of("cosine", 768), structured(1_800, 768)
     with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
-        for first, last in itertools.pairwise((0, 1_700, 1_800, 1_900)):
+        for first, last in itertools.pairwise((0, 1_700, 1_750, 1_800)):
             put(writer, names(last - first, first), rows[first:last])
             writer.begin_commit()
             writer.wait_for_commit()
@@ -277,7 +277,7 @@ sys.exit(cli.run(sys.argv[1:]))
 @pytest.mark.process
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
 def test_a_load_that_is_stopped_keeps_what_was_acknowledged_and_goes_on_from_there(
-    tmp_path: Path, stop: signal.Signals, capsys: pytest.CaptureFixture[str], shared: None
+    tmp_path: Path, stop: signal.Signals, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is stopped while it waits for rows, so it cannot have ended, and while it commits those that it has."""
     data = as_table(tmp_path / "docs" / "r.parquet", rows(LOADED), row_group_size=COMMIT)

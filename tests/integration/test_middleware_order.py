@@ -72,9 +72,7 @@ def write_pending_lines(client: Client) -> None:
     client._runner.run(log.close())
 
 
-def test_whoever_is_turned_away_gets_a_signed_answer_and_is_counted_and_logged(
-    client: Client, output: Path
-) -> None:
+def test_whoever_is_turned_away_gets_a_signed_answer_and_is_counted_and_logged(client: Client, output: Path) -> None:
     jwks = client.get(KEYS).content
     token = signed(without("iat", "nbf", sub=SUBJECT, exp=int(time.time()) + 600)).decode()
     asked = [None, "Bearer wrong", None, "Bearer reader-secret", f"Bearer {token}"]
