@@ -20,6 +20,7 @@ from aidre.api.cli.main import run
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import embedding_key, load_embedder
 from tests.support.clients import AGENTS, AIDRE, COSINE, DOT, TEXT, a_document, fill, vector_of
+from tests.support.clocks import until
 from tests.support.intent_platform import Platform, Sent
 from tests.support.processes import running
 from tests.support.shell import Shell
@@ -197,8 +198,7 @@ def ask_everywhere(client: httpx.Client) -> None:
     assert "uixotrope" in client.post("/ask", json={"query": {"text": query}}).text
     promised = client.post("/ask", json={"query": {"text": query}, "prefer": {"respond-async": True}}).json()
     token = promised["promise"]["token"]
-    while "uixotrope" not in (kept := client.post("/await", json={"promise_token": token, "action": "checkin"}).text):
-        assert "promise" in kept
+    until(lambda: "uixotrope" in client.post("/await", json={"promise_token": token, "action": "checkin"}).text)
     submission = {
         "aip_version": "0.1.0",
         "agent": {"id": "agent-1", "platform": "test", "consent_scope": ["intake", "offer"]},
