@@ -232,14 +232,14 @@ filters = st.recursive(
 DATES = ["when"]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=100)
 @given(collections, filters)
 def test_masks_say_what_a_plain_reading_of_the_documents_says(rows: list[FieldRow], written: dict[str, Any]) -> None:
     expected = [number for number, document in enumerate(rows) if answer(document, written, DATES)]
     assert matches(rows, written, DATES) == expected
 
 
-@settings(deadline=None)
+@settings(max_examples=50)
 @given(collections, filters, st.lists(st.integers(0, 9), max_size=3), st.booleans())
 def test_any_split_into_parts_gives_the_same_answers(
     rows: list[FieldRow], written: dict[str, Any], cuts: list[int], declared: bool
@@ -252,7 +252,7 @@ def test_any_split_into_parts_gives_the_same_answers(
     assert np.concatenate([part.mask(asked) for part in parts]).tolist() == whole.tolist()
 
 
-@settings(deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(documents, st.booleans()), max_size=9), st.integers(0, 9), filters)
 def test_merging_chosen_rows_makes_what_building_from_their_documents_makes(
     marked: list[tuple[FieldRow, bool]], cut: int, written: dict[str, Any]
