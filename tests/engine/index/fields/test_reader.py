@@ -312,24 +312,24 @@ def test_values_at_and_beyond_the_ends_of_64_bits_and_of_floats_compare_exactly(
 
 
 def test_thousands_of_names_cost_rows_of_one_small_batch() -> None:
-    rows = [row({f"name{i}": i, "shared": "x"}) for i in range(5_000)]
+    rows = [row({f"name{i}": i, "shared": "x"}) for i in range(2_000)]
     batch = build_fields(rows)
     assert batch.num_columns == build_fields([]).num_columns
-    assert batch.nbytes < 1_000_000
-    assert matches(rows, {"name4711": 4711}) == [4711]
-    assert len(FieldIndex(batch).names) == 5_001
+    assert batch.nbytes < 400_000
+    assert matches(rows, {"name1711": 1711}) == [1711]
+    assert len(FieldIndex(batch).names) == 2_001
 
 
 def test_opening_takes_no_memory_for_a_name() -> None:
-    batch = build_fields([row({f"name{i}": i for i in range(20_000)})])
+    batch = build_fields([row({f"name{i}": i for i in range(5_000)})])
     tracemalloc.start()
     try:
         fields = FieldIndex(batch)
         taken = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert taken < 20_000
-    assert "name4711" in fields and "name20000" not in fields and "" not in fields
+    assert taken < 10_000
+    assert "name4711" in fields and "name5000" not in fields and "" not in fields
 
 
 def test_names_are_the_metadata_members_and_not_the_reserved_fields() -> None:
@@ -396,7 +396,8 @@ def test_a_column_that_lost_values_is_refused_and_not_misread() -> None:
 @example("0000", 0)
 def test_a_date_is_read_alike_among_plain_and_among_other_strings(patch: str, place: int) -> None:
     text = ("2026-04-01T10:00:00Z"[:place] + patch + "2026-04-01T10:00:00Z"[place + len(patch) :])[:20]
-    asked = {"a": {"lte": "9999-12-31"}}
-    plain = matches([row({"a": text}), row({"a": "2026-01-01T00:00:00Z"})], asked, ["a"])
-    mixed = matches([row({"a": text}), row({"a": ""})], asked, ["a"])
-    assert plain == [*mixed, 1]
+    rows = [row({"plain": text, "mixed": text}), row({"plain": "2026-01-01T00:00:00Z", "mixed": ""})]
+    fields, names = FieldIndex(build_fields(rows, ["plain", "mixed"])), ["plain", "mixed"]
+    plain, mixed = (fields.mask(parse_filter({name: {"lte": "9999-12-31"}}, names)).tolist() for name in names)
+    assert plain == [mixed[0], True]
+    assert not mixed[1]
