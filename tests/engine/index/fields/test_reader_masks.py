@@ -15,12 +15,7 @@ from hypothesis import given, settings, strategies as st
 from aidre.engine.index.fields.builder import FieldRow, field_names
 from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.index.fields.reader import FieldIndex, build_fields, merge_fields
-
-
-def matches(rows: Sequence[FieldRow], written: Any, dates: Sequence[str] = ()) -> list[int]:
-    mask = FieldIndex(build_fields(rows, dates)).mask(parse_filter(written, dates))
-    return np.flatnonzero(mask).tolist()
-
+from tests.support.fields import matches
 
 # -- a plain reading of the rules, which knows nothing of columns ------------------------------------------
 
