@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
+"""Ends a test that hangs; much longer than what is waited for takes on a busy machine."""
+POLL_SECONDS = 0.005
 
 
 class Clock:
@@ -18,9 +21,17 @@ class Clock:
         return self.now
 
 
-def until(holds: Callable[[], bool]) -> None:
+def until(holds: Callable[[], bool], reason: str = "") -> None:
     """Waits for what another thread or process does."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+        assert time.monotonic() < deadline, reason or "what was waited for did not happen"
+        time.sleep(POLL_SECONDS)
+
+
+async def until_in_loop(holds: Callable[[], bool], reason: str = "") -> None:
+    """The same in an event loop, whose other tasks go on meanwhile."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, reason or "what was waited for did not happen"
+        await asyncio.sleep(POLL_SECONDS)

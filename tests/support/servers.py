@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,26 +17,45 @@ from aidre.api.app import create_app
 from aidre.api.config.settings import parse_settings
 from aidre.api.server.connection import Connection
 from aidre.engine.collection.store import Store
+from tests.support.clocks import WAIT_SECONDS, until
 
-WAIT_SECONDS = 10.0
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
 class Server:
     """One that listens on a port of its own."""
 
-    def __init__(self, application: Any, protocol: type[Connection] = Connection, **options: Any) -> None:
+    loop: asyncio.AbstractEventLoop
+
+    def __init__(
+        self,
+        application: Any,
+        protocol: type[Connection] = Connection,
+        loop_factory: LoopFactory | None = None,
+        **options: Any,
+    ) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port: int = self.listener.getsockname()[1]
         config = uvicorn.Config(
             application, interface="asgi3", http=protocol, log_level="critical", ws="none", **options
         )
         self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]})
+        self.thread = threading.Thread(target=self._serve, args=(loop_factory or config.get_loop_factory(),))
+
+    def _serve(self, loop_factory: LoopFactory | None) -> None:
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            self.loop = runner.get_loop()
+            runner.run(self.server.serve([self.listener]))
 
     @property
     def open(self) -> int:
         """How many connections are."""
         return len(self.server.server_state.connections)
+
+    def rest(self) -> None:
+        """Waits until nobody is connected and nothing runs."""
+        state = self.server.server_state
+        until(lambda: not state.connections and not state.tasks, "the server does not come to rest")
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_SECONDS)
@@ -50,8 +70,8 @@ class Server:
     def run(self) -> Iterator[None]:
         self.thread.start()
         try:
-            while not self.server.started:
-                assert self.thread.is_alive()
+            until(lambda: self.server.started or not self.thread.is_alive())
+            assert self.thread.is_alive()
             yield
         finally:
             self.server.should_exit = True
@@ -96,8 +116,10 @@ class Served(Server):
     def full(self) -> Iterator[None]:
         """While all places are taken."""
         self.running.count += self.running.most
-        yield
-        self.running.count -= self.running.most
+        try:
+            yield
+        finally:
+            self.running.count -= self.running.most
 
 
 @contextmanager
