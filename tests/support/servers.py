@@ -22,6 +22,17 @@ from tests.support.clocks import WAIT_SECONDS, until
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
+class CountingConnection(Connection):
+    """A connection that says how much has come from its client."""
+
+    taken = 0
+    """Bytes."""
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self.taken += len(data)
+
+
 class Server:
     """One that listens on a port of its own."""
 
@@ -59,6 +70,39 @@ class Server:
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_SECONDS)
+
+    def connection(self, client: socket.socket) -> CountingConnection | None:
+        """The other end of a client; None before it is accepted and after it is gone."""
+        address = client.getsockname()
+        connections = list(self.server.server_state.connections)
+        return next((one for one in connections if isinstance(one, CountingConnection) and one.client == address), None)
+
+    def holds(self, client: socket.socket) -> bool:
+        """Whether the connection is open on this side."""
+        return self.connection(client) is not None
+
+    def accepted(self, client: socket.socket) -> CountingConnection:
+        """The other end of a client, as soon as it is there."""
+        until(lambda: self.holds(client), "the connection is not accepted")
+        connection = self.connection(client)
+        assert connection is not None
+        return connection
+
+    def take(self, client: socket.socket, content: bytes) -> None:
+        """Sends on an open connection, and waits until the server has taken it or ended the connection."""
+        connection = self.accepted(client)
+        total = connection.taken + len(content)
+        client.sendall(content)
+        until(lambda: connection.taken >= total or not self.holds(client), "the server does not read")
+
+    def turn(self) -> None:
+        """Lets the loop turn so often that a request that waits for nothing is answered."""
+
+        async def turns() -> None:
+            for _ in range(20):
+                await asyncio.sleep(0)
+
+        asyncio.run_coroutine_threadsafe(turns(), self.loop).result(WAIT_SECONDS)
 
     def say(self, content: bytes) -> bytes:
         """All that comes back for these bytes until the connection ends."""

@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 
 import uvloop
 
-from aidre.api.server.connection import Connection
 from tests.support.clocks import Clock, until
-from tests.support.servers import Server
+from tests.support.servers import CountingConnection, Server
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LARGE = b"x" * 8_000_000
@@ -70,20 +69,13 @@ class Application:
             self.errors.append(error)
 
 
-class TimedConnection(Connection):
+class TimedConnection(CountingConnection):
     """One connection; each server has a subclass of its own."""
 
     max_connections = 20
     check_seconds = 0.005
     checks: ClassVar[int] = 0
     """How often all connections of the server were checked."""
-    taken = 0
-    """Bytes that have come from the client."""
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self.taken += len(data)
-
     @property
     def has_ended_its_side(self) -> bool:
         """Whether the client's end of file has come."""
@@ -109,33 +101,10 @@ class TimedServer(Server):
         self._protocol: type[TimedConnection] = type("OwnConnection", (TimedConnection,), {})
         super().__init__(self.application, self._protocol, Loop, lifespan="off")
 
-    def connection(self, client: socket.socket) -> TimedConnection | None:
-        """The other end of a client; None before it is accepted and after it is gone."""
-        address = client.getsockname()
-        connections = list(self.server.server_state.connections)
-        return next((one for one in connections if isinstance(one, TimedConnection) and one.client == address), None)
-
-    def holds(self, client: socket.socket) -> bool:
-        """Whether the connection is open on this side."""
-        return self.connection(client) is not None
-
-    def accepted(self, client: socket.socket) -> TimedConnection:
-        """The other end of a client, as soon as it is there."""
-        until(lambda: self.holds(client), "the connection is not accepted")
-        connection = self.connection(client)
-        assert connection is not None
-        return connection
-
-    def take(self, client: socket.socket, content: bytes) -> None:
-        """Sends on an open connection, and waits until the server has taken it."""
-        connection = self.accepted(client)
-        before = connection.taken
-        client.sendall(content)
-        until(lambda: connection.taken == before + len(content), "the server does not read")
-
     def end_side(self, client: socket.socket) -> None:
         """Ends the client's side of a connection on which an answer is under way, and waits until the server knows."""
         connection = self.accepted(client)
+        assert isinstance(connection, TimedConnection)
         client.shutdown(socket.SHUT_WR)
         until(lambda: connection.has_ended_its_side, "the server did not see the end")
 

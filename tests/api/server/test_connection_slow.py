@@ -138,8 +138,9 @@ def test_an_answer_that_nobody_reads_is_given_up(server: TimedServer) -> None:
 def test_an_answer_that_is_read_slowly_but_steadily_arrives(server: TimedServer) -> None:
     with closing(server.connect()) as client:
         connection, began = server.accepted(client), server.clock.now
-        for end, option in ((client, socket.SO_RCVBUF), (connection.transport.get_extra_info("socket"), socket.SO_SNDBUF)):
-            end.setsockopt(socket.SOL_SOCKET, option, 100_000)  # what they hold was not read
+        other_end = connection.transport.get_extra_info("socket")
+        for end, option in ((client, socket.SO_RCVBUF), (other_end, socket.SO_SNDBUF)):
+            end.setsockopt(socket.SOL_SOCKET, option, 100_000)  # what these hold was not read
         client.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         waiting = connection.transport.get_write_buffer_size
         until(lambda: waiting() > len(LARGE) // 2)
