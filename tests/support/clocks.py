@@ -21,6 +21,22 @@ class Clock:
         return self.now
 
 
+class LeapingLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time a test moves on; what waits for a time goes on as if it had passed."""
+
+    leapt = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.leapt
+
+
+def leap(seconds: float) -> None:
+    """Moves the time of the running loop on."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, LeapingLoop)
+    loop.leapt += seconds
+
+
 def until(holds: Callable[[], bool], reason: str = "") -> None:
     """Waits for what another thread or process does."""
     deadline = time.monotonic() + WAIT_SECONDS

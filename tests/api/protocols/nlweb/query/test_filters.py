@@ -14,6 +14,7 @@ from aidre.engine.index.fields.builder import FieldRow
 from aidre.engine.index.fields.filters import parse_filter, with_dates
 from aidre.engine.index.fields.reader import FieldIndex, build_fields
 from aidre.engine.model import Json
+from tests.support.properties import REPEATABLE
 
 ITEMS: dict[str, dict[str, Json]] = {
     "muffins": {
@@ -307,7 +308,7 @@ VALUE = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(REPEATABLE, max_examples=100)
 @given(st.dictionaries(NAME, VALUE, max_size=5))
 def test_any_attributes_make_a_filter_that_the_engine_takes(attributes: dict[str, Any]) -> None:
     filtered = build_filter(attributes, FIELDS.names, ["reviewed"])

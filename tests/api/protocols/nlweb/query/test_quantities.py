@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from aidre.api.protocols.nlweb.query.periods import MAX_MINUTES, read_minutes, read_period, spell_durations
 from aidre.api.protocols.nlweb.query.quantities import Bounds, read_bounds
+from tests.support.properties import REPEATABLE
 
 NOW = datetime(2026, 5, 6, 7, 8, 9, tzinfo=UTC)
 
@@ -108,6 +109,7 @@ def test_a_dollar_may_be_one_of_several_countries() -> None:
     assert "EUR" not in bounds.currencies
 
 
+@settings(REPEATABLE)
 @given(st.text(max_size=60) | st.text("0123456789.,-+<>=$€ abkmtoundr", max_size=40))
 def test_any_text_is_bounds_in_order_or_none(text: str) -> None:
     bounds = read_bounds(text)
@@ -191,6 +193,7 @@ def test_what_is_no_period_is_none(written: str) -> None:
     assert read_period(written, NOW) is None
 
 
+@settings(REPEATABLE)
 @given(st.text(max_size=40) | st.text("0123456789-/.: TZ<>=afternlstodymwkb", max_size=30))
 def test_any_text_is_a_period_in_order_or_none(text: str) -> None:
     period = read_period(text, NOW)
