@@ -29,7 +29,7 @@ CLAIMS = Claims("docs", "a b#chunk_1", "sha256:" + "0" * 64, "https://example.co
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 
-@settings(REPEATABLE)
+@settings(REPEATABLE, max_examples=50)
 @given(
     st.dictionaries(
         st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1), st.one_of(TEXT, st.none(), st.integers(0, 2**53 - 1))
