@@ -19,6 +19,8 @@ from aidre.api.server.connection import Connection
 from aidre.engine.collection.store import Store
 from tests.support.clocks import WAIT_SECONDS, until
 
+GRACE_SECONDS = 5
+"""After which what a failed test left under way is cancelled, when its server ends."""
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
@@ -48,10 +50,17 @@ class Server:
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port: int = self.listener.getsockname()[1]
         config = uvicorn.Config(
-            application, interface="asgi3", http=protocol, log_level="critical", ws="none", **options
+            application,
+            interface="asgi3",
+            http=protocol,
+            log_level="critical",
+            ws="none",
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            **options,
         )
         self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=self._serve, args=(loop_factory or config.get_loop_factory(),))
+        loop_factory = loop_factory or config.get_loop_factory()
+        self.thread = threading.Thread(target=self._serve, args=(loop_factory,), daemon=True)
 
     def _serve(self, loop_factory: LoopFactory | None) -> None:
         with asyncio.Runner(loop_factory=loop_factory) as runner:

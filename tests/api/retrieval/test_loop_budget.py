@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -81,8 +81,17 @@ def test_who_would_wait_too_long_is_told_when_to_come_back() -> None:
 
 def test_who_has_gone_is_passed_over() -> None:
     async def story(budget: LoopBudget) -> None:
-        gone, stays = await begin(budget, budget.wait(0.001), budget.wait(0.001))
-        gone.cancel()
+        tasks: list[asyncio.Task[None]] = []
+
+        async def wait() -> None:
+            tasks.append(cast("asyncio.Task[None]", asyncio.current_task()))
+            await budget.wait(0.001)
+
+        async def leave() -> None:
+            tasks[0].cancel()
+
+        await begin(budget, wait(), wait(), leave())
+        gone, stays = tasks
         await stays
         assert gone.cancelled()
         assert budget.waiting_seconds == pytest.approx(0)

@@ -34,6 +34,15 @@ def test_a_header_that_is_too_large_is_refused(server: TimedServer, size: int, a
             assert other.recv(65_536).startswith(b"HTTP/1.1 200 ")
 
 
+def test_a_header_that_does_not_end_is_refused_at_its_limit(server: TimedServer) -> None:
+    lines = b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X-More: and more\r\n" * (Connection.header_bytes // 18)
+    with closing(server.connect()) as client:
+        server.take(client, lines)
+        server.turn()
+        client.sendall(b"X-More: and more\r\n")
+        assert until_closed(client).startswith(TOO_LARGE)
+
+
 def test_an_address_that_is_too_long_is_refused_and_one_below_the_limit_is_not(server: TimedServer) -> None:
     for length, status in [(Connection.header_bytes - 1_000, b"200"), (Connection.header_bytes + 1_000, b"431")]:
         with closing(server.connect()) as client:

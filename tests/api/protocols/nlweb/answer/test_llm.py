@@ -131,10 +131,13 @@ def test_data_stand_between_marks_that_they_cannot_forge() -> None:
 
 
 def test_a_model_that_hangs_is_left_after_the_time_out_and_its_connection_ends() -> None:
-    async def hang(_: asyncio.StreamWriter) -> None:
+    async def answer_late(writer: asyncio.StreamWriter) -> None:
         leap(TIMEOUT + 1)
+        for _ in range(20):  # turns in which the client gives up
+            await asyncio.sleep(0)
+        writer.write(http(completion("Too late.")))
 
-    endpoint = Endpoint(behave=hang)
+    endpoint = Endpoint(behave=answer_late)
     assert asked(endpoint) is None
     assert endpoint.gone == 1
 
