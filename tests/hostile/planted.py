@@ -28,8 +28,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tests import ROOT
-from tests.__main__ import tests_of
+from tests.__main__ import PACKAGES, tests_of
 from tests.hostile.planted_faults import Mutant, functions_of, mutants_of
+from tests.hostile.planted_pytest import ELSEWHERE
 from tests.hostile.report import Report
 
 TABLE = Path(__file__).with_suffix(".toml")
@@ -39,6 +40,9 @@ PATIENCE_FACTOR = 6
 """A run may take so many times as long as that without a fault, and `PATIENCE_SECONDS` more."""
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv*", ".*_cache", ".hypothesis", ".benchmarks", ".demo", "*.egg-info")
 OPTIONS = ("-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider")
+
+UNUSABLE = {4, 5, ELSEWHERE}
+"""Exit statuses of a run that says nothing of the fault: wrong arguments, no test, other code than the copy's."""
 
 Outcome = Literal["found", "timed out", "lives"]
 
@@ -114,6 +118,8 @@ class Copy:
     def __init__(self, folder: Path, source: Path = ROOT) -> None:
         self.folder = folder
         shutil.copytree(source, folder, symlinks=True, ignore=NOT_COPIED)
+        for name in PACKAGES:  # whoever finds the package here finds its parts here, before those that are installed
+            (folder / "aidre" / name).symlink_to(Path("..", name))
         self._output = folder.with_name(f"{folder.name}.output")
         self._temporary = folder.with_name(f"{folder.name}.tmp")
         self._changes = 0
@@ -130,7 +136,7 @@ class Copy:
         """Under which this process and its children import the copy."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))}
         return inherited | {
-            "PYTHONPATH": os.pathsep.join((str(self.folder / ".types"), str(self.folder))),
+            "PYTHONPATH": str(self.folder),
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
@@ -198,7 +204,7 @@ class Copies:
     def outcome(self, mutant: Mutant, tests: Sequence[str], seconds: float) -> Outcome:
         with self.one() as copy, copy.with_fault(mutant):
             status = copy.run(tests, PATIENCE_SECONDS + PATIENCE_FACTOR * seconds)
-            assert status not in {4, 5}, f"pytest has nothing to run: {' '.join(tests)}\n{copy.output}"
+            assert status not in UNUSABLE, f"status {status}: {' '.join(tests)}\n{copy.output[-2_000:]}"
         return "timed out" if status is None else "found" if status else "lives"
 
 

@@ -16,6 +16,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,9 @@ LIBRARIES = (
     "uvloop", "xxhash", "yaml",
 )  # fmt: skip
 """Imported once, which takes most of the time of a short run."""
+
+ELSEWHERE = 99
+"""The exit status of a run that imported the project from another place than the current folder."""
 
 MEMORY_BYTES = 8 << 30
 """Of one run: a fault that allocates for ever ends here, before it takes the machine's memory."""
@@ -67,9 +71,18 @@ def _run_pytest(arguments: Sequence[str], output: str) -> None:
         for descriptor, own in ((null, 0), (told, 1), (told, 2)):
             os.dup2(descriptor, own)
         status = int(pytest.main(list(arguments)))
+        if foreign := _foreign_modules():
+            print("not of this copy:", *foreign)  # noqa: T201 - in the output of the run
+            status = ELSEWHERE
         sys.stdout.flush()
     finally:
         os._exit(status)
+
+
+def _foreign_modules() -> list[str]:
+    own = Path.cwd().resolve()
+    modules = [(name, module.__file__) for name, module in sys.modules.items() if name.partition(".")[0] == "aidre"]
+    return sorted(name for name, file in modules if file and not Path(file).resolve().is_relative_to(own))
 
 
 if __name__ == "__main__":
