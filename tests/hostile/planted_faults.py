@@ -229,7 +229,8 @@ class _Planter:
         if name in {"min", "max", "minimum", "maximum"}:
             yield "extreme", end - len(name), end, _SWAPPED[name]
         for keyword in node.keywords:
-            if isinstance(keyword.value, ast.Constant) and isinstance(keyword.value.value, bool) and keyword.arg:
+            is_flag = isinstance(keyword.value, ast.Constant) and isinstance(keyword.value.value, bool)
+            if is_flag and keyword.arg not in {None, "strict"}:  # zip(strict=True) is an assertion
                 yield self._without(node, keyword)
 
     def _without(self, node: ast.Call, keyword: ast.keyword) -> Edit:
