@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -108,8 +109,9 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_synced_keeps_its_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: int) -> None:
-        raise OSError(errno.EIO, "Input/output error")
+    def refuse(descriptor: int) -> None:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, "Input/output error")
 
     path = tmp_path / "CURRENT"
     path.write_bytes(b"old")
@@ -137,7 +139,8 @@ def test_only_a_missing_file_keeps_its_error_where_one_reads(tmp_path: Path) -> 
 def test_what_cannot_be_removed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = tmp_path / "folder" / "kept"
     kept.mkdir(parents=True)
-    (kept / "file").touch()
+    for name in ("file", *map(str, range(20))):
+        (kept / name).touch()
     (tmp_path / "file").touch()
     real = os.unlink
 
@@ -150,6 +153,7 @@ def test_what_cannot_be_removed_is_named(tmp_path: Path, monkeypatch: pytest.Mon
         patched.setattr(os, "unlink", refuse)
         with pytest.raises(StorageFailed, match=r"cannot remove .*kept/file: Permission denied"):
             durable.remove(tmp_path / "folder")
+        assert [path.name for path in kept.iterdir()] == ["file"], "all that can be removed is"
         with pytest.raises(StorageFailed, match=r"cannot remove .*file: Permission denied"):
             durable.remove(tmp_path / "file")
     for name in ("folder", "file", "never"):
