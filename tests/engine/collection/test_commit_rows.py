@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from aidre.engine.collection.store import Store
 from aidre.engine.maintenance.verify import verify
+from aidre.engine.segment import PendingCommit
 from tests.support.stores import NAME, ROWS, SPACE, everything, put, record
 
 
@@ -42,3 +45,33 @@ def test_every_segment_stores_the_dates_that_are_declared(tmp_path: Path) -> Non
     assert snapshot.manifest.dates == ("published",)
     fields = [set(view.segment.fields.stored()) for view in snapshot.segments]
     assert [("published", "date") in stored for stored in fields] == [True] * 3
+
+
+def test_documents_stay_deleted_when_others_of_their_segment_are(tmp_path: Path) -> None:
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        put(writer, ["a", "b", "c", "d"], ROWS[:4])
+        writer.commit()
+        for document_id in ("a", "c"):
+            assert writer.delete([document_id]) == 1
+            assert writer.delete([document_id]) == 0
+            writer.commit()
+            assert writer.delete([document_id]) == 0
+    snapshot = Store(tmp_path).open(NAME)
+    assert everything(snapshot) == ["b", "d"]
+    assert [entry.deleted_documents for entry in snapshot.manifest.segments] == [2]
+
+
+def test_only_those_wait_who_ask_for_a_document_of_the_commit_in_flight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[str] = []
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        in_flight = PendingCommit()
+        in_flight.register(["a"])
+        with monkeypatch.context() as patched:
+            patched.setattr(writer._committer, "in_flight", in_flight)
+            for document_id in ("a", "b"):
+                patched.setattr(writer._committer, "wait", lambda name=document_id: waits.append(name))
+                writer.delete([document_id])
+                writer.updated_at([document_id])
+    assert waits == ["a", "a"]
