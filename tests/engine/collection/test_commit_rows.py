@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from aidre.engine.collection.store import Store
+from aidre.engine.errors import StorageFailed
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.segment import PendingCommit
 from tests.support.stores import NAME, ROWS, SPACE, everything, put, record
@@ -75,3 +76,18 @@ def test_only_those_wait_who_ask_for_a_document_of_the_commit_in_flight(
                 writer.delete([document_id])
                 writer.updated_at([document_id])
     assert waits == ["a", "a"]
+
+
+def test_a_commit_first_raises_the_error_of_the_one_in_flight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise StorageFailed("the disk is full")
+
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        put(writer, ["a"], ROWS[:1])
+        with monkeypatch.context() as patched:
+            patched.setattr(writer._committer, "take_result", fail)
+            with pytest.raises(StorageFailed, match="the disk is full"):
+                writer.commit()
+        assert writer.snapshot is None
+        writer.commit()
+    assert everything(Store(tmp_path).open(NAME)) == ["a"]
