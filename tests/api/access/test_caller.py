@@ -28,8 +28,8 @@ def test_a_private_collection_exists_for_those_who_were_granted_it(
 
 
 @pytest.mark.parametrize("manifest", ["public", "private"])
-@pytest.mark.parametrize("configured", [None, "public", "private"])
-def test_the_stricter_visibility_is_in_force(manifest: Visibility, configured: Visibility | None) -> None:
+@pytest.mark.parametrize("configured", ["public", "private"])
+def test_the_stricter_visibility_is_in_force(manifest: Visibility, configured: Visibility) -> None:
     expected = "private" if "private" in (manifest, configured) else "public"
     assert visibility_in_force(manifest, CollectionSettings(visibility=configured)) == expected
 

@@ -127,6 +127,6 @@ def test_merged_hits_can_be_merged_again() -> None:
 
 
 def test_no_list_and_empty_lists_give_no_hits() -> None:
-    for lists in ([], [[]], [[], []]):
-        found = merge([], lists, 5)
+    for count in range(3):
+        found = merge([], [[]] * count, 5)
         assert [len(found.segment_ords), len(found.rows), len(found.scores)] == [0, 0, 0]

@@ -14,8 +14,8 @@ SETTINGS = Settings()
 LIMITS = SETTINGS.limits
 
 
-def read(members: dict[str, Any] | None = None, **query: Any) -> Ask:
-    return read_ask({"query": {"text": "tea", **query}, **(members or {})}, SETTINGS)
+def read(**query: Any) -> Ask:
+    return read_ask({"query": {"text": "tea", **query}}, SETTINGS)
 
 
 def refused(**query: Any) -> NlwebFailure:
