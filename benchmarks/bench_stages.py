@@ -80,7 +80,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(measured: Path, seconds: float) -> int:
-    words = ["-q", "-p", "no:cacheprovider", "-o", "python_functions=stage_*", "-o", "filterwarnings="]
+    # The options of the tests, which do without this plugin, are left out.
+    words = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-o", "filterwarnings="]
+    words += ["-o", "python_functions=stage_*"]
     words += ["--benchmark-disable-gc", "--benchmark-warmup=on", f"--benchmark-max-time={seconds}"]
     return int(pytest.main([*words, f"--rootdir={measured.parent}", f"--benchmark-json={measured}", __file__]))
 

@@ -1,10 +1,11 @@
-"""What holds for all tests: quiet threads, the markers of folders, and what is skipped without a package registry."""
+"""What holds for all tests: threads, the markers of folders, the time by file, the skips without a package registry."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +14,9 @@ import pytest
 # Before any library is loaded: threads of OpenMP that wait must not spin while other processes work.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+FEW_FILES = 50
+"""Runs of fewer files are not summed up."""
+SLOWEST = 10
 FOLDER_MARKERS = {"hostile": "hostile", "quality": "slow"}
 
 
@@ -22,6 +26,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marker = FOLDER_MARKERS.get(item.path.relative_to(tests).parts[0])
         if marker is not None:
             item.add_marker(marker)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The slowest files and the time of all tests, to be held against the budget in CONTRIBUTING.md."""
+    spent: dict[str, float] = defaultdict(float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                spent[report.nodeid.partition("::")[0]] += report.duration
+    if len(spent) < FEW_FILES:
+        return
+    terminalreporter.section("slowest files")
+    for path, seconds in sorted(spent.items(), key=lambda one: -one[1])[:SLOWEST]:
+        terminalreporter.write_line(f"{seconds:6.1f} s  {path}")
+    terminalreporter.write_line(f"{sum(spent.values()):6.0f} s  all {len(spent)} files, on all cores together")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -53,6 +53,8 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
 }
 """The rooms of each folder from the ground up. A room imports rooms of lower layers; `index/vectors` is a room inside
 the room `index`, and the two may import each other's public names as long as no module is in a circle."""
+MIRRORED = (*PACKAGES, "benchmarks")
+TEST_FOLDERS = {*MIRRORED, "conformance", "integration", "hostile", "quality", "support"}
 MOST_ROOMS = 9
 MOST_MODULES = 14
 """Modules of a room, `__init__` not counted. The command line has one for each family of commands and may have more."""
@@ -68,6 +70,21 @@ class Source:
     path: str
     text: str
     tree: ast.Module
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.tree))
+
+    @cached_property
+    def imported(self) -> list[tuple[str, str | None]]:
+        """Modules and names that the file imports of this project, inside of functions too."""
+        found: list[tuple[str, str | None]] = []
+        for node in self.nodes:
+            if isinstance(node, ast.Import):
+                found += [(alias.name, None) for alias in node.names if is_ours(alias.name)]
+            elif isinstance(node, ast.ImportFrom) and node.module and is_ours(node.module):
+                found += [(node.module, alias.name) for alias in node.names]
+        return found
 
     @property
     def folder(self) -> str:
@@ -133,12 +150,7 @@ class Tree:
         return found
 
     def imports(self, source: Source) -> Iterator[Import]:
-        """What a file imports of this project, inside of functions too."""
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.Import):
-                yield from (Import(source, alias.name, None) for alias in node.names if is_ours(alias.name))
-            elif isinstance(node, ast.ImportFrom) and node.module and is_ours(node.module):
-                yield from (Import(source, node.module, alias.name) for alias in node.names)
+        return (Import(source, target, name) for target, name in source.imported)
 
     def resolved(self, one: Import) -> str:
         """The module that an import loads, behind the public names of a room."""
@@ -187,7 +199,7 @@ def folders_import_one_way(tree: Tree) -> Iterator[str]:
         if not source.path.startswith("api/cli/"):
             yield from (f"{source.path} imports {top}" for top in sorted(tops) if RANK.get(top, len(RANK)) > rank)
         if source.folder not in OUTSIDE:
-            yield from (f"{source.path} imports {top}" for top in sorted(foreign(ast.walk(source.tree)) & OUTSIDE))
+            yield from (f"{source.path} imports {top}" for top in sorted(foreign(source.nodes) & OUTSIDE))
 
 
 def rooms_are_known(tree: Tree) -> Iterator[str]:
@@ -298,7 +310,7 @@ def imports_make_no_circle(tree: Tree) -> Iterator[str]:
 
 def folders_are_imported_by_their_full_name(tree: Tree) -> Iterator[str]:
     for source in tree.sources:
-        names = sorted(foreign(ast.walk(source.tree)) & set(PACKAGES))
+        names = sorted(foreign(source.nodes) & set(PACKAGES))
         yield from (f"{source.path} imports {name}: write aidre.{name}" for name in names)
 
 
@@ -306,7 +318,7 @@ def libraries_stay_in_their_rooms(tree: Tree) -> Iterator[str]:
     """FAISS in the vector index, HTTP in the api, typer in the command line."""
     places = {"faiss": "engine/index/vectors/", "starlette": "api/", "uvicorn": "api/", "typer": "api/cli/"}
     for source in tree.product:
-        for name in sorted(foreign(ast.walk(source.tree)) & places.keys()):
+        for name in sorted(foreign(source.nodes) & places.keys()):
             if not source.path.startswith(places[name]):
                 yield f"{source.path} imports {name}"
 
@@ -336,8 +348,8 @@ def modules_say_what_they_are(tree: Tree) -> Iterator[str]:
             yield f"{source.path} has no docstring"
 
 
-def identifiers(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def identifiers(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         for field in ("id", "attr", "arg", "name", "asname"):
             value = getattr(node, field, None)
             if isinstance(value, str):
@@ -349,16 +361,36 @@ def no_identifier_says_aip(tree: Tree) -> Iterator[str]:
     for source in tree.sources:
         if source.path == "tests/test_architecture.py":
             continue
-        for name in sorted(set(identifiers(source.tree))):
+        for name in sorted(set(identifiers(source.nodes))):
             if re.search(r"(^|_)aip(_|$)|A(ip|IP)([A-Z_]|$)", name):
                 yield f"{source.path} uses the identifier {name}"
 
 
 def libraries_do_not_print(tree: Tree) -> Iterator[str]:
     for source in tree.sources:
-        calls = (node for node in ast.walk(source.tree) if isinstance(node, ast.Call))
+        calls = (node for node in source.nodes if isinstance(node, ast.Call))
         if source.folder in {"engine", "ingest", "aidre"} and any(ast.unparse(call.func) == "print" for call in calls):
             yield f"{source.path} calls print"
+
+
+def folders_of_tests_mirror_the_packages(tree: Tree) -> Iterator[str]:
+    """`tests/engine/search/test_hybrid.py` tests `engine/search/hybrid.py`; tests share what is in tests/support."""
+    stems = {source.path.removesuffix(".py") for source in tree.sources}
+    for source in (source for source in tree.sources if source.folder == "tests"):
+        folder, _, name = source.path.removeprefix("tests/").removesuffix(".py").rpartition("/")
+        top = folder.split("/")[0]
+        if top and top not in TEST_FOLDERS:
+            yield f"{source.path} is in no known folder of tests"
+        if name in {"__init__", "__main__", "conftest"} or top in {"support", "hostile"}:
+            continue
+        words = name.split("_")
+        if words[0] != "test":
+            yield f"{source.path} is no test and not in tests/support"
+        elif top in MIRRORED and not any(
+            f"{folder}/{'_'.join(words[1:end])}" in stems or words[1:end] == [folder.rpartition("/")[2]]
+            for end in range(2, len(words) + 1)
+        ):
+            yield f"{source.path} names neither a module of {folder}/ nor the folder"
 
 
 PLANTED: dict[Rule, Mapping[str, str]] = {
@@ -383,12 +415,13 @@ PLANTED: dict[Rule, Mapping[str, str]] = {
         "engine/storage/lock.py": "from aidre.engine.storage.table import Table\n",
         "engine/storage/table.py": "def f() -> None:\n    from aidre.engine.storage import lock\n",
     },
+    folders_of_tests_mirror_the_packages: {"tests/engine/search/test_ranking.py": ""},
     folders_are_imported_by_their_full_name: {"api/app.py": "from engine.storage import Lock\n"},
     libraries_stay_in_their_rooms: {"engine/storage/lock.py": "import faiss\n"},
     heavy_libraries_wait_until_they_are_needed: {
         "engine/embedding/onnx.py": "try:\n    import torch.nn\nexcept OSError:\n    pass\n",
     },
-    files_are_short: {"tests/test_store.py": "\n" * (MOST_LINES + 1)},
+    files_are_short: {"tests/test_docs.py": "\n" * (MOST_LINES + 1)},
     modules_have_names_that_say_something: {"ingest/records/text_utils.py": ""},
     modules_say_what_they_are: {"engine/storage/lock.py": "import os\n"},
     no_identifier_says_aip: {"api/app.py": "class AipRequest:\n    pass\n"},

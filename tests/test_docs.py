@@ -14,6 +14,7 @@ import typer
 from aidre.api.cli.main import app
 from aidre.api.config.settings import load_settings, parse_settings
 from aidre.engine.errors import ConfigurationError
+from benchmarks.__main__ import names as benchmark_names
 from tests import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -60,6 +61,11 @@ def test_links_and_paths_lead_somewhere(document: Path) -> None:
 def test_the_link_checks_find_what_leads_nowhere(tmp_path: Path) -> None:
     assert broken_links("[a](gone.md#part) [b](https://example.com)", tmp_path) == ["gone.md"]
     assert missing_paths("see `engine/gone.py` and `other`", tmp_path) == ["engine/gone.py"]
+
+
+def test_the_page_on_benchmarks_names_every_benchmark_and_no_other() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([a-z]+)` \|", page, flags=re.MULTILINE)) == set(benchmark_names())
 
 
 def test_commands_of_make_are_targets() -> None:

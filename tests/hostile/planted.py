@@ -35,6 +35,7 @@ from tests.hostile.report import Report
 
 TABLE = Path(__file__).with_suffix(".toml")
 AT_ONCE = 2
+BASELINE_SECONDS = 1_800.0
 PATIENCE_SECONDS = 60.0
 PATIENCE_FACTOR = 6
 """A run may take so many times as long as that without a fault, and `PATIENCE_SECONDS` more."""
@@ -193,13 +194,12 @@ class Copies:
         finally:
             self._free.put(copy)
 
-    def baseline(self, tests: Sequence[str]) -> float:
-        """The seconds that tests take without a fault. AssertionError where they do not pass."""
+    def baseline(self, tests: Sequence[str]) -> float | str:
+        """The seconds that tests take without a fault; what they wrote where they do not pass."""
         with self.one() as copy:
             began = time.monotonic()
-            status = copy.run(tests, 1_800)
-            assert status == 0, f"without a fault, status {status}: {' '.join(tests)}\n{copy.output[-2_000:]}"
-            return time.monotonic() - began
+            status = copy.run(["--tb=short", *tests], BASELINE_SECONDS)
+            return time.monotonic() - began if status == 0 else f"status {status}\n{copy.output[-4_000:]}"
 
     def outcome(self, mutant: Mutant, tests: Sequence[str], seconds: float) -> Outcome:
         with self.one() as copy, copy.with_fault(mutant):
@@ -208,8 +208,8 @@ class Copies:
         return "timed out" if status is None else "found" if status else "lives"
 
 
-def outcomes(report: Report, table: Table, mutants: Sequence[Mutant]) -> dict[Mutant, Outcome]:
-    """What becomes of each mutant."""
+def outcomes(report: Report, table: Table, mutants: Sequence[Mutant]) -> tuple[dict[Mutant, Outcome], list[str]]:
+    """What becomes of each mutant, and the modules whose tests do not pass without one."""
     modules = list(dict.fromkeys(mutant.module for mutant in mutants))
     tests = {module: table.tests(module) for module in modules}
     found: dict[Mutant, Outcome] = {}
@@ -218,8 +218,13 @@ def outcomes(report: Report, table: Table, mutants: Sequence[Mutant]) -> dict[Mu
         for copy in copies:
             stack.callback(copy.close)
         places, threads = Copies(copies), stack.enter_context(ThreadPoolExecutor(AT_ONCE))
-        seconds = dict(zip(modules, threads.map(places.baseline, tests.values()), strict=True))
-        report.say(f"without a fault the tests of {len(modules)} modules pass, in {sum(seconds.values()):.0f} s")
+        baselines = dict(zip(modules, threads.map(places.baseline, tests.values()), strict=True))
+        for module, problem in baselines.items():
+            if isinstance(problem, str):
+                report.say(f"{module}: its tests do not pass without a fault: {' '.join(tests[module])}\n{problem}")
+        seconds = {module: passed for module, passed in baselines.items() if not isinstance(passed, str)}
+        report.say(f"without a fault the tests of {len(seconds)} modules pass, in {sum(seconds.values()):.0f} s")
+        mutants = [mutant for mutant in mutants if mutant.module in seconds]
         results = threads.map(lambda one: places.outcome(one, tests[one.module], seconds[one.module]), mutants)
         for module, own in itertools.groupby(mutants, key=lambda one: one.module):
             of_module: dict[Mutant, Outcome] = {}
@@ -230,7 +235,7 @@ def outcomes(report: Report, table: Table, mutants: Sequence[Mutant]) -> dict[Mu
                     report.say(f"{of_module[mutant]}{mark}: {mutant}")
             found |= of_module
             report.figure(f"planted in {module}", _counts(table, of_module))
-    return found
+    return found, [module for module in modules if module not in seconds]
 
 
 def _counts(table: Table, results: Mapping[Mutant, Outcome]) -> str:
@@ -243,11 +248,12 @@ def _counts(table: Table, results: Mapping[Mutant, Outcome]) -> str:
 
 
 def examine(report: Report, table: Table, mutants: Sequence[Mutant]) -> None:
-    """AssertionError where a mutant lives that is not argued to be equivalent."""
-    results = outcomes(report, table, mutants)
+    """AssertionError where a mutant lives that is not argued to be equivalent, or where nothing could be judged."""
+    results, unjudged = outcomes(report, table, mutants)
     report.figure("planted", _counts(table, results))
     survivors = [one for one, result in results.items() if result == "lives" and not table.is_equivalent(one)]
     assert not survivors, "no test finds these faults:\n" + "\n".join(map(str, survivors))
+    assert not unjudged, f"the tests do not pass without a fault: {', '.join(unjudged)}"
 
 
 def run(report: Report, rounds: int, chance: random.Random) -> None:
