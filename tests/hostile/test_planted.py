@@ -172,7 +172,7 @@ def test_an_equivalent_that_is_no_mutant_any_more_is_an_error(tmp_path: Path) ->
 # -- end to end ----------------------------------------------------------------------------------------------------
 
 MODULE = "api/access/caller.py"
-TEST = "tests/api/access/test_caller.py::test_a_private_collection_exists_for_those_who_were_granted_it"
+TEST = "tests/api/access/test_caller.py::test_a_private_collection_is_there_for_those_whom_it_is_granted"
 
 
 class OneTest(Table):
