@@ -180,6 +180,7 @@ def scrubbing() -> list[threading.Thread]:
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_one_worker_reads_and_all_of_them_know(store: Path, tmp_path: Path) -> None:
     configuration = tmp_path / "aidre.toml"
     configuration.write_text('[server]\nscrub = "1s"\n')

@@ -9,6 +9,7 @@ import pytest
 from aidre.engine.collection.store import Store
 from aidre.engine.maintenance.backup import back_up
 from aidre.engine.model import Record
+from tests.support.calibrations import quick_calibration
 from tests.support.stores import NAME, SPACE, copied, normal, put, record
 
 

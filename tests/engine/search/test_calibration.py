@@ -59,11 +59,12 @@ def test_rows_without_structure_need_more_codes_or_stay_exact() -> None:
     assert without.kind == "exact" or without.depths[0].mean >= 0.99
 
 
+@pytest.mark.usefixtures("quick_calibration")
 def test_a_scan_that_finds_nothing_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = np.empty(0, np.int64), np.empty(0)
     monkeypatch.setattr(Scan, "search_all", lambda self, queries, count: [nothing] * len(queries))
-    target = target_of("cosine", structured(5_000, 256))
-    assert calibrate(space_of("cosine", 256), [target], 0.99).kind == "exact"
+    target = target_of("cosine", structured(1_700, 768))
+    assert calibrate(space_of("cosine", 768), [target], 0.99).kind == "exact"
 
 
 def test_no_codebook_is_trained_where_every_segment_has_its_codes(monkeypatch: pytest.MonkeyPatch) -> None:
