@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -101,9 +103,15 @@ def test_a_chunk_gives_back_its_vector_at_its_own_length(chunks: list[StoredChun
 
 @pytest.mark.parametrize("member", ["title", "url", "updated_at", "semantic_payload", "metadata", "canonical", "text"])
 def test_the_etag_differs_where_anything_differs_that_an_answer_shows(member: str, tmp_path: Path) -> None:
-    other = {"metadata": {"n": 2}, "canonical": False, "text": "Texts", "updated_at": "2026-01-01T00:00:00Z"}
+    other: dict[str, Any] = {
+        "metadata": {"n": 2},
+        "canonical": False,
+        "text": "Texts",
+        "updated_at": "2026-01-01T00:00:00Z",
+    }
     etags = set()
-    for document in (BARE, Document(**{"id": "bare", "text": "Text", member: other.get(member, "other")})):
+    changed: dict[str, Any] = {member: other.get(member, "other")}
+    for document in (BARE, replace(BARE, **changed)):
         chunk = Chunk("bare#chunk_1", 1, document.text, 0, len(document.text))
         etags.add(StoredChunk(write_segment(tmp_path, [Record(document, (chunk,), b"b" * 16)]), 0).etag)
     assert len(etags) == 2

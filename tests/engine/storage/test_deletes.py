@@ -52,7 +52,7 @@ def test_the_newest_mask_of_a_segment_counts_and_files_that_none_names_are_dropp
     second = write_deletes(tmp_path, first, 5, {"a": mask(9, 0, 1)}, COUNTS)
     assert deleted(tmp_path, second) == {"a": [0, 1], "b": [0]}
     assert list(second.deletes) == ["000004.arrow", "000005.arrow"]
-    turned = replace(second, deletes=dict(reversed(second.deletes.items())))
+    turned = replace(second, deletes=dict(reversed(list(second.deletes.items()))))
     assert deleted(tmp_path, turned) == {"a": [0, 1], "b": [0]}
     third = write_deletes(tmp_path, second, 6, {"b": mask(3, 0, 2)}, COUNTS)
     assert deleted(tmp_path, third) == {"a": [0, 1], "b": [0, 2]}
