@@ -6,7 +6,7 @@ import asyncio
 import gc
 import random
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,15 @@ WIDE = [chr(point) for point in range(0x10280, 0x1029D)]
 """Letters of four bytes each."""
 WORDS: list[Any] = [analysis._cached_parts, analysis._cached_term, analysis._cached_variants]
 MANY = ("ar", "da", "de", "en", "es", "fi", "fr", "ga", "hu", "it", "lt", "nl", "no", "pt", "ro", "ru", "sv", "tr")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen() -> Iterator[None]:
+    """What was there before these tests is not searched for garbage again and again."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def grown(fill: Callable[[], object]) -> int:
@@ -89,6 +98,7 @@ def test_no_words_fill_a_cache_with_more_than_some_megabytes(
     cache: Any, more: tuple[Any, ...], make: Callable[[int], str]
 ) -> None:
     tokens = {make(MAX_CACHED_CHARACTERS) for _ in range(80)}
+    cache("stemmers", *more)  # are made once for each language
     cache.cache_clear()
 
     def fill_up() -> None:

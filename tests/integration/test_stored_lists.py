@@ -123,6 +123,7 @@ def test_recall_reaches_the_target_as_committed_deleted_from_grown_and_compacted
     assert measured(snapshot, distance, rows[live], ids[live]) >= 0.98
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("early")
 def test_lists_are_made_when_there_are_rows_enough(tmp_path: Path) -> None:
     space, rows = space_of("cosine", 384), structured(STORED, 384)
