@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,10 +106,23 @@ def test_a_bulk_load_is_indexed_at_its_first_commit_and_at_its_end(tmp_path: Pat
         for number in range(3):
             put(writer, [f"d{number}"], ROWS[:1])
             writer.commit()
-        assert steps.growths == [GROWTH_FACTOR]
+            assert steps.growths == [GROWTH_FACTOR]
         writer.finish()
         assert steps.growths == [GROWTH_FACTOR, 0]
     with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
         put(writer, ["later"], ROWS[:1])
         writer.commit()
         assert steps.growths == [GROWTH_FACTOR, 0, GROWTH_FACTOR]
+
+
+def test_what_a_writer_reads_is_the_generation_that_it_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def renamed(_: Path, manifest: Any, *__: Any) -> Any:
+        return replace(manifest, description="indexed")
+
+    monkeypatch.setattr(module, "index_generation", renamed)
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        put(writer, ["a"], ROWS[:1])
+        writer.commit()
+        assert writer.snapshot is not None
+        assert writer.snapshot.manifest is writer.generations.manifest
+    assert Store(tmp_path).open(NAME).manifest.description == "indexed"
