@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aidre.engine.collection import garbage, generations as module
-from aidre.engine.collection.indexing import GROWTH_FACTOR
+from aidre.engine.collection.indexing import GROWTH_FACTOR, index_generation
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import StorageFailed
 from aidre.engine.storage import durable
@@ -23,8 +23,8 @@ class Steps(list[str]):
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()
         self.failing: Sequence[str] = ()
-        self.growths: list[float] = []
-        replace_file, make_folder, index_generation = durable.replace_file, durable.make_folder, module.index_generation
+        self.growths: list[int] = []
+        replace_file, make_folder = durable.replace_file, durable.make_folder
 
         def replaced(path: Path, content: bytes) -> None:
             self._step(path.name)
@@ -34,7 +34,7 @@ class Steps(list[str]):
             self._step(f"{path.name}/")
             make_folder(path)
 
-        def indexed(folder: Path, manifest: Any, segments: Any, target: float, growth: float) -> Any:
+        def indexed(folder: Path, manifest: Any, segments: Any, target: float, growth: int) -> Any:
             self.growths.append(growth)
             return index_generation(folder, manifest, segments, target, growth)
 
