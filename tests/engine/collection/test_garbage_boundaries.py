@@ -107,3 +107,18 @@ def test_a_kept_manifest_that_nobody_can_open_keeps_nothing(tmp_path: Path, newe
     garbage.collect(tmp_path / NAME, newest)
     assert not unnamed.exists()
     assert everything(Store(tmp_path).open(NAME)) == ["b0", "b1", "b2"]
+
+
+def test_manifests_go_together_with_the_files_that_only_they_name(tmp_path: Path, newest: Manifest) -> None:
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        writer.compact()
+        for number in range(newest.keep):
+            writer.delete([f"b{number}"])
+            writer.commit()
+        assert writer.snapshot is not None
+        manifest = writer.snapshot.manifest
+    set_times(tmp_path, OLD)
+    garbage.collect(tmp_path / NAME, manifest)
+    assert left(tmp_path, "segments") == [entry.id for entry in manifest.segments]
+    assert set(left(tmp_path, "deletes")) >= set(manifest.deletes)
+    assert "000006.arrow" not in left(tmp_path, "deletes")

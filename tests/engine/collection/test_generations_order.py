@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aidre.engine.collection import garbage, generations as module
-from aidre.engine.collection.indexing import GROWTH_FACTOR
+from aidre.engine.collection.indexing import GROWTH_FACTOR, index_generation
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import StorageFailed
 from aidre.engine.storage import durable
@@ -22,8 +23,8 @@ class Steps(list[str]):
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()
         self.failing: Sequence[str] = ()
-        self.growths: list[float] = []
-        replace_file, make_folder, index_generation = durable.replace_file, durable.make_folder, module.index_generation
+        self.growths: list[int] = []
+        replace_file, make_folder = durable.replace_file, durable.make_folder
 
         def replaced(path: Path, content: bytes) -> None:
             self._step(path.name)
@@ -33,7 +34,7 @@ class Steps(list[str]):
             self._step(f"{path.name}/")
             make_folder(path)
 
-        def indexed(folder: Path, manifest: Any, segments: Any, target: float, growth: float) -> Any:
+        def indexed(folder: Path, manifest: Any, segments: Any, target: float, growth: int) -> Any:
             self.growths.append(growth)
             return index_generation(folder, manifest, segments, target, growth)
 
@@ -105,10 +106,23 @@ def test_a_bulk_load_is_indexed_at_its_first_commit_and_at_its_end(tmp_path: Pat
         for number in range(3):
             put(writer, [f"d{number}"], ROWS[:1])
             writer.commit()
-        assert steps.growths == [GROWTH_FACTOR]
+            assert steps.growths == [GROWTH_FACTOR]
         writer.finish()
         assert steps.growths == [GROWTH_FACTOR, 0]
     with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
         put(writer, ["later"], ROWS[:1])
         writer.commit()
         assert steps.growths == [GROWTH_FACTOR, 0, GROWTH_FACTOR]
+
+
+def test_what_a_writer_reads_is_the_generation_that_it_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def renamed(_: Path, manifest: Any, *__: Any) -> Any:
+        return replace(manifest, description="indexed")
+
+    monkeypatch.setattr(module, "index_generation", renamed)
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        put(writer, ["a"], ROWS[:1])
+        writer.commit()
+        assert writer.snapshot is not None
+        assert writer.snapshot.manifest is writer.generations.manifest
+    assert Store(tmp_path).open(NAME).manifest.description == "indexed"

@@ -14,6 +14,7 @@ from aidre.engine.collection.store import Store
 from aidre.engine.errors import InvalidInput
 from aidre.engine.index.fields import parse_filter
 from aidre.engine.model import Query
+from aidre.engine.search import search_dense_batch
 from tests.support.stores import NAME, ROWS, SPACE, names, put, record
 
 
@@ -60,7 +61,7 @@ def test_queries_that_differ_in_their_vector_alone_share_one_scan(
     snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scans: list[int] = []
-    real = module.search_dense_batch
+    real = search_dense_batch
 
     def counted(segments: Any, space_id: str, vectors: Any, **options: Any) -> Any:
         scans.append(len(vectors))
