@@ -1,4 +1,4 @@
-"""Group commit: each sender gets its own result, all get the error of their commit, and nobody waits for what follows."""
+"""Group commit: each sender gets its own result, all get the error of their commit, and none waits for what follows."""
 
 from __future__ import annotations
 
