@@ -175,7 +175,7 @@ def test_long_ones_gather_while_all_threads_are_busy() -> None:
         assert work.batches == [[1], [2, 3, 4]]
         assert work.threads == [False, False]
 
-    told(story)
+    told(story, seconds=0.02)
 
 
 def test_a_long_one_does_not_wait_for_company_while_a_thread_is_free() -> None:
@@ -189,7 +189,7 @@ def test_a_long_one_does_not_wait_for_company_while_a_thread_is_free() -> None:
         work.open.set()
         assert await asyncio.gather(*tasks) == [2, 4]
 
-    told(story, cores=2)
+    told(story, cores=2, seconds=0.02)
 
 
 @pytest.mark.parametrize("is_short", [True, False])
