@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from aidre.api.access import Guard, metadata
+from aidre.api.access import Guard, WebOrigins, metadata
 from aidre.api.config import Protocol, Settings
 from aidre.api.http import (
     STATUS,
@@ -170,7 +170,7 @@ def _framed(
     unexpected error a second time, and it costs time for every message."""
     errors = ErrorResponses(mounted, render_error)
     routed = FastRoutes(ExceptionMiddleware(app.router, {HTTPException: _renderer_of_http(errors)}), routes)
-    framed: ASGIApp = FrameMiddleware(routed, guard, errors.render, errors.reject, settings.server.cors_origins)
+    framed: ASGIApp = FrameMiddleware(routed, guard, errors.render, errors.reject, WebOrigins(settings))
     for one in mounted:
         if one.wrap is not None:
             framed = one.wrap(framed)

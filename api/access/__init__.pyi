@@ -16,3 +16,4 @@ from .guard import (
     mark_private as mark_private,
 )
 from .metadata import MCP as MCP, RESOURCE_METADATA as RESOURCE_METADATA
+from .web_origins import WebOrigins as WebOrigins
