@@ -54,6 +54,11 @@ def caller_in(scope: Any) -> Caller:
     return caller
 
 
+def may_query_by_vector(caller: Caller, settings: CollectionSettings) -> bool:
+    """Whether the collection answers queries by vector of this caller; an anonymous one has no scope."""
+    return not settings.restricts_vector_queries or (caller.vectors and bool(caller.name))
+
+
 def visibility_in_force(manifest: Visibility, settings: CollectionSettings) -> Visibility:
     """The stricter visibility of the manifest and the configuration."""
     return "private" if "private" in {manifest, settings.visibility} else "public"

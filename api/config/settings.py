@@ -96,7 +96,8 @@ class FusionSettings:
 @dataclass(frozen=True, slots=True)
 class CollectionSettings:
     """`generations` is the number of generations that are kept, from the next ingest on, beside those of the last ten
-    minutes."""
+    minutes. `vector_queries` says who may ask by vector: everybody ("open"), or callers with the scope `vectors`; None
+    means the latter where texts are withheld, because exact scores of chosen vectors reveal the stored ones."""
 
     description: str | None = None
     visibility: Visibility = "public"
@@ -105,10 +106,16 @@ class CollectionSettings:
     protocols: tuple[Protocol, ...] = ("aidre", "nlweb", "intent", "intake")
     return_text: bool = True
     return_vectors: bool = False
+    vector_queries: Literal["open", "scope"] | None = None
     dates: tuple[str, ...] = ()
     mapping: Table = field(default_factory=dict)
     index: Table = field(default_factory=dict)
     fusion: FusionSettings = FusionSettings()
+
+    @property
+    def restricts_vector_queries(self) -> bool:
+        """Whether a query by vector needs the scope `vectors`."""
+        return (self.vector_queries or ("open" if self.return_text else "scope")) == "scope"
 
 
 @dataclass(frozen=True, slots=True)
