@@ -248,10 +248,10 @@ def _renumber(final: Path, unpacked: Path) -> None:
 
 def _is_private(final: Path, newest: int) -> bool:
     """Whether the collection that is replaced is private: by its newest manifest, else by any that can be read."""
-    with suppress(AidreError):
+    with suppress(AidreError, OSError):
         return read_manifest(final / MANIFESTS, newest, final.name).visibility == "private"
     for path in (final / MANIFESTS).glob("*.json"):
-        with suppress(AidreError, ValueError):
+        with suppress(AidreError, OSError, ValueError):
             if read_manifest(final / MANIFESTS, int(path.stem), final.name).visibility == "private":
                 return True
     return False
@@ -264,15 +264,16 @@ def _move(folder: Path, final: Path) -> None:
 
 
 def _sync_and_protect(folder: Path) -> None:
-    """Sync every folder (files were synced when written). Files of collections become read-only; folders beside them
-    are private to the owner."""
+    """Sync every folder (files were synced when written). Files of collections become read-only, and their folders
+    closed to others; folders beside them are private to the owner."""
     with durable.write_errors(folder):
         for path, _, files in os.walk(folder, topdown=False):
-            if not folder.name.startswith(".") and path != str(folder):
+            if folder.name.startswith("."):
+                Path(path).chmod(0o700)
+            else:
                 for file in files:
                     Path(path, file).chmod(durable.READ_ONLY)
-            elif folder.name.startswith("."):
-                Path(path).chmod(0o700)
+                Path(path).chmod(durable.FOLDER_MODE)
             durable.sync_folder(Path(path))
 
 
