@@ -59,12 +59,13 @@ def create_app(store: Store, settings: Settings, run: Path | None = None) -> Sta
     with suppress(OSError):  # a store that cannot be written is served all the same
         make_private_folder(log_folder)
     signatures = mount_provenance(settings)
-    guard = Guard(settings, [log_folder, *([run] if run is not None else [])])
+    folders = [log_folder, *([run] if run is not None else [])]
+    guard = Guard(settings, folders)
     metrics = Metrics(get_args(Protocol))
     retrieval = _retrieval(store, settings, guard, metrics)
     mounted = [
         mount_aidre(),
-        mount_nlweb(retrieval, log_folder),
+        mount_nlweb(retrieval, folders),
         _operations(),
         mount_intake(retrieval, store.path),
         mount_intent(retrieval, log_folder),

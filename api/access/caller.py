@@ -18,8 +18,8 @@ from aidre.engine.model import Visibility
 class Caller:
     """`name` is empty for the anonymous caller; `collections` are the private ones that it may see.
 
-    `account` identifies the callers that share a rate and a chunk budget; it is empty for anonymous callers unless a
-    budget is configured.
+    `account` is the key, the token's subject or the address that shares a rate, a chunk budget and a part of each
+    bounded table.
     """
 
     name: str = ""

@@ -55,7 +55,7 @@ def rendered(value: str) -> bytes:
 @asynccontextmanager
 async def worker(folder: Path | None, **options: Any) -> AsyncIterator[Promises]:
     """One process of a server."""
-    promises = Promises(folder, **{"timeout": 60.0, **options})
+    promises = Promises([] if folder is None else [folder], **{"timeout": 60.0, **options})
     try:
         yield promises
     finally:
