@@ -50,8 +50,8 @@ CREATE TABLE IF NOT EXISTS promises (
     # Covers the queries over all rows, so that they do not read documents.
     "CREATE INDEX IF NOT EXISTS promises_expire ON promises (expires, size)",
     "CREATE INDEX IF NOT EXISTS promises_by_account ON promises (account)",
-    "CREATE INDEX IF NOT EXISTS promises_checked ON promises (digest, checksum(owner, account, state, progress, message,"
-    " began, seen, expires, document, size, code, reason))",
+    "CREATE INDEX IF NOT EXISTS promises_checked ON promises (digest, checksum(owner, account, state, progress,"
+    " message, began, seen, expires, document, size, code, reason))",
 )
 
 
