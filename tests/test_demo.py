@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests import ROOT
+from tests.support.clients import serving
 from tests.support.shell import Shell
 
 CORPUS = ROOT / "demo" / "corpus" / "items.jsonl"
@@ -32,3 +33,8 @@ def test_every_item_is_ingested_and_found_by_its_name(tmp_path: Path, capsys: py
     [hit] = shell.json("search", "Smoky lentil soup with brown lentils", "-k", "1", "--filter", '{"type": "Recipe"}')
     assert hit["document_id"] == "smoky-lentil-soup"
     assert hit["source"]["url"] == "https://example.com/recipes/smoky-lentil-soup"
+    with serving(shell.store) as client:
+        for item in ITEMS:
+            asked = {"query": item["name"], "mode": "lexical", "top_k": 10}
+            found = client.search(asked).json()["results"]
+            assert item["url"] in [one["source"]["url"] for one in found], item["name"]

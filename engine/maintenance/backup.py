@@ -78,10 +78,9 @@ def back_up(
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     for abandoned in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
         _remove_unless_locked(abandoned)
-    with durable.write_errors(target):
-        temporary.touch(0o600, exist_ok=False)
     try:
         with durable.write_errors(target):
+            temporary.touch(0o600, exist_ok=False)
             with temporary.open("wb") as file:
                 _lock(file)
                 output = _ChecksummedOutput(file)

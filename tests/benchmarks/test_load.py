@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.load import Load, request
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 GET = request("GET", "/")
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 

@@ -93,6 +93,7 @@ def check_complete(bench: Bench, space: EmbeddingSpace = MORE, sign: int = 1) ->
     assert report.problems == ()
     assert snapshot.warnings == ()
     embedder = HashingEmbedder(space)
+    checked = 0
     for part in snapshot.segments:
         for row in np.flatnonzero(np.ones(part.segment.entry.chunks) if part.live.mask is None else part.live.mask):
             chunk = StoredChunk(part.segment, int(row))
@@ -102,6 +103,8 @@ def check_complete(bench: Bench, space: EmbeddingSpace = MORE, sign: int = 1) ->
             hits = snapshot.search(Query(wanted, space.id, snapshot.chunks))
             assert hits[0].chunk.id == chunk.id
             assert len(hits) == snapshot.chunks
+            checked += 1
+    assert checked == snapshot.chunks > 0
 
 
 def everything(bench: Bench) -> dict[str, str]:

@@ -152,9 +152,13 @@ def metrics_of(client: Client | httpx.Client) -> dict[str, float]:
 
 
 def samples(text: str) -> dict[str, float]:
-    found = {}
+    """Every sample by its name and labels, as the parser of Prometheus' own client reads them."""
+    found: dict[str, float] = {}
     for family in text_string_to_metric_families(text):
+        assert family.documentation
         for sample in family.samples:
             labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
-            found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+            key = f"{sample.name}{{{labels}}}" if labels else sample.name
+            assert key not in found
+            found[key] = sample.value
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 90.0
 
 
 class Clock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import signal
 import socket
 import sys
 import time
@@ -38,6 +39,12 @@ def spin(content: bytes, options: Options) -> Any:
 
 
 def sleep(content: bytes, options: Options) -> Any:
+    time.sleep(600)
+
+
+def alarm(content: bytes, options: Options) -> Any:
+    """Interrupts the parent while it waits for the answer."""
+    os.kill(os.getppid(), signal.SIGALRM)
     time.sleep(600)
 
 
@@ -125,8 +132,8 @@ def part(content: bytes, options: Options) -> bytes:
 
 
 KINDS = (
-    count, part, echo, refuse, stumble, spin, sleep, crash, abort, leave, eat, hold, recur, flood, surrogate, scribble,
-    talk, surroundings, write, listen,
+    count, part, echo, refuse, stumble, spin, sleep, alarm, crash, abort, leave, eat, hold, recur, flood, surrogate,
+    scribble, talk, surroundings, write, listen,
 )  # fmt: skip
 
 KINDS_BY_NAME: dict[str, Any] = {kind.__name__: kind for kind in KINDS}

@@ -9,24 +9,16 @@ from typing import Any
 
 import numpy as np
 import orjson
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import Embedder
 from aidre.engine.embedding.hashing import HashingEmbedder
-from aidre.engine.model import Document, EmbeddingSpace
-from aidre.ingest.formats.tables.json_lines import read_json_lines
-from aidre.ingest.formats.tables.parquet import read_parquet
+from aidre.engine.model import EmbeddingSpace
 from aidre.ingest.pipeline.ingest import ingest
 from aidre.ingest.pipeline.progress import Committed, Event, Notice, Problem, Summary
 from aidre.ingest.pipeline.run import IngestOptions
-from aidre.ingest.records.batch import RowBatch
-from aidre.ingest.records.file import File
-from aidre.ingest.records.items import Item, Rejected
-from aidre.ingest.records.vectors import VectorRules
 
 WORDS = EmbeddingSpace("words", 32, "cosine", normalized=True, provider="aidre", model="hashing")
 BROUGHT = EmbeddingSpace("brought", 4, "cosine")
@@ -115,54 +107,3 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
-
-
-SPACES = [EmbeddingSpace("s", 3, "cosine"), EmbeddingSpace("d", 2, "dot")]
-RULES = VectorRules(SPACES, [])
-
-
-def lines(tmp_path: Path, content: bytes) -> list[Item]:
-    path = tmp_path / "r.jsonl"
-    path.write_bytes(content)
-    return list(read_json_lines(File(path, "src", "r.jsonl", "https://base/r.jsonl"), RULES))
-
-
-def table(tmp_path: Path, columns: dict[str, Any], **options: Any) -> list[Item]:
-    path = tmp_path / "r.parquet"
-    pq.write_table(pa.table(columns), path, **options)
-    found = read_parquet(File(path, "src", "r.parquet"), RULES)
-    return [one for each in found for one in (each.documents() if isinstance(each, RowBatch) else [each])]
-
-
-def from_json(tmp_path: Path, rows: Sequence[dict[str, Any]]) -> list[Item]:
-    return lines(tmp_path, b"\n".join(map(orjson.dumps, rows)))
-
-
-def from_parquet(tmp_path: Path, rows: Sequence[dict[str, Any]]) -> list[Item]:
-    names = dict.fromkeys(name for row in rows for name in row)
-    return table(tmp_path, {name: [row.get(name) for row in rows] for name in names})
-
-
-def documents(found: Sequence[Item]) -> list[Document]:
-    assert not [each for each in found if isinstance(each, Rejected)]
-    return [each[1] for each in found if isinstance(each, tuple)]
-
-
-def where(each: Item) -> str:
-    """The place that a document or a failure is named by."""
-    if isinstance(each, tuple):
-        return each[0]
-    assert isinstance(each, Rejected)
-    return each.where
-
-
-def one(found: Sequence[Item]) -> Document:
-    (document,) = documents(found)
-    return document
-
-
-def reason(found: Sequence[Item]) -> str:
-    (rejected,) = found
-    assert isinstance(rejected, Rejected)
-    assert "\n" not in rejected.reason
-    return rejected.reason

@@ -193,9 +193,9 @@ def refused(response: httpx.Response, status: int, code: str, session: str | Non
     return message
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """A server of intakes, for the tests of a module."""
+    """A server of intakes over collections that no test changes."""
     folder = tmp_path_factory.mktemp("store")
     fill_all(folder)
     with serving(folder, CONFIGURATION) as shared:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -131,8 +132,13 @@ def log_of(client: Client) -> list[dict[str, Any]]:
     for path in sorted((client.store / ".log" / "events").glob("*.jsonl")):
         for line in path.read_bytes().splitlines():
             found.append(json.loads(line))
-            valid(EVENT, found[-1])
+            _check_event(line)
     return found
+
+
+@cache
+def _check_event(line: bytes) -> None:
+    valid(EVENT, json.loads(line))
 
 
 def denied(answer: Mapping[str, Any], reason: str) -> None:
@@ -155,15 +161,15 @@ def chunk_ids(answer: Mapping[str, Any]) -> list[str]:
     return [chunk["id"] for chunk in answer["content"]["chunks"]]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A publisher's store, for the tests of a module."""
+    """A publisher's store, whose collections no test changes."""
     folder = tmp_path_factory.mktemp("store")
     fill_news(folder)
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def client(store: Path) -> Iterator[Client]:
     with publishing(store) as (shared, _):
         yield shared

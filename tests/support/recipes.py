@@ -206,16 +206,17 @@ def parsed(block: str) -> Event:
     return Event(name, json.loads(data.removeprefix("data: ")))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store for the tests of a module."""
+    """A store whose collections no test changes."""
     store = tmp_path_factory.mktemp("store")
     fill_all(store)
     return store
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def client(filled: Path) -> Iterator[Client]:
+    """A server over that store."""
     with serving(filled, CONFIGURATION) as shared:
         yield shared
 

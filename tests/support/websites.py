@@ -1,4 +1,7 @@
-"""For tests: servers on loopback. One whose answers can be changed, one that sends any bytes, one with TLS."""
+"""Web sites on loopback: one whose answers can be changed, one that sends any bytes, one with TLS; what they publish.
+
+A run over some addresses of a site is `run`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import gzip
 import socket
 import ssl
 import threading
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +18,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+
+from aidre.ingest.fetch.client import FetchRules
+from aidre.ingest.pipeline.progress import Summary
+from tests.support.ingests import Bench
 
 Answer: TypeAlias = "Callable[[BaseHTTPRequestHandler], None]"
 
@@ -60,6 +68,15 @@ def send(request: BaseHTTPRequestHandler, status: int, body: bytes, headers: Map
         request.send_header(name, value)
     request.end_headers()
     request.wfile.write(body)
+
+
+def gzip_bomb(size: int, start: bytes = b"") -> bytes:
+    """Zeros after `start` as gzip, a thousandth of their size; made in no time, since all blocks are the same."""
+    packer = zlib.compressobj(9, wbits=31)
+    block = bytes(1 << 24)
+    packed = packer.compress(start) + packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
+    repeated = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
+    return packed + repeated * (size // len(block) - 1)
 
 
 @contextmanager
@@ -185,3 +202,47 @@ def encrypted(folder: Path) -> Iterator[int]:
         finally:
             server.shutdown(socket.SHUT_RDWR)
             thread.join()
+
+
+ALLOWED = FetchRules(allow_private_addresses=True, timeout=120, connect_timeout=120, read_timeout=120, robots=False)
+"""Rules of a fetch from loopback; no machine is so busy that it needs more time."""
+
+
+FEED = """<?xml version="1.0" encoding="utf-8"?>
+<rss version="2.0"><channel><title>News of tea</title><link>/</link><language>en</language>{}</channel></rss>"""
+
+
+ITEM = """<item><guid isPermaLink="false">urn:tea:{0}</guid><title>Entry {0}</title><link>/news/{0}</link>
+<pubDate>Sat, 0{0} Aug 2026 10:00:00 GMT</pubDate><description>{1}</description></item>"""
+
+
+@pytest.fixture
+def body(tmp_path: Path) -> Path:
+    """Where the body of an answer is written."""
+    return tmp_path / "body"
+
+
+def item(number: int | str, text: str) -> str:
+    return ITEM.format(number, text)
+
+
+def feed(*items: str, **texts: str) -> str:
+    """A feed of items, or of those with the texts `e1`, `e2` and so on."""
+    return FEED.format("".join([*items, *(item(name[1:], text) for name, text in texts.items())]))
+
+
+def page(text: str, title: str = "A page") -> str:
+    return f"<!doctype html><html lang='en'><head><title>{title}</title></head><body><p>{text}</p></body></html>"
+
+
+def sitemap(*entries: tuple[str, str | None]) -> str:
+    urls = "".join(f"<url><loc>{loc}</loc>{f'<lastmod>{d}</lastmod>' if d else ''}</url>" for loc, d in entries)
+    return f'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{urls}</urlset>'
+
+
+def run(bench: Bench, *addresses: str, rules: FetchRules = ALLOWED, **options: Any) -> Summary:
+    return bench.run(*addresses, fetching=rules, **options)
+
+
+def counts(summary: Summary) -> tuple[int, int, int, int, int]:
+    return summary.documents, summary.updated, summary.unchanged, summary.deleted, summary.failed

@@ -1,3 +1,5 @@
+"""From which address a request is counted, `api/access/client_address.py`: networks, proxies, long lists of hops."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,42 +1,65 @@
+"""The keys of the configuration, `api/access/credentials.py`: what a guess costs, and what it is compared with."""
+
 from __future__ import annotations
 
 import hashlib
-import tomllib
+import hmac
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from aidre.api.access.credentials import Keys
-from aidre.api.cli.keys import new_key
-from aidre.api.config.settings import parse_settings
-from aidre.engine.errors import ConfigurationError
+from aidre.api.config.settings import Key
+
+GOLD = "gold-secret"
 
 
-def test_the_configuration_holds_what_knows_the_secret_and_not_the_secret() -> None:
-    made = new_key("a reader")
-    text = "\n".join(made.lines)
-    assert made.secret not in text
-    [key] = parse_settings(text).keys
-    assert (key.name, key.collections, key.scopes) == ("a reader", (), ("search",))
-    assert key.sha256 == hashlib.sha256(made.secret.encode()).hexdigest()
-    holder = Keys([key]).grant(made.secret.encode())
-    assert holder is not None
-    assert holder.caller.account == "key a reader"
+def digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def test_no_secret_is_like_another_and_each_fits_a_header_and_a_shell() -> None:
-    secrets = {new_key().secret for _ in range(100)}
-    assert len(secrets) == 100
-    assert all(len(secret) >= 40 and secret.replace("-", "_").isidentifier() for secret in secrets)
-    names = [tomllib.loads("\n".join(new_key().lines))["keys"][0]["name"] for _ in range(10)]
-    assert len(set(names)) == 10
+def test_how_near_a_guess_comes_is_not_compared_byte_by_byte() -> None:
+    """No guess is ever compared with a digest of the configuration unless it is the secret itself."""
+    keys = Keys([Key(f"key {number}", digest(f"secret {number}")) for number in range(100)])
+    compared: list[tuple[bytes, bytes]] = []
+
+    def comparing(one: bytes, other: bytes) -> bool:
+        compared.append((one, other))
+        return one == other
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("aidre.api.access.credentials.hmac.compare_digest", comparing)
+        for number in range(200):
+            assert (keys.grant(f"secret {number}".encode()) is not None) == (number < 100)
+    assert len(compared) == 200
+    assert all(other == bytes(32) for _, other in compared[100:])
 
 
-@pytest.mark.parametrize("name", ["Zeitung für Ökonomie", "a.b:c@d+e/f-g_h", "x" * 64])
-def test_names_of_many_kinds_come_back_whole(name: str) -> None:
-    assert parse_settings("\n".join(new_key(name).lines)).keys[0].name == name
+def test_every_guess_costs_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted, not timed: what is hashed, and what is compared, however near a guess comes."""
+    keys = Keys([Key("gold", digest(GOLD)), Key("other", digest("another secret"))])
+    work: list[tuple[str, int]] = []
 
+    def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def counting(content: bytes, *more: Any, **members: Any) -> Any:
+            work.append((name, len(content)))
+            return function(content, *more, **members)
 
-@pytest.mark.parametrize("name", ["", " ", "x" * 65, 'a"b', "a\\b", "a\nb", "a\x7fb", " a", "a\u202eb", "a\udcffb"])
-def test_names_that_would_break_the_file_or_fool_a_reader_are_refused(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="--name"):
-        new_key(name)
+        return counting
+
+    for name in ("sha256", "blake2b"):
+        monkeypatch.setattr(f"aidre.api.access.credentials.hashlib.{name}", counted(name, getattr(hashlib, name)))
+    monkeypatch.setattr("aidre.api.access.credentials.hmac.compare_digest", counted("compare", hmac.compare_digest))
+    secret = GOLD.encode()
+    guesses = [secret[:at] + bytes([secret[at] ^ 1]) + secret[at + 1 :] for at in range(len(secret))]
+    costs = []
+    for guess in (*guesses, *guesses, b"x" * len(secret), secret):
+        work.clear()
+        found = keys.grant(guess)
+        assert (found is not None) == (guess == secret)
+        costs.append(tuple(work))
+    assert len(set(costs)) == 1, "the first time that a secret comes it costs what a guess costs"
+    work.clear()
+    assert keys.grant(secret) is not None
+    assert work == [("blake2b", len(secret))], "who is known pays less, which no guess can find out"

@@ -1,12 +1,10 @@
-"""Who is let in as whom, what is counted for whom, and what goes out with the answer."""
+"""Who is let in as whom, what is counted for whom, and what goes out with the answer, `api/access/guard.py`."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import hmac
-import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,13 +12,14 @@ import pytest
 
 from aidre.api.access import guard as module
 from aidre.api.access.caller import Caller
-from aidre.api.access.credentials import MAX_CREDENTIAL_BYTES, Keys
+from aidre.api.access.credentials import MAX_CREDENTIAL_BYTES
 from aidre.api.access.guard import Guard
-from aidre.api.access.limits.token_bucket import BucketState, TokenBuckets
-from aidre.api.config.settings import Key, parse_settings
+from aidre.api.access.limits.token_bucket import BucketState
+from aidre.api.config.settings import parse_settings
 from aidre.api.config.toml import Rate
 from aidre.api.http.errors import Forbidden, HttpError, RateLimited, Unauthorized
 from aidre.engine.errors import ConfigurationError
+from tests.api.access.limits.test_headers import structured
 
 T = TypeVar("T")
 GOLD, BLIND, VECTORS = "gold-secret", "blind-secret", "vectors-secret"
@@ -58,11 +57,13 @@ def run(coroutine: Awaitable[T]) -> T:
 
 
 class Door:
-    """Asks a guard as a request would."""
+    """Asks a guard as a request would. No time passes, so nothing is refilled."""
 
     def __init__(self, configuration: str, *folders: Path) -> None:
         self.settings = parse_settings(configuration)
         self.guard = Guard(self.settings, folders)
+        if self.guard._buckets is not None:
+            self.guard._buckets._clock = lambda: 0
         self.state: dict[str, Any] = {}
 
     def ask(self, path: str = "/search", *authorizations: str, host: str = "203.0.113.7") -> dict[str, str]:
@@ -231,14 +232,6 @@ def test_a_key_without_a_limit_gets_no_fields_of_one(door: Door) -> None:
     assert door.ask("/search", f"Bearer {VECTORS}") == {}
 
 
-def structured(value: str) -> tuple[str, dict[str, int]]:
-    """One String Item of RFC 9651 with Integer parameters."""
-    found = re.fullmatch(r'"([ !#-\[\]-~]+)"((?:;[a-z]+=\d{1,15})+)', value)
-    assert found is not None, value
-    pairs = [part.split("=") for part in found[2][1:].split(";")]
-    return found[1], {name: int(number) for name, number in pairs}
-
-
 def test_the_fields_fit_together_on_answers_and_on_refusals() -> None:
     door = Door(BEYOND + '[limits]\nrate = "5/minute"\n')
     said = [door.ask() for _ in range(5)] + [door.refused(RateLimited).headers]
@@ -283,58 +276,11 @@ def test_no_file_is_made_where_nothing_is_counted(tmp_path: Path) -> None:
 
 
 def test_a_request_without_a_client_is_counted_too() -> None:
-    guard = Guard(parse_settings(BEYOND), [])
-    guard._buckets = TokenBuckets([], lambda: 0)  # of a clock that stands still, so nothing is refilled
+    guard = Door(BEYOND).guard
     scope: dict[str, Any] = {"path": "/search", "headers": [], "client": None, "state": {}}
     remaining = [dict(run(guard.admit(scope)))[b"ratelimit-remaining"] for _ in range(2)]
     assert remaining == [b"599", b"598"]
     assert guard.account(scope, scope["state"]["caller"]) == "address "
-
-
-def test_how_near_a_guess_comes_is_not_compared_byte_by_byte() -> None:
-    """No guess is ever compared with a digest of the configuration unless it is the secret itself."""
-    keys = Keys([Key(f"key {number}", digest(f"secret {number}")) for number in range(100)])
-    compared: list[tuple[bytes, bytes]] = []
-
-    def comparing(one: bytes, other: bytes) -> bool:
-        compared.append((one, other))
-        return one == other
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("aidre.api.access.credentials.hmac.compare_digest", comparing)
-        for number in range(200):
-            assert (keys.grant(f"secret {number}".encode()) is not None) == (number < 100)
-    assert len(compared) == 200
-    assert all(other == bytes(32) for _, other in compared[100:])
-
-
-def test_every_guess_costs_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted, not timed: what is hashed, and what is compared, however near a guess comes."""
-    keys = Keys([Key("gold", digest(GOLD)), Key("other", digest("another secret"))])
-    work: list[tuple[str, int]] = []
-
-    def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def counting(content: bytes, *more: Any, **members: Any) -> Any:
-            work.append((name, len(content)))
-            return function(content, *more, **members)
-
-        return counting
-
-    for name in ("sha256", "blake2b"):
-        monkeypatch.setattr(f"aidre.api.access.credentials.hashlib.{name}", counted(name, getattr(hashlib, name)))
-    monkeypatch.setattr("aidre.api.access.credentials.hmac.compare_digest", counted("compare", hmac.compare_digest))
-    secret = GOLD.encode()
-    guesses = [secret[:at] + bytes([secret[at] ^ 1]) + secret[at + 1 :] for at in range(len(secret))]
-    costs = []
-    for guess in (*guesses, *guesses, b"x" * len(secret), secret):
-        work.clear()
-        found = keys.grant(guess)
-        assert (found is not None) == (guess == secret)
-        costs.append(tuple(work))
-    assert len(set(costs)) == 1, "the first time that a secret comes it costs what a guess costs"
-    work.clear()
-    assert keys.grant(secret) is not None
-    assert work == [("blake2b", len(secret))], "who is known pays less, which no guess can find out"
 
 
 def test_a_rate_is_refused_by_every_bucket_alike(monkeypatch: pytest.MonkeyPatch) -> None:

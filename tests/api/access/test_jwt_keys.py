@@ -19,6 +19,7 @@ from aidre.api.access.jwt import TokenVerifier
 from aidre.api.config.oauth import OAuth
 from aidre.api.http.errors import Unauthorized, Unavailable
 from aidre.engine.errors import ConfigurationError
+from tests.support.clocks import WAIT_SECONDS
 from tests.support.issuer import AUDIENCE, EC, ISSUER, NOW, RSA, Issuer, encoded, oauth, public, signed, without
 
 MODULUS = rsa.generate_private_key(65_537, 1_024).public_key().public_numbers().n.to_bytes(128, "big")
@@ -77,7 +78,7 @@ def test_few_wait_for_an_issuer_that_takes_its_time() -> None:
 
     def slowly() -> bytes:
         if issuer.fetched:
-            released.wait(10)
+            assert released.wait(WAIT_SECONDS)
         return load()
 
     async def ask() -> None:

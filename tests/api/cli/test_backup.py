@@ -1,15 +1,11 @@
-"""What a backup takes of STORE/.log while a server writes there."""
+"""What a backup takes of STORE/.log while a server writes there, `api/cli/backup.py`, and what ends it."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +19,8 @@ from aidre.engine.collection.store import Store
 from aidre.engine.errors import StorageFailed
 from aidre.engine.maintenance.backup import back_up
 from aidre.engine.maintenance.restore import restore_archive
+from tests.hostile.nursery import started
+from tests.support.backups import STAGES, interrupted_backup
 from tests.support.stores import NAME, everything, write
 
 LIMITS = '[limits]\nrate = "9/minute"\nchunks_per_day = 9\n'
@@ -66,61 +64,44 @@ def test_receipts_come_back_and_what_concerns_a_running_server_does_not(tmp_path
     (new / LOG_FOLDER / "events" / "000001.jsonl").write_text("written to again\n")
 
 
-@pytest.fixture
-def large(tmp_path: Path) -> Path:
-    """A store with receipts that take a while to be copied."""
-    store = tmp_path / "store"
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with receipts."""
+    store = tmp_path_factory.mktemp("store")
     write(store, ["a"])
     (store / LOG_FOLDER).mkdir()
     connection = connect(store / LOG_FOLDER / "intent.sqlite", synchronous="OFF")
-    connection.execute("CREATE TABLE receipts (n INTEGER, secret BLOB)")
-    with transaction(connection):
-        connection.executemany("INSERT INTO receipts VALUES (?, zeroblob(1000000))", [(n,) for n in range(60)])
+    connection.execute("CREATE TABLE receipts (n INTEGER)")
     connection.close()
     return store
 
 
 def test_copies_of_databases_have_no_name_while_they_are_saved(
-    large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    with log_files(large) as [(_, copy)]:
-        assert list(temporary.iterdir()) == []
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with log_files(store) as [(_, copy)]:
+        assert list(tmp_path.iterdir()) == []
         assert copy.read_bytes()[:6] == b"SQLite"
     assert not copy.exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
-def test_a_backup_that_is_ended_leaves_nothing(large: Path, tmp_path: Path, number: signal.Signals) -> None:
+def test_a_backup_that_is_ended_leaves_nothing(store: Path, tmp_path: Path, number: signal.Signals) -> None:
     temporary, target = tmp_path / "temporary", tmp_path / "backups" / "backup.tar"
     temporary.mkdir()
     target.parent.mkdir()
-    # Whoever runs the tests may ignore some.
-    usual = "signal.signal(2, signal.default_int_handler); signal.signal(1, signal.SIG_DFL)"
-    program = f"import signal; {usual}; from aidre.api.cli.main import main; main()"
-    command = [sys.executable, "-c", program, "backup", str(target), "--store", str(large)]
-    ended = 0
-    for delay in (0.0, 0.01, 0.03, 0.1):
-        with subprocess.Popen(
-            command, env={**os.environ, "TMPDIR": str(temporary)}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        ) as process:
-            while process.poll() is None and not [*temporary.glob("aidre-*"), *target.parent.iterdir()]:
-                time.sleep(0.001)
-            time.sleep(delay)
-            process.send_signal(number)
-            _, said = process.communicate(timeout=30)
-        assert b"Traceback" not in said
-        assert [path for path in temporary.glob("aidre-*") if path.is_dir() or path.stat().st_size] == []
-        if target.exists():  # then it is whole
-            restore_archive(Store(tmp_path / f"new {delay}"), target, beside=LOG_FOLDER)
-            target.unlink()
-        if process.returncode:
-            assert process.returncode in {128 + number, -number}
-            assert number == signal.SIGKILL or [*temporary.glob("aidre-*"), *target.parent.iterdir()] == []
-            ended += 1
-    assert ended
+    for stage in STAGES:
+        with started(interrupted_backup, stage, number, store, target, temporary) as child:
+            child.process.join()
+            status = child.process.exitcode
+        assert status == (-number if number == signal.SIGKILL else 128 + number), stage
+        assert temporary.with_suffix(".said").read_bytes() == b"", stage
+        assert list(temporary.iterdir()) == [], stage
+        left = [path.name for path in target.parent.iterdir()]
+        assert target.name not in left
+        assert len(left) <= (number == signal.SIGKILL), "the next backup removes what a killed one has left"
 
 
 def test_a_store_without_receipts_has_none_to_save(tmp_path: Path) -> None:

@@ -1,205 +1,124 @@
-"""The commands that bring documents in and find them: ingest and search."""
+"""The commands for an existing store, `api/cli/commands.py`: verify, generations, rollback, backup, restore."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from pathlib import Path
 
 import pytest
 
-from aidre.api.config.settings import parse_settings
-from aidre.engine.collection.store import Store
-from tests.support.clients import serving
-from tests.support.shell import CONFIGURATION, TEXTS, Shell, one_line
-
-# -- ingest ------------------------------------------------------------------------------------------------
+from tests.support.shell import TEXTS, Shell, one_line
 
 
-def test_ingest_reports_commits_and_a_summary(shell: Shell) -> None:
-    status, events, err = shell.ingest()
-    assert (status, err) == (0, "")
-    assert [event["event"] for event in events] == ["commit", "done"]
-    assert events[0] == {"event": "commit", "generation": 1, "documents": 3, "chunks": 3}
-    assert events[1].pop("seconds") > 0
-    assert events[1] == {
-        "event": "done",
-        "documents": 3,
-        "chunks": 3,
-        "embedded": 3,
-        "updated": 3,
-        "unchanged": 0,
-        "deleted": 0,
-        "failed": 0,
-        "skipped": 0,
-    }
+def newest(shell: Shell) -> int:
+    return int(shell.json("generations")[0]["generation"])
 
 
-def test_ingest_commits_every_n_documents(shell: Shell) -> None:
-    _, events, _ = shell.ingest(shell.source, "--commit-every", "1")
-    commits = [event for event in events if event["event"] == "commit"]
-    assert [commit["documents"] for commit in commits] == [1, 2, 3]
+def found(shell: Shell, query: str) -> list[str]:
+    return [hit["text"] for hit in shell.json("search", query, "--mode", "lexical")]
 
 
-def test_a_second_ingest_changes_nothing(filled: Shell) -> None:
-    before = Store(filled.store).current("docs")
-    status, [done], _ = filled.ingest()
+def test_generations_lists_what_rollback_goes_back_to(changed: Shell) -> None:
+    listed = changed.json("generations")
+    before = newest(changed)
+    assert [old["generation"] for old in listed] == list(range(before, 0, -1))
+    assert [(old["documents"], old["current"]) for old in (listed[0], listed[-1])] == [(2, True), (3, False)]
+    status, out, _ = changed.run("generations", "--store", changed.store)
     assert status == 0
-    assert (done["event"], done["unchanged"], done["updated"], done["embedded"]) == ("done", 3, 0, 0)
-    assert Store(filled.store).current("docs") == before
+    assert "(the newest)" in out.splitlines()[0]
+    assert found(changed, "rain jacket") == []
+    assert changed.json("rollback", "1") == [{"collection": "docs", "generation": before + 1, "restored": 1}]
+    assert len(found(changed, "rain jacket")) == 1
+    assert TEXTS["tea"] in found(changed, "green tea")[0]
+    assert changed.json("rollback", str(before))[0]["generation"] == before + 2
+    assert found(changed, "rain jacket") == []
+    assert changed.json("verify")[0]["ok"]
 
 
-def test_a_second_ingest_without_the_configuration_of_the_first_changes_nothing(filled: Shell) -> None:
-    [done] = filled.json("ingest", filled.source, "--collection", "docs")
-    assert (done["unchanged"], done["updated"], done["embedded"]) == (3, 0, 0)
-
-
-def test_a_bad_row_is_named_and_the_others_are_stored(shell: Shell) -> None:
-    rows = shell.source.parent / "rows.jsonl"
-    rows.write_text('{"id": "a", "text": "good"}\n{"id": "b", \n{"id": "c", "text": "better"}\n', encoding="utf-8")
-    status, events, err = shell.ingest(rows)
-    assert status == 1
-    assert "rows.jsonl:2" in err
-    assert (events[-1]["updated"], events[-1]["failed"]) == (2, 1)
-    assert Store(shell.store).open("docs").documents == 2
-
-
-def test_a_dry_run_writes_nothing(shell: Shell) -> None:
-    status, events, _ = shell.ingest(shell.source, "--dry-run")
-    assert status == 0
-    assert (events[-1]["event"], events[-1]["documents"]) == ("done", 3)
-    assert not shell.store.exists() or Store(shell.store).collections() == []
-
-
-def test_mirror_deletes_what_the_source_no_longer_has(filled: Shell) -> None:
-    (filled.source / "rain.md").unlink()
-    assert filled.ingest()[1][-1]["deleted"] == 0
-    assert filled.ingest(filled.source, "--mirror")[1][-1]["deleted"] == 1
-    (filled.source / "tea.md").unlink()
-    (filled.source / "bread.md").unlink()
-    (filled.source / "soup.md").write_text("# Soup\n", encoding="utf-8")
-    status, _, err = filled.ingest(filled.source, "--mirror")
-    assert status == 1
-    assert "--force" in err
-    assert filled.ingest(filled.source, "--mirror", "--force")[1][-1]["deleted"] == 2
-
-
-def test_rows_bring_vectors_for_a_space_without_a_model(shell: Shell) -> None:
-    rows = shell.source.parent / "rows.jsonl"
-    rows.write_text('{"id": "a", "text": "good", "vectors": {"given": [1, 2]}}\n', encoding="utf-8")
-    status, _, err = shell.ingest(rows, collection="both")
-    assert status == 0, err
-    [collection] = shell.json("status")
-    assert [space["id"] for space in collection["spaces"]] == ["words", "given"]
-
-
-def test_an_existing_collection_keeps_its_spaces_without_a_configuration_of_them(shell: Shell) -> None:
-    rows = shell.source.parent / "rows.jsonl"
-    rows.write_text('{"id": "a", "text": "good", "vectors": {"given": [1, 2]}}\n', encoding="utf-8")
-    shell.ingest(rows, collection="both")
-    rows.write_text('{"id": "a", "text": "better", "vectors": {"given": [1, 2]}}\n', encoding="utf-8")
-    words = ("ingest", rows, "--store", shell.store, "--collection", "both")
-    status, _, err = shell.run(*words)
-    assert status == 0, err
-    assert [space["id"] for space in shell.json("status")[0]["spaces"]] == ["words", "given"]
-
-
-def test_ingest_speaks_to_people_without_json(shell: Shell) -> None:
-    words = ("ingest", shell.source, "--store", shell.store, "--collection", "docs", "--config", shell.config)
-    status, out, err = shell.run(*words)
-    assert status == 0, err
-    assert "3 documents" in out
-    assert "\x1b" not in out + err
-
-
-# -- search ------------------------------------------------------------------------------------------------
-
-
-def test_search_prints_one_hit_a_line(filled: Shell) -> None:
-    hits = filled.json("search", "tea steeped in water", "-k", "2")
-    assert [hit["rank"] for hit in hits] == [1, 2]
-    assert hits[0]["id"] == "texts/tea.md#chunk_1"
-    assert hits[0]["score"] >= hits[1]["score"]
-    assert TEXTS["tea"] in hits[0]["text"]
-    assert hits[0]["source"]["title"] == "Tea"
-    assert hits[0]["metadata"]["content_hash"].startswith("sha256:")
-
-
-def test_search_shows_people_title_score_and_text(filled: Shell) -> None:
-    status, out, _ = filled.run("search", "rain jacket", "--store", filled.store)
-    assert status == 0
-    first, *rest = out.splitlines()
-    assert first.split()[0] == "1"
-    assert first.endswith("Rain")
-    assert any("taped seams" in line for line in rest)
-
-
-def test_search_takes_a_filter(filled: Shell) -> None:
-    hits = filled.json("search", "tea", "--filter", '{"document_id": "texts/bread.md"}')
-    assert [hit["document_id"] for hit in hits] == ["texts/bread.md"]
-
-
-@pytest.mark.parametrize("filter", ["{", "[]", '{"and": 1}', "[" * 100_000])
-def test_a_wrong_filter_is_one_line_and_2(filled: Shell, filter: str) -> None:
-    status, _, err = filled.run("search", "tea", "--store", filled.store, "--filter", filter)
-    assert status == 2
-    assert one_line(err)
-
-
-def test_the_collection_must_be_named_where_there_are_several(filled: Shell) -> None:
-    filled.ingest(collection="more")
-    status, _, err = filled.run("search", "tea", "--store", filled.store)
-    assert status == 2
-    assert "docs" in err
-    assert "more" in err
-    assert filled.json("search", "tea", "--collection", "more")
-
-
-def test_search_answers_as_a_server_with_the_configuration_would(filled: Shell) -> None:
-    def found(more: str) -> list[Any]:
-        filled.config.write_text(CONFIGURATION + more, encoding="utf-8")
-        options = ("--collection", "docs", "--config", filled.config)
-        return [(hit["id"], hit["score"]) for hit in filled.json("search", "tea that rises overnight", *options)]
-
-    plain, fused = found(""), found("[collections.docs.fusion]\na = 0.9\nc = 2.0\n")
-    assert plain == [(hit["id"], hit["score"]) for hit in filled.json("search", "tea that rises overnight")]
-    assert plain != fused
-    with serving(filled.store, parse_settings(filled.config.read_text(encoding="utf-8"))) as client:
-        answer = client.search({"collection": "docs", "query": "tea that rises overnight"}).json()
-    assert [(hit["id"], hit["score"]) for hit in answer["results"]] == [
-        (id, pytest.approx(score, rel=1e-6)) for id, score in fused
-    ]
-
-
-def test_search_takes_the_default_collection_of_the_configuration(filled: Shell) -> None:
-    filled.ingest(collection="more")
-    for name, found in [("more", 0), ("gone", 2)]:
-        filled.config.write_text(f'{CONFIGURATION}[server]\ndefault_collection = "{name}"\n', encoding="utf-8")
-        words = ("search", "tea", "--store", filled.store, "--config", filled.config)
-        assert filled.run(*words)[0] == found
-    assert filled.run("search", "tea", "--store", filled.store, "--config", filled.store / "none.toml")[0] == 2
-
-
-@pytest.mark.parametrize("words", [["--collection", "dcos"], ["--mode", "dens"]])
-def test_an_unknown_name_is_one_line_and_2(filled: Shell, words: list[str]) -> None:
-    status, _, err = filled.run("search", "tea", "--store", filled.store, *words)
-    assert status == 2
-    assert one_line(err)
-    assert words[1] in err
-
-
-def test_a_blank_query_is_refused(filled: Shell) -> None:
-    assert filled.run("search", "  ", "--store", filled.store)[0] == 2
-
-
-def test_vectors_of_another_revision_of_the_model_are_not_searched(
-    filled: Shell, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["rollback", "9"], "no generation 9 to go back to; kept are: "),
+        (["rollback", "newest"], "newest one already"),
+        (["rollback", "one"], "a valid integer"),
+        (["rollback"], "Missing argument 'N'"),
+        (["rollback", "1", "--collection", "none"], "none is not in the store"),
+        (["generations", "--collection", "none"], "none is not in the store"),
+        (["backup", "/nowhere/else/x.tar"], "cannot write x.tar"),
+        (["restore", "none.tar"], "there is no backup at none.tar"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(
+    changed_folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
 ) -> None:
-    monkeypatch.setattr("aidre.engine.embedding.hashing.REVISION", "another")
-    status, _, err = filled.run("search", "tea", "--store", filled.store, "--mode", "dense")
+    shell = Shell(changed_folder, capsys)
+    before = newest(shell)
+    given = [str(before) if word == "newest" else word for word in words]
+    status, out, err = shell.run(*given, "--store", shell.store)
+    assert status == (1 if words[0] == "backup" else 2)
+    assert out == ""
+    assert one_line(err)
+    assert message in err
+    assert newest(shell) == before
+
+
+def test_a_backup_is_restored_into_another_store_and_over_a_newer_generation(changed: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "saved.aidre"
+    before = newest(changed)
+    saved = {"collection": "docs", "generation": before, "documents": 2, "chunks": 2}
+    assert changed.json("backup", file) == [saved]
+    status, out, _ = changed.run("restore", file, "--store", tmp_path / "other")
+    assert (status, out) == (0, f"docs: 2 chunks of 2 documents, generation {before}, restored from {file}\n")
+    changed.json("rollback", "1")
+    status, _, err = changed.run("restore", file, "--store", changed.store)
     assert status == 2
     assert one_line(err)
-    assert "revision" in err
-    status, out, err = filled.run("search", "tea", "--store", filled.store)  # by its words, and it says so
+    assert "--replace" in err
+    assert len(found(changed, "rain jacket")) == 1
+    assert changed.json("restore", file, "--replace") == [saved]
+    assert found(changed, "rain jacket") == []
+    assert newest(changed) == before + 2
+    assert changed.ingest()[1][-1]["unchanged"] == 2
+
+
+def test_a_backup_does_not_replace_a_file(read_only: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "saved.aidre"
+    file.write_text("precious")
+    status, _, err = read_only.run("backup", file, "--store", read_only.store)
+    assert status == 2
+    assert one_line(err)
+    assert "exists already" in err
+    assert file.read_text() == "precious"
+
+
+@pytest.mark.parametrize("command", ["status", "verify", "compact"])
+def test_a_folder_without_collections_is_told_of(shell: Shell, command: str) -> None:
+    """Where the name is mistyped or the disk is not mounted, silence would be taken for a sound store."""
+    shell.store.mkdir()
+    status, _, err = shell.run(command, "--store", shell.store)
     assert status == 0
-    assert "lexical search only" in err
-    assert "revision" in err
-    assert out
+    assert one_line(err)
+    assert str(shell.store) in err
+
+
+def test_verify_is_content_with_a_sound_store(read_only: Shell) -> None:
+    [report] = read_only.json("verify")
+    assert (report["ok"], report["documents"], report["chunks"], report["problems"]) == (True, 3, 3, [])
+    [collection] = report["collections"]
+    assert (collection["collection"], collection["generation"], collection["documents"]) == ("docs", 1, 3)
+
+
+def test_verify_finds_a_flipped_byte(filled: Shell) -> None:
+    [chunks] = filled.store.glob("docs/segments/*/chunks.arrow")
+    content = bytearray(chunks.read_bytes())
+    place = content.index(b"taped seams")
+    content[place] ^= 1
+    chunks.chmod(0o644)
+    chunks.write_bytes(content)
+    status, out, _ = filled.run("verify", "--store", filled.store, "--json")
+    report = json.loads(out)
+    assert (status, report["ok"]) == (1, False)
+    assert "chunks.arrow" in json.dumps(report["problems"])
+    status, out, err = filled.run("verify", "--store", filled.store)
+    assert status == 1
+    assert "chunks.arrow" in out + err

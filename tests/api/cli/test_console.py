@@ -1,19 +1,11 @@
-"""What people read: hits, the state of a store, damage, the progress of an ingest."""
+"""What people read, `api/cli/console.py`: hits, the state of a store, damage."""
 
 from __future__ import annotations
-
-import sys
 
 import pytest
 
 from aidre.api.cli import console
-from aidre.api.cli.progress import Reporter
 from aidre.engine.maintenance.verify import CollectionReport, Problem as Damage
-from aidre.ingest.pipeline.progress import Committed, Notice, Problem, Progress, Summary
-
-SUMMARY = Summary(
-    documents=1200, chunks=3400, embedded=9, updated=9, unchanged=1190, deleted=0, failed=1, skipped=0, seconds=2.0
-)
 
 
 def test_documents_cannot_steer_the_terminal() -> None:
@@ -63,32 +55,3 @@ def test_damage_to_what_is_derived_leaves_a_store_usable() -> None:
     verified = console.verification_record([derived, lost], False)
     assert (verified["ok"], verified["documents"], verified["chunks"]) == (False, 4, 6)
     assert [problem["derived"] for problem in verified["problems"]] == [True, True, False]
-
-
-def test_an_ingest_names_what_failed_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with Reporter(as_json=True) as report:
-        for event in (Problem("a.jsonl:3", "is no object"), Notice("two files left out"), Committed(1, 2, 3)):
-            report(event)
-    printed = capsys.readouterr()
-    assert printed.err == "aidre: a.jsonl:3: is no object\naidre: two files left out\n"
-    assert printed.out == '{"event":"commit","generation":1,"documents":2,"chunks":3}\n'
-
-
-def test_a_terminal_shows_progress_and_others_do_not(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def told() -> tuple[str, str]:
-        with Reporter(as_json=False) as report:
-            report(Progress(1200, 3400))
-            report(SUMMARY)
-        printed = capsys.readouterr()
-        return printed.out, printed.err
-
-    out, err = told()
-    assert out.startswith("1,200 documents: 9 written, 1,190 unchanged")
-    assert err == ""
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    out, err = told()
-    assert out.startswith("1,200 documents: 9 written")
-    assert "3,400 chunks" in err

@@ -1,9 +1,10 @@
-"""What `aidre events` shows and exports, and who may read what the protocol writes down."""
+"""What `aidre events` shows and exports, `api/cli/events.py`, and who may read what the protocol writes down."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,15 +15,24 @@ import pytest
 
 from aidre.api.cli.main import run
 from aidre.api.protocols.intent.ledger import Ledger
-from tests.support import publishers
 from tests.support.publishers import log_of, printed, publishing
 
-store = publishers.own_store
+Kept = tuple[Path, list[dict[str, Any]]]
+"""A store, and the events that it has."""
 
 
 @pytest.fixture
-def kept(store: Path) -> tuple[Path, list[dict[str, Any]]]:
-    """A store with five accesses and two citations."""
+def store(publisher: Path, tmp_path: Path) -> Path:
+    """A publisher's store for one test."""
+    shutil.copytree(publisher / "store", tmp_path / "store")
+    return tmp_path / "store"
+
+
+@pytest.fixture(scope="module")
+def kept(publisher: Path, tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    """Five accesses and two citations, in a store that is read only."""
+    store = tmp_path_factory.mktemp("kept") / "store"
+    shutil.copytree(publisher / "store", store)
     with publishing(store) as (client, platform):
         answers = [platform.retrieve(platform.request(id=f"req_{n}")) for n in range(5)]
         for answer in answers[:2]:
@@ -30,9 +40,14 @@ def kept(store: Path) -> tuple[Path, list[dict[str, Any]]]:
         return store, log_of(client)
 
 
-def test_events_are_listed_in_order(
-    kept: tuple[Path, list[dict[str, Any]]], capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def own_kept(kept: Kept, tmp_path: Path) -> Kept:
+    """The same in a store for one test."""
+    shutil.copytree(kept[0], tmp_path / "store")
+    return tmp_path / "store", kept[1]
+
+
+def test_events_are_listed_in_order(kept: Kept, capsys: pytest.CaptureFixture[str]) -> None:
     store, events = kept
     status, lines, _ = printed(capsys, "events", "--store", store, "--json")
     assert status == 0
@@ -58,15 +73,13 @@ def test_events_are_listed_in_order(
         (["--since", "2026-01-06", "--type", "citation"], 0),
     ],
 )
-def test_events_are_filtered(
-    kept: tuple[Path, list[dict[str, Any]]], capsys: pytest.CaptureFixture[str], words: list[str], count: int
-) -> None:
+def test_events_are_filtered(kept: Kept, capsys: pytest.CaptureFixture[str], words: list[str], count: int) -> None:
     status, lines, _ = printed(capsys, "events", "--store", kept[0], *words, "--json")
     assert (status, len(lines)) == (0, count)
 
 
 def test_events_are_exported_as_lines_and_as_parquet(
-    kept: tuple[Path, list[dict[str, Any]]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kept: Kept, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store, events = kept
     lines, parquet = tmp_path / "out.jsonl", tmp_path / "out.parquet"
@@ -77,7 +90,7 @@ def test_events_are_exported_as_lines_and_as_parquet(
     assert [row["citation"] for row in table] == [event["citation"] for event in events if "citation" in event]
     assert {row["timestamp"] for row in table} == {datetime(2026, 1, 5, 9, tzinfo=UTC)}
     assert {row["access"] for row in table} == {None}
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["aidre.toml", "out.jsonl", "out.parquet", "store"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "out.parquet"]
 
 
 def test_what_is_exported_is_for_its_owner_alone(store: Path, tmp_path: Path) -> None:
@@ -120,36 +133,34 @@ def test_a_wrong_call_is_one_line(store: Path, capsys: pytest.CaptureFixture[str
     assert (status, out, err.count("\n")) == (2, [], 1)
 
 
+def contents(folder: Path) -> dict[Path, bytes]:
+    """All files but the index of a write-ahead log, which readers change."""
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith("-shm"))
+    return {path: path.read_bytes() for path in files}
+
+
 def test_events_that_a_power_cut_took_from_the_log_are_listed(
-    kept: tuple[Path, list[dict[str, Any]]], capsys: pytest.CaptureFixture[str]
+    own_kept: Kept, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store, events = kept
+    store, events = own_kept
     [segment] = (store / ".log" / "events").glob("*.jsonl")
     lines = segment.read_bytes().splitlines(keepends=True)
     ledger = Ledger(store / ".log" / "intent.sqlite")
     with ledger.transaction():
         ledger.journal_lines(lines[4:], 1)
     segment.write_bytes(b"".join(lines[:5]) + lines[5][:9])
-    before = sorted(
-        (path, path.read_bytes())
-        for path in (store / ".log").rglob("*")
-        if path.is_file() and path.suffix != ".sqlite-shm"
-    )
+    before = contents(store / ".log")
+    assert len(before) >= 2
     status, listed, _ = printed(capsys, "events", "--store", store, "--json")
     assert (status, [json.loads(line) for line in listed]) == (0, events)
-    after = sorted(
-        (path, path.read_bytes())
-        for path in (store / ".log").rglob("*")
-        if path.is_file() and path.suffix != ".sqlite-shm"
-    )
-    assert after == before
+    assert contents(store / ".log") == before
     ledger.close()
 
 
 def test_a_ledger_that_cannot_be_read_is_said_behind_what_the_log_has(
-    kept: tuple[Path, list[dict[str, Any]]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    own_kept: Kept, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store, events = kept
+    store, events = own_kept
     (store / ".log" / "intent.sqlite").write_bytes(b"not a database " * 100)
     status, lines, error = printed(capsys, "events", "--store", store, "--json")
     assert (status, [json.loads(line) for line in lines]) == (1, events)

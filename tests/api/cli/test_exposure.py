@@ -1,4 +1,4 @@
-"""When a server may listen, and where."""
+"""When a server may listen, and where, `api/cli/exposure.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from aidre.api.cli.exposure import check_exposure, private_collections
-from aidre.api.cli.select import missing_collections
 from aidre.api.config.settings import parse_settings
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import ConfigurationError
@@ -80,25 +79,3 @@ def test_a_collection_is_private_by_its_manifest_by_the_configuration_or_while_i
     manifest.write_bytes(b"{}")
     settings = parse_settings('[collections.configured]\nvisibility = "private"\n')
     assert private_collections(Store(tmp_path), settings) == ["broken", "configured", "private"]
-
-
-def test_names_of_collections_that_are_not_there_are_told_of(tmp_path: Path) -> None:
-    """A misspelled one leaves open what was to be private; an ingest may bring it yet, so nothing is refused."""
-    fill(tmp_path, "archive", [a_document("x", "alpha")], (TEXT,))
-    absent = parse_settings(
-        '[server]\ndefault_collection = "zzz"\n[collections.archve]\nvisibility = "private"\n'
-        + KEY
-        + 'collections = ["archive", "other"]\n'
-        + OAUTH
-        + '[oauth.grants.reader]\ncollections = ["archives"]\n'
-    )
-    assert list(missing_collections(Store(tmp_path), absent)) == [
-        "collections.archve: collection 'archve' is not in the store: did you mean 'archive'?",
-        "server.default_collection: collection 'zzz' is not in the store: it has archive",
-        "keys[0].collections: collection 'other' is not in the store: it has archive",
-        """oauth.grants."reader".collections: collection 'archives' is not in the store: did you mean 'archive'?""",
-    ]
-    present = parse_settings('[collections.archive]\nvisibility = "private"\n')
-    assert list(missing_collections(Store(tmp_path), present)) == []
-    (tmp_path / "empty").mkdir()
-    assert list(missing_collections(Store(tmp_path / "empty"), absent)) == []

@@ -1,21 +1,16 @@
-"""The command line: calls that are wrong, what escapes nowhere, and the commands that look after a store."""
+"""The command line, `api/cli/main.py`: calls that are wrong, what escapes nowhere, and `aidre ingest`."""
 
 from __future__ import annotations
 
 import json
 import os
 import shlex
-import signal
-import socket
 import subprocess
-import sys
-import time
-import urllib.request
 
 import pytest
 
 from aidre.engine.collection.store import Store
-from tests.support.shell import Shell, one_line
+from tests.support.shell import COMMAND, Shell, one_line
 
 # -- calls that are wrong ----------------------------------------------------------------------------------
 
@@ -41,6 +36,7 @@ def test_a_wrong_call_is_one_line_and_2(shell: Shell, words: list[str]) -> None:
     status, out, err = shell.run(*words)
     assert (status, out) == (2, "")
     assert one_line(err)
+    assert err.endswith(" See `aidre --help`.\n"), "the call is wrong, and not the store that is not there"
 
 
 @pytest.mark.parametrize("words", [["search", "tea"], ["status"], ["verify"], ["serve"], ["compact"], ["delete", "a"]])
@@ -61,16 +57,6 @@ def test_a_store_without_a_name_is_not_the_folder_we_happen_to_be_in(
     assert one_line(err)
     assert "--store" in err
     assert not (shell.source.parent / "docs").exists()
-
-
-@pytest.mark.parametrize("command", ["status", "verify", "compact"])
-def test_a_folder_without_collections_is_told_of(shell: Shell, command: str) -> None:
-    """Where the name is mistyped or the disk is not mounted, silence would be taken for a sound store."""
-    shell.store.mkdir()
-    status, _, err = shell.run(command, "--store", shell.store)
-    assert status == 0
-    assert one_line(err)
-    assert str(shell.store) in err
 
 
 def test_a_wrong_configuration_is_named_before_anything_is_written(shell: Shell) -> None:
@@ -136,26 +122,29 @@ def test_a_traceback_can_be_asked_for(shell: Shell, monkeypatch: pytest.MonkeyPa
         shell.run("status", "--store", shell.store)
 
 
-def test_a_closed_pipe_ends_quietly(filled: Shell) -> None:
+@pytest.mark.process
+def test_a_closed_pipe_ends_quietly(read_only: Shell) -> None:
     read, write = os.pipe()
     os.close(read)
-    command = [sys.executable, "-m", "aidre.api.cli.main", "status", "--store", str(filled.store)]
+    command = [*COMMAND, "status", "--store", str(read_only.store)]
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
     assert done.stderr == ""
     assert done.returncode != 0
 
 
-def test_a_closed_standard_output_ends_quietly(filled: Shell) -> None:
-    command = f"{shlex.quote(sys.executable)} -m aidre.api.cli.main status --store {shlex.quote(str(filled.store))} >&-"
-    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
-    assert "Traceback" not in done.stderr
+@pytest.mark.process
+def test_a_closed_standard_output_ends_quietly(read_only: Shell) -> None:
+    command = shlex.join([*COMMAND, "status", "--store", str(read_only.store)])
+    done = subprocess.run(["sh", "-c", f"{command} >&-"], stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.process
 def test_with_a_closed_standard_error_messages_do_not_get_among_the_data(shell: Shell) -> None:
     (shell.source / "wrong.md").write_bytes(b"\xff")
     words = ["ingest", str(shell.source), "--store", str(shell.store), "--collection", "docs", "--json"]
-    command = shlex.join([sys.executable, "-m", "aidre.api.cli.main", *words, "--config", str(shell.config)])
+    command = shlex.join([*COMMAND, *words, "--config", str(shell.config)])
     done = subprocess.run(["sh", "-c", f"{command} 2>&-"], stdout=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1
     assert [json.loads(line)["event"] for line in done.stdout.splitlines()] == ["commit", "done"]
@@ -170,117 +159,111 @@ def test_a_second_writer_is_refused_by_name(filled: Shell) -> None:
     assert str(os.getpid()) in err
 
 
-def test_unwritable_letters_do_not_end_a_command(filled: Shell) -> None:
-    (filled.source / "kana.md").write_text("# かな\n\nひらがな\n", encoding="utf-8")
-    filled.ingest()
-    command = [sys.executable, "-m", "aidre.api.cli.main", "search", "ひらがな", "--store", str(filled.store)]
+@pytest.mark.process
+def test_unwritable_letters_do_not_end_a_command(ingested: Shell) -> None:
+    (ingested.source / "kana.md").write_text("# かな\n\nひらがな\n", encoding="utf-8")
+    ingested.ingest()
+    command = [*COMMAND, "search", "ひらがな", "--store", str(ingested.store)]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(command, capture_output=True, env=environment, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert "ひらがな" in done.stdout.decode()
 
 
-# -- the others --------------------------------------------------------------------------------------------
+# -- ingest ------------------------------------------------------------------------------------------------
 
 
-def test_status_tells_counts_spaces_and_size(filled: Shell) -> None:
-    [collection] = filled.json("status")
-    assert collection["collection"] == "docs"
-    assert (collection["generation"], collection["documents"], collection["chunks"]) == (1, 3, 3)
-    assert collection["spaces"][0]["id"] == "words"
-    assert collection["disk_bytes"] > 1000
-    status, out, _ = filled.run("status", "--store", filled.store)
+def test_ingest_reports_commits_and_a_summary(shell: Shell) -> None:
+    status, events, err = shell.ingest()
+    assert (status, err) == (0, "")
+    assert [event["event"] for event in events] == ["commit", "done"]
+    assert events[0] == {"event": "commit", "generation": 1, "documents": 3, "chunks": 3}
+    assert events[1].pop("seconds") > 0
+    assert events[1] == {
+        "event": "done",
+        "documents": 3,
+        "chunks": 3,
+        "embedded": 3,
+        "updated": 3,
+        "unchanged": 0,
+        "deleted": 0,
+        "failed": 0,
+        "skipped": 0,
+    }
+
+
+def test_ingest_commits_every_n_documents(shell: Shell) -> None:
+    _, events, _ = shell.ingest(shell.source, "--commit-every", "1")
+    commits = [event for event in events if event["event"] == "commit"]
+    assert [commit["documents"] for commit in commits] == [1, 2, 3]
+
+
+def test_a_second_ingest_changes_nothing(filled: Shell) -> None:
+    before = Store(filled.store).current("docs")
+    status, [done], _ = filled.ingest()
     assert status == 0
+    assert (done["event"], done["unchanged"], done["updated"], done["embedded"]) == ("done", 3, 0, 0)
+    assert Store(filled.store).current("docs") == before
+
+
+def test_a_second_ingest_without_the_configuration_of_the_first_changes_nothing(filled: Shell) -> None:
+    [done] = filled.json("ingest", filled.source, "--collection", "docs")
+    assert (done["unchanged"], done["updated"], done["embedded"]) == (3, 0, 0)
+
+
+def test_a_bad_row_is_named_and_the_others_are_stored(shell: Shell) -> None:
+    rows = shell.source.parent / "rows.jsonl"
+    rows.write_text('{"id": "a", "text": "good"}\n{"id": "b", \n{"id": "c", "text": "better"}\n', encoding="utf-8")
+    status, events, err = shell.ingest(rows)
+    assert status == 1
+    assert "rows.jsonl:2" in err
+    assert (events[-1]["updated"], events[-1]["failed"]) == (2, 1)
+    assert Store(shell.store).open("docs").documents == 2
+
+
+def test_a_dry_run_writes_nothing(shell: Shell) -> None:
+    status, events, _ = shell.ingest(shell.source, "--dry-run")
+    assert status == 0
+    assert (events[-1]["event"], events[-1]["documents"]) == ("done", 3)
+    assert not shell.store.exists() or Store(shell.store).collections() == []
+
+
+def test_mirror_deletes_what_the_source_no_longer_has(ingested: Shell) -> None:
+    (ingested.source / "rain.md").unlink()
+    assert ingested.ingest()[1][-1]["deleted"] == 0
+    assert ingested.ingest(ingested.source, "--mirror")[1][-1]["deleted"] == 1
+    (ingested.source / "tea.md").unlink()
+    (ingested.source / "bread.md").unlink()
+    (ingested.source / "soup.md").write_text("# Soup\n", encoding="utf-8")
+    status, _, err = ingested.ingest(ingested.source, "--mirror")
+    assert status == 1
+    assert "--force" in err
+    assert ingested.ingest(ingested.source, "--mirror", "--force")[1][-1]["deleted"] == 2
+
+
+def test_rows_bring_vectors_for_a_space_without_a_model(shell: Shell) -> None:
+    rows = shell.source.parent / "rows.jsonl"
+    rows.write_text('{"id": "a", "text": "good", "vectors": {"given": [1, 2]}}\n', encoding="utf-8")
+    status, _, err = shell.ingest(rows, collection="both")
+    assert status == 0, err
+    [collection] = shell.json("status")
+    assert [space["id"] for space in collection["spaces"]] == ["words", "given"]
+
+
+def test_an_existing_collection_keeps_its_spaces_without_a_configuration_of_them(shell: Shell) -> None:
+    rows = shell.source.parent / "rows.jsonl"
+    rows.write_text('{"id": "a", "text": "good", "vectors": {"given": [1, 2]}}\n', encoding="utf-8")
+    shell.ingest(rows, collection="both")
+    rows.write_text('{"id": "a", "text": "better", "vectors": {"given": [1, 2]}}\n', encoding="utf-8")
+    words = ("ingest", rows, "--store", shell.store, "--collection", "both")
+    status, _, err = shell.run(*words)
+    assert status == 0, err
+    assert [space["id"] for space in shell.json("status")[0]["spaces"]] == ["words", "given"]
+
+
+def test_ingest_speaks_to_people_without_json(shell: Shell) -> None:
+    words = ("ingest", shell.source, "--store", shell.store, "--collection", "docs", "--config", shell.config)
+    status, out, err = shell.run(*words)
+    assert status == 0, err
     assert "3 documents" in out
-    assert "exact" in out
-
-
-def test_verify_is_content_with_a_sound_store(filled: Shell) -> None:
-    [report] = filled.json("verify")
-    assert (report["ok"], report["documents"], report["chunks"], report["problems"]) == (True, 3, 3, [])
-    [collection] = report["collections"]
-    assert (collection["collection"], collection["generation"], collection["documents"]) == ("docs", 1, 3)
-
-
-def test_status_shows_the_collections_that_are_sound(filled: Shell) -> None:
-    filled.ingest(collection="more")
-    for file in (filled.store / "docs" / "segments").glob("*/chunks.arrow"):
-        file.chmod(0o600)
-        file.write_bytes(b"")
-    status, out, err = filled.run("status", "--store", filled.store, "--json")
-    assert status == 1
-    assert [json.loads(line)["collection"] for line in out.splitlines()] == ["more"]
-    assert one_line(err)
-    assert "docs/segments/" in err
-    assert filled.run("search", "tea", "--store", filled.store, "--collection", "docs")[0] == 1
-
-
-def test_verify_finds_a_flipped_byte(filled: Shell) -> None:
-    [chunks] = filled.store.glob("docs/segments/*/chunks.arrow")
-    content = bytearray(chunks.read_bytes())
-    place = content.index(b"taped seams")
-    content[place] ^= 1
-    chunks.chmod(0o644)
-    chunks.write_bytes(content)
-    status, out, _ = filled.run("verify", "--store", filled.store, "--json")
-    report = json.loads(out)
-    assert (status, report["ok"]) == (1, False)
-    assert "chunks.arrow" in json.dumps(report["problems"])
-    status, out, err = filled.run("verify", "--store", filled.store)
-    assert status == 1
-    assert "chunks.arrow" in out + err
-
-
-def test_delete_removes_documents_and_passes_over_unknown_ones(filled: Shell) -> None:
-    [answer] = filled.json("delete", "texts/tea.md", "texts/gone.md")
-    assert answer["deleted"] == 1
-    assert {hit["document_id"] for hit in filled.json("search", "tea")} == {"texts/rain.md", "texts/bread.md"}
-
-
-def test_purge_leaves_no_byte_of_a_deleted_document(filled: Shell) -> None:
-    def held() -> bool:
-        return any(b"taped seams" in path.read_bytes() for path in filled.store.rglob("*") if path.is_file())
-
-    filled.json("delete", "texts/rain.md")
-    assert held()
-    [answer] = filled.json("delete", "texts/rain.md", "--purge")
-    assert answer["deleted"] == 0
-    assert not held()
-    assert filled.json("status")[0]["documents"] == 2
-    assert filled.json("verify")[0]["ok"]
-
-
-def test_compact_makes_one_segment(filled: Shell) -> None:
-    (filled.source / "soup.md").write_text("# Soup\n\nLentil soup.\n", encoding="utf-8")
-    filled.ingest()
-    assert filled.json("status")[0]["segments"] == 2
-    [answer] = filled.json("compact")
-    assert (answer["collection"], answer["documents"]) == ("docs", 4)
-    assert filled.json("status")[0]["segments"] == 1
-
-
-def test_serve_answers_until_it_is_interrupted(filled: Shell) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    words = ["serve", "--store", str(filled.store), "--config", str(filled.config), "--port", str(port)]
-    server = subprocess.Popen([sys.executable, "-m", "aidre.api.cli.main", *words], stderr=subprocess.PIPE, text=True)
-    try:
-        assert ready(port, server)
-    finally:
-        server.send_signal(signal.SIGINT)
-        _, err = server.communicate(timeout=30)
-    assert server.returncode in {0, 130}
-    assert "Traceback" not in err
-
-
-def ready(port: int, server: subprocess.Popen[str]) -> bool:
-    for _ in range(600):
-        if server.poll() is not None:
-            return False
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as response:
-                return bool(response.status == 200)
-        except OSError:
-            time.sleep(0.05)
-    return False
+    assert "\x1b" not in out + err

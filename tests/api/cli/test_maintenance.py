@@ -1,129 +1,110 @@
-"""The commands that go back and save: generations, rollback, backup and restore."""
+"""The work of status, delete, compact and of the generations that are kept, `api/cli/maintenance.py`."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from aidre.engine.collection.store import Store
-from tests.support.shell import TEXTS, Shell, one_line
+from tests.support.publishers import printed
+from tests.support.shell import Shell, one_line
 
 
-@pytest.fixture
-def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
-    """A store whose newest generation has another text than the first, and lacks one."""
-    shell = Shell(tmp_path, capsys)
-    assert shell.ingest()[0] == 0
-    (shell.source / "tea.md").write_text("# Tea\n\nBlack tea takes boiling water.\n", encoding="utf-8")
-    (shell.source / "rain.md").unlink()
-    assert shell.ingest(shell.source, "--mirror")[0] == 0
-    return shell
+def test_status_tells_what_can_never_be_served(publisher: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, config = publisher / "store", publisher / "aidre.toml"
+    _, lines, _ = printed(capsys, "status", "--store", store, "--config", config, "--json")
+    warnings = {one["collection"]: one["warnings"] for one in map(json.loads, lines)}
+    assert len(warnings["news"]) == 2
+    assert warnings["vault"] == warnings["open"] == []
+    _, lines, _ = printed(capsys, "status", "--store", store, "--config", config)
+    assert any("too few chunks to be served by Agentic Intent" in line for line in lines)
+    _, lines, _ = printed(capsys, "status", "--store", store, "--json")
+    assert [one["warnings"] for one in map(json.loads, lines)] == [[], [], []]
 
 
-def newest(shell: Shell) -> int:
-    return int(shell.json("generations")[0]["generation"])
-
-
-def found(shell: Shell, query: str) -> list[str]:
-    return [hit["text"] for hit in shell.json("search", query, "--mode", "lexical")]
-
-
-def test_generations_lists_what_rollback_goes_back_to(shell: Shell) -> None:
-    listed = shell.json("generations")
-    before = newest(shell)
-    assert [old["generation"] for old in listed] == list(range(before, 0, -1))
-    assert [(old["documents"], old["current"]) for old in (listed[0], listed[-1])] == [(2, True), (3, False)]
-    status, out, _ = shell.run("generations", "--store", shell.store)
+def test_status_tells_counts_spaces_and_size(read_only: Shell) -> None:
+    [collection] = read_only.json("status")
+    assert collection["collection"] == "docs"
+    assert (collection["generation"], collection["documents"], collection["chunks"]) == (1, 3, 3)
+    assert collection["spaces"][0]["id"] == "words"
+    assert collection["disk_bytes"] > 1000
+    status, out, _ = read_only.run("status", "--store", read_only.store)
     assert status == 0
-    assert "(the newest)" in out.splitlines()[0]
-    assert found(shell, "rain jacket") == []
-    assert shell.json("rollback", "1") == [{"collection": "docs", "generation": before + 1, "restored": 1}]
-    assert len(found(shell, "rain jacket")) == 1
-    assert TEXTS["tea"] in found(shell, "green tea")[0]
-    assert shell.json("rollback", str(before))[0]["generation"] == before + 2
-    assert found(shell, "rain jacket") == []
-    assert shell.json("verify")[0]["ok"]
+    assert "3 documents" in out
+    assert "exact" in out
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["rollback", "9"], "no generation 9 to go back to; kept are: "),
-        (["rollback", "newest"], "newest one already"),
-        (["rollback", "one"], "a valid integer"),
-        (["rollback"], "N"),
-        (["rollback", "1", "--collection", "none"], "none is not in the store"),
-        (["generations", "--collection", "none"], "none is not in the store"),
-        (["backup", "/nowhere/else/x.tar"], "cannot write x.tar"),
-        (["restore", "none.tar"], "there is no backup at none.tar"),
-    ],
-)
-def test_what_cannot_be_done_is_said_in_one_line(shell: Shell, words: list[str], message: str) -> None:
-    before = newest(shell)
-    given = [str(before) if word == "newest" else word for word in words]
-    status, out, err = shell.run(*given, "--store", shell.store)
-    assert status in {1, 2}
-    assert out == ""
+def test_status_shows_the_collections_that_are_sound(filled: Shell) -> None:
+    filled.ingest(collection="more")
+    for file in (filled.store / "docs" / "segments").glob("*/chunks.arrow"):
+        file.chmod(0o600)
+        file.write_bytes(b"")
+    status, out, err = filled.run("status", "--store", filled.store, "--json")
+    assert status == 1
+    assert [json.loads(line)["collection"] for line in out.splitlines()] == ["more"]
     assert one_line(err)
-    assert message in err
-    assert newest(shell) == before
+    assert "docs/segments/" in err
+    assert filled.run("search", "tea", "--store", filled.store, "--collection", "docs")[0] == 1
 
 
-def test_a_backup_is_restored_into_another_store_and_over_a_newer_generation(shell: Shell, tmp_path: Path) -> None:
-    file = tmp_path / "saved.aidre"
-    before = newest(shell)
-    saved = {"collection": "docs", "generation": before, "documents": 2, "chunks": 2}
-    assert shell.json("backup", file) == [saved]
-    status, out, _ = shell.run("restore", file, "--store", tmp_path / "other")
-    assert (status, out) == (0, f"docs: 2 chunks of 2 documents, generation {before}, restored from {file}\n")
-    shell.json("rollback", "1")
-    status, _, err = shell.run("restore", file, "--store", shell.store)
-    assert status == 2
-    assert one_line(err)
-    assert "--replace" in err
-    assert len(found(shell, "rain jacket")) == 1
-    assert shell.json("restore", file, "--replace") == [saved]
-    assert found(shell, "rain jacket") == []
-    assert newest(shell) == before + 2
-    assert shell.ingest()[1][-1]["unchanged"] == 2
+def test_delete_removes_documents_and_passes_over_unknown_ones(filled: Shell) -> None:
+    [answer] = filled.json("delete", "texts/tea.md", "texts/gone.md")
+    assert answer["deleted"] == 1
+    assert {hit["document_id"] for hit in filled.json("search", "tea")} == {"texts/rain.md", "texts/bread.md"}
 
 
-def test_a_backup_does_not_replace_a_file(shell: Shell, tmp_path: Path) -> None:
-    file = tmp_path / "saved.aidre"
-    file.write_text("precious")
-    status, _, err = shell.run("backup", file, "--store", shell.store)
-    assert status == 2
-    assert one_line(err)
-    assert "exists already" in err
-    assert file.read_text() == "precious"
+def test_purge_leaves_no_byte_of_a_deleted_document(filled: Shell) -> None:
+    def held() -> bool:
+        return any(b"taped seams" in path.read_bytes() for path in filled.store.rglob("*") if path.is_file())
+
+    filled.json("delete", "texts/rain.md")
+    assert held()
+    [answer] = filled.json("delete", "texts/rain.md", "--purge")
+    assert answer["deleted"] == 0
+    assert not held()
+    assert filled.json("status")[0]["documents"] == 2
+    assert filled.json("verify")[0]["ok"]
 
 
-def test_how_many_generations_are_kept_is_said_once_and_holds_for_every_command(shell: Shell, tmp_path: Path) -> None:
-    before = newest(shell)
-    listed = shell.json("generations", "--keep", "5")
+def test_compact_makes_one_segment(ingested: Shell) -> None:
+    (ingested.source / "soup.md").write_text("# Soup\n\nLentil soup.\n", encoding="utf-8")
+    ingested.ingest()
+    assert ingested.json("status")[0]["segments"] == 2
+    [answer] = ingested.json("compact")
+    assert (answer["collection"], answer["documents"]) == ("docs", 4)
+    assert ingested.json("status")[0]["segments"] == 1
+
+
+def generation(shell: Shell) -> int:
+    return Store(shell.store).current("docs")
+
+
+def test_how_many_generations_are_kept_is_said_once_and_holds_for_every_command(changed: Shell, tmp_path: Path) -> None:
+    before = generation(changed)
+    listed = changed.json("generations", "--keep", "5")
     assert [old["generation"] for old in listed[:2]] == [before + 1, before]
-    assert newest(shell) == before + 1
-    shell.json("rollback", "1")
-    shell.json("compact")
-    assert Store(shell.store).open("docs").manifest.keep == 5
+    assert generation(changed) == before + 1
+    changed.json("rollback", "1")
+    changed.json("compact")
+    assert Store(changed.store).open("docs").manifest.keep == 5
     configuration = tmp_path / "aidre.toml"
     configuration.write_text("[collections.docs]\ngenerations = 7\n")
-    assert shell.ingest(shell.source, "--config", str(configuration), "--dry-run")[0] == 0
-    assert Store(shell.store).open("docs").manifest.keep == 5
-    assert shell.ingest(shell.source, "--config", str(configuration))[0] == 0
-    assert Store(shell.store).open("docs").manifest.keep == 7
-    after = newest(shell)
-    assert shell.ingest(shell.source, "--config", str(configuration))[0] == 0
-    assert newest(shell) == after, "it is said once"
-    status, _, err = shell.run("generations", "--keep", "1", "--store", shell.store)
+    assert changed.ingest(changed.source, "--config", str(configuration), "--dry-run")[0] == 0
+    assert Store(changed.store).open("docs").manifest.keep == 5
+    assert changed.ingest(changed.source, "--config", str(configuration))[0] == 0
+    assert Store(changed.store).open("docs").manifest.keep == 7
+    after = generation(changed)
+    assert changed.ingest(changed.source, "--config", str(configuration))[0] == 0
+    assert generation(changed) == after, "it is said once"
+    status, _, err = changed.run("generations", "--keep", "1", "--store", changed.store)
     assert status == 2
     assert one_line(err)
     assert "from 2 to 10,000" in err
 
 
-def test_a_new_collection_keeps_what_its_configuration_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shell = Shell(tmp_path, capsys)
+def test_a_new_collection_keeps_what_its_configuration_says(shell: Shell, tmp_path: Path) -> None:
     configuration = tmp_path / "aidre.toml"
     configuration.write_text("[collections.docs]\ngenerations = 3\n")
     assert shell.ingest(shell.source, "--config", str(configuration))[0] == 0

@@ -1,4 +1,4 @@
-"""A real server process on a free port of the loopback."""
+"""`aidre serve`, `api/cli/serve.py`: what it refuses to start with, and servers in processes of their own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import socket
 import subprocess
 import sys
 import threading
-import time
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -17,23 +18,79 @@ import pytest
 from aidre.api.app import create_app
 from aidre.api.cli.serve import SEND_BUFFER_BYTES, _config, _listen, serve, with_base_url
 from aidre.api.config.settings import Settings, parse_settings
+from aidre.api.retrieval.snapshots import POLL_SECONDS
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import ConfigurationError
 from tests import ROOT
 from tests.support.clients import AIDRE, TEXT, a_document, fill
-from tests.support.processes import SEARCH, START_SECONDS, running, search
+from tests.support.clocks import until
+from tests.support.processes import SEARCH, START_SECONDS, running, running_command, search
+from tests.support.servers import served
+from tests.support.shell import COMMAND
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    fill(tmp_path, "docs", [a_document(f"doc_{n}", f"alpha word{n}") for n in range(12)])
-    return tmp_path
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("store")
+    fill(path, "docs", [*(a_document(f"doc_{n}", f"alpha word{n}") for n in range(12)), a_document("a/b c%", "alpha")])
+    return path
 
 
-def generation_seen(client: httpx.Client, document_id: str) -> bool:
-    return client.get(f"/chunks/{document_id}%23chunk_1").status_code == 200
+# -- over real connections ------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def client(store: Path) -> Iterator[httpx.Client]:
+    with served(store) as (_, shared):
+        yield shared
+
+
+def test_raw_percent_encoding_reaches_the_route(client: httpx.Client) -> None:
+    assert client.get("/chunks/a%2Fb%20c%25%23chunk_1").json()["id"] == "a/b c%#chunk_1"
+    assert client.get("/chunks/a/b%20c%25%23chunk_1").json()["id"] == "a/b c%#chunk_1"
+    assert client.get("/chunks/%FF").status_code == 404
+
+
+def test_a_large_body_is_refused_and_the_next_request_answered(client: httpx.Client) -> None:
+    large = client.post("/search", content=b" " * 3_000_000, headers={"content-type": AIDRE})
+    assert (large.status_code, large.json()["error"]) == (413, "payload_too_large")
+    assert search(client).status_code == 200
+
+
+def test_a_new_generation_is_served_by_itself_and_no_request_fails(tmp_path: Path) -> None:
+    fill(tmp_path, "docs", [a_document("doc", "alpha")])
+    statuses: list[int] = []
+    done = threading.Event()
+
+    def ask(url: str) -> None:
+        with httpx.Client(base_url=url) as client:
+            while not done.is_set():
+                statuses.append(search(client).status_code)
+
+    with served(tmp_path) as (server, client):
+        askers = [threading.Thread(target=ask, args=(f"http://127.0.0.1:{server.port}",)) for _ in range(2)]
+        for asker in askers:
+            asker.start()
+        try:
+            for number in range(2):
+                fill(tmp_path, "docs", [a_document(f"new_{number}", "alpha new")])
+                until(lambda: client.get(f"/chunks/new_{number}%23chunk_1").status_code == 200)  # noqa: B023
+            asked = len(statuses)
+            until(lambda: len(statuses) > asked + 10)
+        finally:
+            done.set()
+            for asker in askers:
+                asker.join()
+        fill(tmp_path, "more", [a_document("x", "beta")], (TEXT,))
+        until(lambda: client.get("/collections/more").status_code == 200)
+    assert set(statuses) == {200}
+    assert POLL_SECONDS <= 0.5, "it is looked for a few times in a second"
+
+
+# -- processes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.process
 def test_a_server_answers_over_http_and_ends_cleanly(store: Path) -> None:
     with running(store) as server:
         with httpx.Client(base_url=server.url) as client:
@@ -51,88 +108,62 @@ def test_a_server_answers_over_http_and_ends_cleanly(store: Path) -> None:
         assert server.process.stderr.read() == ""
 
 
-def test_it_tells_of_collections_that_only_the_configuration_knows(store: Path, tmp_path: Path) -> None:
+@pytest.mark.process
+def test_serve_answers_until_it_is_interrupted(store: Path, tmp_path: Path) -> None:
     settings = tmp_path / "aidre.toml"
     settings.write_text('[collections.doc]\nvisibility = "private"\n')
-    with running(store, settings=settings) as server:
-        assert server.stop() == 0
-        assert server.process.stderr is not None
-        assert "collections.doc: collection 'doc' is not in the store: did you mean 'docs'?" in (
-            server.process.stderr.read()
-        )
-
-
-def test_an_interrupt_ends_it_cleanly_too(store: Path) -> None:
-    with running(store) as server:
+    words = ["serve", "--store", str(store), "--config", str(settings), "--port", "0"]
+    with running_command([*COMMAND, *words]) as server:
         assert server.stop(signal.SIGINT) == 0
+        assert server.process.stderr is not None
+        said = server.process.stderr.read()
+    assert said == "aidre: collections.doc: collection 'doc' is not in the store: did you mean 'docs'?\n"
 
 
-def test_raw_percent_encoding_reaches_the_route(store: Path) -> None:
-    fill(store, "docs", [a_document("a/b c%", "alpha")])
-    with running(store) as server, httpx.Client(base_url=server.url) as client:
-        assert client.get("/chunks/a%2Fb%20c%25%23chunk_1").json()["id"] == "a/b c%#chunk_1"
-        assert client.get("/chunks/a/b%20c%25%23chunk_1").json()["id"] == "a/b c%#chunk_1"
-        assert client.get("/chunks/%FF").status_code == 404
+EMBED_WHEN_TOLD = """
+import time
+from aidre.engine.embedding.hashing import HashingEmbedder
+embed = HashingEmbedder.embed_queries
+def embed_when_told(self, texts):
+    (Path(sys.argv[1]).parent / "asked").touch()
+    while not (Path(sys.argv[1]).parent / "go").exists():
+        time.sleep(0.01)
+    return embed(self, texts)
+HashingEmbedder.embed_queries = embed_when_told
+"""
 
 
-def test_a_large_body_is_refused_and_the_next_request_answered(store: Path) -> None:
-    with running(store) as server, httpx.Client(base_url=server.url) as client:
-        large = client.post("/search", content=b" " * 3_000_000, headers={"content-type": AIDRE})
-        assert (large.status_code, large.json()["error"]) == (413, "payload_too_large")
-        assert search(client).status_code == 200
-
-
-def test_a_new_generation_is_served_within_a_second_and_no_request_fails(store: Path) -> None:
-    statuses: list[int] = []
-    done = threading.Event()
-
-    def ask(url: str) -> None:
-        with httpx.Client(base_url=url) as client:
-            while not done.is_set():
-                statuses.append(search(client).status_code)
-
-    with running(store) as server, httpx.Client(base_url=server.url) as client:
-        askers = [threading.Thread(target=ask, args=(server.url,)) for _ in range(2)]
-        for asker in askers:
-            asker.start()
-        try:
-            for number in range(3):
-                fill(store, "docs", [a_document(f"new_{number}", "alpha new")])
-                committed = time.monotonic()
-                while not generation_seen(client, f"new_{number}"):
-                    assert time.monotonic() - committed < 1.0, "a second has passed"
-                    time.sleep(0.02)
-            fill(store, "more", [a_document("x", "beta")], (TEXT,))
-        finally:
-            done.set()
-            for asker in askers:
-                asker.join()
-    assert len(statuses) > 20
-    assert set(statuses) <= {200}
-
-
-def test_a_running_request_is_finished_before_the_end(store: Path) -> None:
-    slow = (
-        "import time\n"
-        "from aidre.engine.embedding.hashing import HashingEmbedder\n"
-        "embed = HashingEmbedder.embed_queries\n"
-        "HashingEmbedder.embed_queries = lambda self, texts: (time.sleep(1.5), embed(self, texts))[1]\n"
-    )
+@pytest.mark.process
+def test_a_running_request_is_finished_before_the_end(tmp_path: Path) -> None:
+    fill(tmp_path / "store", "docs", [a_document("doc", "alpha")])
     answers: list[int] = []
-    with running(store, before=slow) as server:
+    with running(tmp_path / "store", before=EMBED_WHEN_TOLD) as server:
+        address = ("127.0.0.1", urlsplit(server.url).port)
 
         def ask() -> None:
-            with httpx.Client(base_url=server.url) as client:
+            with httpx.Client(base_url=server.url, timeout=START_SECONDS) as client:
                 answers.append(search(client).status_code)
+
+        def is_closed() -> bool:
+            try:
+                socket.create_connection(address).close()
+            except ConnectionRefusedError:
+                return True
+            return False
 
         asker = threading.Thread(target=ask)
         asker.start()
-        time.sleep(0.5)
-        assert server.stop() == 0
+        until((tmp_path / "asked").exists)
+        server.process.send_signal(signal.SIGTERM)
+        until(is_closed)
+        (tmp_path / "go").touch()
+        assert server.process.wait(START_SECONDS) == 0
         asker.join()
     assert answers == [200]
 
 
+@pytest.mark.process
+@pytest.mark.slow
 def test_two_workers_share_a_port_and_understand_each_others_cursors(store: Path) -> None:
     with running(store, workers=2) as server:
         seen = set()
@@ -145,9 +176,34 @@ def test_two_workers_share_a_port_and_understand_each_others_cursors(store: Path
             assert (first.status_code, second.status_code) == (200, 200)
             seen.add(tuple(result["id"] for result in first.json()["results"] + second.json()["results"]))
         assert len(seen) == 1
+        assert len(set(*seen)) == 10
         assert server.stop() == 0
 
 
+@pytest.mark.process
+@pytest.mark.slow
+def test_workers_end_when_their_parent_is_killed(store: Path) -> None:
+    with running(store, workers=2) as server:
+        workers = children_of(server.process.pid)
+        assert len(workers) >= 2
+        server.process.kill()
+        server.process.wait()
+        until(lambda: not any(map(is_running, workers)))
+
+
+def children_of(parent: int) -> list[int]:
+    found = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [int(pid) for pid in found]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.process
 def test_a_text_query_loads_no_torch(store: Path) -> None:
     code = (
         "import sys\n"
@@ -161,6 +217,9 @@ def test_a_text_query_loads_no_torch(store: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, str(store)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+# -- what it refuses to start with ----------------------------------------------------------------------------------
 
 
 def test_a_store_that_is_not_there_is_one_line(tmp_path: Path) -> None:
@@ -234,27 +293,3 @@ def test_on_loopback_the_base_url_is_the_address_itself(host: str, expected: str
     assert with_base_url(Settings(), host, 80).server.base_url == expected
     configured = parse_settings('[server]\nbase_url = "https://ai.example.com"')
     assert with_base_url(configured, host, 80) == configured
-
-
-def children_of(parent: int) -> list[int]:
-    found = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return [int(pid) for pid in found]
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def test_workers_end_when_their_parent_is_killed(store: Path) -> None:
-    with running(store, workers=2) as server:
-        workers = children_of(server.process.pid)
-        assert len(workers) >= 2
-        server.process.kill()
-        server.process.wait()
-        deadline = time.monotonic() + START_SECONDS
-        while any(map(is_running, workers)) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert not any(map(is_running, workers))

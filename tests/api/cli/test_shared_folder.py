@@ -1,4 +1,5 @@
-"""The folder that workers share: removed at the end, and by the next server where its owner was killed."""
+"""The folder that workers share, `api/cli/shared_folder.py`: removed at the end, and by the next server where its owner
+was killed."""
 
 from __future__ import annotations
 
@@ -57,6 +58,7 @@ def test_a_server_that_starts_in_the_same_moment_removes_nothing(place: Path, mo
         assert [path.name for path in folder.iterdir()] == [OWNER_FILE]
 
 
+@pytest.mark.process
 def test_what_a_killed_server_left_is_removed_by_the_next_one(place: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLD, str(place)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""Which spaces a collection is ingested into."""
+"""Which spaces a collection is ingested into, `api/cli/spaces.py`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""What the protocols write down is checked row by row and byte by byte."""
+"""`aidre verify` checks what the protocols write down row by row and byte by byte, `api/cli/verify_logs.py`."""
 
 from __future__ import annotations
 
+import asyncio
 import random
+import shutil
 from pathlib import Path
 
 import orjson
@@ -15,12 +17,37 @@ from aidre.engine.maintenance.verify import Problem
 from tests.hostile import receipts
 from tests.support.clients import a_document, fill
 
+TURNS = 20
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Receipts whose log has several segments, and binds; read only."""
+    store = tmp_path_factory.mktemp("whole")
+    names = [f"turn {number}" for number in range(TURNS)]
+
+    async def answer_and_cite() -> None:
+        opened = receipts.receipts_in(store)
+        await opened.open()
+        for name in names:
+            await receipts.retrieve(opened, name)
+            await receipts.cite(opened, name)
+        opened.close()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(receipts, "SEGMENT_BYTES", 2_000)
+        patch.setattr("aidre.api.protocols.intent.receipts.CHECKPOINT_COMMITS", receipts.NOTED_MOST)
+        asyncio.run(answer_and_cite())
+    for name in names:
+        receipts.one_bind(store, name)
+    return store
+
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
-    for number in range(40):
-        receipts.one_turn(tmp_path, f"turn {number}")
-    return tmp_path
+def store(whole: Path, tmp_path: Path) -> Path:
+    """The same for one test."""
+    shutil.copytree(whole, tmp_path / "store")
+    return tmp_path / "store"
 
 
 def problems(store: Path) -> list[Problem]:
@@ -33,8 +60,8 @@ def flip(path: Path, place: int) -> None:
     path.write_bytes(content)
 
 
-def test_a_sound_log_has_no_problems(store: Path) -> None:
-    assert problems(store) == []
+def test_a_sound_log_has_no_problems(whole: Path) -> None:
+    assert problems(whole) == []
 
 
 def test_a_store_that_serves_no_such_protocol_has_none(tmp_path: Path) -> None:
@@ -57,6 +84,7 @@ def test_an_altered_value_of_a_row_is_found(store: Path) -> None:
 
 def test_events_that_were_altered_or_cut_off_are_found(store: Path) -> None:
     segments = sorted((store / ".log" / "events").glob("*.jsonl"))
+    assert len(segments) > 1
     chance = random.Random(1)
     for path in segments:
         whole = path.read_bytes()
@@ -83,3 +111,15 @@ def test_the_command_says_what_is_damaged_and_that_it_is_not_ok(
     assert run(["verify", "--store", str(store), "--json"]) == 1
     (problem,) = orjson.loads(capsys.readouterr().out)["problems"]
     assert (problem["collection"], problem["file"]) == (None, f".log/events/{path.name}")
+
+
+def test_lines_that_the_ledger_does_not_cover_are_checked_one_by_one(store: Path) -> None:
+    path = store / ".log" / "events" / "000999.jsonl"
+    path.write_bytes(b'{"event_id": "a"}\n[]\n{"event_id"')
+    assert problems(store) == [
+        Problem(
+            ".log/events/000999.jsonl",
+            "has no event in line 2: damage, or the remains of a writer that was killed",
+            derived=True,
+        )
+    ]

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from aidre.api.config.intake import retention_of
 from aidre.api.config.json_schema import schema_violation
 from aidre.api.config.settings import load_settings, parse_settings
-from aidre.api.config.templates import fill_all_templates, fill_template, hit_values, names_in
 from aidre.api.protocols.intake import manifest
 from aidre.engine.errors import ConfigurationError
 from tests.support.clients import serving
@@ -179,99 +177,3 @@ def test_at_start_the_operator_is_told_of_intakes_that_nobody_can_use(
     assert "the filter of intake inside asks for opened, which no document has" in caplog.text
     assert "intake members requires_auth, but there are no [[keys]]" in caplog.text
     assert "find-a-plumber" not in caplog.text
-
-
-ROOM: dict[str, Any] = {
-    "$defs": {
-        "room": {
-            "oneOf": [
-                {"properties": {"type": {"const": kind}, "parts": {"items": {"$ref": "#/$defs/room"}}}}
-                for kind in ("room", "floor", "house")
-            ]
-        }
-    },
-    "properties": {"site": {"$ref": "#/$defs/room"}},
-}
-MANY = {"properties": {"a": {"anyOf": [{"type": "string"}, {"items": {"type": "string"}}]}}}
-
-
-PARTS = {
-    "$defs": {
-        "order": {"anyOf": [{"type": "string"}, {"properties": {"parts": {"items": {"$ref": "#/$defs/part"}}}}]},
-        "part": {"anyOf": [{"type": "string"}, {"required": ["name"]}]},
-    },
-    "properties": {"a": {"$ref": "#/$defs/order"}},
-}
-"""Whose references go in one direction."""
-
-
-def rooms(levels: int) -> dict[str, Any]:
-    """Rooms within rooms, of which the innermost is none."""
-    found: dict[str, Any] = {"type": "shed"}
-    for _ in range(levels):
-        found = {"type": "house", "parts": [found]}
-    return {"site": found}
-
-
-@pytest.mark.parametrize(
-    ("schema", "few", "many"),
-    [
-        (ROOM, rooms(1), rooms(8)),
-        (MANY, {"a": [1]}, {"a": [1] * 9_999}),
-        (PARTS, {"a": {"parts": [{"x": 1}] * 40}}, {"a": {"parts": [{"x": 1}] * 9_999}}),
-    ],
-)
-def test_what_is_wrong_within_a_choice_is_looked_for_as_far_as_that_is_quick(
-    schema: dict[str, Any], few: dict[str, Any], many: dict[str, Any]
-) -> None:
-    [member] = few
-    assert str(schema_violation(schema, few, "data")).startswith(f"data.{member} does not fit its schema: ")
-    assert schema_violation(schema, many, "data") == "data does not fit its schema"
-
-
-def test_data_however_deep_or_long_that_fit_a_schema_with_choices_are_taken() -> None:
-    deep: dict[str, Any] = {"type": "room"}
-    for _ in range(100):
-        deep = {"type": "house", "parts": [deep]}
-    assert schema_violation(ROOM, {"site": deep}, "data") is None
-    assert schema_violation(MANY, {"a": ["x"] * 9_999}, "data") is None
-
-
-DATA: dict[str, Any] = {
-    "a": "x",
-    "n": {"b": "y", "c": [1, "z", [True, {"q": 1}, 2.5]]},
-    "t": True,
-    "z": None,
-    "brace": "{a} {__class__}",
-    "hits": {"count": "mine"},
-}
-
-
-@pytest.mark.parametrize(
-    ("template", "text"),
-    [
-        ("{a} {n.b}", "x y"),
-        ("{n.c}", "1 z 2.5"),
-        ("{t}{z}{n}{a.b}{absent.deep}", ""),
-        ("{{a}} {a}", "{a} x"),
-        ("{brace}", "{a} {__class__}"),
-        ("{a.__class__} {a!r} {a:>9} {0}", "{a!r} {a:>9}"),
-        ("  {a} \n\t {a} ", "x x"),
-        ("{hits.count}", "mine"),
-    ],
-)
-def test_a_template_fills_in_members_and_nothing_else(template: str, text: str) -> None:
-    assert fill_template(template, DATA) == text
-
-
-def test_what_was_found_wins_over_data_of_the_same_name() -> None:
-    hits = hit_values([{"id": "c1", "title": "T"}, {"id": "c2", "url": "https://e.com"}, {"id": "c3", "title": "T"}])
-    assert fill_template("{hits.count} {hits.titles} {hits.first.id}", DATA, hits) == "3 T; https://e.com c1"
-    assert fill_all_templates({"a": ["{a}", 5, {"b": "{hits.first.title}"}], "c": False}, DATA, hits) == {
-        "a": ["x", 5, {"b": "T"}],
-        "c": False,
-    }
-
-
-def test_names_come_in_their_order() -> None:
-    assert names_in("{b} {{no}} {a.c} {} { d }") == ["b", "a.c"]

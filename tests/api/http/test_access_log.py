@@ -1,4 +1,5 @@
-"""The log of requests and the program's own messages: whole lines, nothing of what callers sent, nobody waits."""
+"""The log of requests and the program's own messages, `api/http/access_log.py`: whole lines, nothing of what callers
+sent, nobody waits."""
 
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ from aidre.api.http.access_log import (
     utc_timestamp,
     write_lines,
 )
+from tests.support.clocks import WAIT_SECONDS
 
 REQUEST: dict[str, Any] = {
     "identifier": "req_1",
@@ -76,6 +78,13 @@ def lines_of(descriptor: int) -> list[dict[str, Any]]:
     return [json.loads(line) for line in content.splitlines()]
 
 
+async def has_lines(descriptor: int, count: int) -> None:
+    """Waits for the thread that writes."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while len(lines_of(descriptor)) < count:
+            await asyncio.sleep(0.001)
+
+
 def test_a_request_is_one_line(file: int) -> None:
     def use(log: AccessLog) -> None:
         log.write(**REQUEST)
@@ -110,8 +119,7 @@ def test_many_who_are_turned_away_are_one_line_at_a_time(monkeypatch: pytest.Mon
         for number in range(2):
             for _ in range(500 + number):
                 log.count_rejected()
-            while len(lines_of(file)) <= number:
-                await asyncio.sleep(0.001)
+            await has_lines(file, number + 1)
         log.count_rejected()
         await log.close()
 
@@ -128,8 +136,7 @@ def test_lines_are_written_by_and_by(file: int) -> None:
         log = AccessLog(file, Dropped(), flush_seconds=0.0)
         for number in range(3):
             log.write(**REQUEST | {"status": number})
-            while len(lines_of(file)) <= number:
-                await asyncio.sleep(0.001)
+            await has_lines(file, number + 1)
         await log.close()
 
     asyncio.run(run())
@@ -237,7 +244,7 @@ def test_what_asyncio_shows_of_a_task_that_failed_is_not_written(formatter: logg
     logging.getLogger("asyncio").addHandler(keeper)
     try:
         asyncio.run(forget())
-        gc.collect()
+        gc.collect(1)
     finally:
         logging.getLogger("asyncio").removeHandler(keeper)
     [line] = keeper.lines

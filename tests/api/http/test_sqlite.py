@@ -1,4 +1,4 @@
-"""SQLite files that workers share: how they are opened, and that opening one again harms nobody."""
+"""SQLite files that workers share, `api/http/sqlite.py`: how they are opened, and what opening one again does."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ except sqlite3.OperationalError as error:
 """
 
 
+@pytest.mark.process
 def test_opening_a_file_again_leaves_the_locks_of_who_has_it_open(tmp_path: Path) -> None:
     path = tmp_path / "shared.sqlite"
     with closing(connect(path, synchronous="FULL")) as first:

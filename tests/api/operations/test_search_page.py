@@ -1,3 +1,5 @@
+"""The search page, `api/operations/search_page.py`: who gets it, what it may do, and that it is answered."""
+
 from __future__ import annotations
 
 import base64

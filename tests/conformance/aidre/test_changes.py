@@ -28,14 +28,16 @@ def a_few(names: str, text: str = "alpha") -> list[Document]:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
+def letters(tmp_path: Path) -> Path:
+    """A store for one test: five documents, named by a letter each."""
     fill(tmp_path, "docs", a_few("abcde"))
     return tmp_path
 
 
 @pytest.fixture
-def own(store: Path) -> Iterator[Client]:
-    with serving(store) as client:
+def own(letters: Path) -> Iterator[Client]:
+    """A server over a store that the test changes."""
+    with serving(letters) as client:
         yield client
 
 
@@ -151,32 +153,32 @@ def test_whoever_follows_in_pages_of_any_size_ends_with_the_collection(seed: int
 # -- tokens ----------------------------------------------------------------------------------------------------
 
 
-def test_a_token_is_good_at_every_worker_and_after_a_restart(store: Path) -> None:
-    (store / ".log").mkdir(exist_ok=True)
-    with serving(store) as one, serving(store) as behind:
+def test_a_token_is_good_at_every_worker_and_after_a_restart(letters: Path) -> None:
+    (letters / ".log").mkdir(exist_ok=True)
+    with serving(letters) as one, serving(letters) as behind:
         begun = page(one, None, 2)
         token = page(one)["next"]
-        delete(store, "docs", ["a"])
+        delete(letters, "docs", ["a"])
         one.refresh()
         newer = page(one, token)["next"]
         assert page(behind, newer)["changes"] == []
-        (store / ".log" / "cursor.key").unlink()
-    with serving(store) as restarted:
+        (letters / ".log" / "cursor.key").unlink()
+    with serving(letters) as restarted:
         assert page(restarted, newer)["changes"] == []
         assert [change["op"] for change in page(restarted, token)["changes"]] == ["delete"]
         held = {change["id"]: change["content_hash"] for change in begun["changes"]}
         follow(restarted, held, begun["next"])
-        assert held == stored(store)
+        assert held == stored(letters)
 
 
-def test_a_worker_that_is_behind_lists_no_chunk_that_was_deleted_before_the_listing_began(store: Path) -> None:
-    with serving(store) as behind:
-        delete(store, "docs", ["a", "b"])
-        with serving(store) as one:
+def test_a_worker_that_is_behind_lists_no_chunk_that_was_deleted_before_the_listing_began(letters: Path) -> None:
+    with serving(letters) as behind:
+        delete(letters, "docs", ["a", "b"])
+        with serving(letters) as one:
             body = page(one, None, 1)
         held = {change["id"]: change["content_hash"] for change in body["changes"]}
         follow(behind, held, body["next"])
-        assert held == stored(store)
+        assert held == stored(letters)
 
 
 def test_garbage_is_refused(own: Client) -> None:

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.support.clients import BASE, Client
+from tests.support.clocks import Clock
 from tests.support.intake_agent import Agent, Failed, Refused
 from tests.support.intake_schemas import BOUND, check
 from tests.support.intakes import (
@@ -127,19 +128,21 @@ def test_24_an_agent_binds_only_when_its_user_agrees(client: Client) -> None:
 def test_25_what_was_bound_is_in_no_log_line(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(0):
         offer = offered(client, data={"need": "CANARYNEED pipe"})
-        bind(client, a_bind(offer["id"], bind_data={"email": "canary@example.com", "full_name": "CANARYNAME"}))
-        bind(client, a_bind(offer["id"], bind_data={"email": "canary@example.com", "full_name": 5}))
+        named = {"email": "canary@example.com", "full_name": "CANARYNAME"}
+        assert bind(client, a_bind(offer["id"], bind_data={**named, "email": "canary"})).status_code == 400
+        assert bind(client, a_bind(offer["id"], bind_data=named)).status_code == 200
+        assert bind(client, a_bind(offer["id"], bind_data={**named, "phone": "canary"})).status_code == 409
     assert "canary" not in caplog.text.lower()
 
 
 def test_28_an_agent_comes_again_when_it_was_told_to(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [86_400.0 * 40_000]
-    monkeypatch.setattr(time, "time", lambda: clock[0])
+    clock = Clock(86_400.0 * 40_000)
+    monkeypatch.setattr(time, "time", clock)
     waited: list[float] = []
 
     def wait(seconds: float) -> None:
         waited.append(seconds)
-        clock[0] += seconds
+        clock.now += seconds
 
     hasty, patient = an_agent(client), an_agent(client, retries=1, wait=wait)
     rare = declared(client, "rare")

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
-import select
-import subprocess
-import sys
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,48 +14,45 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
+from aidre.api.cli.main import run
+from tests.support.clocks import until
 from tests.support.intake_agent import WELL_KNOWN, Agent
 from tests.support.intake_schemas import ANSWER, BOUND, MANIFEST, check
 from tests.support.intakes import CONFIGURATION, PERSON, fill_all
+from tests.support.processes import Running, running
 
-START_SECONDS = 30
+pytestmark = pytest.mark.process
+
+ANSWER_SECONDS = 300
 CERTIFIED = CONFIGURATION[: CONFIGURATION.rindex("[[intakes]]")]  # without the one whose collection is missing
 
 
-@dataclass(frozen=True)
-class Provider:
-    url: str
-    process: subprocess.Popen[str]
-    folder: Path
+def provided(folder: Path) -> Path:
+    """A folder with a store, and with the configuration of its provider."""
+    fill_all(folder / "store")
+    (folder / "aidre.toml").write_text(CERTIFIED, encoding="utf-8")
+    return folder
+
+
+def providing(folder: Path, workers: int) -> AbstractContextManager[Running]:
+    return running(folder / "store", workers, settings=folder / "aidre.toml")
+
+
+@pytest.fixture(scope="module")
+def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A provider of two workers, which goes on to the end."""
+    with providing(provided(tmp_path_factory.mktemp("provider")), workers=2) as one:
+        yield one
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    fill_all(tmp_path / "store")
-    (tmp_path / "aidre.toml").write_text(CERTIFIED, encoding="utf-8")
-    return tmp_path
+    """The folder of a provider that a test kills."""
+    return provided(tmp_path)
 
 
-@pytest.fixture
-def provider(folder: Path) -> Iterator[Provider]:
-    with providing(folder, workers=2) as running:
-        yield running
-
-
-@contextmanager
-def providing(folder: Path, workers: int) -> Iterator[Provider]:
-    command = [sys.executable, "-m", "aidre.api.cli.main", "serve", "--store", str(folder / "store"), "--port", "0"]
-    command += ["--config", str(folder / "aidre.toml"), "--workers", str(workers)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stderr is not None
-            assert select.select([process.stderr], [], [], START_SECONDS)[0], "the server says nothing"
-            found = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
-            assert found is not None
-            yield Provider(found[0], process, folder)
-        finally:
-            process.terminate()
-            process.communicate(timeout=START_SECONDS)
+ANSWERED = 12
+"""Binds before the provider is killed, by four agents at a time."""
 
 
 def synthetic(schema: dict[str, Any]) -> dict[str, Any]:
@@ -70,8 +62,8 @@ def synthetic(schema: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def test_the_certification_procedure_passes(provider: Provider) -> None:
-    with httpx.Client(timeout=START_SECONDS, headers={"origin": "https://registry.example"}) as http:
+def test_the_certification_procedure_passes(provider: Running) -> None:
+    with httpx.Client(timeout=ANSWER_SECONDS, headers={"origin": "https://registry.example"}) as http:
         found = http.get(provider.url + WELL_KNOWN)
         assert found.status_code == 200
         assert found.headers["content-type"] == "application/json"
@@ -106,10 +98,10 @@ def test_the_certification_procedure_passes(provider: Provider) -> None:
 
 def send(method: str, address: str, **options: Any) -> httpx.Response:
     """By a connection of its own, so by any worker."""
-    return httpx.request(method, address, timeout=START_SECONDS, **options)
+    return httpx.request(method, address, timeout=ANSWER_SECONDS, **options)
 
 
-def test_an_agent_is_served_by_either_worker(provider: Provider) -> None:
+def test_an_agent_is_served_by_either_worker(provider: Running) -> None:
     agent = Agent(send, provider.url)
     intake = agent.discover()["intakes"][0]
     for _ in range(5):
@@ -119,28 +111,28 @@ def test_an_agent_is_served_by_either_worker(provider: Provider) -> None:
         assert {agent.bind_again(answer, PERSON).content for _ in range(4)} == {first.content}
 
 
-def test_a_full_run_leaves_no_word_of_it_in_the_clear(provider: Provider) -> None:
+def test_a_full_run_leaves_no_word_of_it_in_the_clear(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Not while it runs, not when it was killed, not in what it said."""
-    agent = Agent(send, provider.url)
-    intake = agent.discover()["intakes"][0]
-    for number in range(10):
-        answer = agent.submit(intake, {"need": f"leaking canaryneed {number}", "place": {"city": "canarycity"}})
-        assert "canaryneed" in answer["offer"]["summary"]
-        person = {"email": f"canarymail{number}@example.com", "full_name": "canaryname"}
-        agent.bind(answer, person, user_agrees=True)
-    assert "canary" not in httpx.get(provider.url + "/metrics").text
-    assert "canary" not in httpx.get(provider.url + "/openapi.json").text
-    clear = [path for path in provider.folder.rglob("*") if path.is_file() and b"canary" in path.read_bytes().lower()]
-    assert clear == []
-    provider.process.kill()
-    assert provider.process.stderr is not None
-    assert "canary" not in provider.process.stderr.read()
-    command = [sys.executable, "-m", "aidre.api.cli.main", "binds", "--json", "--store", str(provider.folder / "store")]
-    command += ["--config", str(provider.folder / "aidre.toml")]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert [json.loads(line)["bind_data"]["email"] for line in listed] == [
-        f"canarymail{number}@example.com" for number in range(10)
-    ]
+    with providing(folder, workers=1) as provider:
+        agent = Agent(send, provider.url)
+        intake = agent.discover()["intakes"][0]
+        for number in range(5):
+            answer = agent.submit(intake, {"need": f"leaking canaryneed {number}", "place": {"city": "canarycity"}})
+            assert "canaryneed" in answer["offer"]["summary"]
+            person = {"email": f"canarymail{number}@example.com", "full_name": "canaryname"}
+            agent.bind(answer, person, user_agrees=True)
+        assert "canary" not in httpx.get(provider.url + "/metrics", timeout=ANSWER_SECONDS).text
+        assert "canary" not in httpx.get(provider.url + "/openapi.json", timeout=ANSWER_SECONDS).text
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        assert folder / "store" / ".log" / "intake.sqlite" in files
+        assert [path for path in files if b"canary" in path.read_bytes().lower()] == []
+        provider.process.kill()
+        assert provider.process.stderr is not None
+        assert "canary" not in provider.process.stderr.read()
+    command = ["binds", "--json", "--store", str(folder / "store"), "--config", str(folder / "aidre.toml")]
+    assert run(command) == 0
+    listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["bind_data"]["email"] for one in listed] == [f"canarymail{n}@example.com" for n in range(5)]
 
 
 def test_what_was_answered_before_a_kill_is_answered_the_same_after_it(folder: Path) -> None:
@@ -164,12 +156,11 @@ def test_what_was_answered_before_a_kill_is_answered_the_same_after_it(folder: P
         agents = [threading.Thread(target=until_killed, args=(first.url, f"agent{n}")) for n in range(4)]
         for agent in agents:
             agent.start()
-        while len(ended) < 30 and any(agent.is_alive() for agent in agents):
-            threading.Event().wait(0.01)
+        until(lambda: len(ended) >= ANSWERED or not any(agent.is_alive() for agent in agents))
         first.process.kill()
         for agent in agents:
             agent.join()
-    assert len(ended) >= 30
+    assert len(ended) >= ANSWERED
     with providing(folder, workers=1) as second:
         again = Agent(send, second.url)
         for answer, person in begun:

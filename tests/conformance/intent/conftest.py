@@ -1,3 +1,5 @@
+"""A publisher of news whom platforms ask; no test changes its collections."""
+
 from __future__ import annotations
 
 from tests.support.publishers import client, platform, store

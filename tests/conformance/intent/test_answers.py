@@ -65,6 +65,16 @@ def test_35_the_schema_would_find_a_mixed_answer(platform: Platform, breach: Any
         valid(RETRIEVE_RESPONSE, breach(answer))
 
 
+def test_35_a_denial_and_an_error_stand_alone(platform: Platform) -> None:
+    envelope = {"aip_version", "request_id", "timestamp", "status"}
+    for asked, member in (
+        (platform.request(domain="sports"), "denial"),
+        ({**platform.request(), "runtime": 5}, "error"),
+    ):
+        _, answer = platform.verified(RETRIEVE, platform.post(RETRIEVE, asked))
+        assert set(answer) == envelope | {member}
+
+
 @pytest.mark.parametrize("most", [1, 2, 3, 10, 40])
 def test_36_at_most_max_chunks(store: Path, most: int) -> None:
     with publishing(store, configured(f"max_chunks = {most}")) as (_, platform):
@@ -105,9 +115,8 @@ def test_36_tokens_are_those_of_the_ingest_else_of_the_model(store: Path, tmp_pa
     with publishing(tmp_path) as (_, platform):
         assert {chunk["token_count"] for chunk in platform.retrieve()["content"]["chunks"]} == {123}
     with publishing(store) as (_, platform):
-        for chunk in platform.retrieve()["content"]["chunks"]:
-            if chunk["text"].isascii():
-                assert chunk["token_count"] == len(chunk["text"].split())
+        chunks = [one for one in platform.retrieve()["content"]["chunks"] if one["text"].isascii()]
+        assert [one["token_count"] for one in chunks] == [len(one["text"].split()) for one in chunks] != []
 
 
 def test_37_never_a_whole_document_over_all_turns_of_a_session(platform: Platform) -> None:
@@ -257,6 +266,12 @@ def test_44_a_collection_that_is_gone_is_unavailable(store: Path) -> None:
     with publishing(store, CONFIGURATION.replace('collection = "vault"', 'collection = "absent"')) as (_, platform):
         failed(platform.post(RETRIEVE, platform.request(domain="archive")), 503, "service_unavailable")
         assert platform.retrieve()["status"] == "ok"
+
+
+def test_45_answers_and_denials_are_200(platform: Platform) -> None:
+    for domain, expected in (("finance.markets", "ok"), ("sports", "denied")):
+        status, answer = platform.verified(RETRIEVE, platform.post(RETRIEVE, platform.request(domain=domain)))
+        assert (status, answer["status"]) == (200, expected)
 
 
 def test_45_wrong_methods_and_addresses_speak_the_envelope(client: Client) -> None:

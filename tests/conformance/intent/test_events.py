@@ -221,9 +221,10 @@ def test_51_users_clicks_and_prices_are_not_taken(platform: Platform, answer: di
 def test_51_extensions_queries_and_sessions_are_not_kept(client: Client, platform: Platform) -> None:
     canaries = {"session": "canary-session", "extensions": {"vendor.user": "canary-extension"}}
     answer = platform.retrieve(platform.request("alpha canary-query", **canaries))
-    platform.report(platform.citation(answer, extensions={"vendor.user": "canary-extension"}))
-    for path in (client.store / ".log").rglob("*"):
-        assert path.is_dir() or b"canary" not in path.read_bytes()
+    assert platform.report(platform.citation(answer, extensions={"vendor.user": "canary-extension"}))[0] == 202
+    files = [path for path in (client.store / ".log").rglob("*") if path.is_file()]
+    assert {"000001.jsonl", "intent.sqlite"} <= {path.name for path in files}
+    assert [path for path in files if b"canary" in path.read_bytes()] == []
 
 
 def test_51_the_platform_that_is_kept_is_the_one_that_signed(

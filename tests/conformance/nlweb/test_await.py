@@ -19,6 +19,7 @@ from aidre.api.config.toml import Duration
 from aidre.api.protocols.nlweb.answer import service
 from aidre.api.protocols.nlweb.answer.documents import DocumentPage, find_documents
 from tests.support.clients import Client, serving
+from tests.support.clocks import until
 from tests.support.recipes import CONFIGURATION, JSON, as_caller, ask, events, failed, query, told, without_time
 
 LATER = {"prefer": {"respond-async": True}}
@@ -42,6 +43,7 @@ class Hold:
 
 @pytest.fixture
 def client(filled: Path) -> Iterator[Client]:
+    """A server for one test: work that a test holds up ends with it."""
     with serving(filled, CONFIGURATION) as one:
         yield one
 
@@ -90,12 +92,15 @@ def promised(client: Client, **members: Any) -> str:
 
 def settled(client: Client, token: str) -> httpx.Response:
     """The answer of /await when it is no promise any more."""
-    for _ in range(2_000):
-        response = checkin(client, token)
-        if response.status_code != 202:
-            return response
+    answers: list[httpx.Response] = []
+
+    def answered() -> bool:
         pause(client)
-    raise AssertionError("the promise is never kept")
+        answers.append(checkin(client, token))
+        return answers[-1].status_code != 202
+
+    until(answered)
+    return answers[-1]
 
 
 def pause(client: Client, seconds: float = 0.005) -> None:
@@ -251,11 +256,10 @@ def test_w5_a_promise_is_unknown_to_all_but_its_caller(client: Client, hold: Hol
 def test_w5_a_caller_gets_of_its_promise_what_it_may_see(client: Client) -> None:
     alice = Caller("alice", frozenset({"shut"}))
     token = promise_of(as_caller(client, alice, "/ask", {**query(site="shut"), **LATER}))["token"]
-    for _ in range(200):
-        response = as_caller(client, alice, "/await", {"promise_token": token, "action": "checkin"})
-        if response.status_code == 200:
-            break
-    assert [item["url"] for item in told(response, "answer")["results"]] == ["https://shut.example/x"]
+    checking = {"promise_token": token, "action": "checkin"}
+    until(lambda: as_caller(client, alice, "/await", checking).status_code == 200)
+    kept = told(as_caller(client, alice, "/await", checking), "answer")
+    assert [item["url"] for item in kept["results"]] == ["https://shut.example/x"]
     failed(checkin(client, token), "UNKNOWN_PROMISE")
 
 
@@ -267,15 +271,18 @@ def test_w6_meta_is_open(client: Client, hold: Hold) -> None:
         promise_of(post_await(client, {"promise_token": token, "action": "checkin", **more}))
 
 
-def test_w1_w2_w3_any_worker_answers(filled: Path, hold: Hold) -> None:
+def test_w1_w2_w3_any_worker_answers(filled: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aidre.api.protocols.nlweb.promises.HEARTBEAT_SECONDS", 0.01)
     with serving(filled, CONFIGURATION) as first, serving(filled, CONFIGURATION) as second:
         kept, dropped = promised(first), promised(first)
         assert promise_of(checkin(second, kept))["token"] == kept
         failed(checkin(second, dropped, "cancel"), "CANCELLED")
-        for _ in range(1_000):
+
+        def dropped_by_its_worker() -> bool:
             pause(first)
-            if hold.cancelled:
-                break
+            return hold.cancelled > 0
+
+        until(dropped_by_its_worker)
         assert hold.cancelled == 1
         hold.closed = False
         answered = settled(first, kept)

@@ -111,6 +111,8 @@ def told_by_browser(server: str, profile: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="there is no Chromium on this machine")
 def test_a_browser_gets_what_it_asks_for(tmp_path: Path) -> None:
     store = tmp_path / "store"

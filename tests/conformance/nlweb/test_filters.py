@@ -136,7 +136,68 @@ def test_x1_x2_x3_configured_actions_come_with_the_items_they_suit(ruled: Client
     assert action["description"] == "Cook Classic Homemade Pasta Dough"
     assert (action["protocol"], action["method"], action["endpoint"]) == ("HTTP", "POST", "https://api.example/cook")
     assert action["params"] == {"recipe": "https://recipes.example/pasta"}
-    assert all("actions" not in item for item in found if "Product" in item["@type"])
+    others = [item for item in found if "Recipe" not in item["@type"]]
+    assert {"Product"} < {kind for item in others for kind in item["@type"]}
+    assert not any("actions" in item for item in others if item["name"] != "Odd")  # which has one of its own
+
+
+TOOLS = """
+[nlweb]
+min_score = 0
+[[nlweb.actions]]
+name = "cart"
+description = "Put {name} into the cart"
+protocol = "MCP"
+server = "shop"
+tool = "cart_add"
+arguments = { name = "{name}" }
+[[nlweb.actions]]
+name = "advise"
+description = "Talk about {name}"
+protocol = "A2A"
+agent_url = "https://agent.example/"
+skill = "advice"
+message = { text = "Which {name}?" }
+"""
+
+
+def test_x1_x2_x3_actions_of_mcp_and_a2a_say_whom_to_ask_for_what(tmp_path: Path) -> None:
+    fill(tmp_path, "docs", [an_object("lamp", "a lamp", {"@type": "Product", "name": "Lamp"})])
+    with serving(tmp_path, TOOLS) as client:
+        [found] = results(ask(client, query("lamp")))
+    cart, advise = found["actions"]
+    assert {
+        "protocol": "MCP",
+        "server": "shop",
+        "tool": "cart_add",
+        "arguments": {"name": "Lamp"},
+    }.items() <= cart.items()
+    whom = {"protocol": "A2A", "agent_url": "https://agent.example/", "skill": "advice"}
+    assert {**whom, "message": {"text": "Which Lamp?"}}.items() <= advise.items()
+    assert [action["description"] for action in (cart, advise)] == ["Put Lamp into the cart", "Talk about Lamp"]
+
+
+QUESTIONS = """
+[nlweb.elicitation."*"]
+required = ["diet"]
+questions = [
+    { id = "diet", text = "Any diet?", type = "single_select", options = ["vegan", "none"], default = "none" },
+    { id = "with", text = "With what?", type = "multi_select", options = ["salt", "oil"] },
+    { id = "why", text = "Why?" },
+    { id = "minutes", text = "How long?", type = "number", default = 20 },
+    { id = "alone", text = "Alone?", type = "boolean", default = false },
+]
+"""
+
+
+def test_l1_l2_l3_questions_of_every_type_have_their_options_and_a_fitting_default(client: Client) -> None:
+    required = QUESTIONS.replace('["diet"]', '["diet", "with", "why", "minutes", "alone"]')
+    with serving(client.store, CONFIGURATION + required) as asking:
+        questions = told(ask(asking, query("eggs")), "elicitation")["elicitation"]["questions"]
+    assert [one["type"] for one in questions] == ["single_select", "multi_select", "free_text", "number", "boolean"]
+    assert len({one["id"] for one in questions}) == len(questions)
+    assert [one.get("options") for one in questions] == [["vegan", "none"], ["salt", "oil"], None, None, None]
+    assert [one.get("default") for one in questions] == ["none", None, None, 20, False]
 
 
 def test_x4_a_potential_action_becomes_an_action(tmp_path: Any) -> None:

@@ -8,17 +8,19 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
-from mcp.shared.exceptions import MCPError
-from mcp_types import TextContent
 
+from tests.support.clocks import until
 from tests.support.processes import running
 from tests.support.recipes import query, without_time
+
+if TYPE_CHECKING:  # the SDK takes a second to load, and only the tests of its client need it
+    from mcp import Client
+
+pytestmark = pytest.mark.process
 
 MODES = ["legacy", "2026-07-28", "auto"]
 PROGRAM = [sys.executable, "-m", "aidre.api.cli.main", "mcp"]
@@ -26,11 +28,14 @@ LATER = {**query("pasta"), "prefer": {"respond-async": True}}
 
 
 def stdio(store: Path) -> Any:
+    from mcp import StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
     return stdio_client(StdioServerParameters(command=PROGRAM[0], args=[*PROGRAM[1:], "--store", str(store)]))
 
 
 async def kept(call: Callable[..., Awaitable[Any]], token: str) -> Any:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(300):
         while True:
             called = await call("await", {"promise_token": token, "action": "checkin"})
             if called.structured_content["_meta"]["response_type"] != "promise":
@@ -40,6 +45,9 @@ async def kept(call: Callable[..., Awaitable[Any]], token: str) -> Any:
 
 async def talk(client: Client) -> dict[str, Any]:
     """A conversation through all tools; gives back the answer to a plain question."""
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import TextContent
+
     listed = await client.list_tools()
     assert [tool.name for tool in listed.tools] == ["ask", "await", "search", "fetch"]
     answered = await client.call_tool("ask", {**query("pasta", limit=3), "prefer": {"mode": "list, summarize"}})
@@ -67,7 +75,10 @@ async def talk(client: Client) -> dict[str, Any]:
     return whole
 
 
+@pytest.mark.slow
 def test_both_modes_over_http_and_standard_input_get_the_same_answers(filled: Path) -> None:
+    from mcp import Client
+
     async def over(server: Any, mode: str) -> dict[str, Any]:
         async with Client(server, mode=mode) as client:
             return await talk(client)
@@ -84,6 +95,13 @@ def test_both_modes_over_http_and_standard_input_get_the_same_answers(filled: Pa
     assert all(answer == answers[0] for answer in answers)
 
 
+def settled(post: Callable[[str, Any], httpx.Response], token: str) -> httpx.Response:
+    """The answer of /await when it is no promise any more."""
+    checking = {"promise_token": token, "action": "checkin"}
+    until(lambda: post("/await", checking).status_code != 202)
+    return post("/await", checking)
+
+
 def test_any_of_several_workers_keeps_a_promise(filled: Path) -> None:
     with running(filled, workers=2) as server:
 
@@ -92,10 +110,7 @@ def test_any_of_several_workers_keeps_a_promise(filled: Path) -> None:
 
         for _ in range(10):
             token = post("/ask", LATER).json()["promise"]["token"]
-            for _ in range(500):
-                response = post("/await", {"promise_token": token, "action": "checkin"})
-                if response.status_code != 202:
-                    break
+            response = settled(post, token)
             assert response.status_code == 200
             assert response.json()["_meta"]["response_type"] == "answer"
             cancelled = [post("/await", {"promise_token": token, "action": "cancel"}) for _ in range(2)]
@@ -110,7 +125,7 @@ def exchange(store: Path, *lines: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,  # a guard against hanging alone
     )
 
 

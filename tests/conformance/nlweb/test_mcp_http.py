@@ -16,7 +16,7 @@ from aidre.api.protocols.nlweb.answer import service
 from tests import ROOT
 from tests.support.clients import Client, serving
 from tests.support.mcp_calls import ENVELOPE, MODERN, call, message, post, refused, result
-from tests.support.recipes import CONFIGURATION, JSON, failed, fill_all, query
+from tests.support.recipes import CONFIGURATION, JSON, failed, query
 
 AXIOS = "application/json, text/plain, */*"
 
@@ -185,7 +185,7 @@ def test_a_client_that_goes_away_ends_its_work(client: Client, monkeypatch: pyte
 
         scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "headers": headers}
         await client.app(scope, receive, send)
-        await asyncio.wait_for(ended.wait(), 20)
+        await asyncio.wait_for(ended.wait(), 60)
 
     monkeypatch.setattr(service, "find_documents", endless)
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
@@ -195,9 +195,8 @@ def test_a_client_that_goes_away_ends_its_work(client: Client, monkeypatch: pyte
         client._runner.run(leave([*headers, *more], json.dumps(message("tools/call", params)).encode()))
 
 
-def test_first_requests_that_come_together_are_all_answered(tmp_path: Path) -> None:
-    fill_all(tmp_path)
-    with serving(tmp_path, CONFIGURATION) as client:
+def test_first_requests_that_come_together_are_all_answered(filled: Path) -> None:
+    with serving(filled, CONFIGURATION) as client:
 
         async def together() -> list[httpx.Response]:
             headers = {"content-type": JSON}
@@ -207,13 +206,12 @@ def test_first_requests_that_come_together_are_all_answered(tmp_path: Path) -> N
         assert [result(response) for response in client._runner.run(together())] == [{}] * 8
 
 
-def test_the_sdk_waits_until_it_is_needed(tmp_path: Path) -> None:
-    fill_all(tmp_path)
+@pytest.mark.process
+def test_the_sdk_waits_until_it_is_needed(filled: Path) -> None:
     code = (
         "import sys\n"
-        f"sys.path.insert(0, {str(ROOT)!r})\n"
         "from pathlib import Path\n"
-        "from serving import serving\n"
+        "from tests.support.clients import serving\n"
         "with serving(Path(sys.argv[1])) as client:\n"
         "    asked = client.request('POST', '/ask', json={'query': {'text': 'pasta'}})\n"
         "    assert asked.status_code == 200\n"
@@ -222,5 +220,6 @@ def test_the_sdk_waits_until_it_is_needed(tmp_path: Path) -> None:
         "    assert client.request('POST', '/mcp', json=ping).status_code == 200\n"
         "    assert 'mcp' in sys.modules\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", code, str(filled)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

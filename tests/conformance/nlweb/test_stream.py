@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +26,6 @@ from tests.support.recipes import (
     ask,
     events,
     failed,
-    fill_all,
     parsed,
     query,
     results,
@@ -40,10 +40,9 @@ questions = [{ id = "diet", text = "Any diet?" }]
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    store = tmp_path_factory.mktemp("store")
-    fill_all(store)
-    with serving(store, CONFIGURATION + ELICITING) as shared:
+def eliciting(filled: Path) -> Iterator[Client]:
+    """A server that asks back before it searches one of the sites."""
+    with serving(filled, CONFIGURATION + ELICITING) as shared:
         yield shared
 
 
@@ -146,8 +145,8 @@ def test_s8_a_summary_arrives_as_a_result(client: Client) -> None:
     assert [item["item"]["@type"] for item in items].count("SearchSummary") == 1
 
 
-def test_s9_an_elicitation_stands_in_start_and_complete(client: Client) -> None:
-    found = events(ask(client, streaming("eggs", site="breakfast.example")))
+def test_s9_an_elicitation_stands_in_start_and_complete(eliciting: Client) -> None:
+    found = events(ask(eliciting, streaming("eggs", site="breakfast.example")))
     assert [event.name for event in found] == ["start", "complete"]
     assert found[0].data["elicitation"] == found[1].data["elicitation"]
     assert found[1].data["_meta"]["response_type"] == "elicitation"
@@ -198,10 +197,10 @@ def test_legacy_an_event_source_hears_unnamed_frames_and_an_end(client: Client) 
     assert {"name", "score", "site", "@type"} <= set(item)
 
 
-def test_legacy_an_event_source_is_told_of_failures_and_questions(client: Client) -> None:
+def test_legacy_an_event_source_is_told_of_failures_and_questions(client: Client, eliciting: Client) -> None:
     found = events(client.get("/ask?query=x&site=absent.example", {"accept": STREAM}))
     assert [event.data["message_type"] for event in found] == ["start", "error", "complete"]
-    found = events(client.get("/ask?query=eggs&site=breakfast.example", {"accept": STREAM}))
+    found = events(eliciting.get("/ask?query=eggs&site=breakfast.example", {"accept": STREAM}))
     assert [event.data["message_type"] for event in found] == ["ask_user", "complete"]
 
 

@@ -7,18 +7,18 @@ import socket
 import time
 import tracemalloc
 import zlib
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from aidre.engine.errors import FetchFailed
+from aidre.ingest.fetch import client
 from aidre.ingest.fetch.client import Fetcher, FetchResult, FetchRules
 from aidre.ingest.fetch.urls import read_url
-from tests.support.websites import Site, raw, send
-
-ALLOWED = FetchRules(allow_private_addresses=True, timeout=20)
-
+from tests.support.clocks import Clock
+from tests.support.websites import ALLOWED, Site, gzip_bomb, raw, send
 
 
 def got(url: str, into: Path, rules: FetchRules = ALLOWED, state: dict[str, str] | None = None) -> FetchResult:
@@ -90,11 +90,12 @@ def chunked(*pieces: bytes) -> bytes:
     ("encoding", "packed"),
     [
         ("gzip", gzip.compress(b"hello " * 1000, mtime=0)),
-        ("x-gzip", gzip.compress(b"hello " * 400, mtime=0) + gzip.compress(b"hello " * 600) + b"\0" * 8),
+        ("x-gzip", gzip.compress(b"hello " * 400, mtime=0) + gzip.compress(b"hello " * 600, mtime=0) + b"\0" * 8),
         ("deflate", zlib.compress(b"hello " * 1000)),
         ("DEFLATE", zlib.compress(b"hello " * 1000, wbits=-15)),
         ("identity", b"hello " * 1000),
     ],
+    ids=["gzip", "x-gzip", "deflate", "raw deflate", "identity"],
 )
 @pytest.mark.parametrize("framing", ["length", "chunked", "close"])
 def test_a_body_is_inflated_however_it_is_framed(encoding: str, packed: bytes, framing: str, body: Path) -> None:
@@ -117,8 +118,8 @@ def test_a_body_is_inflated_however_it_is_framed(encoding: str, packed: bytes, f
         (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "ends early"),
         (chunked(b"abc")[:-5], "ends early"),
         (chunked(b"abcdef")[:-9], "ends early"),
-        (chunked(b"abc").replace(b"3\r\n", b"-3\r\n"), ""),
-        (chunked(b"abc").replace(b"3\r\n", b"zz\r\n"), ""),
+        (chunked(b"abc").replace(b"3\r\n", b"-3\r\n"), "ends early"),
+        (chunked(b"abc").replace(b"3\r\n", b"zz\r\n"), "ends early"),
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"abc" * 99, mtime=0)[:-9], "end early"),
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\nno gzip at all", "damaged"),
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\nabc", "encoded as br"),
@@ -130,7 +131,7 @@ def test_a_body_is_inflated_however_it_is_framed(encoding: str, packed: bytes, f
         (b"HTTP/1.1 302 Found\r\n\r\n", "without a Location"),
         (b"HTTP/1.1 304 Not Modified\r\n\r\n", "answered 304"),
         (b"HTTP/1.1 206 Partial Content\r\nContent-Length: 1\r\n\r\na", "answered 206"),
-        (b"HTTP/1.1 100 Continue\r\n\r\n" * 100_000, ""),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 100_000, "not HTTP"),
     ],
 )
 def test_an_answer_that_is_broken_or_cut_off_is_a_failure(answer: bytes, reason: str, body: Path) -> None:
@@ -139,7 +140,7 @@ def test_an_answer_that_is_broken_or_cut_off_is_a_failure(answer: bytes, reason:
 
 
 def test_a_body_that_is_too_large_is_refused_also_by_what_it_inflates_to(site: Site, body: Path) -> None:
-    rules = FetchRules(allow_private_addresses=True, page_bytes=100_000)
+    rules = replace(ALLOWED, page_bytes=100_000)
     site.put("/fits", b"x" * 100_000)
     site.put("/over", b"x" * 100_001)
     site.zip("/packed", b"x" * 100_001, "text/plain")
@@ -157,25 +158,17 @@ def test_bytes_on_the_wire_are_counted_too(body: Path) -> None:
             connection.sendall(endless)
 
     with raw(answer) as url:
-        assert "more bytes" in refused(url, body, FetchRules(allow_private_addresses=True, page_bytes=1000))
+        assert "more bytes" in refused(url, body, replace(ALLOWED, page_bytes=1000))
 
 
 def test_a_gzip_bomb_takes_no_memory(site: Site, body: Path) -> None:
-    site.put("/bomb", _bomb(10 << 30), "text/html", Content_Encoding="gzip")
+    site.put("/bomb", gzip_bomb(10 << 30), "text/html", Content_Encoding="gzip")
     tracemalloc.start()
     try:
         assert "page_bytes" in refused(site.url("/bomb"), body)
         assert tracemalloc.get_traced_memory()[1] < 4 << 20
     finally:
         tracemalloc.stop()
-
-
-def _bomb(size: int) -> bytes:
-    """Zeros as gzip, a thousandth of their size."""
-    packer = zlib.compressobj(9, wbits=31)
-    piece = packer.compress(bytes(1 << 24)) + packer.flush(zlib.Z_FULL_FLUSH)
-    repeated = packer.compress(bytes(1 << 24)) + packer.flush(zlib.Z_FULL_FLUSH)
-    return piece + repeated * (size // (1 << 24) - 1)
 
 
 # -- time --------------------------------------------------------------------------------------------------------
@@ -194,12 +187,12 @@ def silence(connection: socket.socket) -> None:
 
 def test_a_server_that_trickles_is_given_up_after_the_whole_time(body: Path) -> None:
     with raw(trickle) as url:
-        assert refused(url, body, FetchRules(allow_private_addresses=True, timeout=0.3)) == "not done after 0.3 seconds"
+        assert refused(url, body, replace(ALLOWED, timeout=0.3)) == "not done after 0.3 seconds"
 
 
 def test_a_server_that_is_silent_is_given_up_after_the_time_of_a_read(body: Path) -> None:
     with raw(silence) as url:
-        assert refused(url, body, FetchRules(allow_private_addresses=True, read_timeout=0.1)) == "no answer in time"
+        assert refused(url, body, replace(ALLOWED, read_timeout=0.1)) == "no answer in time"
 
 
 def test_a_fetch_is_broken_off_from_another_thread(body: Path) -> None:
@@ -215,14 +208,19 @@ def test_a_fetch_is_broken_off_from_another_thread(body: Path) -> None:
                 fetcher.get(read_url(url), body)
 
 
-def test_there_is_a_pause_between_two_requests(site: Site, body: Path) -> None:
+def test_there_is_a_pause_between_two_requests(site: Site, body: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(0.0)
+    monkeypatch.setattr(client, "monotonic", clock)
     pauses: list[float] = []
     site.put("/", "hello")
-    fetcher = Fetcher(FetchRules(allow_private_addresses=True, delay=2.0), pause=pauses.append)
-    for _ in range(3):
+    fetcher = Fetcher(replace(ALLOWED, delay=2.0), pause=pauses.append)
+    for seconds in (0.0, 0.5, 3.0):
+        clock.now += seconds
         fetcher.get(read_url(site.url()), body)
-    assert len(pauses) == 2
-    assert all(1 < pause <= 2 for pause in pauses)
+    assert pauses == [1.5]
+    clock.now += 0.25
+    fetcher.get(read_url(site.url()), body)
+    assert pauses == [1.5, 1.75]
 
 
 # -- what the next request is made with ---------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from aidre.engine.errors import InvalidDocument
+from aidre.ingest.formats import docx as module
 from aidre.ingest.formats.docx import MAX_ARCHIVE_MEMBERS, parse
 from aidre.ingest.records.file import File
 from aidre.ingest.records.vectors import VectorRules
@@ -161,7 +162,7 @@ def test_a_document_without_text_or_body_is_empty() -> None:
     assert parse(repacked(PLAIN, {BODY: b"<a/>"}), {})["text"] == ""
 
 
-BIG = "inflates to more than 64 MiB: split it"
+BIG = "inflates to more than 4 MiB: split it"
 NO_ARCHIVE = "is no DOCX file, or a damaged one: its archive cannot be read"
 UNFIT = "is no Word document, or a damaged one: its parts do not fit together"
 ENTITIES = "defines XML entities, which no Word document does"
@@ -187,10 +188,10 @@ BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: repacked(PLAIN, {f"{number}": b"" for number in range(MAX_ARCHIVE_MEMBERS)}),
         f"is an archive of more than {MAX_ARCHIVE_MEMBERS} parts: no Word document",
     ),
-    "zip bomb": (lambda: inflating(70), BIG),
-    "zip bomb in a part that nothing uses": (lambda: repacked(PLAIN, {"x.bin": bytes(70 << 20)}), BIG),
-    "zip bomb of many parts": (lambda: repacked(PLAIN, {f"{n}.xml": bytes(1 << 20) for n in range(70)}), BIG),
-    "zip bomb that says it is small": (lambda: lying(inflating(70), BODY, 1000), BIG),
+    "zip bomb": (lambda: inflating(5), BIG),
+    "zip bomb in a part that nothing uses": (lambda: repacked(PLAIN, {"x.bin": bytes(5 << 20)}), BIG),
+    "zip bomb of many parts": (lambda: repacked(PLAIN, {f"{n}.xml": bytes(1 << 19) for n in range(9)}), BIG),
+    "zip bomb that says it is small": (lambda: lying(inflating(5), BODY, 1000), BIG),
     "part that says it is small": (lambda: lying(inflating(2), BODY, 1000), LIE),
     "part that says it is large": (lambda: lying(PLAIN, BODY, 1 << 30), LIE),
     "another compression": (
@@ -210,7 +211,10 @@ BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
 
 
 @pytest.mark.parametrize(("content", "said"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_file_is_named_in_words(content: Callable[[], bytes], said: str) -> None:
+def test_a_broken_file_is_named_in_words(
+    content: Callable[[], bytes], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_INFLATED_BYTES", 4 << 20)
     assert reason(content()) == said
 
 
@@ -234,8 +238,8 @@ def test_an_encrypted_part_is_named() -> None:
 
 
 def test_a_document_that_needs_too_much_memory_costs_the_child_only() -> None:
-    many = repacked(PLAIN, {BODY: part(PLAIN, BODY).replace(b"<w:body>", b"<w:body>" + b"<w:p/>" * 4_000_000)})
-    with Sandbox(SandboxLimits(memory=256 << 20)) as sandbox:
-        with pytest.raises(InvalidDocument, match=r"needs more than 256 MiB of memory to read|parser crashed"):
+    many = repacked(PLAIN, {BODY: part(PLAIN, BODY).replace(b"<w:body>", b"<w:body>" + b"<w:p/>" * 1_500_000)})
+    with Sandbox(SandboxLimits(memory=150 << 20)) as sandbox:
+        with pytest.raises(InvalidDocument, match=r"needs more than 150 MiB of memory to read|parser crashed"):
             sandbox.parse("docx", many)
         assert sandbox.parse("docx", PLAIN)["text"] == "HERE"

@@ -12,7 +12,7 @@ from aidre.engine.model import Document
 from aidre.ingest.formats.feed import parse, read_entries
 from aidre.ingest.records.file import File
 from aidre.ingest.records.items import Rejected, Unchanged
-from tests.support.ingests import documents
+from tests.support.rows import documents
 
 ATOM = """<?xml version="1.0" encoding="utf-8"?>
 <feed xmlns="http://www.w3.org/2005/Atom" xml:lang="de" xml:base="https://example.com/blog/">

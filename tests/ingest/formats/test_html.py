@@ -13,7 +13,8 @@ from aidre.engine.model import Document
 from aidre.ingest.formats.html import read_html
 from aidre.ingest.records.file import File
 from aidre.ingest.records.vectors import VectorRules
-from tests.support.ingests import Bench, one
+from tests.support.ingests import Bench
+from tests.support.rows import one
 
 
 def read(tmp_path: Path, content: str | bytes, url: str | None = None) -> Document:
@@ -139,7 +140,7 @@ def test_a_depth_bomb_fails_and_a_deep_page_is_read(tmp_path: Path) -> None:
     with pytest.raises(InvalidDocument, match="inside each other"):
         read(tmp_path, "<div>" * 100_000)
     assert read(tmp_path, "<div>" * 3_000 + "deep").text == "deep"
-    assert read(tmp_path, "<p>x" * 20_000).text.count("x") == 20_000
+    assert read(tmp_path, "<p>x" * 6_000).text.count("x") == 6_000
 
 
 @pytest.mark.parametrize("page", ["", "<frameset>", "<", "<!--", "&#xD800;&#0;", "</p></html>", "<svg><p>"])
@@ -150,8 +151,8 @@ def test_broken_pages_do_not_break_the_reader(tmp_path: Path, page: str) -> None
 def test_an_encoding_that_is_named_at_the_end_of_the_first_kilobyte_is_read_whole(tmp_path: Path) -> None:
     for padding in range(975, 1015):
         page = f"<!--{'x' * padding}--><meta charset=windows-1252><p>café"
-        if page.index("<meta") <= 1024:
-            assert read(tmp_path, page.encode("cp1252")).text == "café"
+        assert page.index("<meta") < 1024
+        assert read(tmp_path, page.encode("cp1252")).text == "café"
 
 
 def test_an_xhtml_page_is_read(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -11,11 +12,12 @@ import pytest
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document
+from aidre.ingest.formats import markdown
 from aidre.ingest.formats.markdown import find_headings, read_markdown, split_front_matter
 from aidre.ingest.records.file import File
 from aidre.ingest.records.vectors import VectorRules
 from aidre.ingest.sandbox.parent import Sandbox, SandboxLimits
-from tests.support.ingests import one
+from tests.support.rows import one
 
 
 def read(tmp_path: Path, content: str, url: str | None = None) -> Document:
@@ -98,12 +100,6 @@ def test_headings_stand_where_they_begin() -> None:
     assert [text[each.start :].split(maxsplit=1)[0] for each in headings] == ["#", "Two", "###"]
 
 
-def peak() -> int:
-    """The most memory that this process has had so far, in MiB."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) >> 10
-
-
 def test_a_page_that_begins_with_a_rule_has_no_front_matter() -> None:
     for text in ("---\njust words\n---\nmore", "---\nnot closed", "--- \n", "----\na: 1\n----\n"):
         assert split_front_matter(text) == ({}, text)
@@ -136,7 +132,7 @@ def test_a_canonical_url_elsewhere_makes_a_copy(tmp_path: Path) -> None:
         "content_hash: abc",
         "canonical: 7",
         "blob: !!binary aGk=",
-        "x: " + "[" * 3000,
+        "x: " + "[" * 1000,
         "? [a, b]\n: 1",
         "a: &a [*a]",
         "a: &a [1,1,1,1,1,1,1,1]\n"
@@ -158,11 +154,23 @@ def test_front_matter_that_cannot_be_meant_fails_in_one_line(tmp_path: Path, mat
     assert not error.value.message.endswith("Error")  # a reason, not the name of a class of Python
 
 
+MARK = "="
+"""A text without any mark of a heading is not parsed at all."""
+
+UNPARSED = 10
+"""The calls that such a text takes, at most."""
+
+
 @pytest.mark.parametrize("part", ["[", "*a_ ", "> ", "- ", "`", "![", "<a "])
 def test_a_pathological_text_takes_work_in_proportion_to_its_length(part: str) -> None:
     """Counted in calls of Python functions, which no other process can slow down."""
-    short, long = calls_of(part * 2_000), calls_of(part * 8_000)
+    short, long = calls_of(part * 2_000 + MARK), calls_of(part * 8_000 + MARK)
+    assert short > UNPARSED
     assert long < 6 * short + 1_000
+
+
+def test_a_text_without_a_mark_of_a_heading_is_not_parsed() -> None:
+    assert calls_of("[" * 8_000) <= UNPARSED
 
 
 def calls_of(text: str) -> int:
@@ -209,15 +217,24 @@ def test_a_long_text_has_the_headings_that_a_short_one_has(tmp_path: Path) -> No
     assert [each.title for each in document.headings] == ["One", "Two and more", "Three"]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [("# a\n" * 101_000, "more than 100,000 headings"), ("-\n" * 500_000 + "# a", "of memory to read")],
-)
 def test_a_long_text_of_nothing_but_markup_is_refused_and_takes_no_memory_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = peak()
-    with Sandbox(SandboxLimits(memory=400 << 20)) as sandbox, pytest.raises(InvalidDocument, match=said):
-        monkeypatch.setattr("aidre.ingest.formats.markdown.SHARED", sandbox)
-        read(tmp_path, text)
-    assert peak() - before < 64
+    text = "-\n" * 200_000 + "# a"
+    assert len(text) > markdown.MAX_LOCAL_CHARACTERS
+    with Sandbox(SandboxLimits(memory=200 << 20)) as sandbox:
+        monkeypatch.setattr(markdown, "SHARED", sandbox)
+        tracemalloc.start()
+        try:
+            with pytest.raises(InvalidDocument, match="needs more than 200 MiB of memory to read"):
+                read(tmp_path, text)
+            assert tracemalloc.get_traced_memory()[1] < 16 << 20
+        finally:
+            tracemalloc.stop()
+
+
+def test_a_long_text_of_too_many_headings_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(markdown, "MAX_HEADINGS", 1000)
+    assert len(markdown.parse(b"# a\n" * 1000, {})) == 1000
+    with pytest.raises(InvalidDocument, match="has more than 1,000 headings: split it"):
+        markdown.parse(b"# a\n" * 1001, {})

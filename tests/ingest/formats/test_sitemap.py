@@ -8,7 +8,6 @@ import pytest
 
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.sitemap import MAX_ADDRESSES, is_settled, parse, read_sitemap
-from aidre.ingest.formats.xml import sniff_xml
 
 NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 
@@ -73,24 +72,3 @@ def test_an_answer_of_another_shape_is_refused(answer: object) -> None:
 )
 def test_a_date_of_change_is_settled_when_it_is_over_everywhere(date: str, settled: bool) -> None:
     assert is_settled(date, datetime(2026, 8, 3, 12, tzinfo=UTC)) is settled
-
-
-@pytest.mark.parametrize(
-    ("start", "kind"),
-    [
-        (b"<rss>", "feed"),
-        (b"\xef\xbb\xbf  <?xml version='1.0'?>\n<!-- <urlset> --><!DOCTYPE rss><RDF:rdf >", "feed"),
-        ('<?xml version="1.0" encoding="utf-16"?><feed xmlns="x">'.encode("utf-16"), "feed"),
-        (b"<a:urlset\n>", "sitemap"),
-        (b"<sitemapindex/>", "sitemap"),
-        (b"<!doctype html><HTML>", "html"),
-        (b"<?xml <rss>", None),
-        (b"<!--" * 5000, None),
-        (b"<!-->" * 1600, None),
-        (b"<rssx>", None),
-        (b"{}", None),
-        (b"", None),
-    ],
-)
-def test_the_root_tells_what_a_file_is(start: bytes, kind: str | None) -> None:
-    assert sniff_xml(start) == kind

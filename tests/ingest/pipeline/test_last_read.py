@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from aidre.engine.storage.manifest import seal
 from aidre.ingest.pipeline.last_read import FILE_NAME, load_read_times, oldest_read_times, save_read_times
 
 
@@ -31,9 +32,11 @@ def test_nothing_is_known_of_a_store_that_noted_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"[1]", b'{"docs":', b'{"docs": 3}', b'{"docs": {"a": "now"}}', b"\xff"])
-def test_a_damaged_note_is_begun_anew(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_damaged_note_is_begun_anew(tmp_path: Path, content: bytes, whole: bool) -> None:
+    """Also one whose seal is whole, which another program may have written."""
     save_read_times(tmp_path, "docs", ["a"], [], 100.0)
-    (tmp_path / FILE_NAME).write_bytes(content)
+    (tmp_path / FILE_NAME).write_bytes(seal(content) if whole else content)
     assert oldest_read_times(tmp_path) == {}
     save_read_times(tmp_path, "docs", ["a"], [], 200.0)
     assert oldest_read_times(tmp_path) == {"docs": 200.0}

@@ -2,51 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import Document
 from aidre.ingest.records.items import Item, Rejected
-from aidre.ingest.records.mapping import ColumnMapping, parse_column_mapping
-from aidre.ingest.sources.columns import check_mapping, supplied_spaces
+from aidre.ingest.records.mapping import parse_column_mapping
 from aidre.ingest.sources.folder import FileSource, read_source
-from aidre.ingest.sources.locate import locate_sources
-from tests.support.ingests import BROUGHT, RULES, WORDS, Bench, documents
-
-Row = Mapping[str, Any]
-Format = Callable[[Path, Sequence[Row]], None]
-
-
-def as_csv(path: Path, rows: Sequence[Row]) -> None:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)))
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({name: v if type(v) is str else orjson.dumps(v).decode() for name, v in row.items()})
-    path.with_suffix(".csv").write_text(text.getvalue())
-
-
-def as_lines(path: Path, rows: Sequence[Row]) -> None:
-    path.with_suffix(".jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
-
-
-def as_json(path: Path, rows: Sequence[Row]) -> None:
-    path.with_suffix(".json").write_bytes(orjson.dumps(rows))
-
-
-def as_parquet(path: Path, rows: Sequence[Row]) -> None:
-    names = dict.fromkeys(name for row in rows for name in row)
-    pq.write_table(pa.table({name: [row.get(name) for row in rows] for name in names}), path.with_suffix(".parquet"))
-
+from tests.support.ingests import BROUGHT, WORDS, Bench
+from tests.support.rows import RULES, Format, Row, as_csv, as_json, as_lines, as_parquet, documents, mapping
 
 flat = pytest.mark.parametrize("write", [as_csv, as_lines, as_json, as_parquet])
 nested = pytest.mark.parametrize("write", [as_lines, as_json, as_parquet])
@@ -60,12 +28,6 @@ ROW = {
     "price": 129.5,
     "stock": 3,
 }
-
-
-def mapping(**table: Any) -> ColumnMapping:
-    made = parse_column_mapping(table, "m")
-    assert made is not None
-    return made
 
 
 def found(folder: Path, write: Format, rows: Sequence[Row], **table: Any) -> list[Item]:
@@ -180,19 +142,6 @@ def test_a_column_that_no_row_has_is_refused_before_anything_is_stored(tmp_path:
     assert "collections.c.mapping" in error.value.message and "'docno'" in error.value.message
     assert "doc_no" in error.value.message and "\n" not in error.value.message
     assert not bench.store.path.exists()
-
-
-def test_a_column_may_stand_in_one_file_of_many(tmp_path: Path) -> None:
-    as_csv(tmp_path / "a", [{"doc": "1", "body": "x"}])
-    as_lines(tmp_path / "b", [{"body": "y"}] * 20 + [{"head": {"line": "T"}}])
-    (tmp_path / "c.md").write_text("no rows")
-    check_mapping(locate_sources([tmp_path]), mapping(id="doc", title="head.line", text="body"), "m")
-    check_mapping(locate_sources([tmp_path / "c.md"]), mapping(id="nothing"), "m")
-
-
-def test_the_spaces_of_a_mapping_are_among_those_that_rows_bring(tmp_path: Path) -> None:
-    as_csv(tmp_path / "a", [{"v": [1, 2]}])
-    assert supplied_spaces(locate_sources([tmp_path]), mapping(vectors={"mine": "v"})) == {"mine"}
 
 
 @flat

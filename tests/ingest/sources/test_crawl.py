@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import gzip
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 
 from aidre.ingest.fetch.client import FetchRules
 from tests.support.ingests import Bench
-from tests.support.sites import counts, page, run, sitemap
-from tests.support.websites import Site, published
+from tests.support.websites import ALLOWED, Site, counts, gzip_bomb, page, published, run, sitemap
 
 LONG_AGO, RECENTLY = "2026-01-01T00:00:00Z", "2026-02-01"
-
 
 
 def test_a_sitemap_brings_its_pages_and_skips_those_that_did_not_change(bench: Bench, site: Site) -> None:
@@ -131,7 +130,7 @@ def test_pages_of_other_sites_are_left_out(bench: Bench, site: Site) -> None:
 
 
 def test_robots_txt_closes_pages_and_a_page_that_is_named_stays_open(bench: Bench, site: Site) -> None:
-    rules = FetchRules(allow_private_addresses=True)
+    rules = replace(ALLOWED, robots=True)
     site.put("/robots.txt", "User-agent: *\nDisallow: /closed/\n", "text/plain")
     site.put("/s.xml", sitemap(("/open", None), ("/closed/a", None)), "text/xml")
     for path in ("/open", "/closed/a"):
@@ -160,11 +159,11 @@ def test_limits_of_pages_and_bytes_end_a_sitemap_and_delete_nothing(bench: Bench
         site.put(f"/{n}", page(str(n)))
     site.put("/s.xml", sitemap(*((f"/{n}", None) for n in range(6))), "text/xml")
     run(bench, site.url("/s.xml"))
-    limited = FetchRules(allow_private_addresses=True, robots=False, pages=2)
+    limited = replace(ALLOWED, pages=2)
     summary = run(bench, site.url("/s.xml"), rules=limited, mirror=True, force=True)
     assert (counts(summary), len(bench.problems)) == ((2, 0, 2, 0, 1), 1)
     assert "more than 2 pages" in bench.problems[0]
-    limited = FetchRules(allow_private_addresses=True, robots=False, total_bytes=500)
+    limited = replace(ALLOWED, total_bytes=500)
     summary = run(bench, site.url("/s.xml"), rules=limited, mirror=True, force=True)
     assert summary.deleted == 0 and "total_bytes allows" in bench.problems[0]
 
@@ -193,22 +192,22 @@ def test_hostile_answers_are_named_one_by_one_and_take_no_memory(bench: Bench, s
     entities = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 10))
     laughs = f'<!DOCTYPE x [<!ENTITY e0 "ha">{entities}]>'
     hostile = {
-        "/bomb": (bytes(64 << 20), "text/html"),
-        "/feed-bomb": (b"<rss>" + bytes(64 << 20), "application/rss+xml"),
         "/laughs": ((laughs + "<rss version='2.0'><channel>&e9;</channel></rss>").encode(), "application/rss+xml"),
         "/list-laughs": (f"{laughs}<urlset>&e9;</urlset>".encode(), "application/xml"),
-        "/deep-feed": (b"<rss>" + b"<a>" * 3_000_000, "application/rss+xml"),
-        "/deep-list": (b"<urlset>" + b"<a>" * 3_000_000, "application/xml"),
-        "/deep-page": (b"<div>" * 2_000_000, "text/html"),
+        "/deep-feed": (b"<rss>" + b"<a>" * 300_000, "application/rss+xml"),
+        "/deep-list": (b"<urlset>" + b"<a>" * 300_000, "application/xml"),
+        "/deep-page": (b"<div>" * 60_000, "text/html"),
         "/endless-list": (b"<urlset>" + b"<url><loc>/</loc></url>" * 60_000 + b"</urlset>", "application/xml"),
-        "/no.pdf": (b"%PDF-1.7\n" + b"\xff\x00" * 1_000_000, "application/pdf"),
+        "/no.pdf": (b"%PDF-1.7\n" + b"\xff\x00" * 100_000, "application/pdf"),
     }
     for path, (body, kind) in hostile.items():
         site.zip(path, body, kind)
-    site.put("/packed.xml.gz", gzip.compress(b"<urlset>" + bytes(64 << 20)), "application/gzip")
+    site.put("/bomb", gzip_bomb(256 << 20), "text/html", Content_Encoding="gzip")
+    site.put("/feed-bomb", gzip_bomb(256 << 20, b"<rss>"), "application/rss+xml", Content_Encoding="gzip")
+    site.put("/packed.xml.gz", gzip_bomb(256 << 20, b"<urlset>"), "application/gzip")
     site.redirect("/loop", "/loop")
     site.put("/good", page("one"))
-    paths = [*hostile, "/packed.xml.gz", "/loop"]
+    paths = [*hostile, "/bomb", "/feed-bomb", "/packed.xml.gz", "/loop"]
     del hostile
     run(bench, site.url("/good"))
     tracemalloc.start()

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from aidre.api.config.settings import parse_settings
-from aidre.engine.errors import ConfigurationError
 from aidre.ingest.fetch.client import FetchRules
 from tests.support.ingests import Bench
 from tests.support.shell import Shell
-from tests.support.sites import counts, feed, item, page, run
-from tests.support.websites import Site, published
+from tests.support.websites import Site, counts, feed, item, page, published, run
 
 
 def test_a_page_becomes_a_document_under_its_address(bench: Bench, site: Site) -> None:
@@ -208,37 +204,6 @@ def test_a_dry_run_fetches_and_writes_nothing(bench: Bench, site: Site) -> None:
     assert run(bench, site.url("/f")).new == 1
 
 
-def test_rows_and_texts_are_read_by_their_media_type(bench: Bench, site: Site) -> None:
-    site.put("/rows", '{"id": "r1", "text": "one"}\n{"id": "r2", "text": "two"}\n', "application/x-ndjson", ETag='"1"')
-    site.put("/text", "Wörter".encode("cp1252"), "text/plain; charset=ISO-8859-1")
-    site.put("/read.md", "# Title\n\nMarked down.", "text/plain")
-    site.put("/untyped.txt", "untyped", "application/octet-stream")
-    site.put("/page", b"<html><head><meta charset='latin-1'></head><body><p>W\xc3\xb6rter</p></body></html>")
-    site.put("/old", "朱镕基".encode("gbk"), "text/plain; charset=GB2312")
-    paths = ["/rows", "/text", "/read.md", "/untyped.txt", "/page", "/old"]
-    assert counts(run(bench, *map(site.url, paths))) == (7, 7, 0, 0, 0)
-    assert bench.text(site.url("/old#chunk_1")) == "朱镕基"
-    assert bench.text(site.url("/text#chunk_1")) == bench.text(site.url("/page#chunk_1")) == "Wörter"
-    assert bench.text(site.url("/read.md#chunk_1")).endswith("Marked down.")
-    assert counts(run(bench, site.url("/rows"))) == (2, 0, 2, 0, 0)
-    assert site.headers[-1]["If-None-Match"] == '"1"'
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "kind"),
-    [
-        ("/i.png", b"\x89PNG\r\n", "image/png"),
-        ("/x", b"<a/>", "application/xml"),
-        ("/x", b"\x00\x01", ""),
-        ("/x", b"words", "text/html; charset=zip"),
-    ],
-)
-def test_what_cannot_be_read_is_named(bench: Bench, site: Site, path: str, body: bytes, kind: str) -> None:
-    site.put(path, body, kind)
-    assert counts(run(bench, site.url(path))) == (0, 0, 0, 0, 1)
-    assert "no kind of document" in bench.problems[0] or "unknown encoding zip" in bench.problems[0]
-
-
 def test_two_addresses_share_a_name_only_on_one_site(bench: Bench, site: Site) -> None:
     site.put("/a", feed(e1="1"), "application/rss+xml")
     site.put("/b", feed(e2="2"), "application/rss+xml")
@@ -292,27 +257,3 @@ def test_the_command_takes_addresses_beside_paths(
     assert site.headers[-1]["User-Agent"] == "tester"
     (hit,) = shell.json("search", "oolong oxidised", "-k", "1")
     assert hit["source"]["url"] == site.url("/tea.html")
-
-
-@pytest.mark.parametrize(
-    ("line", "named"),
-    [
-        ("page_bytes = 0", "sources.page_bytes must be at least 1"),
-        ("total_bytes = -1", "sources.total_bytes"),
-        ("pages = 0", "sources.pages"),
-        ('timeout = "0s"', "sources.timeout"),
-        ("timeout = 5", "sources.timeout must be a duration"),
-        ('user_agent = "a\\nb"', "sources.user_agent"),
-        ('user_agent = ""', "sources.user_agent"),
-        ("allow_private = true", "did you mean 'allow_private_addresses'"),
-    ],
-)
-def test_a_rule_that_makes_no_sense_is_refused_by_name(line: str, named: str) -> None:
-    with pytest.raises(ConfigurationError, match=named):
-        parse_settings(f"[sources]\n{line}")
-
-
-def test_the_rules_of_the_configuration_are_those_of_a_fetch() -> None:
-    assert FetchRules(**asdict(parse_settings("").sources)) == FetchRules()
-    rules = parse_settings('[sources]\ndelay = "2s"\ntimeout = "5m"\nrobots = false\npages = 7').sources
-    assert FetchRules(**asdict(rules)) == FetchRules(delay=2.0, timeout=300.0, robots=False, pages=7)

@@ -1,4 +1,4 @@
-"""How exactly different chunks are counted, and for how long."""
+"""How exactly different chunks are counted, and for how long, `api/access/limits/chunk_budget.py`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from aidre.api.access.limits.chunk_budget import DAY, EXACT_CHUNKS, GROUPS, NAME, REGISTERS, WAYS, ChunkBudget
+from aidre.api.access.limits import chunk_budget
+from aidre.api.access.limits.chunk_budget import DAY, EXACT_CHUNKS, NAME, REGISTERS, WAYS, ChunkBudget
 from aidre.api.access.limits.shared_memory import HEADER
 from aidre.api.http.errors import RateLimited
+from tests.support.clocks import Clock
 
 MIDNIGHT = 20_000 * DAY
 MOST = 1_000_000
-
-
-class Clock:
-    def __init__(self, now: float = MIDNIGHT) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def ids(first: int, last: int) -> list[str]:
@@ -27,7 +21,7 @@ def ids(first: int, last: int) -> list[str]:
 
 
 def test_as_many_as_fit_are_counted_exactly_and_none_twice() -> None:
-    budget = ChunkBudget([], MOST, Clock())
+    budget = ChunkBudget([], MOST, Clock(MIDNIGHT))
     for number in range(0, EXACT_CHUNKS, 16):
         budget.give("a", "docs", ids(number, number + 16))
         budget.give("a", "docs", ids(0, number + 16))
@@ -37,7 +31,7 @@ def test_as_many_as_fit_are_counted_exactly_and_none_twice() -> None:
 
 
 def test_a_chunk_counts_once_in_each_collection() -> None:
-    budget = ChunkBudget([], MOST, Clock())
+    budget = ChunkBudget([], MOST, Clock(MIDNIGHT))
     for collection in ("one", "two", "one"):
         budget.give("a", collection, ["x#chunk_1"])
     assert budget.count("a") == 2
@@ -46,7 +40,7 @@ def test_a_chunk_counts_once_in_each_collection() -> None:
 
 @pytest.mark.parametrize("many", [1_000, 10_000, 40_000])
 def test_beyond_that_the_count_is_off_by_little(many: int) -> None:
-    budget = ChunkBudget([], MOST, Clock())
+    budget = ChunkBudget([], MOST, Clock(MIDNIGHT))
     errors = []
     for account in ("a", "b", "c", "d", "e"):
         for number in range(0, many, 1_000):
@@ -90,7 +84,7 @@ def test_a_share_is_spent_until_the_day_ends() -> None:
 
 
 def test_workers_and_later_servers_count_on(tmp_path: Path) -> None:
-    clock = Clock()
+    clock = Clock(MIDNIGHT)
     one, other = ChunkBudget([tmp_path], MOST, clock), ChunkBudget([tmp_path], MOST, clock)
     one.give("a", "docs", ids(0, 10))
     other.give("a", "docs", ids(5, 15))
@@ -104,31 +98,35 @@ def test_workers_and_later_servers_count_on(tmp_path: Path) -> None:
     assert b"doc_" not in (tmp_path / NAME).read_bytes()
 
 
-def test_those_who_read_least_are_forgotten_first() -> None:
-    budget = ChunkBudget([], MOST, Clock())
+def test_those_who_read_least_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_budget, "GROUPS", 16)
+    budget = ChunkBudget([], MOST, Clock(MIDNIGHT))
     budget.give("scraper", "docs", ids(0, 300))
-    for number in range(GROUPS * WAYS * 2):
-        budget.give(f"address {number}", "docs", ["x"])
+    addresses = [f"address {number}" for number in range(16 * WAYS * 2)]
+    for address in addresses:
+        budget.give(address, "docs", ["x"])
     assert budget.count("scraper") == 300
+    assert 0 < sum(budget.count(address) for address in addresses) < 16 * WAYS
     budget.close()
 
 
-def test_a_spoiled_file_is_counted_on_without_an_error(tmp_path: Path) -> None:
-    ChunkBudget([tmp_path], MOST, Clock()).close()
+def test_a_spoiled_file_is_counted_on_without_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_budget, "GROUPS", 8)
+    ChunkBudget([tmp_path], MOST, Clock(MIDNIGHT)).close()
     path = tmp_path / NAME
     content = path.read_bytes()
     for filling in (b"\xff", b"\x01", b"\x7f\x00\x40"):
         body = (filling * len(content))[: len(content) - HEADER.size]
         path.write_bytes(content[: HEADER.size] + body)
-        budget = ChunkBudget([tmp_path], MOST, Clock())
-        for number in range(50):
+        budget = ChunkBudget([tmp_path], MOST, Clock(MIDNIGHT))
+        for number in range(10):
             budget.give(f"a{number}", "docs", ids(0, 700))
             assert 600 < budget.count(f"a{number}") < 800
         budget.close()
 
 
 def test_registers_that_are_full_of_nonsense_end_in_a_count_not_in_an_error(tmp_path: Path) -> None:
-    budget = ChunkBudget([tmp_path], MOST, Clock())
+    budget = ChunkBudget([tmp_path], MOST, Clock(MIDNIGHT))
     budget.give("a", "docs", ids(0, EXACT_CHUNKS + 1))
     _, slot = budget._slot("a", int(MIDNIGHT) // DAY)
     start = slot + 40 - 8
@@ -141,7 +139,7 @@ def test_registers_that_are_full_of_nonsense_end_in_a_count_not_in_an_error(tmp_
 
 @pytest.mark.parametrize("id", ["", "\udcff", "x" * 100_000, "a\nb"])
 def test_an_id_of_any_letters_counts(id: str) -> None:
-    budget = ChunkBudget([], MOST, Clock())
+    budget = ChunkBudget([], MOST, Clock(MIDNIGHT))
     budget.give("a", "docs", [id, id])
     assert budget.count("a") == 1
     budget.close()

@@ -1,4 +1,5 @@
-"""How many requests are answered at once, and how long each may take: places, the deadline, who is never refused."""
+"""How many requests are answered at once, and how long each may take, `api/access/limits/concurrency.py`: places, the
+deadline, who is never refused. All waiting is in virtual time."""
 
 from __future__ import annotations
 
@@ -12,8 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from aidre.api.access.limits.concurrency import CHECKS_PER_DEADLINE
 from aidre.api.http.errors import Overloaded
 from tests.support.frames import PLACES, Door, hear_all, refused, turns, whole, working
+from tests.support.loops import run_virtually
 
 FREE = ("/healthz", "/readyz", "/metrics", "/.well-known/ai-discovery")
 
@@ -42,7 +45,7 @@ def test_one_more_than_there_are_places_is_told_to_come_back() -> None:
         assert door.taken == 0
         assert await door.ask() == 200
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 @pytest.mark.parametrize("path", FREE)
@@ -61,7 +64,7 @@ def test_what_says_how_the_server_is_answers_when_all_places_are_taken(path: str
         go.set()
         await asyncio.gather(*under_way)
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 def test_a_body_that_is_still_to_come_holds_no_place() -> None:
@@ -81,7 +84,7 @@ def test_a_body_that_is_still_to_come_holds_no_place() -> None:
         assert set(await asyncio.gather(*slow)) == {200}
         assert door.taken == 0
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 def test_bodies_that_come_when_the_places_are_taken_are_refused() -> None:
@@ -110,7 +113,7 @@ def test_bodies_that_come_when_the_places_are_taken_are_refused() -> None:
         assert sorted(await asyncio.gather(*slow)) == [200] * PLACES + [503] * (5 - PLACES)
         assert door.taken == 0
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 def test_to_wait_for_a_client_to_leave_is_to_work() -> None:
@@ -135,7 +138,7 @@ def test_to_wait_for_a_client_to_leave_is_to_work() -> None:
         go.set()
         assert await asking == 200
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 def test_a_body_that_nobody_reads_frees_no_place() -> None:
@@ -155,7 +158,7 @@ def test_a_body_that_nobody_reads_frees_no_place() -> None:
         await asyncio.gather(*asking)
         assert door.taken == 0
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 def test_a_reader_that_takes_a_stream_slowly_holds_no_place() -> None:
@@ -183,7 +186,7 @@ def test_a_reader_that_takes_a_stream_slowly_holds_no_place() -> None:
         assert await asking == 200
         assert door.taken == 0
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 def test_what_does_not_begin_in_time_is_given_up() -> None:
@@ -198,36 +201,40 @@ def test_what_does_not_begin_in_time_is_given_up() -> None:
                 given_up = True
                 raise
 
-        door = Door(working(work), deadline=0.05)
-        assert await asyncio.wait_for(door.ask(), 20) == 503
+        door = Door(working(work), deadline=20.0)
+        assert await door.ask() == 503
         assert given_up
+        assert 20.0 <= asyncio.get_running_loop().time() <= 20.0 + 2 * 20.0 / CHECKS_PER_DEADLINE
         assert door.taken == 0
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 def test_the_deadline_begins_when_the_body_has_come() -> None:
     async def main() -> None:
         async def slowly() -> Message:
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(300)
             return await whole()
 
-        door = Door(working(lambda scope, receive: hear_all(receive)), deadline=0.05)
-        assert await door.ask(receive=slowly) == 200
+        async def work(scope: Scope, receive: Receive) -> None:
+            await hear_all(receive)
+            await asyncio.sleep(15)
 
-    asyncio.run(main())
+        assert await Door(working(work), deadline=20.0).ask(receive=slowly) == 200
+
+    run_virtually(main())
 
 
 def test_a_stream_that_has_begun_has_no_deadline() -> None:
     async def main() -> None:
         async def stream(scope: Scope, receive: Receive, send: Send) -> None:
             await send({"type": "http.response.start", "status": 200, "headers": []})
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(300)
             await send({"type": "http.response.body", "body": b"end"})
 
-        assert await Door(stream, deadline=0.05).ask() == 200
+        assert await Door(stream, deadline=20.0).ask() == 200
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 def test_who_cancels_for_another_reason_is_obeyed() -> None:
@@ -243,7 +250,7 @@ def test_who_cancels_for_another_reason_is_obeyed() -> None:
             await asking
         assert door.taken == 0
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 def test_nothing_looks_at_the_clock_while_nothing_runs() -> None:
@@ -255,7 +262,7 @@ def test_nothing_looks_at_the_clock_while_nothing_runs() -> None:
         await door.ask()
         assert door.guard.running._checking
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 def test_who_stops_waiting_for_a_body_holds_one_place_as_before() -> None:
@@ -283,7 +290,7 @@ def test_who_stops_waiting_for_a_body_holds_one_place_as_before() -> None:
         assert counts == [0, 1, 1]
         assert door.taken == 0
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 def test_who_waits_for_a_body_when_its_request_is_over_takes_no_place() -> None:
@@ -306,7 +313,7 @@ def test_who_waits_for_a_body_when_its_request_is_over_takes_no_place() -> None:
         await turns()
         assert door.taken == 0
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -356,6 +363,6 @@ def test_however_requests_end_no_place_is_lost(seed: int) -> None:
 
     logging.getLogger("aidre").setLevel(logging.CRITICAL)
     try:
-        asyncio.run(main())
+        run_virtually(main())
     finally:
         logging.getLogger("aidre").setLevel(logging.NOTSET)

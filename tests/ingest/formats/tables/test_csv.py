@@ -10,7 +10,8 @@ from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.tables.csv import find_csv_spaces, read_csv
 from aidre.ingest.records.file import File
 from aidre.ingest.records.items import Item, Rejected
-from tests.support.ingests import RULES, Bench, documents, where
+from tests.support.ingests import Bench
+from tests.support.rows import RULES, documents, where
 
 
 def read(tmp_path: Path, content: str | bytes, name: str = "r.csv") -> list[Item]:

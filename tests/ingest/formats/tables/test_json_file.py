@@ -13,7 +13,8 @@ from aidre.ingest.records.items import Item, Rejected
 from aidre.ingest.sources.columns import supplied_spaces
 from aidre.ingest.sources.locate import locate_sources
 from aidre.ingest.sources.readers import read_file
-from tests.support.ingests import RULES, Bench, documents, one, reason, where
+from tests.support.ingests import Bench
+from tests.support.rows import RULES, documents, one, reason, where
 
 RECIPE = {
     "@context": "https://schema.org",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +11,7 @@ import pytest
 from aidre.ingest.formats.tables.parquet import _split_spaces, find_parquet_spaces
 from aidre.ingest.records.file import File
 from aidre.ingest.records.items import Rejected
-from tests.support.ingests import documents, one, reason, table
+from tests.support.rows import documents, table
 
 VECTORS = [[1.0, 2.0], [3.0, 4.0], None, [5.0, 6.0]]
 
@@ -48,55 +46,10 @@ def test_vectors_of_a_batch_share_one_matrix(tmp_path: Path) -> None:
     assert len(owners) == 1
 
 
-def test_bad_vectors_of_a_batch_fail_row_by_row(tmp_path: Path) -> None:
-    vectors = [[1.0, 2.0], [1.0], [float("nan"), 1.0], [float("inf"), 1.0], [0.0, 0.0]]
-    column = pa.array([{"d": vector} for vector in vectors])
-    found = table(tmp_path, {"id": list("abcde"), "vectors": column})
-    failed = {each.where: each.reason for each in found if isinstance(each, Rejected)}
-    assert sorted(failed) == ["r.parquet:2", "r.parquet:3", "r.parquet:4"]
-    assert "1 numbers" in failed["r.parquet:2"] and "finite" in failed["r.parquet:3"]
-
-
-def test_parquet_values_become_json(tmp_path: Path) -> None:
-    moment = datetime.datetime(2026, 4, 1, 12, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
-    columns = {
-        "id": [1],
-        "text": pa.array(["x"]).dictionary_encode(),
-        "updated_at": pa.array([moment], pa.timestamp("ns", "Europe/Vienna")),
-        "day": [datetime.date(2026, 4, 1)],
-        "price": [Decimal("1.5")],
-        "nothing": [float("nan")],
-        "tags": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())),
-        "metadata": pa.array([{"a": None, "b": {"c": None, "d": [1]}}]),
-        "semantic_payload": ['{"k": 1}'],
-    }
-    document = one(table(tmp_path, columns))
-    assert document.updated_at == "2026-04-01T10:00:00Z"
-    assert document.semantic_payload == {"k": 1}
-    assert document.metadata == {
-        "day": "2026-04-01",
-        "price": 1.5,
-        "tags": {"a": 1},
-        "b": {"d": [1]},
-    }
-
-
 def test_metadata_may_be_a_string_of_json(tmp_path: Path) -> None:
     found = table(tmp_path, {"id": ["a", "b"], "text": ["x", "x"], "metadata": ['{"n": 1}', "oops"]})
     assert documents(found[:1])[0].metadata == {"n": 1}
     assert isinstance(found[1], Rejected) and "metadata" in found[1].reason
-
-
-def test_cells_that_json_cannot_hold_fail_row_by_row(tmp_path: Path) -> None:
-    raw = pa.array([b"x", b"\xff", b"x"], pa.binary())
-    broken = pa.StringArray.from_buffers(3, *raw.buffers()[1:])
-    found = table(tmp_path, {"id": list("abc"), "text": broken})
-    assert [isinstance(each, Rejected) and each.reason for each in found] == [False, "text is not UTF-8", False]
-    far = pa.array([0, 2**62, 0], pa.int64()).cast(pa.timestamp("us"))
-    found = table(tmp_path, {"id": list("abc"), "text": ["x"] * 3, "when": far})
-    assert [isinstance(each, Rejected) for each in found] == [False, True, False]
-    found = table(tmp_path, {"id": ["a"], "text": ["x"], "blob": [b"x"]})
-    assert "blob" in reason(found)
 
 
 def test_the_spaces_of_a_parquet_file_are_found(tmp_path: Path) -> None:

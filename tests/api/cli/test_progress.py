@@ -1,0 +1,43 @@
+"""The progress of an ingest, `api/cli/progress.py`, for programs, for people, and on a terminal."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from aidre.api.cli.progress import Reporter
+from aidre.ingest.pipeline.progress import Committed, Notice, Problem, Progress, Summary
+
+SUMMARY = Summary(
+    documents=1200, chunks=3400, embedded=9, updated=9, unchanged=1190, deleted=0, failed=1, skipped=0, seconds=2.0
+)
+
+
+def test_an_ingest_names_what_failed_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with Reporter(as_json=True) as report:
+        for event in (Problem("a.jsonl:3", "is no object"), Notice("two files left out"), Committed(1, 2, 3)):
+            report(event)
+    printed = capsys.readouterr()
+    assert printed.err == "aidre: a.jsonl:3: is no object\naidre: two files left out\n"
+    assert printed.out == '{"event":"commit","generation":1,"documents":2,"chunks":3}\n'
+
+
+def test_a_terminal_shows_progress_and_others_do_not(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told() -> tuple[str, str]:
+        with Reporter(as_json=False) as report:
+            report(Progress(1200, 3400))
+            report(SUMMARY)
+        printed = capsys.readouterr()
+        return printed.out, printed.err
+
+    out, err = told()
+    assert out.startswith("1,200 documents: 9 written, 1,190 unchanged")
+    assert err == ""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    out, err = told()
+    assert out.startswith("1,200 documents: 9 written")
+    assert "3,400 chunks" in err

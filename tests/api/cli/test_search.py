@@ -1,0 +1,96 @@
+"""`aidre search`, and what it does without a server, `api/cli/search.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aidre.api.config.settings import parse_settings
+from tests.support.clients import serving
+from tests.support.shell import CONFIGURATION, TEXTS, Shell, one_line
+
+
+def test_search_prints_one_hit_a_line(read_only: Shell) -> None:
+    hits = read_only.json("search", "tea steeped in water", "-k", "2")
+    assert [hit["rank"] for hit in hits] == [1, 2]
+    assert hits[0]["id"] == "texts/tea.md#chunk_1"
+    assert hits[0]["score"] >= hits[1]["score"]
+    assert TEXTS["tea"] in hits[0]["text"]
+    assert hits[0]["source"]["title"] == "Tea"
+    assert hits[0]["metadata"]["content_hash"].startswith("sha256:")
+
+
+def test_search_shows_people_title_score_and_text(read_only: Shell) -> None:
+    status, out, _ = read_only.run("search", "rain jacket", "--store", read_only.store)
+    assert status == 0
+    first, *rest = out.splitlines()
+    assert first.split()[0] == "1"
+    assert first.endswith("Rain")
+    assert any("taped seams" in line for line in rest)
+
+
+def test_search_takes_a_filter(read_only: Shell) -> None:
+    hits = read_only.json("search", "tea", "--filter", '{"document_id": "texts/bread.md"}')
+    assert [hit["document_id"] for hit in hits] == ["texts/bread.md"]
+
+
+@pytest.mark.parametrize("filter", ["{", "[]", '{"and": 1}', "[" * 100_000])
+def test_a_wrong_filter_is_one_line_and_2(read_only: Shell, filter: str) -> None:
+    status, _, err = read_only.run("search", "tea", "--store", read_only.store, "--filter", filter)
+    assert status == 2
+    assert one_line(err)
+
+
+def test_search_answers_as_a_server_with_the_configuration_would(filled: Shell) -> None:
+    def found(more: str) -> list[Any]:
+        filled.config.write_text(CONFIGURATION + more, encoding="utf-8")
+        options = ("--collection", "docs", "--config", filled.config)
+        return [(hit["id"], hit["score"]) for hit in filled.json("search", "tea that rises overnight", *options)]
+
+    plain, fused = found(""), found("[collections.docs.fusion]\na = 0.9\nc = 2.0\n")
+    assert plain == [(hit["id"], hit["score"]) for hit in filled.json("search", "tea that rises overnight")]
+    assert plain != fused
+    with serving(filled.store, parse_settings(filled.config.read_text(encoding="utf-8"))) as client:
+        answer = client.search({"collection": "docs", "query": "tea that rises overnight"}).json()
+    assert [(hit["id"], hit["score"]) for hit in answer["results"]] == [
+        (id, pytest.approx(score, rel=1e-6)) for id, score in fused
+    ]
+
+
+def test_search_takes_the_default_collection_of_the_configuration(filled: Shell) -> None:
+    def searched(default: str) -> int:
+        filled.config.write_text(f'{CONFIGURATION}[server]\ndefault_collection = "{default}"\n', encoding="utf-8")
+        return filled.run("search", "tea", "--store", filled.store, "--config", filled.config)[0]
+
+    assert searched("gone") == 0, "the only one that there is"
+    filled.ingest(collection="more")
+    assert (searched("more"), searched("gone")) == (0, 2)
+    assert filled.run("search", "tea", "--store", filled.store, "--config", filled.store / "none.toml")[0] == 2
+
+
+@pytest.mark.parametrize("words", [["--collection", "dcos"], ["--mode", "dens"]])
+def test_an_unknown_name_is_one_line_and_2(read_only: Shell, words: list[str]) -> None:
+    status, _, err = read_only.run("search", "tea", "--store", read_only.store, *words)
+    assert status == 2
+    assert one_line(err)
+    assert words[1] in err
+
+
+def test_a_blank_query_is_refused(read_only: Shell) -> None:
+    assert read_only.run("search", "  ", "--store", read_only.store)[0] == 2
+
+
+def test_vectors_of_another_revision_of_the_model_are_not_searched(
+    read_only: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aidre.engine.embedding.hashing.REVISION", "another")
+    status, _, err = read_only.run("search", "tea", "--store", read_only.store, "--mode", "dense")
+    assert status == 2
+    assert one_line(err)
+    assert "revision" in err
+    status, out, err = read_only.run("search", "tea", "--store", read_only.store)  # by its words, and it says so
+    assert status == 0
+    assert "lexical search only" in err
+    assert "revision" in err
+    assert out

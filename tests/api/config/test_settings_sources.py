@@ -1,0 +1,35 @@
+"""The table `[sources]` of the configuration: the rules of a fetch, and values that are refused by name."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+
+from aidre.api.config.settings import parse_settings
+from aidre.engine.errors import ConfigurationError
+from aidre.ingest.fetch.client import FetchRules
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("page_bytes = 0", "sources.page_bytes must be at least 1"),
+        ("total_bytes = -1", "sources.total_bytes"),
+        ("pages = 0", "sources.pages"),
+        ('timeout = "0s"', "sources.timeout"),
+        ("timeout = 5", "sources.timeout must be a duration"),
+        ('user_agent = "a\\nb"', "sources.user_agent"),
+        ('user_agent = ""', "sources.user_agent"),
+        ("allow_private = true", "did you mean 'allow_private_addresses'"),
+    ],
+)
+def test_a_rule_that_makes_no_sense_is_refused_by_name(line: str, named: str) -> None:
+    with pytest.raises(ConfigurationError, match=named):
+        parse_settings(f"[sources]\n{line}")
+
+
+def test_the_rules_of_the_configuration_are_those_of_a_fetch() -> None:
+    assert FetchRules(**asdict(parse_settings("").sources)) == FetchRules()
+    rules = parse_settings('[sources]\ndelay = "2s"\ntimeout = "5m"\nrobots = false\npages = 7').sources
+    assert FetchRules(**asdict(rules)) == FetchRules(delay=2.0, timeout=300.0, robots=False, pages=7)

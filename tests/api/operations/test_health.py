@@ -1,0 +1,40 @@
+"""Whether a server is alive and ready, `api/operations/health.py`."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from aidre.api.operations.health import readiness
+
+SOUND = SimpleNamespace(snapshot="a snapshot", problem=None)
+STALE = SimpleNamespace(snapshot="an older snapshot", problem="damaged")
+LOST = SimpleNamespace(snapshot=None, problem="damaged")
+
+
+def retrieval(problem: str | None = None, **collections: Any) -> Any:
+    return SimpleNamespace(snapshots=SimpleNamespace(collections=collections, problem=problem))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (retrieval(), (200, "ready", 0)),
+        (retrieval(a=SOUND, b=SOUND), (200, "ready", 0)),
+        (retrieval(a=SOUND, b=LOST), (200, "degraded", 1)),
+        (retrieval(a=STALE), (200, "degraded", 1)),
+        (retrieval(a=LOST, b=LOST), (503, "unavailable", 2)),
+        (retrieval("the disk is gone", a=SOUND), (503, "unavailable", 0)),
+    ],
+    ids=["empty", "sound", "one of two", "older", "none", "no store"],
+)
+def test_a_server_is_ready_while_any_collection_can_be_served(found: Any, expected: tuple[int, str, int]) -> None:
+    status, body = readiness(found)
+    assert (status, body["status"], body["damaged"]) == expected
+
+
+def test_what_the_scrub_has_found_counts_as_damage_once() -> None:
+    assert readiness(retrieval(a=SOUND, b=STALE), {"a", "b"}) == (200, {"status": "degraded", "damaged": 2})
+    assert readiness(retrieval(a=SOUND), {"gone"}) == (200, {"status": "ready", "damaged": 0})

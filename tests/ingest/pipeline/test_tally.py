@@ -1,0 +1,48 @@
+"""What a run counts and reports: failures, repeated ids, documents without text, and the members of the summary."""
+
+from __future__ import annotations
+
+from tests.support.ingests import Bench
+
+
+def test_a_document_without_text_is_skipped_and_no_failure(bench: Bench) -> None:
+    bench.write("a.md", " \n\n")
+    bench.rows("r.jsonl", {"id": "a", "title": "only a title"})
+    summary = bench.run()
+    assert (summary.skipped, summary.failed, summary.documents, summary.exit_status) == (2, 0, 0, 0)
+    assert bench.notices == ["a.md: no text, skipped", "r.jsonl:1: no text, skipped"]
+
+
+def test_failures_are_named_counted_and_do_not_stop_the_rest(bench: Bench) -> None:
+    bench.write("r.jsonl", '{"id": "a", "text": "x"}\n{oops\n\n[1]\n{"id": "b", "text": "y"}\n')
+    bench.write("bad.md", b"caf\xe9")
+    summary = bench.run()
+    assert (summary.documents, summary.failed, summary.exit_status) == (2, 3, 1)
+    assert [problem.split(": ")[0] for problem in bench.problems] == ["bad.md", "r.jsonl:2", "r.jsonl:4"]
+
+
+def test_the_last_of_equal_ids_wins_whether_or_not_a_commit_lies_between(bench: Bench) -> None:
+    rows = [{"id": "a", "text": "one"}, {"id": "b", "text": "b"}, {"id": "a", "text": "two"}]
+    bench.rows("r.jsonl", *rows)
+    assert bench.run().documents == 3
+    assert bench.text("a#chunk_1") == "two"
+    assert any("repeat the id" in notice for notice in bench.notices)
+    bench.rows("r.jsonl", *rows[:2], {"id": "a", "text": "three"})
+    bench.run(commit_every=1)
+    assert (bench.text("a#chunk_1"), bench.ids()) == ("three", ["a", "b"])
+
+
+def test_the_done_event_has_the_promised_members(bench: Bench) -> None:
+    bench.write("a.md", "Apples.")
+    summary = bench.run()
+    assert bench.events[-1] is summary
+    members = "event documents chunks embedded updated unchanged deleted failed skipped seconds"
+    assert list(summary.as_json()) == members.split()
+    assert bench.commits[0].as_json() == {"event": "commit", "generation": 1, "documents": 1, "chunks": 1}
+
+
+def test_a_reason_is_one_printable_line_whatever_a_row_says(bench: Bench) -> None:
+    bench.rows("r.jsonl", {"id": "a", "vectors": {"\x1b[31m\n" + "x" * 9999: [1]}})
+    bench.run()
+    (problem,) = bench.problems
+    assert problem.isprintable() and len(problem) < 600

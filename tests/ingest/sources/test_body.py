@@ -1,0 +1,118 @@
+"""The body of an HTTP response as a file for a reader: its kind, its packing and its encoding."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from aidre.engine.errors import FetchFailed, InvalidDocument
+from aidre.ingest.fetch.client import FetchResult
+from aidre.ingest.fetch.urls import read_url
+from aidre.ingest.sources.body import convert_to_utf8, gunzip, kind_of
+from aidre.ingest.sources.readers import READERS
+from tests.support.ingests import Bench
+from tests.support.websites import Site, counts, run
+
+
+def test_rows_and_texts_are_read_by_their_media_type(bench: Bench, site: Site) -> None:
+    site.put("/rows", '{"id": "r1", "text": "one"}\n{"id": "r2", "text": "two"}\n', "application/x-ndjson", ETag='"1"')
+    site.put("/text", "Wörter".encode("cp1252"), "text/plain; charset=ISO-8859-1")
+    site.put("/read.md", "# Title\n\nMarked down.", "text/plain")
+    site.put("/untyped.txt", "untyped", "application/octet-stream")
+    site.put("/page", b"<html><head><meta charset='latin-1'></head><body><p>W\xc3\xb6rter</p></body></html>")
+    site.put("/old", "朱镕基".encode("gbk"), "text/plain; charset=GB2312")
+    paths = ["/rows", "/text", "/read.md", "/untyped.txt", "/page", "/old"]
+    assert counts(run(bench, *map(site.url, paths))) == (7, 7, 0, 0, 0)
+    assert bench.text(site.url("/old#chunk_1")) == "朱镕基"
+    assert bench.text(site.url("/text#chunk_1")) == bench.text(site.url("/page#chunk_1")) == "Wörter"
+    assert bench.text(site.url("/read.md#chunk_1")).endswith("Marked down.")
+    assert counts(run(bench, site.url("/rows"))) == (2, 0, 2, 0, 0)
+    assert site.headers[-1]["If-None-Match"] == '"1"'
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "kind"),
+    [
+        ("/i.png", b"\x89PNG\r\n", "image/png"),
+        ("/x", b"<a/>", "application/xml"),
+        ("/x", b"\x00\x01", ""),
+        ("/x", b"words", "text/html; charset=zip"),
+    ],
+)
+def test_what_cannot_be_read_is_named(bench: Bench, site: Site, path: str, body: bytes, kind: str) -> None:
+    site.put(path, body, kind)
+    assert counts(run(bench, site.url(path))) == (0, 0, 0, 0, 1)
+    assert "no kind of document" in bench.problems[0] or "unknown encoding zip" in bench.problems[0]
+
+
+# -- the functions alone -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "kind", "content", "found"),
+    [
+        ("/", "text/html", b"<html>", ".html"),
+        ("/a.pdf", "text/html", b"words", ".html"),
+        ("/a.pdf", "", b"words", ".pdf"),
+        ("/a", "", b"%PDF-1.7", ".pdf"),
+        ("/a", "application/octet-stream", b"<!doctype html><html>", ".html"),
+        ("/a", "text/plain", b"words", ".txt"),
+        ("/a", "", b"words", None),
+        ("/a.txt", "", b"words", ".txt"),
+        ("/a.md", "text/plain", b"words", ".md"),
+        ("/a.exe", "text/plain", b"words", ".txt"),
+        ("/a", "application/json", b"{}", ".json"),
+        ("/a", "application/json", b"<rss>", "feed"),
+        ("/a", "application/rss+xml", b"broken", "feed"),
+        ("/a", "text/html", b"<urlset>", "sitemap"),
+        ("/a", "application/pdf", b"<html>", ".html"),
+        ("/a", "image/png", b"words", None),
+    ],
+)
+def test_the_kind_of_a_body(tmp_path: Path, address: str, kind: str, content: bytes, found: str | None) -> None:
+    path = tmp_path / "body"
+    path.write_bytes(content)
+    fetched = FetchResult(read_url(f"https://example.com{address}"), kind, None)
+    assert kind_of(path, fetched, READERS) == found
+
+
+def test_a_packed_body_is_unpacked_up_to_a_bound(body: Path) -> None:
+    body.write_bytes(b"plain")
+    assert gunzip(body, 5) == body
+    body.write_bytes(gzip.compress(b"x" * 1000))
+    unpacked = gunzip(body, 1000)
+    assert unpacked != body
+    assert unpacked.read_bytes() == b"x" * 1000
+    with pytest.raises(FetchFailed, match="page_bytes"):
+        gunzip(body, 999)
+    body.write_bytes(gzip.compress(b"x" * 1000)[:-9])
+    with pytest.raises(FetchFailed, match="end early"):
+        gunzip(body, 1000)
+
+
+@pytest.mark.parametrize(
+    ("charset", "content", "text"),
+    [
+        ("iso-8859-1", "“é”".encode("cp1252"), "“é”"),
+        ("UTF-16", "é".encode("utf-16"), "é"),
+        ("utf-8", b"\xef\xbb\xbfa\xff", "a\ufffd"),
+        ("gb2312", "朱镕基".encode("gbk") * 50_000, "朱镕基" * 50_000),  # characters of two bytes, over several blocks
+        ("utf-8", b"", ""),
+    ],
+)
+def test_a_text_is_rewritten_in_utf8_with_one_byte_order_mark(
+    body: Path, charset: str, content: bytes, text: str
+) -> None:
+    body.write_bytes(content)
+    convert_to_utf8(body, charset)
+    assert body.read_bytes() == b"\xef\xbb\xbf" + text.encode()
+
+
+@pytest.mark.parametrize("charset", ["zip", "no-such-code", "hex"])
+def test_what_is_no_text_encoding_is_refused_and_the_body_stays(body: Path, charset: str) -> None:
+    body.write_bytes(b"words")
+    with pytest.raises(InvalidDocument, match=f"unknown encoding {charset}"):
+        convert_to_utf8(body, charset)
+    assert body.read_bytes() == b"words"

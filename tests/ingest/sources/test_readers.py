@@ -1,0 +1,85 @@
+"""The reader of each kind of file, and a failure of a reader as one rejected file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.folders import documents, found_in, rejections, write
+from tests.support.rows import documents as documents_of
+
+
+def test_every_kind_of_file_is_read_by_its_own_parser(tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    article = '{"@type":"Article","headline":"T","articleBody":"words"}'
+    samples = {
+        "a.md": "# T\n\nwords",
+        "b.txt": "words",
+        "c.html": "<title>T</title><p>words</p>",
+        "d.htm": "<title>T</title><p>words</p>",
+        "e.csv": "title;text\nT;words\n",
+        "f.tsv": "title\ttext\nT\twords\n",
+        "g.TSV": f"https://x.org/g\t{article}\n",
+        "h.jsonl": '{"title":"T","text":"words"}\n',
+        "i.ndjson": f"https://x.org/i\t{article}\n",
+        "j.json": f"[{article}]",
+        "k.json": '[{"title":"T","text":"words"}]',
+        "l.jsonld": f'{{"@context":"https://schema.org","@graph":[{article}]}}',
+    }
+    for name, content in samples.items():
+        write(folder / name, content)
+    pq.write_table(pa.table({"title": ["T"], "text": ["words"]}), folder / "m.parquet")
+    found = documents(folder)
+    assert [each.origin for each in found] == [*samples, "m.parquet"]
+    assert {each.text for each in found[1:]} == {"words"}
+    assert {each.title for each in found} == {"T", "b"}
+
+
+def test_text_in_utf8_is_read_with_and_without_a_byte_order_mark(tmp_path: Path) -> None:
+    write(tmp_path / "docs" / "a.txt", b"\xef\xbb\xbfcaf\xc3\xa9\r\n")
+    found = documents(tmp_path / "docs")
+    assert (found[0].text, found[0].title) == ("café\r\n", "a")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.html"])
+def test_text_in_another_encoding_fails_by_name(tmp_path: Path, name: str) -> None:
+    write(tmp_path / "docs" / name, "café".encode("utf-16"))
+    rejected = rejections(tmp_path / "docs")
+    assert [(each.where, each.document_id) for each in rejected] == [(name, None)]
+    assert rejected[0].reason == "not UTF-8 at byte 0: convert the file to UTF-8"
+
+
+def test_a_file_name_that_is_no_text_fails_by_name(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    for name in (b"a\xff.md", b"b\n.md"):
+        Path(os.fsdecode(os.fsencode(tmp_path / "docs") + b"/" + name)).write_text("x")
+    assert [each.where for each in rejections(tmp_path / "docs")] == ["a\\udcff.md", "b\\n.md"]
+
+
+def test_a_damaged_parquet_file_fails_by_what_is_wrong_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "docs" / "a.parquet"
+    path.parent.mkdir()
+    pq.write_table(pa.table({"id": ["a"] * 1000, "text": ["words"] * 1000}), path, compression="none")
+    content = path.read_bytes()
+    path.write_bytes(content[:4] + b"\xff" * 40 + content[44:])
+    [rejected] = rejections(tmp_path / "docs")
+    assert rejected.where == "a.parquet"
+    assert "OSError" not in rejected.reason and len(rejected.reason.split()) > 3
+
+
+def test_json_of_another_kind_and_lock_files_of_a_folder_are_left_out(tmp_path: Path) -> None:
+    root = tmp_path / "docs"
+    write(root / "page.md")
+    write(root / "package.json", '{"name": "x", "version": 1}')
+    write(root / "rows.json", '[{"id": "a", "text": "Row."}]')
+    write(root / "~$page.docx")
+    notes: list[str] = []
+    assert sorted(each.id for each in documents_of(found_in(root, notes=notes))) == ["a", "docs/page.md"]
+    assert notes == ["docs: 1 files of other kinds skipped (.json 1)"]
+    write(root / "broken.json", "{")
+    assert [each.where for each in rejections(root)] == ["broken.json"]
+    assert [each.where for each in rejections(root / "package.json")] == ["package.json"]

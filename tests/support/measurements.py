@@ -1,0 +1,98 @@
+"""Canned results of benchmarks: a contest with peers, a curve of growth, a table of what servers answered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks import report
+
+
+def run(contender: str, setting: int, turn: int, times: list[float], found: list[int]) -> dict[str, Any]:
+    return {
+        "contender": contender,
+        "setting": setting,
+        "turn": turn,
+        "possible": 10,
+        "microseconds": times,
+        "found": found,
+        "anchor": [100.0, 100.0 + turn, 100.0],
+        "anchor_found": [10, 10, 10],
+    }
+
+
+CONTENDERS = {
+    "aidre": {"index": "scan", "version": "1", "seconds": 4.0, "index_seconds": 0.5, "bytes": 48_000_000},
+    "graph": {"index": "graph M=16", "version": "2.1", "seconds": 10.0, "bytes": 96_000_000},
+    "absent": {"problem": "not installed"},
+}
+
+
+RUNS = [
+    run("aidre", 0, 0, [100.0, 101.0, 99.0], [10, 10, 10]),
+    run("aidre", 0, 1, [100.0, 102.0, 99.0], [10, 10, 9]),
+    run("graph", 32, 0, [150.0, 150.0, 900.0], [9, 10, 10]),
+    run("graph", 32, 1, [160.0, 150.0, 170.0], [9, 10, 10]),
+    run("graph", 128, 0, [300.0, 310.0, 290.0], [10, 10, 10]),
+    run("graph", 128, 1, [400.0, 410.0, 390.0], [10, 10, 10]),
+]
+
+
+CONTEST = {
+    "machine": "2 cores",
+    "rows": 60_000,
+    "dimensions": 384,
+    "k": 10,
+    "contenders": CONTENDERS,
+    "runs": RUNS,
+    "filtered": [{**run("graph", 64, 0, [500.0, 500.0, 500.0], [10, 10, 10]), "field": "random", "share": 0.01}],
+}
+
+
+def case(group: str, label: str, rows: int, scale: float) -> dict[str, Any]:
+    return {
+        "group": group,
+        "label": label,
+        "rows": rows,
+        "dimensions": 384,
+        "segments": 1,
+        "kind": "scan",
+        "seconds": 2.0 * scale,
+        "open_seconds": 0.01,
+        "bytes": 800 * rows,
+        "private_bytes": 0,
+        "possible": 10,
+        "found": [10, 9],
+        "microseconds": [[50.0 * scale, 50.0 * scale, 60.0 * scale]] * 2,
+        "base": [[100.0, 100.0, 100.0]] * 2,
+    }
+
+
+CURVES = {
+    "machine": "2 cores",
+    "k": 10,
+    "base": {"rows": 60_000, "dimensions": 384},
+    "cases": [
+        case("sizes", "10,000", 10_000, 1),
+        case("sizes", "1,000,000", 1_000_000, 10),
+        case("segments", "5", 1, 2),
+    ],
+}
+
+
+SERVED = {
+    "non_search_us": 31.4,
+    "connections": {
+        "aidre vector": {
+            "1": {"rate": 4_000.0, "p50_ms": 0.2, "p99_ms": 0.5, "spread": [3_900.0, 4_100.0]},
+            "8": {"rate": 8_000.0, "p50_ms": 0.9, "p99_ms": 1.5, "spread": [7_900.0, 8_100.0]},
+        },
+        "chroma": {"8": {"rate": 800.0, "p50_ms": 9.0, "p99_ms": 12.0, "spread": [790.0, 810.0]}},
+    },
+}
+
+
+def written(root: Path) -> str:
+    """The page that is written from the results below `root`."""
+    report.write(root / "results", root)
+    return (root / "benchmarks" / "REPORT.md").read_text()
