@@ -10,9 +10,14 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # Before any library is loaded: threads of OpenMP that wait must not spin while other processes work.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+# A busy machine may stop any test for longer than the deadline that Hypothesis sets for one example.
+settings.register_profile("aidre", deadline=None)
+settings.load_profile("aidre")
 
 FEW_FILES = 50
 """Runs of fewer files are not summed up."""

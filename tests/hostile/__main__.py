@@ -40,6 +40,7 @@ PROOFS = {
     "slow": ("tests.hostile.slow", "run", 60),
     "saturation": ("tests.hostile.saturation", "run", 15),
     "soak": ("tests.hostile.soak", "run", 1_800),
+    "planted": ("tests.hostile.planted", "run", 1_000),
 }
 """Names in the order in which they run. A round of what lasts a time is a second."""
 

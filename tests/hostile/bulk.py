@@ -24,8 +24,8 @@ from tests.hostile.report import Report
 from tests.hostile.steps import Shape, State, text_of, vectors_of
 from tests.support.stores import NAME
 
-SHAPE = Shape(6_000, 16, 0)
-COMMIT = 1_200
+SHAPE = Shape(2_500, 16, 0)
+COMMIT = 500
 """Documents of a commit: enough that the load goes on meanwhile."""
 LINGERING = 300.0
 """Seconds within which the processes of a dead writer have to be gone."""
@@ -48,6 +48,7 @@ def write_source(path: Path) -> None:
 def load(say: Say, store: Path, source: Path, with_processes: bool) -> None:
     """Load the rows, and say how many are durable after each commit; "done" and what was written at the end."""
     os.setsid()  # by which the processes that it starts are known
+    commit.MIN_BACKGROUND_ROWS = COMMIT
     if with_processes:
         commit.MIN_WORKER_ROWS = COMMIT
     summary = loaded(store, source, say)

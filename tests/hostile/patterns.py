@@ -130,14 +130,28 @@ def _compiled(call: ast.Call, module: ModuleType) -> re.Pattern[Any] | None:
     return re.compile(pattern, *flags)
 
 
-def texts(pattern: Pattern) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class Hard:
+    """A text of a hundred thousand characters, as what it is made of."""
+
+    before: str
+    repeated: str
+    end: str
+    longest: int
+
+    @property
+    def text(self) -> str:
+        return self.before + self.repeated * (self.longest // max(1, len(self.repeated))) + self.end
+
+
+def hard_texts(pattern: Pattern) -> Iterator[Hard]:
     """What is hard for a pattern, if anything is."""
     compiled = pattern.compiled
     source = compiled.pattern if isinstance(compiled.pattern, str) else compiled.pattern.decode("latin-1")
     pumped = [*_pumped(list(parser.parse(source, compiled.flags & ~re.UNICODE)), "")]
     for before, repeated in dict.fromkeys([*pumped, *(("", each) for each in STUMBLED_OVER)]):
         for end in ENDS:
-            yield before + repeated * (pattern.longest // max(1, len(repeated))) + end
+            yield Hard(before, repeated, end, pattern.longest)
 
 
 def _pumped(nodes: list[Any], before: str) -> Iterator[tuple[str, str]]:
@@ -203,8 +217,9 @@ def run(report: Report, rounds: int, chance: random.Random) -> None:
     """So many texts for each pattern, of those that are hard for it; all where there are fewer."""
     count = tried = 0
     for pattern in patterns():
-        hard = list(texts(pattern))
-        for text in hard if len(hard) <= rounds else chance.sample(hard, rounds):
+        hard = list(hard_texts(pattern))
+        for each in hard if len(hard) <= rounds else chance.sample(hard, rounds):
+            text = each.text
             try:
                 work_through(pattern, text)
             except TimeoutError:

@@ -64,12 +64,12 @@ def run(report: Report, rounds: int, chance: random.Random) -> None:
 def prove(report: Report, server: Server, name: str, requests: Sequence[bytes], rounds: int) -> None:
     """One kind of search."""
     with Load(server.port, FEW) as few:
-        few.closed(requests, min(1.0, rounds / 2))  # what such a search takes is learned
-        capacity = few.closed(requests, min(4.0, rounds)).figures()["rate"]
-        before = p99(few.open(requests, min(4.0, rounds), USUAL * capacity))
+        few.closed(requests, min(1.0, rounds / 4))  # what such a search takes is learned
+        capacity = few.closed(requests, min(4.0, rounds / 2)).figures()["rate"]
+        before = p99(few.open(requests, min(4.0, rounds / 2), USUAL * capacity))
         with Load(server.port, MANY) as many, Looking(server.port, requests[0]) as looking:
             crowded = many.open(requests, rounds, TIMES * capacity)
-        recovered = recovery(few, requests, USUAL * capacity, before)
+        recovered = recovery(few, requests, USUAL * capacity, before) if rounds >= LONG_SECONDS else math.nan
     refused = np.isin(crowded.statuses, REFUSALS)
     late = quantile(crowded.latencies[refused], 0.99)
     asked = len(crowded.latencies) / crowded.seconds

@@ -6,24 +6,28 @@ import asyncio
 import json
 import random
 import string
-import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from aidre.api.cli import main
 from aidre.api.retrieval.query_embedding import MAX_CACHED_QUERIES
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import DEFAULT_SPACE
+from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage.format import MANIFESTS
 from aidre.engine.storage.manifest import read_manifest
-from tests.hostile.client import Answer, Connection, posted, request
+from tests.hostile.client import ANSWER_SECONDS, Answer, Connection, posted, request
+from tests.hostile.nursery import asked
 from tests.hostile.report import Report
-from tests.hostile.server import Server, Use, environment, running, unlinked_bytes, use
+from tests.hostile.server import Server, Use, running, unlinked_bytes, use
 
 COLLECTION = "docs"
 SECRET = "soak-soak-soak-soak"
@@ -31,16 +35,30 @@ CONFIGURATION = """
 [limits]
 rate = "1000000/minute"
 chunks_per_day = 1000000
-[collections.docs]
-description = "What is written anew all the time"
-return_vectors = true
 [[keys]]
 name = "reader"
 sha256 = "%s"
 scopes = ["search", "vectors"]
+[collections.docs]
+description = "What is written anew all the time"
+return_vectors = true
 """
+WORDS = EmbeddingSpace("words", 64, "cosine", True, "aidre", "hashing")
+SHORT_CONFIGURATION = f"""
+[[spaces]]
+id = "{WORDS.id}"
+dimensions = {WORDS.dimensions}
+distance = "cosine"
+provider = "aidre"
+model = "hashing"
+"""
+"""Of a run that is too short for its memory to be looked at: an embedder without a model, which nobody has to load."""
+
 ASKERS = 4
 PAUSE_SECONDS = 0.1
+SURE = 24
+"""Answers in a row, each on a new connection: one of two workers gives all of them once in eight million times."""
+
 SAMPLE_SECONDS = 5.0
 CYCLE_SECONDS = 8.0
 VOCABULARY = 4_000
@@ -80,6 +98,21 @@ class Watched:
         return max(held, default=0)
 
 
+def space_of(seconds: float) -> EmbeddingSpace:
+    return DEFAULT_SPACE if seconds >= LONG_SECONDS else WORDS
+
+
+def configuration_of(seconds: float) -> str:
+    whole = CONFIGURATION % _sha256(SECRET)
+    return whole if seconds >= LONG_SECONDS else f'{whole}spaces = ["{WORDS.id}"]\n{SHORT_CONFIGURATION}'
+
+
+def commanded(words: Sequence[str]) -> tuple[int, str]:
+    """The status of one command of `aidre`, and what it wrote to standard error."""
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()) as said:
+        return main.run(words), said.getvalue()
+
+
 class Soak:
     """One run: what was asked, what was answered, what the processes held."""
 
@@ -88,6 +121,7 @@ class Soak:
         self._folder = folder
         self._chance = chance
         self.seconds = seconds
+        self.space = space_of(seconds)
         self.lived = 0.0
         self.statuses: Counter[str] = Counter()
         self.written = 0
@@ -156,6 +190,18 @@ class Soak:
     def _words(self, count: int) -> str:
         return " ".join(self._chance.choices(self._vocabulary, k=count))
 
+    async def seen(self) -> None:
+        """Returns when both workers have opened the new collection: when many connections in a row are answered."""
+        deadline, answered = time.monotonic() + ANSWER_SECONDS, 0
+        while answered < SURE:
+            assert time.monotonic() < deadline, "the collection is not served"
+            connection = Connection(self._server.port)
+            answer = await connection.ask(request("GET", f"/collections/{COLLECTION}"))
+            connection.close()
+            answered = answered + 1 if answer.status == 200 else 0
+            if not answered:
+                await asyncio.sleep(0.05)
+
     async def warm_up(self) -> None:
         """As many different texts as the workers remember."""
 
@@ -169,27 +215,12 @@ class Soak:
         await asyncio.gather(*(ask(round(texts / 8)) for _ in range(8)))
 
     async def command(self, *words: str) -> None:
-        """One command of `aidre`, as a process of its own, as a publisher's timer runs it."""
-        call = [
-            sys.executable,
-            "-m",
-            "aidre.api.cli.main",
-            words[0],
-            *words[1:],
-            "--store",
-            str(self._folder / "store"),
-        ]
+        """One command of `aidre`, in a process of its own, as a publisher's timer runs it."""
+        call = [*words, "--store", str(self._folder / "store")]
         if words[0] == "ingest":
             call += ["--config", str(self._folder / "aidre.toml")]
-        process = await asyncio.create_subprocess_exec(
-            *call,
-            env=environment(),
-            cwd=self._folder,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        _, said = await process.communicate()
-        assert process.returncode == 0, f"aidre {' '.join(words[:3])}: {said.decode(errors='replace')}"
+        status, said = await asyncio.to_thread(asked, commanded, call)
+        assert status == 0, f"aidre {' '.join(words[:3])}: {said}"
         self.written += 1
 
     # -- what is asked -------------------------------------------------------------------------------------
@@ -223,8 +254,8 @@ class Soak:
         await self._search(connection, {"query": self._words(3), "top_k": self._chance.choice([1, 10, 100])})
 
     async def _vector(self, connection: Connection) -> None:
-        vector = [self._chance.gauss(0, 1) for _ in range(DEFAULT_SPACE.dimensions)]
-        await self._search(connection, {"query_vector": vector, "embedding_space": DEFAULT_SPACE.id})
+        vector = [self._chance.gauss(0, 1) for _ in range(self.space.dimensions)]
+        await self._search(connection, {"query_vector": vector, "embedding_space": self.space.id})
 
     async def _filtered(self, connection: Connection) -> None:
         filter = {"price": {"gte": self._chance.randrange(20)}}
@@ -275,7 +306,7 @@ def run(report: Report, rounds: int, chance: random.Random) -> None:
     """For `rounds` seconds; the last word is that of the disk."""
     folder = report.place("soak")
     configuration = folder / "aidre.toml"
-    configuration.write_text(CONFIGURATION % _sha256(SECRET), encoding="utf-8")
+    configuration.write_text(configuration_of(rounds), encoding="utf-8")
     (folder / "store").mkdir()
     with running(folder / "store", configuration, workers=2) as server:
         soak = Soak(server, folder, rounds, chance)
@@ -293,7 +324,7 @@ async def _prepared(soak: Soak, folder: Path) -> None:
         soak.write_file(number)
     files = [str(path) for path in sorted(folder.glob("*.jsonl"))]
     await soak.command("ingest", *files, "--collection", COLLECTION)
-    await asyncio.sleep(1)
+    await soak.seen()
     await soak.warm_up()
 
 
@@ -346,7 +377,8 @@ def _disk(report: Report, soak: Soak, server: Server, folder: Path) -> tuple[int
     asyncio.run(soak.command("delete", "--purge", "--collection", COLLECTION, soak.ids[0]))
     held, named = _sizes(folder / "store")
     assert held == named, f"{held} bytes are left of which {named} belong to the newest generation"
-    time.sleep(2)
+    if soak.seconds >= LONG_SECONDS:
+        time.sleep(2)
     unlinked = [unlinked_bytes(pid) for pid in server.workers]
     report.say(f"soak: after a rest workers hold {[use(pid) for pid in server.workers]}")
     report.say(f"soak: and map {unlinked} bytes of files without a name, of the generation before")

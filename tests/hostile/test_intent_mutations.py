@@ -26,7 +26,7 @@ from tests.support.publishers import CONFIGURATION, log_of, platform_of, publish
 store, client = publishers.store, publishers.client
 
 PARTS = ("intent", "context", "runtime")
-MUTATIONS = 5_000
+MUTATIONS = 1_000
 AT_ONCE = 50
 VALUES: list[Any] = [
     None,

@@ -133,7 +133,7 @@ def _answer(address: tuple[str, int], request: bytes) -> list[tuple[bytes, bytes
     parser = h11.Connection(h11.CLIENT)
     parser.send(h11.Request(method="GET", target="/", headers=[("host", "a")]))
     parser.send(h11.EndOfMessage())
-    with socket.create_connection(address, timeout=30) as connection:
+    with socket.create_connection(address, timeout=120) as connection:
         connection.sendall(request)
         while True:
             piece = connection.recv(65_536)

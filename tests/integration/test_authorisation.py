@@ -1,4 +1,4 @@
-"""Who may see what: a thousand random (caller, collection, route) triples against a table that is computed apart.
+"""Who may see what: hundreds of random (caller, collection, route) triples against a table that is computed apart.
 
 What a caller may not see must look, to the byte, like what is not there: the answer about a hidden collection is
 compared with the answer about one that never was.
@@ -27,7 +27,7 @@ from tests.support.callers import (
 )
 from tests.support.clients import Client
 
-TRIPLES = 1_000
+TRIPLES = 400
 SEED = 20_261_122
 
 
@@ -37,7 +37,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         yield shared
 
 
-def test_a_thousand_triples_come_out_as_the_table_says(client: Client) -> None:
+def test_random_triples_come_out_as_the_table_says(client: Client) -> None:
     chosen = random.Random(SEED)
     seen: Counter[str] = Counter()
     wrong = []
@@ -60,7 +60,7 @@ def test_a_thousand_triples_come_out_as_the_table_says(client: Client) -> None:
         if not right:
             wrong.append((who, name, route_name, response.status_code, response.text[:200]))
     assert not wrong, "\n".join(map(str, wrong[:10]))
-    assert min(seen[kind] for kind in ("401", "403", "True", "False")) >= 50, seen
+    assert min(seen[kind] for kind in ("401", "403", "True", "False")) >= 20, seen
 
 
 @pytest.mark.parametrize("name", SHELVES)
@@ -94,7 +94,7 @@ def test_discovery_tells_a_caller_what_that_caller_may_do(who: str, client: Clie
 
 @pytest.mark.parametrize("route_name", ROUTES)
 def test_every_route_says_what_the_table_says_to_every_caller(route_name: str, client: Client) -> None:
-    """Of each kind of collection one, so that no route hangs on the choice of the thousand."""
+    """Of each kind of collection one, so that no route depends on the random choice."""
     route = ROUTES[route_name]
     for who in ("nobody", "reader", "owner", "dumb", "thief"):
         for name in ("zircon", "spinel", "galena", "barite"):

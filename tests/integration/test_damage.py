@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import orjson
 import pytest
 import xxhash
+from numpy.typing import NDArray
 
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
@@ -16,6 +16,7 @@ from aidre.engine.errors import CollectionMissing, FormatTooNew, GenerationMissi
 from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import Query
+from tests.support import damage as damages
 from tests.support.damage import (
     DERIVED,
     KEYS,
@@ -35,6 +36,8 @@ from tests.support.damage import (
 )
 from tests.support.stores import NAME, ask, names, normal, put
 
+sound, store = damages.sound, damages.store
+
 
 def answers(snapshot: Snapshot) -> list[object]:
     """What a caller can ask: searches with and without filters, look-ups, counts."""
@@ -46,6 +49,13 @@ def answers(snapshot: Snapshot) -> list[object]:
     found += [(one, snapshot.get(f"{one}#chunk_1") is not None) for one in names(60)]
     with_text = snapshot.get("d000033#chunk_1")
     return [*found, with_text and with_text.text]
+
+
+def body_of(store: Path, path: Path) -> NDArray[np.int64]:
+    """The places of a file that are in no header and no footer."""
+    is_body = np.ones(path.stat().st_size, bool)
+    is_body[frame_of(store, path)] = False
+    return np.flatnonzero(is_body)
 
 
 def test_a_sound_store_has_no_problems(store: Path) -> None:
@@ -89,7 +99,7 @@ def test_a_flipped_bit_in_a_header_or_footer_of_truth_is_found_on_opening(store:
     for path in files(store, TRUTH):
         places = frame_of(store, path)
         whole = path.read_bytes()
-        for place in rng.choice(places, 12).tolist():
+        for place in rng.choice(places, 6).tolist():
             alter(path, flipped(place, int(rng.integers(8))))
             with pytest.raises(StoreDamaged, match="header or footer"):
                 Store(store).open(NAME)
@@ -100,8 +110,8 @@ def test_a_flipped_bit_in_the_body_of_truth_is_found_by_verify(store: Path) -> N
     rng = np.random.default_rng(1)
     for path in files(store, TRUTH):
         whole = path.read_bytes()
-        body = sorted(set(range(len(whole))) - set(frame_of(store, path)))
-        for place in rng.choice(body, 5).tolist():
+        body = body_of(store, path)
+        for place in rng.choice(body, 3).tolist():
             alter(path, flipped(place, int(rng.integers(8))))
             report = report_of(store)
             assert not report.ok
@@ -114,8 +124,8 @@ def test_a_flipped_bit_in_the_body_of_truth_is_found_by_verify(store: Path) -> N
 def test_merging_refuses_to_copy_altered_truth(store: Path) -> None:
     for path in files(store, TRUTH):
         whole = path.read_bytes()
-        body = sorted(set(range(len(whole))) - set(frame_of(store, path)))
-        alter(path, flipped(body[len(body) // 2]))
+        body = body_of(store, path)
+        alter(path, flipped(int(body[len(body) // 2])))
         with Store(store).writer(NAME, spaces=SPACES) as writer, pytest.raises(StoreDamaged, match=path.name):
             writer.compact()
         assert Store(store).current(NAME) == 3
@@ -123,21 +133,25 @@ def test_merging_refuses_to_copy_altered_truth(store: Path) -> None:
 
 
 def test_altered_offsets_end_in_an_error_and_not_in_the_process(store: Path) -> None:
-    read: list[tuple[object, ...]] = []
-    (path, _) = files(store, ["documents.arrow"])
+    read, refused = [], 0
+    path = max(files(store, ["documents.arrow"]), key=lambda one: one.stat().st_size)  # of the documents that are read
     whole = path.read_bytes()
-    body = sorted(set(range(len(whole))) - set(frame_of(store, path)))
-    for seed in range(10):
+    body = body_of(store, path)
+    for seed in range(5):
         altered = bytearray(whole)
-        for place in np.random.default_rng(seed).choice(body, 2000).tolist():
+        for place in np.random.default_rng(seed).choice(body, 2_000).tolist():
             altered[place] ^= 0x55
         alter(path, lambda _, altered=altered: bytes(altered))  # type: ignore[misc]
         snapshot = Store(store).open(NAME)
         for one in names(200, 20):
-            with suppress(ValueError, IndexError):
+            try:
                 chunk = snapshot.get(f"{one}#chunk_1")
-                if chunk is not None:
-                    read.append((chunk.document_id, chunk.title, chunk.url, chunk.json_payload, chunk.metadata))
+                assert chunk is not None
+                read.append((chunk.document_id, chunk.title, chunk.url, chunk.json_payload, chunk.metadata))
+            except (ValueError, IndexError):
+                refused += 1
+    assert len(read) + refused == 5 * 200
+    assert min(len(read), refused) > 0
 
 
 @pytest.mark.parametrize("damage", [cut(0), cut(-1), cut(300), None])
@@ -165,7 +179,7 @@ def test_a_flipped_bit_anywhere_in_a_derived_file_is_bypassed_with_right_answers
     rng = np.random.default_rng(2)
     for path in files(store, DERIVED):
         whole = path.read_bytes()
-        for place in rng.integers(0, len(whole), 6).tolist():
+        for place in rng.integers(0, len(whole), 4).tolist():
             alter(path, flipped(place, int(rng.integers(8))))
             snapshot = Store(store).open(NAME)
             assert len(snapshot.warnings) == 1
@@ -217,7 +231,7 @@ def test_every_flipped_bit_of_a_manifest_is_found_on_opening(store: Path) -> Non
     path = store / NAME / "manifests" / "000003.json"
     whole = path.read_bytes()
     rng = np.random.default_rng(3)
-    places = [*range(60), *rng.integers(0, len(whole), 200).tolist(), *range(len(whole) - 5, len(whole))]
+    places = [*range(60), *rng.integers(0, len(whole), 100).tolist(), *range(len(whole) - 5, len(whole))]
     for place in places:
         path.write_bytes(flipped(place, int(rng.integers(8)))(whole))
         with pytest.raises(StoreDamaged, match=r"manifests/000003\.json") as caught:
@@ -238,7 +252,7 @@ def test_a_manifest_that_is_something_else_is_refused(content: bytes, store: Pat
 def test_a_manifest_cut_anywhere_is_refused(store: Path) -> None:
     path = store / NAME / "manifests" / "000003.json"
     whole = path.read_bytes()
-    for size in np.random.default_rng(4).integers(0, len(whole) - 1, 50).tolist():
+    for size in np.random.default_rng(4).integers(0, len(whole) - 1, 30).tolist():
         path.write_bytes(whole[:size])
         with pytest.raises(StoreDamaged):
             Store(store).open(NAME)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +12,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from aidre.api import app
 from aidre.api.protocols.provenance.keys import make_key
 from tests.support.clients import AIDRE, BASE, Client, a_document, fill, metrics_of, serving
-from tests.support.clocks import until
 from tests.support.issuer import AUDIENCE, EC, ISSUER, public, signed, without
 from tests.support.signatures import Received, verified_answer
 
@@ -24,15 +23,16 @@ SUBJECT = "alice@example.com"
 
 
 @pytest.fixture
-def output(tmp_path: Path) -> Iterator[Path]:
-    """A file that takes standard output. capfd truncates its file after reading it: a line between the two is lost."""
-    path = tmp_path / "stdout"
-    before = os.dup(1)
+def output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file that the access log is written to instead of descriptor 1.
+
+    Descriptor 1 belongs to pytest, which replaces it between a fixture and its test; capfd loses what a thread writes
+    between its read and its truncation.
+    """
+    path = tmp_path / "log"
     with path.open("wb") as file:
-        os.dup2(file.fileno(), 1)
-    yield path
-    os.dup2(before, 1)
-    os.close(before)
+        monkeypatch.setattr(app, "STDOUT", file.fileno())
+        yield path
 
 
 @pytest.fixture
@@ -66,9 +66,13 @@ def search(client: Client, authorization: str | None = None) -> httpx.Response:
     return client.request("POST", "/search", json={"query": "alpha"}, headers=headers)
 
 
-def test_whoever_is_turned_away_gets_a_signed_answer_and_is_counted_and_logged(
-    client: Client, output: Path
-) -> None:
+def write_pending_lines(client: Client) -> None:
+    log = client.app.middleware_stack._log  # type: ignore[union-attr]
+    assert log is not None
+    client._runner.run(log.close())
+
+
+def test_whoever_is_turned_away_gets_a_signed_answer_and_is_counted_and_logged(client: Client, output: Path) -> None:
     jwks = client.get(KEYS).content
     token = signed(without("iat", "nbf", sub=SUBJECT, exp=int(time.time()) + 600)).decode()
     asked = [None, "Bearer wrong", None, "Bearer reader-secret", f"Bearer {token}"]
@@ -85,12 +89,7 @@ def test_whoever_is_turned_away_gets_a_signed_answer_and_is_counted_and_logged(
     assert found["aidre_requests_total{route=/search,status=429}"] == 1
     assert found["aidre_refusals_total{code=unauthorized}"] == 1
     assert found["aidre_refusals_total{code=rate_limited}"] == 1
-
-    def everything_is_written() -> bool:
-        client.get("/healthz")  # lets the log go on
-        return output.read_text().endswith("\n") and output.read_text().count('"POST"') == len(asked)
-
-    until(everything_is_written)
+    write_pending_lines(client)
     written = output.read_text()
     lines = [json.loads(line) for line in written.splitlines()]
     told = [(line["status"], line["code"], line["caller"]) for line in lines if line["method"] == "POST"]

@@ -90,6 +90,7 @@ def test_the_store_is_told_of_as_far_as_the_caller_may_see_it(store: Path) -> No
     assert not [name for name in found if "secret" in name]
 
 
+@pytest.mark.process
 def test_workers_count_together_and_change_their_key_together(store: Path, tmp_path: Path) -> None:
     key = tmp_path / "keys.pem"
     former = make_key(key, time.time())
@@ -129,6 +130,7 @@ def kids(url: str) -> list[str]:
 CANARY = "alice@example.com"
 
 
+@pytest.mark.process
 def test_no_log_repeats_what_callers_send(store: Path, tmp_path: Path) -> None:
     configuration = tmp_path / "aidre.toml"
     configuration.write_text('[server]\nlog = "requests"\n')

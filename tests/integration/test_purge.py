@@ -5,11 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,9 +16,11 @@ import httpx
 import numpy as np
 import pytest
 
+from aidre.api.cli.main import run
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import embedding_key, load_embedder
 from tests.support.clients import AGENTS, AIDRE, COSINE, DOT, TEXT, a_document, fill, vector_of
+from tests.support.clocks import until
 from tests.support.intent_platform import Platform, Sent
 from tests.support.processes import running
 from tests.support.shell import Shell
@@ -108,11 +109,9 @@ def holders(store: Path, sought: Mapping[str, bytes]) -> dict[str, list[str]]:
 
 
 def purge(store: Path) -> dict[str, object]:
-    words = ["delete", ID, "--purge", "--store", str(store), "--collection", "docs", "--json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "aidre.api.cli.main", *words], capture_output=True, text=True, check=True
-    )
-    answer: dict[str, object] = json.loads(done.stdout)
+    with redirect_stdout(StringIO()) as printed:
+        assert run(["delete", ID, "--purge", "--store", str(store), "--collection", "docs", "--json"]) == 0
+    answer: dict[str, object] = json.loads(printed.getvalue())
     return answer
 
 
@@ -199,8 +198,7 @@ def ask_everywhere(client: httpx.Client) -> None:
     assert "uixotrope" in client.post("/ask", json={"query": {"text": query}}).text
     promised = client.post("/ask", json={"query": {"text": query}, "prefer": {"respond-async": True}}).json()
     token = promised["promise"]["token"]
-    while "uixotrope" not in (kept := client.post("/await", json={"promise_token": token, "action": "checkin"}).text):
-        assert "promise" in kept
+    until(lambda: "uixotrope" in client.post("/await", json={"promise_token": token, "action": "checkin"}).text)
     submission = {
         "aip_version": "0.1.0",
         "agent": {"id": "agent-1", "platform": "test", "consent_scope": ["intake", "offer"]},
@@ -218,6 +216,7 @@ def ask_everywhere(client: httpx.Client) -> None:
     assert ID in json.dumps(answer)
 
 
+@pytest.mark.process
 def test_a_server_that_gave_it_away_keeps_nothing_of_it(store: Path, tmp_path: Path) -> None:
     sought = needles(store)
     with asked_for_everything(store, tmp_path) as (client, written):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from aidre.engine.collection import generations, merge_policy
 from aidre.engine.collection.store import Store
 from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.model import Distance, Query
@@ -31,26 +32,33 @@ FILTERS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("distance", ["cosine", "dot"])
-def test_one_commit_or_fifty_give_the_same_answers(distance: Distance, tmp_path: Path) -> None:
-    rows = normal(400, 12, 13)
-    ids = shuffled(names(400))
+def test_one_commit_or_many_give_the_same_answers(
+    distance: Distance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More segments than a collection may have are merged during the load, here from the seventh on."""
+    monkeypatch.setattr(generations, "MAX_SEGMENTS", 6)
+    monkeypatch.setattr(merge_policy, "MAX_SEGMENTS", 6)
+    count = 130
+    rows = normal(count, 12, 13)
+    ids = shuffled(names(count))
     metadata = [
-        {"mixed": MIXED[row % len(MIXED)], "number": row % 50, "when": f"2026-0{row % 4 + 1}-15"} for row in range(400)
+        {"mixed": MIXED[row % len(MIXED)], "number": row % 50, "when": f"2026-0{row % 4 + 1}-15"}
+        for row in range(count)
     ]
     space = space_of(distance, 12)
-    layouts = [("one", 1, False), ("twenty", 20, False), ("fifty", 50, False), ("merged", 50, True)]
+    layouts = [("one", 1, False), ("five", 5, False), ("thirteen", 13, False), ("merged", 13, True)]
     snapshots = [
         fill(tmp_path / name, space, rows, ids, commits=commits, finish=finish, metadata=metadata, dates=["when"])
         for name, commits, finish in layouts
     ]
     segments = [len(snapshot.segments) for snapshot in snapshots]
-    assert segments == [1, 20, segments[2], 1]
-    assert segments[2] > 1
+    assert segments == [1, 5, segments[2], 1]
+    assert 1 < segments[2] < 13
     for only in [None, *(parse_filter(written, ["when"]) for written in FILTERS)]:
         counts = {snapshot.count(only) for snapshot in snapshots}
         assert len(counts) == 1
-        assert 0 < counts.pop() <= 400
-        for query in normal(5, 12, 14):
+        assert 0 < counts.pop() <= count
+        for query in normal(3, 12, 14):
             one, *others = (
                 [(hit.chunk.id, hit.score) for hit in snapshot.search(Query(query, space.id, 10, filter=only))]
                 for snapshot in snapshots

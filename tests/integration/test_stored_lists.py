@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -41,13 +41,39 @@ IDS = names(STORED)
 ASKED = 60
 
 
-@pytest.fixture
-def early(monkeypatch: pytest.MonkeyPatch) -> None:
+def list_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists of few rows, wherever they are worth it or not."""
     monkeypatch.setattr(quantizer, "MIN_LISTED_ROWS", 6_000)
     monkeypatch.setattr(quantizer, "_TARGET_ROWS_PER_LIST", 64)
     monkeypatch.setattr(quantizer, "MIN_ROWS_PER_LIST", 32)
     monkeypatch.setattr(calibration, "MAX_PROBED_SHARE", 1.0)
+
+
+@pytest.fixture
+def early(monkeypatch: pytest.MonkeyPatch) -> None:
+    list_few_rows(monkeypatch)
+
+
+class Listed(NamedTuple):
+    """A collection with lists that no test changes; `luck` and `far` are numbers of its documents, from 0 to 1."""
+
+    snapshot: Snapshot
+    rows: Vectors
+    luck: NDArray[np.float64]
+    far: NDArray[np.float64]
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> Listed:
+    rows = structured(STORED, 384)
+    far = np.argsort(np.argsort(np.linalg.norm(rows - rows[7], axis=1))) / STORED
+    luck = np.random.default_rng(1).permutation(STORED) / STORED
+    metadata = [{"luck": a, "far": b} for a, b in zip(luck.tolist(), far.tolist(), strict=True)]
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        list_few_rows(monkeypatch)
+        snapshot = fill(tmp_path_factory.mktemp("listed"), space_of("cosine", 384), rows, metadata=metadata)
+    assert lists_of(snapshot) == [128]
+    return Listed(snapshot, rows, luck, far)
 
 
 def calibration_of(snapshot: Snapshot) -> Calibration:
@@ -66,6 +92,7 @@ def measured(snapshot: Snapshot, distance: Distance, rows: Vectors, ids: NDArray
     return recall([ask(snapshot, query, 10, **members) for query in queries], wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("early")
 @pytest.mark.parametrize(("distance", "dimensions"), [("cosine", 384), ("dot", 160), ("euclidean", 160)])
 def test_recall_reaches_the_target_as_committed_deleted_from_grown_and_compacted(
@@ -96,6 +123,7 @@ def test_recall_reaches_the_target_as_committed_deleted_from_grown_and_compacted
     assert measured(snapshot, distance, rows[live], ids[live]) >= 0.98
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("early")
 def test_lists_are_made_when_there_are_rows_enough(tmp_path: Path) -> None:
     space, rows = space_of("cosine", 384), structured(STORED, 384)
@@ -120,6 +148,7 @@ def test_a_space_whose_lists_do_not_pay_has_none(tmp_path: Path, monkeypatch: py
     assert measured(snapshot, "cosine", rows, np.array(IDS)) >= 0.98
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("early")
 def test_lists_that_pay_for_few_results_alone_are_made_and_not_asked_for_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -151,9 +180,8 @@ def test_equal_rows_come_in_order_of_id(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("early")
-def test_answers_hold_no_chunk_twice_and_pages_join(tmp_path: Path) -> None:
-    rows = structured(STORED, 384)
-    snapshot = fill(tmp_path, space_of("cosine", 384), rows)
+def test_answers_hold_no_chunk_twice_and_pages_join(listed: Listed) -> None:
+    snapshot, rows = listed.snapshot, listed.rows
     space = snapshot.collection.spaces[0].id
     for query in structured(5, 384, 7):
         all_ = [hit.chunk.id for hit in snapshot.search(Query(query, space, 50))]
@@ -165,7 +193,7 @@ def test_answers_hold_no_chunk_twice_and_pages_join(tmp_path: Path) -> None:
 
 
 def test_a_manifest_that_says_nothing_of_lists_is_read_and_searched(tmp_path: Path) -> None:
-    rows = structured(STORED, 384)
+    rows = structured(4_000, 384)
     before = fill(tmp_path, space_of("cosine", 384), rows)
     path = tmp_path / NAME / MANIFESTS / manifest_name(before.generation)
     written = path.read_bytes()
@@ -174,6 +202,7 @@ def test_a_manifest_that_says_nothing_of_lists_is_read_and_searched(tmp_path: Pa
     assert b"probes" not in path.read_bytes()
     snapshot = Store(tmp_path).open(NAME)
     assert calibration_of(snapshot) == calibration_of(before)
+    assert calibration_of(snapshot).kind == "scan"
     assert ask(snapshot, rows[5]) == ask(before, rows[5])
 
 
@@ -182,13 +211,8 @@ def test_a_manifest_that_says_nothing_of_lists_is_read_and_searched(tmp_path: Pa
 
 @pytest.mark.usefixtures("early")
 @pytest.mark.parametrize("share", [0.5, 0.1, 0.01])
-def test_filtered_recall_reaches_the_target_from_inside_and_outside(share: float, tmp_path: Path) -> None:
-    rows = structured(STORED, 384)
-    far = np.argsort(np.argsort(np.linalg.norm(rows - rows[7], axis=1))) / STORED
-    luck = np.random.default_rng(1).permutation(STORED) / STORED
-    metadata = [{"luck": a, "far": b} for a, b in zip(luck.tolist(), far.tolist(), strict=True)]
-    snapshot = fill(tmp_path, space_of("cosine", 384), rows, metadata=metadata)
-    assert lists_of(snapshot) == [128]
+def test_filtered_recall_reaches_the_target_from_inside_and_outside(share: float, listed: Listed) -> None:
+    snapshot, rows, luck, far = listed
     pool = structured(400, 384, 99)
     by_distance = pool[np.argsort(np.linalg.norm(pool - rows[7], axis=1))]
     for field, values, queries in (

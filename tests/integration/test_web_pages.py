@@ -30,7 +30,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def client(store: Path) -> Iterator[Client]:
-    with serving(store, PROTOCOLS) as local:
+    with serving(store, PROTOCOLS, is_local=True) as local:
         yield local
 
 
@@ -51,7 +51,7 @@ def bodies() -> dict[str, Any]:
 
 @pytest.mark.parametrize("configuration", [PROTOCOLS, PUBLIC + PROTOCOLS], ids=["local", "public"])
 def test_a_foreign_page_gets_no_text_on_any_route(configuration: str, store: Path) -> None:
-    with serving(store, configuration) as client:
+    with serving(store, configuration, is_local=True) as client:
         routes = routes_of(client)
         assert len(routes) > 25
         for method, path in routes:

@@ -10,7 +10,7 @@ import pytest
 
 from aidre.engine.collection.store import Store
 from aidre.engine.maintenance.verify import CollectionReport, verify
-from tests.support.stores import NAME, Vectors, names, normal, put, record, space_of, structured
+from tests.support.stores import NAME, Vectors, copied, names, normal, put, record, space_of, structured
 
 MODEL = space_of("cosine", 768, model="m")
 PLAIN = space_of("dot", 4)
@@ -49,8 +49,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def store(sound: Path, tmp_path: Path) -> Iterator[Path]:
     """A copy to damage."""
-    shutil.copytree(sound, tmp_path / "store")
-    yield tmp_path / "store"
+    yield copied(sound, tmp_path / "store")
     shutil.rmtree(tmp_path / "store")
 
 
@@ -77,6 +76,23 @@ def flipped(place: int, bit: int = 0) -> Damage:
 
 def cut(size: int) -> Damage:
     return lambda content: content[:size]
+
+
+def flip(path: Path, place: int | None = None) -> None:
+    """One bit, on the disk and in every map of the file; in the middle where no place is given."""
+    path.chmod(0o644)
+    place = path.stat().st_size // 2 if place is None else place
+    with path.open("r+b") as file:
+        file.seek(place)
+        byte = file.read(1)
+        file.seek(place)
+        file.write(bytes([byte[0] ^ 1]))
+
+
+def file_in(store: Path, name: str, collection: str = NAME) -> Path:
+    """The file of this name of a collection's only segment."""
+    [found] = (store / collection / "segments").glob(f"*/{name}")
+    return found
 
 
 def report_of(store: Path) -> CollectionReport:

@@ -10,6 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+from aidre.api.protocols.intake.bind_key import BindKey
+from aidre.api.protocols.intake.ledger import StoredBind
 from tests.support.clients import BASE, Client, a_document, fill, serving
 from tests.support.intake_agent import JSON, WELL_KNOWN, Agent
 from tests.support.intake_schemas import ANSWER, check
@@ -143,6 +145,13 @@ def a_bind(offer: str, **members: Any) -> dict[str, Any]:
         "agent": {"id": "agent-1", "consent_scope": ["bind"]},
         **members,
     }
+
+
+def a_stored_bind(offer: str = "offer", forget: float = 1e12) -> StoredBind:
+    """A bind as it lies in the ledger, sealed with the key of the configuration."""
+    key = BindKey("a bind key that the tests know")
+    sealed = key.seal(b'{"bind_data":{},"agent":{},"metadata":{}}', offer)
+    return StoredBind(offer, SESSION, "i", 1.0, b"{}", key.id, b"digest", sealed, forget)
 
 
 def declared(client: Client, id: str = "find-a-plumber") -> dict[str, Any]:

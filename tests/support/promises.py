@@ -1,4 +1,4 @@
-"""What the tests of promises share: a clock that tests move, work that waits, and the workers of a server."""
+"""What the tests of promises share: work that waits, the workers of a server, and what callers are told."""
 
 from __future__ import annotations
 
@@ -15,16 +15,7 @@ import pytest
 from aidre.api.access.caller import ANONYMOUS, Caller
 from aidre.api.protocols.nlweb.envelope import NlwebFailure, PromiseResponse
 from aidre.api.protocols.nlweb.promises import Progress, Promises
-
-
-@dataclass
-class Clock:
-    """A time that only tests move."""
-
-    now: float = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.clocks import WAIT_SECONDS
 
 
 @dataclass
@@ -55,7 +46,7 @@ def rendered(value: str) -> bytes:
 @asynccontextmanager
 async def worker(folder: Path | None, **options: Any) -> AsyncIterator[Promises]:
     """One process of a server."""
-    promises = Promises([] if folder is None else [folder], **{"timeout": 60.0, **options})
+    promises = Promises([] if folder is None else [folder], **{"timeout": 2 * WAIT_SECONDS, **options})
     try:
         yield promises
     finally:
@@ -71,7 +62,7 @@ async def promised(promises: Promises, work: Callable[[Progress], Awaitable[str]
 
 async def settled(promises: Promises, token: str, caller: Caller = ANONYMOUS) -> bytes:
     """The document that a promise comes to."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         while isinstance(known := await promises.checkin(caller, token), PromiseResponse):
             await asyncio.sleep(0.01)
     return known

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,29 +17,101 @@ from aidre.api.app import create_app
 from aidre.api.config.settings import parse_settings
 from aidre.api.server.connection import Connection
 from aidre.engine.collection.store import Store
+from tests.support.clocks import WAIT_SECONDS, until
 
-WAIT_SECONDS = 10.0
+GRACE_SECONDS = 5
+"""After which what a failed test left under way is cancelled, when its server ends."""
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
+
+
+class CountingConnection(Connection):
+    """A connection that says how much has come from its client."""
+
+    taken = 0
+    """Bytes."""
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self.taken += len(data)
 
 
 class Server:
     """One that listens on a port of its own."""
 
-    def __init__(self, application: Any, protocol: type[Connection] = Connection, **options: Any) -> None:
+    loop: asyncio.AbstractEventLoop
+
+    def __init__(
+        self,
+        application: Any,
+        protocol: type[Connection] = Connection,
+        loop_factory: LoopFactory | None = None,
+        **options: Any,
+    ) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port: int = self.listener.getsockname()[1]
         config = uvicorn.Config(
-            application, interface="asgi3", http=protocol, log_level="critical", ws="none", **options
+            application,
+            interface="asgi3",
+            http=protocol,
+            log_level="critical",
+            ws="none",
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            **options,
         )
         self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]})
+        loop_factory = loop_factory or config.get_loop_factory()
+        self.thread = threading.Thread(target=self._serve, args=(loop_factory,), daemon=True)
+
+    def _serve(self, loop_factory: LoopFactory | None) -> None:
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            self.loop = runner.get_loop()
+            runner.run(self.server.serve([self.listener]))
 
     @property
     def open(self) -> int:
         """How many connections are."""
         return len(self.server.server_state.connections)
 
+    def rest(self) -> None:
+        """Waits until nobody is connected and nothing runs."""
+        state = self.server.server_state
+        until(lambda: not state.connections and not state.tasks, "the server does not come to rest")
+
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_SECONDS)
+
+    def connection(self, client: socket.socket) -> CountingConnection | None:
+        """The other end of a client; None before it is accepted and after it is gone."""
+        address = client.getsockname()
+        connections = list(self.server.server_state.connections)
+        return next((one for one in connections if isinstance(one, CountingConnection) and one.client == address), None)
+
+    def holds(self, client: socket.socket) -> bool:
+        """Whether the connection is open on this side."""
+        return self.connection(client) is not None
+
+    def accepted(self, client: socket.socket) -> CountingConnection:
+        """The other end of a client, as soon as it is there."""
+        until(lambda: self.holds(client), "the connection is not accepted")
+        connection = self.connection(client)
+        assert connection is not None
+        return connection
+
+    def take(self, client: socket.socket, content: bytes) -> None:
+        """Sends on an open connection, and waits until the server has taken it or ended the connection."""
+        connection = self.accepted(client)
+        total = connection.taken + len(content)
+        client.sendall(content)
+        until(lambda: connection.taken >= total or not self.holds(client), "the server does not read")
+
+    def turn(self) -> None:
+        """Lets the loop turn so often that a request that waits for nothing is answered."""
+
+        async def turns() -> None:
+            for _ in range(20):
+                await asyncio.sleep(0)
+
+        asyncio.run_coroutine_threadsafe(turns(), self.loop).result(WAIT_SECONDS)
 
     def say(self, content: bytes) -> bytes:
         """All that comes back for these bytes until the connection ends."""
@@ -50,8 +123,8 @@ class Server:
     def run(self) -> Iterator[None]:
         self.thread.start()
         try:
-            while not self.server.started:
-                assert self.thread.is_alive()
+            until(lambda: self.server.started or not self.thread.is_alive())
+            assert self.thread.is_alive()
             yield
         finally:
             self.server.should_exit = True
@@ -96,8 +169,10 @@ class Served(Server):
     def full(self) -> Iterator[None]:
         """While all places are taken."""
         self.running.count += self.running.most
-        yield
-        self.running.count -= self.running.most
+        try:
+            yield
+        finally:
+            self.running.count -= self.running.most
 
 
 @contextmanager

@@ -29,7 +29,8 @@ MC4CAQAwBQYDK2VwBCIEIJ+DYvh6SEqVTm50DFtMDoQikTmiCqirVv9mWG9qfSnF
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    """Begins now: the libraries that verify look at the time of the machine."""
+    return Clock(time.time())
 
 
 @pytest.fixture

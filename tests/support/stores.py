@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -175,3 +176,17 @@ def delete(path: Path, ids: Sequence[str]) -> int:
 def everything(snapshot: Snapshot) -> list[str]:
     """The ids of all documents that a search finds."""
     return sorted(ask(snapshot, ROWS[0], 10_000))
+
+
+# -- stores that are written once and copied ---------------------------------------------------------------
+
+
+def copied(store: Path, target: Path) -> Path:
+    """A copy whose files are as new as if they were written now, so that no sweep finds them old."""
+    shutil.copytree(store, target, copy_function=shutil.copy)
+    return target
+
+
+def leftovers(path: Path) -> list[str]:
+    """The names of temporary files and folders."""
+    return sorted(one.name for one in path.iterdir() if one.name.endswith(".tmp"))

@@ -1,3 +1,5 @@
+"""Cursors: what they are bound to, how long they hold, and the secret under which they are written."""
+
 from __future__ import annotations
 
 import base64

@@ -1,3 +1,5 @@
+"""Pages of one search: without gaps and repetitions, up to their end, and over what is gone by now."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

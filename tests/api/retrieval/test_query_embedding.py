@@ -1,6 +1,9 @@
+"""Texts of concurrent queries: which share a batch, which vectors are kept, and what a failure costs."""
+
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import traceback
 from collections.abc import Sequence
@@ -16,6 +19,7 @@ from aidre.api.retrieval.query_embedding import BatchingEmbedder, QueryEmbedders
 from aidre.engine.errors import ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 from tests.support.clients import TEXT
+from tests.support.clocks import WAIT_SECONDS, until_in_loop
 
 
 class Gated:
@@ -29,20 +33,11 @@ class Gated:
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         self.threads.add(threading.get_ident())
         self.batches.append(list(texts))
-        assert self.gate.wait(10)
+        assert self.gate.wait(WAIT_SECONDS)
         return np.array([[float(text)] for text in texts], np.float32)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         return [len(text.split()) for text in texts]
-
-
-async def until(condition: object) -> None:
-    assert callable(condition)
-    for _ in range(2_000):
-        if condition():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it does not happen")
 
 
 def test_what_arrives_during_a_batch_becomes_the_next_one() -> None:
@@ -50,7 +45,7 @@ def test_what_arrives_during_a_batch_becomes_the_next_one() -> None:
         embedder = Gated()
         queries = BatchingEmbedder(TEXT, lambda space: embedder)
         first = asyncio.create_task(queries.embed("0"))
-        await until(lambda: embedder.batches)
+        await until_in_loop(lambda: bool(embedder.batches))
         others = [asyncio.create_task(queries.embed(str(number))) for number in range(1, 11)]
         await asyncio.sleep(0)
         embedder.gate.set()
@@ -70,8 +65,7 @@ def test_no_batch_is_larger_than_the_largest() -> None:
         embedder.gate.set()
         queries = BatchingEmbedder(TEXT, lambda space: embedder)
         await asyncio.gather(*(queries.embed(str(number)) for number in range(100)))
-        assert max(map(len, embedder.batches)) <= query_embedding.MAX_BATCH
-        assert sum(map(len, embedder.batches)) == 100
+        assert [len(batch) for batch in embedder.batches] == [query_embedding.MAX_BATCH] * 3 + [4]
         queries.close()
 
     asyncio.run(story())
@@ -118,7 +112,7 @@ def test_a_caller_that_goes_away_does_not_take_the_answer_from_the_others() -> N
         embedder = Gated()
         queries = BatchingEmbedder(TEXT, lambda space: embedder)
         leaving, staying = (asyncio.create_task(queries.embed("3")) for _ in range(2))
-        await until(lambda: embedder.batches)
+        await until_in_loop(lambda: bool(embedder.batches))
         leaving.cancel()
         embedder.gate.set()
         assert float((await staying)[0]) == 3.0
@@ -166,7 +160,7 @@ def test_a_text_that_would_have_to_wait_too_long_is_refused() -> None:
         embedder = Gated()
         queries = BatchingEmbedder(TEXT, lambda space: embedder, max_wait=0.0)
         first = asyncio.create_task(queries.embed("0"))
-        await until(lambda: embedder.batches)
+        await until_in_loop(lambda: bool(embedder.batches))
         with pytest.raises(Overloaded) as refused:
             await queries.embed("1")
         assert refused.value.status == 503
@@ -193,6 +187,7 @@ def test_a_model_that_cannot_load_is_tried_again_later(monkeypatch: pytest.Monke
 
     async def story() -> None:
         queries = BatchingEmbedder(TEXT, load)
+        monkeypatch.setattr(query_embedding, "RELOAD_SECONDS", math.inf)
         for _ in range(3):
             with pytest.raises(ModelUnavailable):
                 await queries.embed("1")
@@ -219,7 +214,7 @@ def test_a_model_is_loaded_once_a_space_and_ahead_of_the_first_query() -> None:
         plain = EmbeddingSpace("plain", 1, "dot")
         for _ in range(3):
             texts.warm([TEXT, plain])
-        await until(lambda: loaded)
+        await until_in_loop(lambda: bool(loaded))
         await texts.embed(TEXT, "5")
         assert loaded == [TEXT]
         texts.close()

@@ -23,16 +23,17 @@ CONFIGURATION = "[collections.quiet]\nreturn_text = false\n"
 CHUNK = "d%23chunk_1"
 
 
-@pytest.fixture
-def client(tmp_path: Path) -> Iterator[Client]:
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    path = tmp_path_factory.mktemp("store")
     documents = [
         a_document("d", "tea is steeped", type="Article", semantic_payload=OBJECT, schema_object=OBJECT),
         a_document("e", "tea is poured", metadata={"text": "green", "transcript": {"by": "Ada"}, "name": "e"}),
         a_document("f", "tea is drunk", metadata={"name": "f"}, semantic_payload={"text": SECRET}),
     ]
     for name in ("quiet", "open"):
-        fill(tmp_path / "store", name, documents, (TEXT,))
-    with serving(tmp_path / "store", CONFIGURATION) as client:
+        fill(path, name, documents, (TEXT,))
+    with serving(path, CONFIGURATION) as client:
         yield client
 
 

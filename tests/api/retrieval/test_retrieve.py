@@ -14,6 +14,7 @@ import pytest
 
 from aidre.api.retrieval import pagination, retrieve, scheduler
 from tests.support.clients import BASE, Client, a_document, fill, serving
+from tests.support.clocks import WAIT_SECONDS
 from tests.support.intent_platform import Platform
 
 SHORT = {"n": {"in": [0, 1]}}
@@ -23,6 +24,7 @@ IMPATIENT = """
 organization = "The Example"
 [limits]
 wait = "0s"
+deadline = "1h"
 [[intakes]]
 id = "all"
 query = "{need}"
@@ -34,7 +36,7 @@ collection = "docs"
 [intent.keys]
 platform = "test-secret-0123456789abcdef"
 """
-"""Nobody may wait for a thread."""
+"""Nobody may wait for a thread, and no answer is given up while a search is held."""
 
 SUBMITTED = {
     "aip_version": "0.1.0",
@@ -51,10 +53,11 @@ ASKED: dict[str, tuple[str, Any, str]] = {
 """By protocol: where, what, and a member by which its errors are known."""
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    fill(tmp_path, "docs", [a_document(f"d{n}", "alpha", metadata={"n": n}) for n in range(5)])
-    return tmp_path
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("store")
+    fill(path, "docs", [a_document(f"d{n}", "alpha", metadata={"n": n}) for n in range(5)])
+    return path
 
 
 @pytest.fixture
@@ -118,10 +121,6 @@ def test_a_filter_that_is_nested_too_deep_is_refused(store: Path) -> None:
         assert client.search({"query": "alpha", "filter": nested}).status_code == 400
 
 
-HELD_SECONDS = 120
-"""Limit on holding a search; the first call of a tool imports the SDK of MCP, which takes long on a busy machine."""
-
-
 class Gate:
     """Holds every search until it is opened."""
 
@@ -132,7 +131,7 @@ class Gate:
 
         def held(*arguments: Any) -> Any:
             self.held.release()
-            assert self.open.wait(HELD_SECONDS)
+            assert self.open.wait(WAIT_SECONDS)
             return original(*arguments)
 
         monkeypatch.setattr(pagination, "first_page", held)
@@ -155,8 +154,9 @@ def meanwhile(
         async with httpx.AsyncClient(transport=httpx.ASGITransport(client.app), base_url=BASE) as http:
             body = {"query": "alpha", "mode": "lexical"}
             waiting = [asyncio.create_task(http.post("/search", json=body)) for _ in range(searches)]
-            await asyncio.to_thread(gate.held.acquire)
-            await asyncio.sleep(0.01)
+            assert await asyncio.to_thread(gate.held.acquire, timeout=WAIT_SECONDS)
+            for _ in range(50):  # turns of the loop, in which the other searches come to wait or are refused
+                await asyncio.sleep(0)
             found = await then(http)
             gate.open.set()
             return list(await asyncio.gather(*waiting)), found
@@ -167,8 +167,11 @@ def meanwhile(
 def test_a_tool_that_would_have_to_wait_too_long_fails(store: Path, gate: Gate) -> None:
     called = {"name": "ask", "arguments": {"query": {"text": "alpha"}}}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": called}
+    listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     headers = {"mcp-protocol-version": "2025-06-18"}
     with serving(store, IMPATIENT) as client:
+        # The first request imports the SDK of MCP, before any search is held.
+        assert client.request("POST", "/mcp", json=listing, headers=headers).status_code == 200
         _, answer = meanwhile(client, gate, 1, lambda http: http.post("/mcp", json=body, headers=headers))
     result = answer.json()["result"]
     assert result["isError"]

@@ -1,3 +1,5 @@
+"""The snapshots in service: new generations, superseded ones, damage, and a store that goes away."""
+
 from __future__ import annotations
 
 import asyncio
@@ -12,6 +14,7 @@ from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import GenerationMissing
 from tests.support.clients import a_document, fill
+from tests.support.clocks import until_in_loop
 
 
 @pytest.fixture
@@ -132,10 +135,9 @@ def test_it_follows_until_it_is_cancelled(store: Path, monkeypatch: pytest.Monke
         found = opened(store)
         following = asyncio.create_task(found.follow(lambda: seen.append(snapshot(found).chunks)))
         fill(store, "docs", [a_document("b", "beta")])
-        while 2 not in seen:
-            await asyncio.sleep(0.001)
+        await until_in_loop(lambda: 2 in seen)
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
 
-    asyncio.run(asyncio.wait_for(story(), 10))
+    asyncio.run(story())
     assert seen[-1] == 2

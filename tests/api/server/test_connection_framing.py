@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -12,18 +11,16 @@ from typing import Any
 
 import pytest
 
-from aidre.api.server.connection import Connection
-from tests.support.clients import TEXT, a_document, fill
-from tests.support.servers import WAIT_SECONDS, Served, running, served, until_closed
+from tests.support.clocks import until
+from tests.support.servers import CountingConnection, Served, Server, running, served, until_closed
 
 POST = b"POST /first HTTP/1.1\r\nHost: x\r\n"
 NEXT = b"GET /next HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
-class Narrow(Connection):
+class Narrow(CountingConnection):
     header_bytes = 20_000
-    check_seconds = 0.05
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -46,36 +43,24 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[tuple[str, int]]:
+def server() -> Iterator[Server]:
+    """Of the small application."""
     with running(application, Narrow) as server:
-        yield "127.0.0.1", server.port
+        yield server
 
 
-def answered(address: tuple[str, int], request: bytes) -> bytes:
-    """All that comes until the server ends the connection."""
-    with closing(socket.create_connection(address, timeout=WAIT_SECONDS)) as client:
-        client.sendall(request)
-        return until_closed(client)
-
-
-def told(address: tuple[str, int], *pieces: bytes) -> tuple[bytes, list[Any]]:
+def told(server: Server, *pieces: bytes) -> tuple[bytes, list[Any]]:
     """Sends the pieces, each after what the server makes of the one before it; the first line that came, and what the
     application said to each request."""
     received = b""
-    with closing(socket.create_connection(address, timeout=WAIT_SECONDS)) as client:
+    with closing(server.connect()) as client, suppress(ConnectionResetError, BrokenPipeError):
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        try:
-            for piece in pieces[:-1]:
-                client.sendall(piece)
-                client.settimeout(0.1)
-                with suppress(TimeoutError):
-                    received += client.recv(65_536)
-                client.settimeout(WAIT_SECONDS)
-            client.sendall(pieces[-1])
-            while part := client.recv(65_536):
-                received += part
-        except (ConnectionResetError, BrokenPipeError):
-            pass
+        for piece in pieces[:-1]:
+            server.take(client, piece)
+            server.turn()
+        client.sendall(pieces[-1])
+        while part := client.recv(65_536):
+            received += part
     return received.partition(b"\r\n")[0], [json.loads(line) for line in received.splitlines() if line[:1] == b"["]
 
 
@@ -84,11 +69,11 @@ def split(content: bytes, at: Sequence[int]) -> list[bytes]:
     return [content[begin:end] for begin, end in zip((0, *at), (*at, len(content)), strict=True)]
 
 
-def test_a_trailer_is_no_header_field(address: tuple[str, int]) -> None:
+def test_a_trailer_is_no_header_field(server: Server) -> None:
     trailer = b"X-Forwarded-For: 203.0.113.9\r\nAuthorization: Bearer stolen\r\n"
     request = CHUNKED + b"3\r\nabc\r\n0\r\n" + trailer + b"\r\n" + NEXT
     for pieces in ([request], split(request, [len(CHUNKED), len(CHUNKED) + 8, len(CHUNKED) + 20])):
-        _, said = told(address, *pieces)
+        _, said = told(server, *pieces)
         assert said == [
             ["POST", "/first", ["host", "transfer-encoding"], "abc"],
             ["GET", "/next", ["host", "connection"], ""],
@@ -96,9 +81,9 @@ def test_a_trailer_is_no_header_field(address: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize("what", ["trailer", "extension"])
-def test_what_surrounds_the_parts_of_a_body_is_limited(address: tuple[str, int], what: str) -> None:
+def test_what_surrounds_the_parts_of_a_body_is_limited(server: Server, what: str) -> None:
     endless = b"0\r\n" + b"X-Filler: y\r\n" * 200_000 if what == "trailer" else b"3;" + b"y" * 2_000_000
-    _, said = told(address, CHUNKED, endless, b"\r\n\r\n" + NEXT)
+    _, said = told(server, CHUNKED, endless, b"\r\n\r\n" + NEXT)
     assert said == []
 
 
@@ -109,16 +94,16 @@ INSIDE = b"GET /smuggled HTTP/1.1\r\nHost:\r\n\r\n"[:31]
 
 @pytest.mark.parametrize("at", [[], [len(UPGRADE)], [30, len(UPGRADE), len(UPGRADE) + 7], [len(UPGRADE) - 1]])
 def test_the_body_of_a_request_that_offers_another_protocol_is_its_body(
-    address: tuple[str, int], at: list[int]
+    server: Server, at: list[int]
 ) -> None:
-    _, said = told(address, *split(UPGRADE + INSIDE + NEXT, at))
+    _, said = told(server, *split(UPGRADE + INSIDE + NEXT, at))
     names = ["host", "connection", "http2-settings", "content-length"]
     assert said == [["POST", "/first", names, INSIDE.decode()], ["GET", "/next", ["host", "connection"], ""]]
 
 
-def test_many_offers_of_another_protocol_are_as_many_requests(address: tuple[str, int]) -> None:
+def test_many_offers_of_another_protocol_are_as_many_requests(server: Server) -> None:
     offer = b"GET /offer HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
-    _, said = told(address, offer * 300 + NEXT)
+    _, said = told(server, offer * 300 + NEXT)
     assert [path for _, path, _, _ in said] == ["/offer"] * 300 + ["/next"]
 
 
@@ -139,57 +124,56 @@ def test_many_offers_of_another_protocol_are_as_many_requests(address: tuple[str
         b"X: a\nContent-Length: 3\r\n",
     ],
 )
-def test_a_body_whose_length_is_in_doubt_is_refused(address: tuple[str, int], fields: bytes) -> None:
-    first, said = told(address, POST + fields + b"\r\n0\r\n\r\n" + NEXT)
+def test_a_body_whose_length_is_in_doubt_is_refused(server: Server, fields: bytes) -> None:
+    first, said = told(server, POST + fields + b"\r\n0\r\n\r\n" + NEXT)
     assert (first, said) == (b"HTTP/1.1 400 Bad Request", [])
 
 
 @pytest.mark.parametrize("size", [b"0x3", b"3 ", b"-3", b"FFFFFFFFFFFFFFFF3", b"3\n"])
-def test_a_part_whose_size_is_in_doubt_is_refused(address: tuple[str, int], size: bytes) -> None:
+def test_a_part_whose_size_is_in_doubt_is_refused(server: Server, size: bytes) -> None:
     rest = size + b"\r\nabc\r\n0\r\n\r\n" + NEXT
-    assert told(address, CHUNKED, rest) == (b"HTTP/1.1 400 Bad Request", [])
+    assert told(server, CHUNKED, rest) == (b"HTTP/1.1 400 Bad Request", [])
 
 
-def test_a_body_that_was_not_read_is_not_the_next_request(address: tuple[str, int]) -> None:
+def test_a_body_that_was_not_read_is_not_the_next_request(server: Server) -> None:
     early = b"POST /early HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(INSIDE)
     for pieces in ([early + INSIDE + NEXT], [early, INSIDE, NEXT]):
-        assert [path for _, path, _, _ in told(address, *pieces)[1]] == ["/early", "/next"]
+        assert [path for _, path, _, _ in told(server, *pieces)[1]] == ["/early", "/next"]
 
 
 def test_an_answer_of_unknown_length_comes_in_parts_or_until_the_end_of_the_connection(
-    address: tuple[str, int],
+    server: Server,
 ) -> None:
-    parts = answered(address, b"GET /stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    parts = server.say(b"GET /stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     assert b"transfer-encoding: chunked" in parts
     assert parts.endswith(b"4\r\none \r\n3\r\ntwo\r\n0\r\n\r\n")
-    whole = answered(address, b"GET /stream HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+    whole = server.say(b"GET /stream HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
     assert b"transfer-encoding" not in whole
     assert b"connection: close\r\n" in whole
     assert whole.endswith(b"\r\n\r\none two")
 
 
-def test_after_an_answer_that_did_not_wait_for_the_body_nothing_is_read_any_more(address: tuple[str, int]) -> None:
+def test_after_an_answer_that_did_not_wait_for_the_body_nothing_is_read_any_more(server: Server) -> None:
     expecting = b" HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 200\r\n\r\n"
-    refused = answered(address, b"POST /early" + expecting)
+    refused = server.say(b"POST /early" + expecting)
     assert refused.startswith(b"HTTP/1.1 200 ")
     assert b"connection: close\r\n" in refused
-    invited, said = told(address, b"POST /first" + expecting, b"x" * 200 + NEXT)
+    invited, said = told(server, b"POST /first" + expecting, b"x" * 200 + NEXT)
     assert invited == b"HTTP/1.1 100 Continue"
     assert [path for _, path, _, _ in said] == ["/first", "/next"]
 
 
-def test_an_answer_that_did_not_wait_for_a_faulty_body_is_the_only_one(address: tuple[str, int]) -> None:
+def test_an_answer_that_did_not_wait_for_a_faulty_body_is_the_only_one(server: Server) -> None:
     early = b"POST /early HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-    assert answered(address, early + b"3\r\nabcX").count(b"HTTP/1.1 ") == 1
-    line, said = told(address, early, b"3\r\nabcX" + NEXT)
+    assert server.say(early + b"3\r\nabcX").count(b"HTTP/1.1 ") == 1
+    line, said = told(server, early, b"3\r\nabcX" + NEXT)
     assert (line, [path for _, path, _, _ in said]) == (b"HTTP/1.1 200 OK", ["/early"])
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    path: Path = tmp_path_factory.mktemp("framing") / "store"
-    fill(path, "docs", [a_document("a", "alpha")], (TEXT,))
-    with served(path) as (one, _):
+def aidre(store: Path) -> Iterator[Served]:
+    """Of the whole of aidre."""
+    with served(store) as (one, _):
         yield one
 
 
@@ -206,9 +190,9 @@ def statuses(said: bytes) -> list[bytes]:
 @pytest.mark.parametrize("faulty", FAULTY)
 @pytest.mark.parametrize("before", [0, 1, 5])
 def test_a_body_that_ends_nowhere_is_refused_behind_the_answers_to_what_came_before(
-    server: Served, faulty: bytes, before: int
+    aidre: Served, faulty: bytes, before: int
 ) -> None:
-    said = server.say(ALIVE * before + faulty + ALIVE)
+    said = aidre.say(ALIVE * before + faulty + ALIVE)
     assert statuses(said) == [b"200"] * before + [b"400"]
     head, _, body = said.rpartition(b"HTTP/1.1 400 ")[2].partition(b"\r\n\r\n")
     assert head.lower().count(b"\r\nconnection: close") == 1
@@ -216,12 +200,11 @@ def test_a_body_that_ends_nowhere_is_refused_behind_the_answers_to_what_came_bef
     assert json.loads(body)["request_id"].encode() in head
 
 
-def test_a_body_that_goes_wrong_under_way_is_refused(server: Served) -> None:
-    asked, deadline = server.asked, time.monotonic() + WAIT_SECONDS
-    with closing(server.connect()) as client:
+def test_a_body_that_goes_wrong_under_way_is_refused(aidre: Served) -> None:
+    asked = aidre.asked
+    with closing(aidre.connect()) as client:
         client.sendall(OPEN)
-        while server.asked == asked:
-            assert time.monotonic() < deadline
+        until(lambda: aidre.asked > asked)
         client.sendall(b"XX0\r\n\r\n" + ALIVE)
         said = until_closed(client)
     assert statuses(said) == [b"400"]
@@ -230,28 +213,28 @@ def test_a_body_that_goes_wrong_under_way_is_refused(server: Served) -> None:
 
 @pytest.mark.parametrize("stray", [b"\0", b"\0" * 100_000, b"XXX\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
 @pytest.mark.parametrize("before", [1, 5])
-def test_what_is_no_request_takes_no_answer_from_those_before_it(server: Served, stray: bytes, before: int) -> None:
-    said = server.say(ALIVE * before + stray)
+def test_what_is_no_request_takes_no_answer_from_those_before_it(aidre: Served, stray: bytes, before: int) -> None:
+    said = aidre.say(ALIVE * before + stray)
     assert statuses(said) == [b"200"] * before
     assert said.count(b"connection: close") == 1
 
 
 @pytest.mark.parametrize("version", [b"2.0", b"0.9"])
-def test_another_version_is_not_spoken(server: Served, version: bytes) -> None:
+def test_another_version_is_not_spoken(aidre: Served, version: bytes) -> None:
     asked = b"GET /healthz HTTP/" + version + b"\r\nHost: x\r\n\r\n"
-    assert server.say(asked + ALIVE).startswith(b"HTTP/1.1 505 HTTP Version Not Supported\r\n")
-    assert statuses(server.say(ALIVE + asked + ALIVE)) == [b"200"]
+    assert aidre.say(asked + ALIVE).startswith(b"HTTP/1.1 505 HTTP Version Not Supported\r\n")
+    assert statuses(aidre.say(ALIVE + asked + ALIVE)) == [b"200"]
 
 
 @pytest.mark.parametrize("target", [b"/healthz#", b"/healthz#x", b"/healthz?a#b", b"http://x/healthz#x", b"#"])
-def test_a_target_has_no_fragment(server: Served, target: bytes) -> None:
+def test_a_target_has_no_fragment(aidre: Served, target: bytes) -> None:
     asked = b"GET " + target + b" HTTP/1.1\r\nHost: x\r\n\r\n"
-    assert statuses(server.say(asked + ALIVE)) == [b"400"]
-    assert statuses(server.say(ALIVE + asked + ALIVE)) == [b"200"]
+    assert statuses(aidre.say(asked + ALIVE)) == [b"400"]
+    assert statuses(aidre.say(ALIVE + asked + ALIVE)) == [b"200"]
 
 
-def test_what_the_connection_itself_answers_has_an_id_and_a_date(server: Served) -> None:
-    said = [server.say(b"\0"), server.say(b"\0"), server.say(b"GET /healthz HTTP/2.0\r\nHost: x\r\n\r\n")]
+def test_what_the_connection_itself_answers_has_an_id_and_a_date(aidre: Served) -> None:
+    said = [aidre.say(b"\0"), aidre.say(b"\0"), aidre.say(b"GET /healthz HTTP/2.0\r\nHost: x\r\n\r\n")]
     ids = {part for one in said for part in one.split(b"\r\n") if part.startswith(b"x-request-id: req_")}
     assert len(ids) == 3
     assert all(b"\r\ndate: " in one for one in said)
@@ -267,8 +250,8 @@ def test_what_the_connection_itself_answers_has_an_id_and_a_date(server: Served)
         (b"GET / HTTP/2.0\r\nHost: x\r\n\r\n", b"505"),
     ],
 )
-def test_what_no_protocol_has_seen_is_refused_by_a_json_object(server: Served, asked: bytes, status: bytes) -> None:
-    said = server.say(asked)
+def test_what_no_protocol_has_seen_is_refused_by_a_json_object(aidre: Served, asked: bytes, status: bytes) -> None:
+    said = aidre.say(asked)
     head, _, body = said.partition(b"\r\n\r\n")
     assert statuses(said) == [status]
     assert b"\r\ncontent-type: application/aidre+json\r\n" in head
@@ -278,7 +261,7 @@ def test_what_no_protocol_has_seen_is_refused_by_a_json_object(server: Served, a
     assert b"\r\ncontent-length: %d\r\n" % len(body) in head
 
 
-def test_a_head_request_that_no_protocol_has_seen_gets_no_body(server: Served) -> None:
-    said = server.say(b"HEAD /chunks/a#chunk_1 HTTP/1.1\r\nHost: x\r\n\r\n")
+def test_a_head_request_that_no_protocol_has_seen_gets_no_body(aidre: Served) -> None:
+    said = aidre.say(b"HEAD /chunks/a#chunk_1 HTTP/1.1\r\nHost: x\r\n\r\n")
     assert statuses(said) == [b"400"]
     assert said.endswith(b"\r\n\r\n")

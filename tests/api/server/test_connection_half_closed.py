@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import socket
-import time
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 
-from tests.support.hasty_server import BROKEN, GET, LARGE, body_head, hasty
-from tests.support.servers import WAIT_SECONDS, Server, until_closed
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with hasty() as server:
-        yield server
+from aidre.api.server.connection import Connection
+from tests.support.clocks import until
+from tests.support.servers import Server, until_closed
+from tests.support.timed_server import GET, LARGE, TimedServer, body_head, get, timed
 
 
 def left_open(server: Server, *parts: bytes) -> bytes:
@@ -27,22 +21,39 @@ def left_open(server: Server, *parts: bytes) -> bytes:
         return until_closed(client)
 
 
-@pytest.mark.parametrize("path", [b"/", b"/slow", b"/large"])
-def test_who_has_said_all_is_still_answered(server: Server, path: bytes) -> None:
-    said = left_open(server, b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+@pytest.mark.parametrize("path", [b"/", b"/large"])
+def test_who_has_said_all_is_still_answered(server: TimedServer, path: bytes) -> None:
+    said = left_open(server, get(path))
     assert said.startswith(b"HTTP/1.1 200 ")
     assert said.endswith(LARGE if path == b"/large" else b"\r\n\r\n0")
 
 
+def test_who_has_said_all_is_answered_later_too() -> None:
+    with timed() as server, closing(server.connect()) as client:
+        server.take(client, get(b"/held"))
+        server.end_side(client)
+        server.pass_time(Connection.half_closed_seconds - 1)
+        assert server.holds(client)
+        server.release()
+        said = until_closed(client)
+    assert said.startswith(b"HTTP/1.1 200 ")
+    assert said.endswith(b"\r\n\r\n0")
+
+
 @pytest.mark.parametrize("size", [1, 70_000, 3_000_000])
-def test_who_has_sent_a_whole_body_is_still_answered(server: Server, size: int) -> None:
+def test_who_has_sent_a_whole_body_is_still_answered(server: TimedServer, size: int) -> None:
     head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size
     assert left_open(server, head, b"x" * size).endswith(b"\r\n\r\n%d" % size)
 
 
-def test_all_that_was_asked_at_once_is_still_answered_in_order(server: Server) -> None:
+def test_all_that_was_asked_at_once_is_still_answered_in_order() -> None:
     posts = [b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % n + b"x" * n for n in range(20)]
-    said = left_open(server, b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n", *posts)
+    with timed() as server, closing(server.connect()) as client:
+        client.sendall(b"".join([get(b"/held"), *posts]))
+        until(lambda: server.application.holding == 1)
+        client.shutdown(socket.SHUT_WR)
+        server.release()
+        said = until_closed(client)
     assert [part.partition(b"\r\n\r\n")[2] for part in said.split(b"HTTP/1.1 200 OK")[1:]] == [
         b"0",
         *(b"%d" % n for n in range(20)),
@@ -50,26 +61,50 @@ def test_all_that_was_asked_at_once_is_still_answered_in_order(server: Server) -
 
 
 @pytest.mark.parametrize("end", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n", GET[:-2], body_head(b"/") + b"x"])
-def test_who_stops_half_way_is_not_waited_for(server: Server, end: bytes) -> None:
+def test_who_stops_half_way_is_not_waited_for(server: TimedServer, end: bytes) -> None:
     assert left_open(server, end) == b""
 
 
-def test_nobody_waits_long_for_who_may_have_gone() -> None:
-    with hasty() as server:
-        began = time.monotonic()
-        assert left_open(server, b"GET /never HTTP/1.1\r\nHost: x\r\n\r\n") == b""
-        assert 1 < time.monotonic() - began < 5
-        for _ in range(5):
-            client = server.connect()
-            client.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n" * 2)
-            client.close()
-        client = server.connect()
+def test_nobody_waits_long_for_who_may_have_gone(server: TimedServer) -> None:
+    with closing(server.connect()) as client:
+        server.take(client, get(b"/never"))
+        server.end_side(client)
+        server.pass_time(Connection.half_closed_seconds - 1)
+        assert server.holds(client)
+        server.pass_time(2)
+        assert not server.holds(client)
+        assert until_closed(client) == b""
+
+
+def test_an_answer_that_has_begun_has_as_long_again_to_end() -> None:
+    with timed() as server, closing(server.connect()) as client:
+        server.take(client, get(b"/begun"))
+        assert client.recv(65_536).startswith(b"HTTP/1.1 200 ")
+        server.end_side(client)
+        server.pass_time(2 * Connection.half_closed_seconds - 1)
+        assert server.holds(client)
+        server.pass_time(2)
+        assert not server.holds(client)
+
+
+def test_an_answer_that_nobody_reads_is_given_up(server: TimedServer) -> None:
+    with closing(server.connect()) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        client.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+        connection = server.accepted(client)
+        client.sendall(get(b"/large"))
+        until(lambda: connection.transport.get_write_buffer_size() > 0)
         client.shutdown(socket.SHUT_WR)
-        deadline = time.monotonic() + WAIT_SECONDS
-        while server.open or server.server.server_state.tasks:
-            assert time.monotonic() < deadline, (server.open, server.server.server_state.tasks)
-            time.sleep(0.02)
-        client.close()
-    assert not BROKEN
+        server.pass_time(0)
+        server.pass_time(Connection.writing_seconds + 1)
+        assert not server.holds(client)
+
+
+def test_who_goes_after_asking_leaves_nothing_behind() -> None:
+    with timed() as server:
+        for _ in range(5):
+            with closing(server.connect()) as client:
+                server.take(client, get(b"/held") * 2)
+        server.release()
+        server.pass_time(2 * Connection.half_closed_seconds + 1)
+        server.rest()
+        assert not server.application.errors

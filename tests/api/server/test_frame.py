@@ -1,127 +1,145 @@
-"""For which host a request is: said once and well, or the request is refused in the words of its protocol."""
+"""The frame around every request: its id, other origins, admission, HEAD, and what becomes of a fault."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+import asyncio
+import hashlib
+from collections.abc import Sequence
 
-import orjson
+import httpx
 import pytest
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tests.support.clients import TEXT, a_document, fill
-from tests.support.servers import Served, served
+from aidre.api.access.guard import Guard
+from aidre.api.config.settings import parse_settings
+from aidre.api.server.frame import FrameMiddleware
+from tests.support.frames import refused, whole
 
-INTENT = """
-[intent]
-publisher = {id = "pub", name = "Publisher", domain = "example.com"}
-keys = {agent = "secret-secret-secret-secret-secret"}
-[intent.editorial_domains."tea"]
-collection = "docs"
-[[intakes]]
-id = "find"
-name = "Find"
-description = "Finds"
-category = "data/retrieval"
-collection = "docs"
-query = "{need}"
-input_schema = {type = "object", properties = {need = {type = "string"}}, required = ["need"]}
+SECRET = "the secret of a reader"
+ORIGIN = "https://pages.example"
+CONFIGURATION = f"""
+[server]
+base_url = "http://127.0.0.1:8000"
+[[keys]]
+name = "reader"
+sha256 = "{hashlib.sha256(SECRET.encode()).hexdigest()}"
 """
-ONE, GOOD = b"Host: x\r\n", b"HTTP/1.1 200 OK\r\n"
+PREFLIGHT = {"origin": ORIGIN, "access-control-request-method": "POST", "access-control-request-headers": "x-other"}
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    path: Path = tmp_path_factory.mktemp("hosts") / "store"
-    fill(path, "docs", [a_document("a", "alpha")], (TEXT,))
-    with served(path, INTENT) as (one, _):
-        yield one
+async def answering(scope: Scope, receive: Receive, send: Send) -> None:
+    await Response("an answer", headers={"cache-control": "max-age=60"})(scope, receive, send)
 
 
-def asked(hosts: bytes, path: bytes = b"/healthz", version: bytes = b"1.1", method: bytes = b"GET") -> bytes:
-    """A request after which the server would not end the connection by itself, and one after which it does."""
-    first = method + b" " + path + b" HTTP/" + version + b"\r\n" + hosts + b"\r\n"
-    return first + b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+def call(
+    app: ASGIApp, method: str = "GET", path: str = "/search", origins: Sequence[str] = (), **headers: str
+) -> httpx.Response:
+    frame = FrameMiddleware(app, Guard(parse_settings(CONFIGURATION)), refused, refused, origins)
+
+    async def story() -> httpx.Response:
+        transport = httpx.ASGITransport(frame)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
+            return await client.request(method, path, headers=headers)
+
+    return asyncio.run(story())
 
 
-@pytest.mark.parametrize(
-    "hosts",
-    [
-        b"",
-        b"X-Host: x\r\n",
-        b"Host: x\r\nHost: x\r\n",
-        b"Host: x\r\nhOST: y\r\n",
-        b"Host: x y\r\n",
-        b"Host: x/y\r\n",
-        b"Host: user@x\r\n",
-        b"Host: x:80:80\r\n",
-        b"Host: x:http\r\n",
-        b"Host: http://x\r\n",
-        b"Host: [::1\r\n",
-        b"Host: [zz]\r\n",
-        b"Host: ::1\r\n",
-        b"Host: x%2\r\n",
-        b"Host: x\xc3\xa9\r\n",
-        b"Host: <x>\r\n",
-        b"Host: x#y?z\r\n",
-    ],
-)
-def test_a_request_that_leaves_its_host_in_doubt_is_refused_and_ends_its_connection(
-    server: Served, hosts: bytes
-) -> None:
-    head, _, body = server.say(asked(hosts)).partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
-    assert head.lower().count(b"connection: close") == 1
-    said: dict[str, Any] = orjson.loads(body)  # and nothing else: what follows is not looked at
-    assert said["error"] == "invalid_request"
-    assert "Host" in said["message"]
+def sent_by(app: ASGIApp, method: str) -> list[Message]:
+    """What a server is given to send; the place that the request took is free again."""
+    guard, sent = Guard(parse_settings(CONFIGURATION)), list[Message]()
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": method, "path": "/search", "headers": [], "client": ("192.0.2.1", 1)}
+    asyncio.run(FrameMiddleware(app, guard, refused, refused, [])(scope, whole, send))
+    assert guard.running.count == 0
+    return sent
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        b"x", b"ai.example.com", b"AI.Example.com:8443", b"127.0.0.1:80", b"[::1]", b"[2001:db8::7]:443", b"x:", b"",
-        b"my_host", b"xn--caf-dma.example", b"a%20b", b"x \t",
-    ],
-)  # fmt: skip
-def test_every_valid_host_is_served(server: Served, value: bytes) -> None:
-    assert server.say(asked(b"Host: " + value + b"\r\n")).count(GOOD) == 2
+def test_every_answer_has_an_id_of_its_own() -> None:
+    ids = [call(answering).headers["x-request-id"] for _ in range(3)]
+    assert len(set(ids)) == 3
+    assert all(one.startswith("req_") for one in ids)
 
 
-def test_a_client_of_the_former_version_need_not_name_its_host(server: Served) -> None:
-    assert server.say(asked(b"", version=b"1.0")).startswith(GOOD)
-    assert server.say(asked(ONE, version=b"1.0")).startswith(GOOD)
-    for hosts in (ONE + ONE, b"Host: x y\r\n"):
-        assert server.say(asked(hosts, version=b"1.0")).startswith(b"HTTP/1.1 400 ")
+def test_head_is_answered_without_a_body() -> None:
+    start, body = sent_by(answering, "HEAD")
+    assert (start["status"], dict(start["headers"])[b"content-length"]) == (200, b"9")
+    assert body["body"] == b""
 
 
-def test_each_request_of_a_connection_is_looked_at(server: Served) -> None:
-    good = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
-    said = server.say(good + good + b"GET /healthz HTTP/1.1\r\n\r\n" + good)
-    assert (said.count(GOOD), said.count(b"HTTP/1.1 400 ")) == (2, 1)
+def test_where_all_origins_may_read_all_are_told_so() -> None:
+    for headers in ({}, {"origin": ORIGIN}):
+        response = call(answering, origins=["*"], **headers)
+        assert response.headers["access-control-allow-origin"] == "*"
+        assert "X-Request-Id" in response.headers["access-control-expose-headers"]
+        assert "access-control-allow-credentials" not in response.headers
 
 
-def test_a_name_in_the_address_takes_the_place_of_none(server: Served) -> None:
-    assert server.say(asked(b"", b"http://127.0.0.1/healthz")).startswith(b"HTTP/1.1 400 ")
-    assert server.say(asked(ONE, b"http://127.0.0.1/healthz")).startswith(GOOD)
+def test_of_listed_origins_each_is_told_of_itself_and_others_of_nothing() -> None:
+    response = call(answering, origins=[ORIGIN], origin=ORIGIN)
+    assert response.headers["access-control-allow-origin"] == ORIGIN
+    assert "Origin" in response.headers["vary"]
+    for headers in ({}, {"origin": "https://others.example"}):
+        response = call(answering, origins=[ORIGIN], **headers)
+        assert "access-control-allow-origin" not in response.headers
+        assert "Origin" in response.headers["vary"], "a cache must tell them apart"
 
 
-@pytest.mark.parametrize("path", [b"/search", b"/ask", b"/mcp", b"/aip/retrieve", b"/intakes/find", b"/nothing"])
-def test_each_protocol_refuses_in_its_own_words(server: Served, path: bytes) -> None:
-    head, _, body = server.say(asked(b"", path, method=b"POST")).partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 400 ")
-    assert "Host" in orjson.dumps(orjson.loads(body)).decode()
+def test_without_origins_nothing_is_said_of_them() -> None:
+    response = call(answering, origin=ORIGIN)
+    assert not [name for name in response.headers if name.startswith("access-control")]
+    assert "Origin" not in response.headers.get("vary", "")
 
 
-def test_a_preflight_is_no_exception(server: Served) -> None:
-    asks = b"Origin: https://example.com\r\nAccess-Control-Request-Method: POST\r\n"
-    assert server.say(asked(ONE + asks, method=b"OPTIONS")).startswith(b"HTTP/1.1 204 ")
-    assert server.say(asked(asks, method=b"OPTIONS")).startswith(b"HTTP/1.1 400 ")
+def test_a_preflight_is_answered_before_anyone_is_admitted() -> None:
+    response = call(answering, "OPTIONS", origins=[ORIGIN], authorization="Bearer unknown", **PREFLIGHT)
+    assert response.status_code == 204
+    assert response.headers["access-control-allow-methods"] == "GET, HEAD, POST, OPTIONS"
+    assert response.headers["access-control-allow-headers"] == "x-other"
+    assert call(answering, "OPTIONS", authorization="Bearer unknown", **PREFLIGHT).status_code == 401
 
 
-def test_a_full_server_says_it_too(server: Served) -> None:
-    with server.full():
-        assert server.say(asked(b"", b"/search")).startswith(b"HTTP/1.1 400 ")
-        assert server.say(asked(ONE, b"/search")).startswith(b"HTTP/1.1 503 ")
-        assert server.say(asked(ONE, b"/search")).startswith(b"HTTP/1.1 503 ")
-        assert server.say(asked(b"", b"/search")).startswith(b"HTTP/1.1 400 ")
+def test_who_is_not_admitted_is_refused_and_the_application_is_not_asked() -> None:
+    async def never(scope: Scope, receive: Receive, send: Send) -> None:
+        raise AssertionError("it was asked")
+
+    response = call(never, authorization="Bearer unknown")
+    assert response.status_code == 401
+    assert response.headers["x-request-id"].startswith("req_")
+
+
+def test_an_answer_to_a_caller_with_a_key_is_not_for_shared_caches() -> None:
+    assert call(answering).headers["cache-control"] == "max-age=60"
+    assert call(answering, authorization=f"Bearer {SECRET}").headers["cache-control"] == "private, max-age=60"
+
+
+def test_a_fault_is_answered_and_logged_under_its_id(caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(scope: Scope, receive: Receive, send: Send) -> None:
+        raise ValueError("a detail that nobody is told")
+
+    response = call(broken)
+    assert response.status_code == 500
+    assert "a detail" not in response.text
+    assert f"request {response.headers['x-request-id']} failed" in caplog.messages
+
+
+def test_a_fault_after_the_answer_began_adds_nothing_to_it(caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(scope: Scope, receive: Receive, send: Send) -> None:
+        await answering(scope, receive, send)
+        raise ValueError("too late")
+
+    response = call(broken)
+    assert (response.status_code, response.text) == (200, "an answer")
+    assert "too late" in caplog.text
+
+
+def test_a_client_that_left_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
+    async def leaving(scope: Scope, receive: Receive, send: Send) -> None:
+        raise ClientDisconnect
+
+    assert sent_by(leaving, "POST") == []
+    assert caplog.text == ""

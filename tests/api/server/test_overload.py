@@ -10,18 +10,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from aidre.api.protocols.provenance.keys import make_key
 from aidre.api.server import overload
-from tests.support.clients import AIDRE, TEXT, a_document, fill
+from tests.support.clients import AIDRE
 from tests.support.servers import served
 
 SEARCH = {"query": "alpha"}
 
 
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(autouse=True)
+def lasting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was said is remembered for as long as a test takes."""
     monkeypatch.setattr(overload, "CACHE_SECONDS", 3600.0)
-    path = tmp_path / "store"
-    fill(path, "docs", [a_document("a", "alpha")], (TEXT,))
-    return path
 
 
 def test_only_the_first_of_a_kind_is_asked_of_the_application(store: Path) -> None:
@@ -96,9 +94,9 @@ def test_a_body_that_nobody_wanted_is_no_request(store: Path) -> None:
         assert one.asked == 2
 
 
-def test_what_was_signed_is_said_once(store: Path) -> None:
-    make_key(store.parent / "keys.pem", 0.0)
-    with served(store, f'[provenance]\nkey = "{store.parent}/keys.pem"') as (one, client), one.full():
+def test_what_was_signed_is_said_once(store: Path, tmp_path: Path) -> None:
+    make_key(tmp_path / "keys.pem", 0.0)
+    with served(store, f'[provenance]\nkey = "{tmp_path}/keys.pem"') as (one, client), one.full():
         signatures = {client.post("/search", json=SEARCH).headers["signature"] for _ in range(3)}
         assert len(signatures) == one.asked == 3
 

@@ -25,13 +25,13 @@ from aidre.engine.storage import format
 from aidre.engine.storage.manifest import SpaceState, with_precision
 from aidre.ingest.pipeline.backfill import drop_space
 from tests import ROOT
-from tests.support import backfills
 from tests.support.backfills import MORE, Revised, check_complete, contents, embed, everything, interrupt, state_of
 from tests.support.ingests import WORDS, Bench, CountingEmbedder
 from tests.support.stores import (
     DISTANCES,
     NAME,
     SPACE,
+    copied,
     delete,
     fill as fill_store,
     names,
@@ -41,8 +41,6 @@ from tests.support.stores import (
     space_of,
     structured,
 )
-
-bench = backfills.bench
 
 
 class Given:
@@ -58,25 +56,33 @@ class Given:
         return np.stack([self._vectors[chunk.document_id] for chunk in chunks])
 
 
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """2,700 documents with vectors of few dimensions, of which every third is deleted."""
+    path = tmp_path_factory.mktemp("large")
+    fill_store(path, SPACE, normal(2700, SPACE.dimensions), commits=2, finish=True)
+    delete(path, names(2700)[::3])
+    return path
+
+
+@pytest.mark.usefixtures("quick_calibration")
 @pytest.mark.parametrize("distance", DISTANCES)
-def test_a_large_space_is_indexed_and_its_recall_is_calibrated(distance: Distance, tmp_path: Path) -> None:
-    rows, ids = structured(9000, 384), names(9000)
-    fill_store(tmp_path, SPACE, normal(9000, SPACE.dimensions), commits=2, finish=True)
-    delete(tmp_path, ids[::3])
-    space = space_of(distance, 384, model="hashing")
-    with Store(tmp_path).writer(NAME, spaces=None) as writer:
+def test_a_large_space_is_indexed_and_its_recall_is_calibrated(distance: Distance, large: Path, tmp_path: Path) -> None:
+    rows, ids = structured(2700, 768), names(2700)
+    space = space_of(distance, 768, model="hashing")
+    with Store(copied(large, tmp_path / "store")).writer(NAME, spaces=None) as writer:
         given = Given(dict(zip(ids, rows, strict=True)))
         backfill.fill_space(writer.generations, SpaceState(with_precision(space)), given, lambda filled: None)
-    snapshot = Store(tmp_path).open(NAME)
+    snapshot = Store(tmp_path / "store").open(NAME)
     calibration = snapshot.space(space.id).calibration
     assert calibration is not None
     assert calibration.kind == "scan"
-    live = np.flatnonzero(np.arange(9000) % 3)
-    queries = structured(40, 384, 99)
+    live = np.flatnonzero(np.arange(2700) % 3)
+    queries = structured(40, 768, 99)
     wanted = [[ids[live[row]] for row in best] for best in nearest(distance, rows[live], queries, 10).tolist()]
     found = [[hit.chunk.document_id for hit in snapshot.search(Query(query, space.id, 10))] for query in queries]
     assert recall(found, wanted) >= 0.97
-    assert len(snapshot.search(Query(queries[0], space.id, 9000))) == 6000  # of the deleted, which are zero, none
+    assert len(snapshot.search(Query(queries[0], space.id, 2700))) == 1800  # of the deleted, which are zero, none
 
 
 def test_segments_that_hold_too_many_rows_for_the_dimensions_are_cut(
@@ -250,6 +256,7 @@ def killed_after(bench: Bench) -> Iterator[Callable[[int], None]]:
     yield run
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("events", [1, 7, 23])
 def test_a_run_that_was_killed_leaves_the_old_space_right_and_the_next_one_completes(
     events: int, bench: Bench, killed_after: Callable[[int], None]

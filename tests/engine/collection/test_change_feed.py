@@ -13,19 +13,29 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import settings, strategies as st
+from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from aidre.engine.collection.change_feed import ChangeCursor
+from aidre.engine.collection.change_feed import ChangeCursor, ChangesPage
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.collection.writer import Writer
 from aidre.engine.errors import HistoryMissing, StorageFailed
+from aidre.engine.model import Record
 from aidre.engine.segment.stored_chunk import StoredChunk
 from aidre.engine.storage import durable
-from tests.support.stores import NAME, ROWS, SPACE, put, record
+from tests.support.damage import alter, flipped
+from tests.support.stores import NAME, ROWS, SPACE, names, put, record
 
-EXAMPLES = int(os.environ.get("AIDRE_FEED_EXAMPLES", "20"))
+EXAMPLES = os.environ.get("AIDRE_FEED_EXAMPLES")
+"""How many random histories to follow; where it is not set, the same few each time."""
+SETTINGS = settings(
+    max_examples=int(EXAMPLES or "20"),
+    stateful_step_count=30,
+    deadline=None,
+    derandomize=EXAMPLES is None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 
 Texts = tuple[str, ...]
 NAMES = st.sampled_from("abcdefgh")
@@ -217,8 +227,107 @@ class Following(RuleBasedStateMachine):
             assert follower.held == wanted
 
 
+@pytest.mark.slow
 def test_whoever_follows_ends_with_the_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # no power is cut here
-    run_state_machine_as_test(
-        Following, settings=settings(max_examples=EXAMPLES, stateful_step_count=30, deadline=None)
-    )
+    run_state_machine_as_test(Following, settings=SETTINGS)
+
+
+# -- one step of it at a time ------------------------------------------------------------------------------------
+
+
+def commit(store: Store, records: Sequence[Record | str], doomed: Sequence[str] = ()) -> Snapshot:
+    with store.writer(NAME, spaces=[SPACE]) as writer:
+        if records:
+            put(writer, records, ROWS[: len(records)])
+        writer.delete(doomed)
+        writer.commit()
+    return store.open(NAME)
+
+
+def told(page: ChangesPage) -> list[tuple[str, str]]:
+    return [(change.op, change.id.removesuffix("#chunk_1")) for change in page.changes]
+
+
+def listed(snapshot: Snapshot) -> ChangeCursor:
+    """Where a client stands that has listed all."""
+    page = snapshot.changes(None, 1_000)
+    assert not page.more
+    return page.cursor
+
+
+@pytest.mark.parametrize("limit", [1, 3, 100])
+def test_pages_of_the_listing_hold_each_chunk_once(limit: int, tmp_path: Path) -> None:
+    commit(Store(tmp_path), names(5))
+    snapshot = commit(Store(tmp_path), names(5, 5), names(1))
+    changes, cursor, pages, more = [], None, 0, True
+    while more:
+        page = snapshot.changes(cursor, limit)
+        assert len(page.changes) <= limit
+        changes += page.changes
+        cursor, pages, more = page.cursor, pages + 1, page.more
+    assert sorted(change.id for change in changes) == [f"{one}#chunk_1" for one in names(9, 1)]
+    assert {change.op for change in changes} == {"add"}
+    assert all(change.chunk is not None and change.chunk.digest == change.content_hash for change in changes)
+    assert pages == -(-9 // limit)
+
+
+def test_what_came_while_a_client_listed_is_told_after_the_listing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    pages = [commit(store, ["a", "b", "c", "d"]).changes(None, 2)]
+    newest = commit(store, [record("a", ["other"]), "e"], ["b"])
+    while pages[-1].more:
+        pages.append(newest.changes(pages[-1].cursor, 10))
+    assert [len(page.changes) for page in pages[:1]] == [2]
+    assert {("add", "c"), ("add", "d")} <= {*told(pages[0]), *told(pages[1])}
+    assert sorted(told(pages[2])) == [("add", "e"), ("change", "a"), ("delete", "b")]
+    assert len(pages) == 3
+
+
+@pytest.mark.parametrize(("limit", "sizes"), [(3, [3, 2]), (4, [4, 1]), (5, [5])])
+def test_a_commit_is_told_in_parts_and_a_merge_is_not_told(limit: int, sizes: list[int], tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    cursor = listed(commit(store, ["a", "b", "c"]))
+    commit(store, [record("a", ["other"]), "d", "e"], ["b"])
+    with store.writer(NAME, spaces=[SPACE]) as writer:
+        writer.compact()
+    snapshot, parts, more = commit(store, [], ["c"]), [], True
+    while more:
+        page = snapshot.changes(cursor, limit)
+        parts.append(told(page))
+        cursor, more = page.cursor, page.more
+    assert [len(part) for part in parts] == sizes
+    changes = [change for part in parts for change in part]
+    assert sorted(changes[:4]) == [("add", "d"), ("add", "e"), ("change", "a"), ("delete", "b")]
+    assert changes[4:] == [("delete", "c")]
+    assert snapshot.changes(cursor, limit).changes == []
+
+
+def test_a_change_that_a_later_one_replaced_brings_no_chunk(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    cursor = listed(commit(store, ["a"]))
+    commit(store, [record("b", ["once"])])
+    changes = commit(store, [record("b", ["again"])]).changes(cursor, 10).changes
+    assert [(change.op, change.chunk and change.chunk.text) for change in changes] == [
+        ("add", None),
+        ("change", "again"),
+    ]
+
+
+@pytest.mark.parametrize("what", ["gone", "damaged", "of another collection"])
+def test_history_that_does_not_lead_on_is_missing(what: str, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    cursor = listed(commit(store, ["a"]))
+    commit(store, ["b"])
+    snapshot = commit(store, ["c"])
+    path = store.path / NAME / "changes" / "000002.arrow"
+    assert told(snapshot.changes(cursor, 10)) == [("add", "b"), ("add", "c")]
+    if what == "gone":
+        path.unlink()
+    elif what == "damaged":
+        alter(path, flipped(path.stat().st_size // 2))
+    else:
+        cursor = listed(commit(Store(tmp_path / "other"), ["z"]))
+    with pytest.raises(HistoryMissing, match="begin again"):
+        snapshot.changes(cursor, 10)
+    assert sorted(told(snapshot.changes(None, 10))) == [("add", "a"), ("add", "b"), ("add", "c")]

@@ -1,8 +1,7 @@
-"""Indexes that are built anew: beside those that a generation names, never in their place."""
+"""Indexes of a generation: built beside those that an older one names, and calibrated when that is due."""
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +17,11 @@ from aidre.engine.maintenance.restore import restore_archive
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.storage import durable
 from aidre.engine.storage.format import find_index_file, index_file, keys_file, space_files, vectors_file
-from tests.support.stores import NAME, names, normal, put, space_of, structured
+from aidre.engine.storage.manifest import Calibration
+from tests.support.calibrations import measured_quickly
+from tests.support.stores import NAME, ask, copied, names, normal, put, space_of, structured
+
+pytestmark = pytest.mark.usefixtures("quick_calibration")
 
 SPACE = space_of("cosine", 768)
 ROWS = 1_700
@@ -29,7 +32,7 @@ FIRST, SECOND = index_file(SPACE.id), index_file(SPACE.id, 2)
 def easy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One segment, whose index has as few codes as its rows need."""
     path: Path = tmp_path_factory.mktemp("easy")
-    with Store(path).writer(NAME, spaces=[SPACE]) as writer:
+    with measured_quickly(), Store(path).writer(NAME, spaces=[SPACE]) as writer:
         put(writer, names(ROWS), structured(ROWS, SPACE.dimensions))
         writer.commit()
     return path
@@ -37,8 +40,7 @@ def easy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(easy: Path, tmp_path: Path) -> Store:
-    shutil.copytree(easy, tmp_path / "store")
-    return Store(tmp_path / "store")
+    return Store(copied(easy, tmp_path / "store"))
 
 
 def add_hard_rows(store: Store) -> Snapshot:
@@ -140,3 +142,70 @@ def test_the_files_of_a_space_are_told_from_those_of_a_space_of_nearly_its_name(
     assert {space: space_files(everything, space) for space in spaces} == files
     assert find_index_file(everything - files["a"], "a") is None
     assert find_index_file([index_file("a", 1_234_567)], "a") == "a.index.1234567.arrow"
+
+
+# -- when a space is calibrated ----------------------------------------------------------------------------------
+
+
+def calibration_of(snapshot: Snapshot) -> Calibration:
+    calibration = snapshot.manifest.spaces[0].calibration
+    assert calibration is not None
+    return calibration
+
+
+def test_a_space_is_calibrated_anew_when_it_has_doubled(tmp_path: Path) -> None:
+    rows = structured(3_600, 768)
+    calibrated = []
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        for start, end in ((0, 300), (300, 1_700), (1_700, 3_000), (3_000, 3_600)):
+            put(writer, names(end - start, start), rows[start:end])
+            writer.commit()
+            writer.finish()  # a first load is calibrated less often than what comes later
+            assert writer.snapshot is not None
+            calibrated.append((calibration_of(writer.snapshot).kind, calibration_of(writer.snapshot).rows))
+    assert calibrated == [("exact", 300), ("scan", 1_700), ("scan", 1_700), ("scan", 3_600)]
+    snapshot = Store(tmp_path).open(NAME)
+    assert [bool(part.segment.scans) for part in snapshot.segments] == [True] * 4
+
+
+def test_a_large_segment_with_one_live_row_is_searched_exactly(tmp_path: Path) -> None:
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        put(writer, names(ROWS), structured(ROWS, 768))
+        writer.delete(names(ROWS - 1))
+        writer.commit()
+    snapshot = Store(tmp_path).open(NAME)
+    assert calibration_of(snapshot).kind == "exact"
+    assert ask(snapshot, structured(1, 768)[0]) == names(1, ROWS - 1)
+
+
+def test_what_was_measured_on_rows_that_are_all_gone_is_measured_again(store: Store) -> None:
+    assert calibration_of(store.open(NAME)).rows == ROWS
+    with store.writer(NAME, spaces=[SPACE]) as writer:
+        writer.delete(names(ROWS))
+        writer.commit()
+        put(writer, names(1_600), structured(1_600, 768, 7))
+        writer.commit()
+    assert calibration_of(store.open(NAME)).rows == 1_600
+
+
+def test_a_first_load_whose_later_commit_replaces_all_is_calibrated_at_its_end(tmp_path: Path) -> None:
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        for seed in (1, 2):
+            put(writer, names(ROWS), structured(ROWS, 768, seed))
+            writer.commit()
+        writer.finish()
+    [part] = Store(tmp_path).open(NAME).segments
+    assert part.segment.scans
+
+
+def test_a_collection_that_turned_over_is_calibrated_again(store: Store) -> None:
+    first = calibration_of(store.open(NAME))
+    assert first.written == 0
+    ids, others, half = names(ROWS), normal(ROWS, 768, 3), ROWS // 2
+    with store.writer(NAME, spaces=[SPACE]) as writer:
+        for start in (0, half):
+            put(writer, ids[start : start + half], others[start : start + half])
+            writer.commit()
+            assert calibration_of(store.open(NAME)).written == (start + half) % ROWS
+    last = calibration_of(store.open(NAME))
+    assert (last.kind, last.code_size, last.depths) != (first.kind, first.code_size, first.depths)

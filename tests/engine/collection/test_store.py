@@ -15,7 +15,6 @@ import xxhash
 
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import CollectionMissing, GenerationMissing, InvalidInput, Missing, SpaceConflict, StoreDamaged
-from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import EmbeddingSpace, Query
 from aidre.engine.storage import durable
@@ -88,20 +87,6 @@ def test_every_generation_of_a_run_can_be_opened(tmp_path: Path) -> None:
     assert caught.value.details == {"collection": NAME, "generation": 99}
 
 
-def test_the_lineage_tells_a_collection_from_one_that_took_its_name(tmp_path: Path) -> None:
-    write(tmp_path / "a", ["a"])
-    write(tmp_path / "b", ["a"])
-    lineage = Store(tmp_path / "a").open(NAME).lineage
-    assert Store(tmp_path / "b").open(NAME).lineage != lineage
-    write(tmp_path / "a", ["b"])
-    assert Store(tmp_path / "a").open(NAME).lineage == lineage
-
-
-def test_fields_are_those_that_a_document_carries(tmp_path: Path) -> None:
-    write(tmp_path, [record("a", metadata={"x": 1, "y": {"z": 2}}), record("b", metadata={"w": []})])
-    assert {"x", "y.z"} <= Store(tmp_path).open(NAME).fields()
-
-
 # -- spaces and names --------------------------------------------------------------------------------------
 
 
@@ -147,60 +132,6 @@ def test_the_id_of_a_space_may_be_any_text(tmp_path: Path) -> None:
 
 
 # -- dates, sources, keys ----------------------------------------------------------------------------------
-
-
-def test_declared_dates_stay_declared_when_a_writer_does_not_repeat_them(tmp_path: Path) -> None:
-    day = {"day": "2026-04-01T12:00:00+02:00"}
-    write(tmp_path, [record("a", metadata=day)], dates=["day"])
-    write(tmp_path, [record("b", metadata=day)])
-    only = parse_filter({"day": {"gte": "2026-04-01T10:00:00Z", "lt": "2026-04-01T10:00:01Z"}}, ["day"])
-    assert Store(tmp_path).open(NAME).count(only) == 2
-
-
-def test_source_roots_are_kept_and_documents_of_a_source_are_listed(tmp_path: Path) -> None:
-    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
-        writer.set_source_root("left", "/left")
-        put(writer, [record("a", source="left", origin="a.md"), record("b", source="right", origin="b.md")], ROWS[:2])
-        writer.commit()
-        put(writer, [record("c", source="left", origin="c.md")], ROWS[2:3])
-        writer.delete(["a"])
-        writer.commit()
-    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
-        assert writer.source_roots() == {"left": "/left"}
-        assert list(writer.documents_of("left")) == [("c", "c.md")]
-        writer.set_source_root("left", "/left")
-        assert writer.commit() is None
-
-
-def test_vectors_are_used_again_by_their_key_across_pending_segments_and_merges(tmp_path: Path) -> None:
-    space = replace(SPACE, model="m")
-    keys = [bytes([number]) * 16 for number in range(1, 9)]
-    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
-        put(writer, names(4), ROWS[:4] * 3, {space.id: keys[:4]})
-        writer.commit()
-        put(writer, names(2, 4), ROWS[4:6], {space.id: keys[4:6]})
-        found, encoded = writer.find_vectors(space.id, keys)
-        assert found.tolist() == [True] * 6 + [False] * 2
-        writer.commit()
-        writer.compact()
-        again, reused = writer.find_vectors(space.id, [*keys, bytes(16)])
-        assert again.tolist() == [True] * 6 + [False] * 3
-        assert (reused.codes[:6] == encoded.codes[:6]).all()
-        wanted = writer.encode(space.id, np.concatenate([ROWS[:4] * 3, ROWS[4:6]]))
-        assert (encoded.codes[:6] == wanted.codes).all()
-        assert (encoded.norms[:6] == wanted.norms).all()
-
-
-def test_rows_that_came_without_keys_do_not_take_those_of_others(tmp_path: Path) -> None:
-    space = replace(SPACE, model="m")
-    keys = [bytes([number]) * 16 for number in (1, 2)]
-    with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
-        put(writer, names(2), ROWS[:2])
-        put(writer, names(2, 2), ROWS[2:4], {space.id: keys})
-        writer.commit()
-        found, encoded = writer.find_vectors(space.id, keys)
-        assert found.tolist() == [True, True]
-        assert (encoded.codes == writer.encode(space.id, ROWS[2:4]).codes).all()
 
 
 # -- what is asked of damaged names ------------------------------------------------------------------------

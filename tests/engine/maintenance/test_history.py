@@ -24,7 +24,6 @@ from aidre.engine.errors import (
 )
 from aidre.engine.maintenance.history import keep_generations, list_generations, roll_back
 from aidre.engine.maintenance.verify import verify
-from aidre.engine.model import Record
 from tests.support.stores import NAME, SPACE, everything, fill, names, normal, put, record, write
 
 
@@ -48,40 +47,21 @@ def chunks(snapshot: Snapshot) -> dict[str, bytes]:
     return state
 
 
-def three_generations(path: Path) -> Store:
-    """1: a, b, c. 2: b has another text, d is new. 3: a is gone."""
-    store = Store(path)
-    steps: list[tuple[list[Record | str], list[str]]] = [
-        (["a", "b", "c"], []),
-        ([record("b", ["other"]), "d"], []),
-        ([], ["a"]),
-    ]
-    for records, doomed in steps:
-        with store.writer(NAME, spaces=[SPACE]) as writer:
-            if records:
-                put(writer, records, normal(len(records), SPACE.dimensions))
-            writer.delete(doomed)
-            writer.commit()
-    return store
-
-
-def test_kept_generations_are_listed_newest_first(tmp_path: Path) -> None:
-    store = three_generations(tmp_path)
+def test_kept_generations_are_listed_newest_first(store: Store) -> None:
     assert [(old.generation, old.documents, old.current) for old in list_generations(store, NAME)] == [
         (3, 3, True),
         (2, 4, False),
         (1, 3, False),
     ]
-    (tmp_path / NAME / "manifests" / "000002.json").chmod(0o644)
-    (tmp_path / NAME / "manifests" / "000002.json").write_bytes(b"{}")
+    (store.path / NAME / "manifests" / "000002.json").chmod(0o644)
+    (store.path / NAME / "manifests" / "000002.json").write_bytes(b"{}")
     assert [old.generation for old in list_generations(store, NAME)] == [3, 1]
     with pytest.raises(CollectionMissing):
         list_generations(store, "none")
 
 
 @pytest.mark.parametrize("generation", [1, 2])
-def test_a_roll_back_answers_as_the_old_generation_did(tmp_path: Path, generation: int) -> None:
-    store = three_generations(tmp_path)
+def test_a_roll_back_answers_as_the_old_generation_did(store: Store, generation: int) -> None:
     old = store.open(NAME, generation=generation)
     assert roll_back(store, NAME, generation) == 4
     new = store.open(NAME)
@@ -93,8 +73,7 @@ def test_a_roll_back_answers_as_the_old_generation_did(tmp_path: Path, generatio
 
 
 @pytest.mark.parametrize("generation", [1, 2])
-def test_a_client_of_the_change_feed_follows_a_roll_back(tmp_path: Path, generation: int) -> None:
-    store = three_generations(tmp_path)
+def test_a_client_of_the_change_feed_follows_a_roll_back(store: Store, generation: int) -> None:
     state: dict[str, bytes] = {}
     place = followed(store.open(NAME), None, state)
     roll_back(store, NAME, generation)
@@ -121,10 +100,9 @@ def test_a_merge_in_between_is_no_change(tmp_path: Path) -> None:
     assert everything(store.open(NAME)) == sorted(names(50))
 
 
-def test_writing_goes_on_from_what_was_gone_back_to(tmp_path: Path) -> None:
-    store = three_generations(tmp_path)
+def test_writing_goes_on_from_what_was_gone_back_to(store: Store) -> None:
     roll_back(store, NAME, 1)
-    write(tmp_path, ["e"])
+    write(store.path, ["e"])
     assert everything(store.open(NAME)) == ["a", "b", "c", "e"]
     roll_back(store, NAME, 3)
     assert everything(store.open(NAME)) == ["b", "c", "d"]
@@ -145,11 +123,10 @@ def overwrite(file: Path, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("damaged", ["CURRENT", "manifests/000003.json", "segments", "ahead", "gone"])
-def test_a_roll_back_leads_past_a_newest_generation_that_is_damaged(tmp_path: Path, damaged: str) -> None:
-    store = three_generations(tmp_path)
+def test_a_roll_back_leads_past_a_newest_generation_that_is_damaged(store: Store, damaged: str) -> None:
     place = followed(store.open(NAME), None, {})
     old = everything(store.open(NAME, generation=1))
-    folder = tmp_path / NAME
+    folder = store.path / NAME
     if damaged == "segments":
         first = {entry.id for entry in store.open(NAME, generation=1).manifest.segments}
         for segment in (folder / "segments").iterdir():
@@ -171,7 +148,7 @@ def test_a_roll_back_leads_past_a_newest_generation_that_is_damaged(tmp_path: Pa
     assert [each for report in verify(store) for each in report.problems] == []
     with pytest.raises(HistoryMissing):
         new.changes(place, 100)
-    write(tmp_path, ["e"])
+    write(store.path, ["e"])
     assert everything(store.open(NAME)) == [*old, "e"]
 
 
@@ -183,9 +160,8 @@ def test_what_was_made_private_stays_private_past_damage(tmp_path: Path) -> None
     assert Store(tmp_path).open(NAME).collection.visibility == "private"
 
 
-def test_past_damage_a_generation_that_is_damaged_itself_is_refused(tmp_path: Path) -> None:
-    store = three_generations(tmp_path)
-    for chunks_of in (tmp_path / NAME / "segments").glob("*/chunks.arrow"):
+def test_past_damage_a_generation_that_is_damaged_itself_is_refused(store: Store) -> None:
+    for chunks_of in (store.path / NAME / "segments").glob("*/chunks.arrow"):
         overwrite(chunks_of, b"")
     with pytest.raises(StoreDamaged):
         roll_back(store, NAME, 1)
@@ -194,8 +170,7 @@ def test_past_damage_a_generation_that_is_damaged_itself_is_refused(tmp_path: Pa
     assert store.current(NAME) == 3
 
 
-def test_what_cannot_be_gone_back_to_is_refused_and_nothing_changes(tmp_path: Path) -> None:
-    store = three_generations(tmp_path)
+def test_what_cannot_be_gone_back_to_is_refused_and_nothing_changes(store: Store) -> None:
     with pytest.raises(GenerationMissing, match="no generation 9 to go back to; kept are: 2, 1"):
         roll_back(store, NAME, 9)
     with pytest.raises(InvalidInput, match="newest one already"):
@@ -205,7 +180,7 @@ def test_what_cannot_be_gone_back_to_is_refused_and_nothing_changes(tmp_path: Pa
     with store.writer(NAME, spaces=None), pytest.raises(StoreLocked):
         roll_back(store, NAME, 1)
     [first] = store.open(NAME, generation=1).manifest.segments
-    vectors = next((tmp_path / NAME / "segments" / first.id).glob("*.vectors.arrow"))
+    vectors = next((store.path / NAME / "segments" / first.id).glob("*.vectors.arrow"))
     vectors.unlink()
     with pytest.raises(StoreDamaged):
         roll_back(store, NAME, 1)
@@ -261,8 +236,7 @@ def left_in_an_hour(store: Store) -> list[int]:
     return [number - store.current(NAME) for number in numbers(store)]
 
 
-def test_as_many_generations_are_kept_as_the_collection_says(tmp_path: Path) -> None:
-    store = three_generations(tmp_path)
+def test_as_many_generations_are_kept_as_the_collection_says(store: Store) -> None:
     assert left_in_an_hour(store) == [0, -1]
     keep_generations(store, NAME, 4)
     said = store.current(NAME)
@@ -278,30 +252,26 @@ def test_as_many_generations_are_kept_as_the_collection_says(tmp_path: Path) -> 
     assert verify(store)[0].ok
 
 
-def test_generations_of_the_last_ten_minutes_are_kept_however_few_are_asked_for(tmp_path: Path) -> None:
-    store = three_generations(tmp_path)
+def test_generations_of_the_last_ten_minutes_are_kept_however_few_are_asked_for(store: Store) -> None:
     assert keep_generations(store, NAME, 3) == 4
     assert keep_generations(store, NAME, 2) == 5
     assert numbers(store) == [5, 4, 3, 2, 1]
 
 
-def test_going_back_does_not_bring_back_how_many_were_kept_then(tmp_path: Path) -> None:
-    store = three_generations(tmp_path)
+def test_going_back_does_not_bring_back_how_many_were_kept_then(store: Store) -> None:
     keep_generations(store, NAME, 9)
     roll_back(store, NAME, 2)
     assert store.open(NAME).manifest.keep == 9
 
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 10_001])
-def test_a_number_that_no_reader_can_live_with_is_refused(count: int, tmp_path: Path) -> None:
-    store = three_generations(tmp_path)
+def test_a_number_that_no_reader_can_live_with_is_refused(count: int, store: Store) -> None:
     with pytest.raises(InvalidInput, match="from 2 to 10,000 generations can be kept"):
         keep_generations(store, NAME, count)
     assert numbers(store) == [3, 2, 1]
 
 
-def test_a_purge_keeps_none_whatever_was_said(tmp_path: Path) -> None:
-    store = three_generations(tmp_path)
+def test_a_purge_keeps_none_whatever_was_said(store: Store) -> None:
     keep_generations(store, NAME, 9)
     with store.writer(NAME, spaces=None) as writer:
         writer.delete(["b"])
@@ -310,9 +280,8 @@ def test_a_purge_keeps_none_whatever_was_said(tmp_path: Path) -> None:
     assert numbers(store) == [store.current(NAME)]
 
 
-def test_a_manifest_of_an_older_release_keeps_two(tmp_path: Path) -> None:
-    store = three_generations(tmp_path)
-    path = tmp_path / NAME / "manifests/000003.json"
+def test_a_manifest_of_an_older_release_keeps_two(store: Store) -> None:
+    path = store.path / NAME / "manifests/000003.json"
     body = orjson.loads(path.read_bytes())["body"]
     del body["keep"]
     content = orjson.dumps(body)

@@ -1,4 +1,4 @@
-"""Restoring where something is in the way: a writer, a damaged collection, and backups that were made to do harm."""
+"""Restore: what comes back, and what is in the way: a writer, a damaged collection, a killed run."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import errno
 import fcntl
 import io
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,78 +16,30 @@ import orjson
 import pytest
 
 from aidre.engine.collection.store import Store
-from aidre.engine.errors import Conflict, InvalidInput, StorageFailed, StoreLocked
-from aidre.engine.maintenance import backup as backups, restore as restoring
+from aidre.engine.errors import Conflict, StorageFailed, StoreLocked
+from aidre.engine.maintenance import restore as restoring
 from aidre.engine.maintenance.backup import back_up
 from aidre.engine.maintenance.restore import restore_archive
-from aidre.engine.maintenance.verify import verify_collection
+from aidre.engine.maintenance.verify import verify, verify_collection
+from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import durable
-from tests.support.stores import NAME, SPACE, everything, normal, put, record, write
+from aidre.engine.storage.lock import WriterLock
+from tests.support.stores import (
+    NAME,
+    SPACE,
+    ask,
+    copied,
+    everything,
+    fill,
+    leftovers,
+    normal,
+    put,
+    record,
+    structured,
+    write,
+)
 
 OTHER = "other"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    write(tmp_path / "store", ["a", "b"])
-    return Store(tmp_path / "store")
-
-
-@pytest.fixture
-def backup(tmp_path: Path, store: Store) -> Path:
-    back_up(store, [NAME], tmp_path / "backup.tar")
-    return tmp_path / "backup.tar"
-
-
-def members(backup: Path) -> list[tuple[tarfile.TarInfo, bytes]]:
-    """What a backup holds of its collections."""
-    with tarfile.open(backup) as tar:
-        files = [(member, tar.extractfile(member)) for member in tar.getmembers() if "/" in member.name]
-        return [(member, file.read()) for member, file in files if file is not None]
-
-
-def made(path: Path, collections: Sequence[str], *files: tuple[tarfile.TarInfo, bytes]) -> Path:
-    """A backup with a right header of these collections and files."""
-    header = orjson.dumps({"aidre_backup": 1, "created_at": "", "collections": collections})
-    first = tarfile.TarInfo("backup.json")
-    first.size = len(header)
-    with tarfile.open(path, "w") as tar:
-        for member, content in ((first, header), *files):
-            tar.addfile(member, io.BytesIO(content))
-    return path
-
-
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE])
-def test_a_header_that_is_no_file_is_no_header(tmp_path: Path, kind: bytes) -> None:
-    member = tarfile.TarInfo("backup.json")
-    member.type, member.linkname = kind, "/etc/passwd"
-    with tarfile.open(tmp_path / "evil.tar", "w") as tar:
-        tar.addfile(member)
-    with pytest.raises(InvalidInput, match="not a backup"):
-        restore_archive(Store(tmp_path / "new"), tmp_path / "evil.tar")
-
-
-def test_a_file_of_more_zeros_than_the_backup_holds_is_refused_unwritten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    size = 200 << 20
-    sparse = tarfile.TarInfo(f"{NAME}/segments/a/b")
-    names = {"major": "1", "minor": "0", "name": sparse.name, "realsize": str(size)}
-    sparse.pax_headers = {f"GNU.sparse.{name}": value for name, value in names.items()}
-    content = b"1\n%d\n0\n".ljust(512, b"\0") % size
-    sparse.size = len(content)
-    evil = made(tmp_path / "evil.tar", [NAME], (sparse, content))
-    assert evil.stat().st_size < 20_000
-    monkeypatch.setattr(shutil, "copyfileobj", pytest.fail)
-    with pytest.raises(InvalidInput, match="nothing was restored"):
-        restore_archive(Store(tmp_path / "new"), evil)
-
-
-def test_a_backup_that_names_a_collection_twice_restores_nothing(tmp_path: Path, backup: Path) -> None:
-    twice = made(tmp_path / "twice.tar", [NAME, NAME], *members(backup))
-    with pytest.raises(InvalidInput, match="twice"):
-        restore_archive(Store(tmp_path / "new"), twice)
-    assert Store(tmp_path / "new").collections() == []
 
 
 def test_no_collection_is_replaced_where_one_of_them_is_being_written(tmp_path: Path, store: Store) -> None:
@@ -152,7 +102,7 @@ def test_what_lost_its_name_is_there_and_can_be_replaced(store: Store, backup: P
     restore_archive(store, backup, replace_stored=True)
     after = store.open(NAME, previous=opened)
     assert after.generation > newest
-    assert everything(after) == ["a", "b"]
+    assert everything(after) == ["b", "c", "d"]
 
 
 KILLED = """
@@ -178,27 +128,38 @@ def holders(store: Store) -> list[str]:
     return [path.name for path in store.path.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
 
-@pytest.fixture
-def killed(store: Store, backup: Path) -> Store:
+@pytest.fixture(scope="module")
+def killed_once(three_generations: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A restore was killed when it had just replaced the collection, which held a document more."""
+    folder = tmp_path_factory.mktemp("killed")
+    store = Store(copied(three_generations, folder / "store"))
+    back_up(store, [NAME], folder / "backup.tar")
     write(store.path, [record("private", [SECRET])])
-    done = subprocess.run([sys.executable, "-c", KILLED, str(store.path), str(backup)], check=False)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(store.path), str(folder / "backup.tar")], check=False)
     assert (done.returncode, holders(store)) == (9, ["chunks.arrow"])
-    assert everything(store.open(NAME)) == ["a", "b"]
-    return store
+    assert everything(store.open(NAME)) == ["b", "c", "d"]
+    return store.path
 
 
+@pytest.fixture
+def killed(killed_once: Path, tmp_path: Path) -> Store:
+    return Store(copied(killed_once, tmp_path / "killed"))
+
+
+@pytest.mark.process
 def test_what_a_killed_restore_replaced_is_removed_by_the_next_one(killed: Store, backup: Path) -> None:
     restore_archive(killed, backup, replace_stored=True)
     assert holders(killed) == []
     assert [path.name for path in killed.path.iterdir()] == [NAME]
 
 
+@pytest.mark.process
 def test_what_a_killed_restore_replaced_is_removed_by_the_next_writer_of_any_collection(killed: Store) -> None:
     with killed.writer(OTHER, spaces=[SPACE]):
         assert holders(killed) == []
 
 
+@pytest.mark.process
 def test_a_purge_removes_what_a_killed_restore_replaced_or_says_that_it_cannot(
     killed: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,7 +167,8 @@ def test_a_purge_removes_what_a_killed_restore_replaced_or_says_that_it_cannot(
     unlink = os.unlink
 
     def refuse(path: Any, **named: Any) -> None:
-        if os.fspath(path) == "chunks.arrow" and "dir_fd" in named:
+        folder = Path(f"/proc/self/fd/{named.get('dir_fd')}").resolve()
+        if os.fspath(path) == "chunks.arrow" and left in folder.parents:
             raise OSError(errno.EPERM, "Operation not permitted", path)
         unlink(path, **named)
 
@@ -223,6 +185,7 @@ def test_a_purge_removes_what_a_killed_restore_replaced_or_says_that_it_cannot(
     assert holders(killed) == []
 
 
+@pytest.mark.process
 def test_what_belongs_to_somebody_else_stops_a_purge_and_no_writer(
     killed: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,11 +199,11 @@ def test_what_belongs_to_somebody_else_stops_a_purge_and_no_writer(
 
     monkeypatch.setattr(os, "open", refuse)
     with killed.writer(NAME, spaces=None) as writer:
-        assert writer.delete(["a"]) == 1
+        assert writer.delete(["b"]) == 1
         writer.commit()
         with pytest.raises(StorageFailed, match=rf"cannot write {left.name}: Permission denied"):
             writer.purge()
-    assert everything(killed.open(NAME)) == ["b"]
+    assert everything(killed.open(NAME)) == ["c", "d"]
 
 
 def test_a_restore_that_runs_is_left_alone_by_writers_and_by_purges(
@@ -256,7 +219,7 @@ def test_a_restore_that_runs_is_left_alone_by_writers_and_by_purges(
 
     monkeypatch.setattr(restoring, "verify_collection", checked)
     restore_archive(store, backup, replace_stored=True)
-    assert everything(store.open(NAME)) == ["a", "b"]
+    assert everything(store.open(NAME)) == ["b", "c", "d"]
     assert sorted(path.name for path in store.path.iterdir()) == [NAME, OTHER]
 
 
@@ -268,47 +231,6 @@ def test_what_lies_beside_the_collections_comes_back_for_its_owner_alone(tmp_pat
     restore_archive(Store(tmp_path / "new"), tmp_path / "backup.tar", beside=".log")
     log = tmp_path / "new" / ".log"
     assert [path.stat().st_mode & 0o077 for path in (log, *log.rglob("*"))] == [0] * 4
-
-
-def test_lists_of_changes_are_saved_one_by_one_since_there_may_be_thousands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, held = Store(tmp_path / "store"), []
-    for number in range(6):
-        write(store.path, [f"d{number}"])
-    lists = sorted(path.name for path in (store.path / NAME / "changes").iterdir())
-    assert len(lists) == 6
-    copy = backups._copy
-
-    def copied(*arguments: Any) -> None:
-        links = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
-        held.append(sum(link.parent.name == "changes" for link in links))
-        copy(*arguments)
-
-    monkeypatch.setattr(backups, "_copy", copied)
-    back_up(store, [NAME], tmp_path / "backup.tar")
-    assert max(held) == 2  # the newest, and the one that is being copied
-    restore_archive(Store(tmp_path / "new"), tmp_path / "backup.tar")
-    assert sorted(path.name for path in (tmp_path / "new" / NAME / "changes").iterdir()) == lists
-
-
-def test_a_list_of_changes_that_grew_too_old_meanwhile_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = Store(tmp_path / "store")
-    for number in range(3):
-        write(store.path, [f"d{number}"])
-    first = store.path / NAME / "changes" / "000001.arrow"
-    copy = backups._copy
-
-    def copied(*arguments: Any) -> None:
-        first.unlink(missing_ok=True)
-        copy(*arguments)
-
-    monkeypatch.setattr(backups, "_copy", copied)
-    back_up(store, [NAME], tmp_path / "backup.tar")
-    restore_archive(Store(tmp_path / "new"), tmp_path / "backup.tar")
-    assert everything(Store(tmp_path / "new").open(NAME)) == ["d0", "d1", "d2"]
 
 
 def test_a_writer_that_opened_the_lock_of_a_replaced_folder_locks_the_new_one(
@@ -327,3 +249,113 @@ def test_a_writer_that_opened_the_lock_of_a_replaced_folder_locks_the_new_one(
     with store.writer(NAME, spaces=[SPACE]), pytest.raises(StoreLocked):
         store.writer(NAME, spaces=[SPACE])
     assert waited
+
+
+def test_a_restored_collection_is_the_one_that_was_saved(tmp_path: Path, store: Store) -> None:
+    target = tmp_path / "backup.tar"
+    [said] = back_up(store, [NAME], target)
+    assert (said.collection, said.generation, said.documents, said.chunks) == (NAME, 3, 3, 3)
+    assert target.stat().st_mode & 0o777 == 0o600
+    new = Store(tmp_path / "new")
+    assert restore_archive(new, target) == [said]
+    old_snapshot, snapshot = store.open(NAME), new.open(NAME)
+    assert everything(snapshot) == everything(old_snapshot)
+    assert snapshot.manifest == old_snapshot.manifest
+    query = normal(1, SPACE.dimensions, 9)[0]
+    assert ask(snapshot, query) == ask(old_snapshot, query)
+    assert [report.problems for report in verify(new)] == [()]
+    assert leftovers(new.path) == []
+    write(new.path, ["more"])
+    assert "more" in everything(new.open(NAME))
+
+
+def test_the_change_feed_goes_on_after_a_restore(tmp_path: Path, store: Store, backup: Path) -> None:
+    place = store.open(NAME).changes(None, 1_000).cursor
+    new = Store(tmp_path / "new")
+    restore_archive(new, backup)
+    write(new.path, ["more"])
+    assert [change.id for change in new.open(NAME).changes(place, 10).changes] == ["more#chunk_1"]
+
+
+def test_several_collections_and_files_beside_them(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    write(path, ["a"])
+    with Store(path).writer("other", spaces=[SPACE]) as writer:
+        put(writer, ["b"], normal(1, SPACE.dimensions))
+        writer.commit()
+    receipts = tmp_path / "receipts.jsonl"
+    receipts.write_text("one\n")
+    target = tmp_path / "backup.tar"
+    back_up(Store(path), ["docs", "other"], target, [(".log/events/000001.jsonl", receipts)])
+    new = Store(tmp_path / "new")
+    assert [one.collection for one in restore_archive(new, target, beside=".log")] == ["docs", "other"]
+    assert (new.path / ".log/events/000001.jsonl").read_text() == "one\n"
+    assert everything(new.open("other")) == ["b"]
+    (new.path / ".log/events/000001.jsonl").write_text("newer\n")
+    restore_archive(new, target, beside=".log", replace_stored=True)
+    assert (new.path / ".log/events/000001.jsonl").read_text() == "newer\n"
+
+
+def test_replacing_needs_to_be_asked_for_and_moves_readers_on(store: Store, backup: Path) -> None:
+    write(store.path, ["later"])
+    newest = store.current(NAME)
+    opened = store.open(NAME)
+    with pytest.raises(Conflict, match="--replace"):
+        restore_archive(store, backup)
+    assert store.current(NAME) == newest
+    restore_archive(store, backup, replace_stored=True)
+    after = store.open(NAME, previous=opened)
+    assert after.generation == newest + 1
+    assert "later" not in everything(after)
+    assert "later" in everything(opened)
+    assert leftovers(store.path) == []
+    assert all(not report.problems for report in verify(store))
+    write(store.path, ["again"])
+    assert "again" in everything(store.open(NAME))
+
+
+def test_what_a_killed_run_left_is_removed_and_what_runs_is_not(tmp_path: Path, backup: Path) -> None:
+    new = Store(tmp_path / "new")
+    for name in ("1", "x"):
+        (new.path / f".restore.{name}.tmp" / NAME).mkdir(parents=True)
+    with WriterLock(new.path / ".restore.x.tmp", "x"):
+        restore_archive(new, backup)
+    assert leftovers(new.path) == [".restore.x.tmp"]
+    assert new.collections() == [NAME]
+
+
+def test_a_collection_that_is_being_written_is_not_replaced(store: Store, backup: Path) -> None:
+    with store.writer(NAME, spaces=[SPACE]), pytest.raises(StoreLocked):
+        restore_archive(store, backup, replace_stored=True)
+    assert store.current(NAME) == 3
+    assert leftovers(store.path) == []
+
+
+def test_a_backup_of_an_earlier_release_has_no_last_member_and_comes_back(
+    tmp_path: Path, store: Store, backup: Path
+) -> None:
+    old = tmp_path / "old.tar"
+    with tarfile.open(backup) as tar, tarfile.open(old, "w") as copy:
+        for member in tar.getmembers()[:-1]:
+            content = tar.extractfile(member)
+            assert content is not None
+            if member.name == "backup.json":
+                header = {name: value for name, value in orjson.loads(content.read()).items() if name != "sealed"}
+                content = io.BytesIO(orjson.dumps(header))
+                member.size = len(content.getvalue())
+            copy.addfile(member, content)
+    restore_archive(Store(tmp_path / "new"), old)
+    assert everything(Store(tmp_path / "new").open(NAME)) == everything(store.open(NAME))
+
+
+@pytest.mark.usefixtures("quick_calibration")
+def test_a_scan_comes_back_without_being_built_again(tmp_path: Path) -> None:
+    path, vectors = tmp_path / "store", structured(1_700, 768)
+    space = EmbeddingSpace("wide", 768, "cosine")
+    before = fill(path, space, vectors, finish=True)
+    new = Store(tmp_path / "new")
+    back_up(Store(path), [NAME], tmp_path / "backup.tar")
+    restore_archive(new, tmp_path / "backup.tar")
+    after = new.open(NAME)
+    assert before.space("wide").calibration == after.space("wide").calibration
+    assert after.segments[0].segment.scans.keys() == before.segments[0].segment.scans.keys() == {"wide"}

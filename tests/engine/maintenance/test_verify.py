@@ -19,11 +19,8 @@ from aidre.engine.maintenance import verify
 from aidre.engine.maintenance.scrub import Scrub
 from aidre.engine.storage import manifest
 from aidre.engine.storage.manifest import seal
-from tests.support import damage
-from tests.support.damage import SPACES, alter, files, flipped, report_of
+from tests.support.damage import alter, files, flipped, report_of
 from tests.support.stores import NAME, ROWS, SPACE, names, put, record, write
-
-sound, store = damage.sound, damage.store
 
 
 def resealed(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -53,24 +50,24 @@ def resealed(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     ],
 )
 def test_a_manifest_with_members_of_another_kind_is_refused(
-    change: Callable[[dict[str, Any]], object], store: Path
+    change: Callable[[dict[str, Any]], object], store: Store
 ) -> None:
-    resealed(store / NAME / "manifests" / "000003.json", change)
+    resealed(store.path / NAME / "manifests" / "000003.json", change)
     with pytest.raises(StoreDamaged, match=r"manifests/000003\.json"):
-        Store(store).open(NAME)
-    assert not report_of(store).ok
+        store.open(NAME)
+    assert not report_of(store.path).ok
 
 
-def test_a_current_file_that_names_an_earlier_generation_is_found_by_verify(store: Path) -> None:
-    path = store / NAME / "CURRENT"
+def test_a_current_file_that_names_an_earlier_generation_is_found_by_verify(store: Store) -> None:
+    path = store.path / NAME / "CURRENT"
     path.write_bytes(b"000002\n")
-    report = report_of(store)
+    report = report_of(store.path)
     assert [(problem.file, problem.derived) for problem in report.problems] == [(f"{NAME}/CURRENT", False)]
     assert "000003" in report.problems[0].what
     # What a commit leaves that was cut off before CURRENT named it is younger than CURRENT.
-    before = (store / NAME / "manifests" / "000003.json").stat().st_mtime_ns - 1
+    before = (store.path / NAME / "manifests" / "000003.json").stat().st_mtime_ns - 1
     os.utime(path, ns=(before, before))
-    assert report_of(store).problems == ()
+    assert report_of(store.path).problems == ()
 
 
 @pytest.mark.parametrize("commits", [1, 3])
@@ -111,19 +108,19 @@ def test_a_generation_that_is_swept_while_it_is_read_is_given_up_for_the_newest(
     assert report.documents == 15
 
 
-def test_what_only_older_generations_name_is_verified_too(store: Path) -> None:
-    manifests, lists = store / NAME / "manifests", store / NAME / "changes"
+def test_what_only_older_generations_name_is_verified_too(store: Store) -> None:
+    manifests, lists = store.path / NAME / "manifests", store.path / NAME / "changes"
     alter(lists / "000002.arrow", flipped(300))
-    report = report_of(store)
+    report = report_of(store.path)
     assert [problem.file for problem in report.problems] == [f"{NAME}/changes/000002.arrow"]
     alter(manifests / "000001.json", flipped(300))
-    old = files(store, ["chunks.arrow"])[0]
-    with Store(store).writer(NAME, spaces=SPACES) as writer:
+    old = files(store.path, ["chunks.arrow"])[0]
+    with store.writer(NAME, spaces=[SPACE]) as writer:
         writer.compact()
-    assert old.parent.name not in {entry.id for entry in Store(store).open(NAME).manifest.segments}
-    body = sorted(set(range(old.stat().st_size)) - set(frame_of_generation(store, old, 3)))
+    assert old.parent.name not in {entry.id for entry in store.open(NAME).manifest.segments}
+    body = sorted(set(range(old.stat().st_size)) - set(frame_of_generation(store.path, old, 3)))
     alter(old, flipped(body[len(body) // 2]))
-    report = report_of(store)
+    report = report_of(store.path)
     assert report.ok
     assert {problem.file for problem in report.older} == {
         f"{NAME}/manifests/000001.json",
@@ -131,15 +128,15 @@ def test_what_only_older_generations_name_is_verified_too(store: Path) -> None:
     }
 
 
-def test_a_damaged_manifest_is_named_once(store: Path) -> None:
-    path = store / NAME / "manifests" / f"{Store(store).current(NAME):06d}.json"
+def test_a_damaged_manifest_is_named_once(store: Store) -> None:
+    path = store.path / NAME / "manifests" / f"{store.current(NAME):06d}.json"
     alter(path, flipped(300))
-    (problem,) = report_of(store).problems
+    (problem,) = report_of(store.path).problems
     assert (problem.file, problem.what) == (
-        path.relative_to(store).as_posix(),
+        path.relative_to(store.path).as_posix(),
         "does not have the checksum that was recorded",
     )
-    (seen,) = Scrub(Store(store), 0.001, threading.Event()).one_pass()
+    (seen,) = Scrub(store, 0.001, threading.Event()).one_pass()
     assert (seen.file, seen.problem) == (problem.file, problem.what)
 
 

@@ -74,15 +74,20 @@ def _ask(snapshot: Snapshot, vector: NDArray[np.float32], text: str, top_k: int 
     return [hit.chunk.id for hit in snapshot.search(query)]
 
 
-@pytest.mark.parametrize("commits", [1, 7])
+@pytest.fixture(scope="module", params=[1, 7])
+def three_hundred(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    path = tmp_path_factory.mktemp("three_hundred")
+    return _store(path, _records(300), {_SPACE.id: normal(300, 16)}, [_SPACE], request.param)
+
+
 @pytest.mark.parametrize("fusion", [Fusion(), Fusion(0.9, 2.0), Fusion(0.1, 30.0), Fusion(0.0, 5.0), Fusion(1.0, 5.0)])
 def test_hits_are_those_of_brute_force(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commits: int, fusion: Fusion
+    three_hundred: Snapshot, monkeypatch: pytest.MonkeyPatch, fusion: Fusion
 ) -> None:
     monkeypatch.setattr(hybrid, "MIN_NEIGHBOURS", 4)
     monkeypatch.setattr(hybrid, "_MAX_LEXICAL", 10)
     monkeypatch.setattr(hybrid, "_FIRST_LEXICAL", 5)
-    snapshot = _store(tmp_path, _records(300), {_SPACE.id: normal(300, 16)}, [_SPACE], commits)
+    snapshot = three_hundred
     for number, vector in enumerate(normal(8, 16, seed=9)):
         text = f"word{number} word{2 * number + 1} word40"
         expected = _expected(snapshot, fusion, vector, text)
@@ -186,14 +191,15 @@ def test_equal_vectors_are_ordered_by_words_and_ids_without_looking_deeper(
     assert wanted == [hybrid.MIN_NEIGHBOURS]
 
 
+@pytest.mark.usefixtures("quick_calibration")
 def test_scanned_candidates_are_fused_too(tmp_path: Path) -> None:
-    space = space_of("cosine", 64)
-    rows = structured(6_000, 64)
+    space = space_of("cosine", 768)
+    rows = structured(1_700, 768)
     with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
-        put(writer, _records(6_000), rows)
+        put(writer, _records(1_700), rows)
         writer.finish()
     snapshot = Store(tmp_path).open(NAME)
-    assert snapshot.space(space.id).calibration is not None
+    assert snapshot.segments[0].segment.scans
     cosines = rows @ rows[17] / np.linalg.norm(rows, axis=1) / np.linalg.norm(rows[17])
     query = Query(rows[17], space.id, text="word9 word21", mode="hybrid")
     bm25 = _all(snapshot, "lexical", text="word9 word21")

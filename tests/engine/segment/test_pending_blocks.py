@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from aidre.engine.model import EncodedVectors
 from aidre.engine.segment import pending
@@ -19,6 +19,7 @@ def block(blocks: VectorBlocks, rows: int, first: int, *, in_room: bool) -> Enco
     return EncodedVectors(codes, np.arange(first, first + rows, dtype=np.float32))
 
 
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(1, 6), st.booleans(), st.booleans()), min_size=1, max_size=12), st.booleans())
 def test_joined_vectors_are_those_that_were_added(steps: list[tuple[int, bool, bool]], keep: bool) -> None:
     with pytest.MonkeyPatch.context() as patched:

@@ -11,9 +11,11 @@ import pytest
 from aidre.api.access.caller import ANONYMOUS, Caller
 from aidre.api.protocols.nlweb import promises as module
 from aidre.api.protocols.nlweb.envelope import NlwebFailure, PromiseResponse
+from aidre.api.protocols.nlweb.promise_table import PromiseTable
 from aidre.api.protocols.nlweb.promises import WORKER_TIMEOUT_SECONDS, Progress, Promises, read_await
 from aidre.engine.errors import InvalidInput
-from tests.support.promises import Clock, Gate, cancelled, failed, kept, promised, rendered, settled, worker
+from tests.support.clocks import WAIT_SECONDS, Clock, until_in_loop
+from tests.support.promises import Gate, cancelled, failed, kept, promised, rendered, settled, worker
 
 TOKEN_LENGTH = 43
 
@@ -71,14 +73,16 @@ def test_what_one_worker_has_promised_another_answers(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_what_another_worker_cancels_stops_here(tmp_path: Path) -> None:
+def test_what_another_worker_cancels_stops_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HEARTBEAT_SECONDS", 0.01)
+
     async def run() -> None:
         async with worker(tmp_path) as first, worker(tmp_path) as second:
             gate = Gate()
             token = await promised(first, gate)
             await gate.began.wait()
             assert await cancelled(second, token) == "CANCELLED"
-            await asyncio.wait_for(gate.cancelled.wait(), 20)
+            await asyncio.wait_for(gate.cancelled.wait(), WAIT_SECONDS)
             assert (await failed(first, token)).failure_code == "CANCELLED"
 
     asyncio.run(run())
@@ -96,7 +100,7 @@ def test_cancelling_always_ends_in_cancelled(tmp_path: Path) -> None:
                 for _ in range(2):
                     assert await cancelled(promises, token) == "CANCELLED"
                 assert (await failed(promises, token)).failure_code == "CANCELLED"
-            await asyncio.wait_for(gate.cancelled.wait(), 20)
+            await asyncio.wait_for(gate.cancelled.wait(), WAIT_SECONDS)
 
     asyncio.run(run())
 
@@ -165,14 +169,21 @@ def test_a_worker_that_dies_leaves_failures_not_promises_for_ever(tmp_path: Path
 
 def test_a_worker_that_lives_is_not_taken_for_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HEARTBEAT_SECONDS", 0.01)
-    clock = Clock()
+    clock, beats, record = Clock(), set[float](), PromiseTable.record_heartbeats
+
+    def noting(table: PromiseTable, progress: Any, now: float) -> Any:
+        cancelled = record(table, progress, now)
+        beats.add(now)
+        return cancelled
+
+    monkeypatch.setattr(PromiseTable, "record_heartbeats", noting)
 
     async def run() -> None:
         async with worker(tmp_path, clock=clock) as first, worker(tmp_path, clock=clock) as second:
             token = await promised(first, Gate())
             for _ in range(3):
                 clock.now += WORKER_TIMEOUT_SECONDS - 1
-                await asyncio.sleep(0.2)
+                await until_in_loop(lambda: clock.now in beats)
                 assert isinstance(await second.checkin(ANONYMOUS, token), PromiseResponse)
 
     asyncio.run(run())
@@ -186,7 +197,7 @@ def test_work_beyond_all_time_is_a_timeout(tmp_path: Path) -> None:
             assert (failure.failure_code, failure.status) == ("TIMEOUT", 200)
             assert gate.cancelled.is_set()
             with pytest.raises(NlwebFailure) as caught:
-                await promises.run_or_promise(ANONYMOUS, Gate(), rendered, 5.0)
+                await promises.run_or_promise(ANONYMOUS, Gate(), rendered, 60.0)
             assert caught.value.failure_code == "TIMEOUT"
 
     asyncio.run(run())
@@ -213,7 +224,7 @@ def test_work_that_fails_is_a_failure_for_its_caller(
             assert (failure.failure_code, failure.status) == (code, 200)
             assert "secret detail" not in failure.message
             with pytest.raises(type(error)):
-                await promises.run_or_promise(ANONYMOUS, work, rendered, 5.0)
+                await promises.run_or_promise(ANONYMOUS, work, rendered, 60.0)
 
     asyncio.run(run())
     assert ("secret detail" in caplog.text) == ("secret" in str(error))
@@ -245,7 +256,7 @@ def test_a_caller_that_goes_away_before_the_promise_ends_the_work(tmp_path: Path
                 asking.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await asking
-                await asyncio.wait_for(gate.cancelled.wait(), 20)
+                await asyncio.wait_for(gate.cancelled.wait(), WAIT_SECONDS)
 
     asyncio.run(run())
 

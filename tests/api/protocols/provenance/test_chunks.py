@@ -18,6 +18,7 @@ from joserfc.jwk import KeySet
 from aidre.api.protocols.provenance.chunks import ChunkSigner, Claims, canonical_json
 from aidre.api.protocols.provenance.keys import KeyRing, make_key
 from tests.support.clocks import Clock
+from tests.support.properties import REPEATABLE
 from tests.support.signatures import verified_chunk
 
 ISSUER = "https://example.com"
@@ -28,7 +29,7 @@ CLAIMS = Claims("docs", "a b#chunk_1", "sha256:" + "0" * 64, "https://example.co
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 
-@settings(deadline=None)
+@settings(REPEATABLE, max_examples=50)
 @given(
     st.dictionaries(
         st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1), st.one_of(TEXT, st.none(), st.integers(0, 2**53 - 1))

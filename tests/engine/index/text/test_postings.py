@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from aidre.engine.index.text import postings as module
 from aidre.engine.index.text.postings import LexicalText, Lexicon, build_lexicon, lexical_column, merge_lexicons
@@ -61,6 +61,7 @@ def test_counts_end_where_two_bytes_do() -> None:
     assert lexicon.lengths.tolist() == [70_000]
 
 
+@settings(max_examples=50)
 @given(st.lists(_texts, min_size=1, max_size=4), st.data(), st.sampled_from([1, 3, 1 << 22]))
 def test_merging_gives_what_building_anew_would(
     parts: list[list[LexicalText]], data: st.DataObject, block: int
@@ -79,6 +80,7 @@ def test_merging_gives_what_building_anew_would(
     assert [merged.tags[place] for place in merged.languages] == [anew.tags[place] for place in anew.languages]
 
 
+@settings(max_examples=50)
 @given(_texts, st.sampled_from([1, 20]), st.sampled_from([1, 5]))
 def test_it_does_not_show_how_much_is_held_while_building(
     texts: list[LexicalText], characters: int, words: int
@@ -90,6 +92,7 @@ def test_it_does_not_show_how_much_is_held_while_building(
         assert build_lexicon(texts).equals(whole, check_metadata=True)
 
 
+@settings(max_examples=50)
 @given(_texts, st.sampled_from([8, 13, 40]), st.sampled_from([1, 1 << 20]))
 def test_a_text_that_is_read_in_pieces_is_one_row(texts: list[LexicalText], longest: int, words: int) -> None:
     declared = [LexicalText(text, language or "de") for text, language in texts]  # else the first piece tells it
@@ -110,15 +113,15 @@ def test_a_text_in_pieces_has_the_language_of_its_beginning(monkeypatch: pytest.
 
 @pytest.mark.parametrize(
     "text",
-    ["a " * 1_000_000, "aB" * 1_000_000, "aBcDe " * 300_000, "検索" * 250_000, "ab_" * 600_000, "\ufffd " * 500_000],
+    ["a " * 250_000, "aB" * 250_000, "aBcDe " * 75_000, "検索" * 62_500, "ab_" * 150_000, "\ufffd " * 125_000],
     ids=["short tokens", "one compound", "compounds", "no spaces", "underscores", "no tokens"],
 )
 def test_what_building_takes_is_bounded_however_long_a_text_and_short_its_tokens(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(module, "_MAX_TEXT_CHARACTERS", 1 << 14)
-    monkeypatch.setattr(module, "_SLICE_CHARACTERS", 1 << 13)
-    monkeypatch.setattr(module, "_BLOCK_WORDS", 1 << 15)
+    monkeypatch.setattr(module, "_MAX_TEXT_CHARACTERS", 1 << 13)
+    monkeypatch.setattr(module, "_SLICE_CHARACTERS", 1 << 12)
+    monkeypatch.setattr(module, "_BLOCK_WORDS", 1 << 13)
     build_lexicon([LexicalText("Warm aB 検索")])
     tracemalloc.start()
     try:
@@ -126,7 +129,7 @@ def test_what_building_takes_is_bounded_however_long_a_text_and_short_its_tokens
         taken = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert taken < 12 << 20
+    assert taken < 3 << 20  # at least 6 << 20 where the whole text is held
 
 
 def test_postings_can_lie_in_files_while_merging(tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from aidre.api.config.nlweb import ActionSettings
 from aidre.api.protocols.nlweb.answer.actions import MAX_ACTIONS, build_actions
+from tests.support.properties import REPEATABLE
 
 SOUP = {
     "@type": "Recipe",
@@ -184,10 +185,11 @@ JUNK = st.recursive(
         st.sampled_from(["@type", "target", "urlTemplate", "httpMethod", "name", "url", "description", "query-input",
                          "valueName", "valueRequired", "contentType", "potentialAction", "offers"]), inner, max_size=5,
     ),
-    max_leaves=15,
+    max_leaves=8,
 )  # fmt: skip
 
 
+@settings(REPEATABLE, max_examples=60)
 @given(st.dictionaries(st.sampled_from(["potentialAction", "@type", "url", "name", "site"]), JUNK))
 def test_any_item_has_actions_that_say_all_they_must(item: dict[str, Any]) -> None:
     for action in build_actions(item, [CART]):

@@ -16,8 +16,10 @@ from aidre.api.config.nlweb import LanguageModel
 from aidre.api.config.toml import Duration, Secret
 from aidre.api.protocols.nlweb.answer.llm import MAX_RESPONSE_BYTES, ChatModel
 from aidre.engine.errors import ConfigurationError
+from tests.support.clocks import LeapingLoop, leap, until_in_loop
 
 KEY = "sk-a-very-secret-key"
+TIMEOUT = Duration(600.0)
 INSTRUCTIONS = "Summarize."
 
 
@@ -50,9 +52,7 @@ class Endpoint:
         """Ends when the last client has gone."""
         assert self.server is not None
         self.server.close()
-        async with asyncio.timeout(20):
-            while self.open:
-                await asyncio.sleep(0.005)
+        await until_in_loop(lambda: not self.open)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.open += 1
@@ -78,18 +78,19 @@ class Endpoint:
 
 
 def asked(
-    endpoint: Endpoint, data: Any = None, *, seconds: float = 5.0, characters: int = 500, key: str | None = KEY
+    endpoint: Endpoint, data: Any = None, *, characters: int = 500, key: str | None = KEY
 ) -> str | None:
-    """What a client of the endpoint gets."""
+    """What a client of the endpoint gets that waits for TIMEOUT."""
 
     async def story() -> str | None:
         secret = None if key is None else Secret(key)
-        model = ChatModel(LanguageModel(await endpoint.start(), "small", secret, Duration(seconds)))
+        model = ChatModel(LanguageModel(await endpoint.start(), "small", secret, TIMEOUT))
         answer = await model.complete(INSTRUCTIONS, {"query": "soup"} if data is None else data, characters)
         await endpoint.stop()
         return answer
 
-    return asyncio.run(story())
+    with asyncio.Runner(loop_factory=LeapingLoop) as runner:
+        return runner.run(story())
 
 
 def test_a_model_is_asked_as_openai_defines_it() -> None:
@@ -130,23 +131,30 @@ def test_data_stand_between_marks_that_they_cannot_forge() -> None:
 
 
 def test_a_model_that_hangs_is_left_after_the_time_out_and_its_connection_ends() -> None:
-    async def hang(_: asyncio.StreamWriter) -> None:
-        return
+    async def answer_late(writer: asyncio.StreamWriter) -> None:
+        leap(TIMEOUT + 1)
+        for _ in range(20):  # turns in which the client gives up
+            await asyncio.sleep(0)
+        writer.write(http(completion("Too late.")))
 
-    endpoint = Endpoint(behave=hang)
-    assert asked(endpoint, seconds=0.1) is None
+    endpoint = Endpoint(behave=answer_late)
+    assert asked(endpoint) is None
     assert endpoint.gone == 1
 
 
 def test_a_trickle_of_bytes_does_not_stretch_the_time_out() -> None:
-    async def trickle(writer: asyncio.StreamWriter) -> None:
-        for _ in range(1_000):
-            writer.write(b"H")
-            await writer.drain()
-            await asyncio.sleep(0.02)
+    answer = http(completion("Soup is warm."))
 
-    endpoint = Endpoint(behave=trickle)
-    assert asked(endpoint, seconds=0.1) is None
+    async def trickle(writer: asyncio.StreamWriter, pause: float) -> None:
+        for place in range(len(answer)):
+            writer.write(answer[place : place + 1])
+            await writer.drain()
+            leap(pause)
+            await asyncio.sleep(0)
+
+    in_time, too_late = TIMEOUT / 2 / len(answer), TIMEOUT * 2 / len(answer)
+    assert asked(Endpoint(behave=lambda writer: trickle(writer, in_time))) == "Soup is warm."
+    assert asked(Endpoint(behave=lambda writer: trickle(writer, too_late))) is None
 
 
 def test_a_cancelled_question_ends_its_connection() -> None:
@@ -157,7 +165,7 @@ def test_a_cancelled_question_ends_its_connection() -> None:
             started.set()
 
         endpoint = Endpoint(behave=hang)
-        model = ChatModel(LanguageModel(await endpoint.start(), "small"))
+        model = ChatModel(LanguageModel(await endpoint.start(), "small", timeout=TIMEOUT))
         asking = asyncio.create_task(model.complete(INSTRUCTIONS, {}, 100))
         await started.wait()
         asking.cancel()
@@ -227,7 +235,7 @@ def test_a_flood_is_cut_off(head: bytes) -> None:
             await writer.drain()
             sent += 65_536
 
-    assert asked(Endpoint(behave=flood), seconds=30) is None
+    assert asked(Endpoint(behave=flood)) is None
     assert sent < 100 * MAX_RESPONSE_BYTES
 
 
@@ -277,7 +285,7 @@ def test_more_questions_at_once_than_allowed_are_not_asked() -> None:
             writer.write(http(completion("Soup.")))
 
         endpoint = Endpoint(behave=later)
-        model = ChatModel(LanguageModel(await endpoint.start(), "small"))
+        model = ChatModel(LanguageModel(await endpoint.start(), "small", timeout=TIMEOUT))
         asking = [asyncio.create_task(model.complete(INSTRUCTIONS, {}, 100)) for _ in range(8)]
         await asyncio.sleep(0)
         refused = await model.complete(INSTRUCTIONS, {}, 100)

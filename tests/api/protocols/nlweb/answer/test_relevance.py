@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from aidre.api.protocols.nlweb.answer.relevance import MAX_BOOST, boost, matches_any_word, relevance_bound, to_percent
 from aidre.engine.embedding.embedder import DEFAULT_SPACE
 from aidre.engine.model import EmbeddingSpace, Mode
+from tests.support.properties import REPEATABLE
 
 DOT = EmbeddingSpace("test:plain:4:dot:v1", 4, "dot")
 EUCLIDEAN = EmbeddingSpace("test:plain:4:euclidean:v1", 4, "euclidean")
@@ -20,6 +21,7 @@ SCORE = st.floats(-1e6, 1e6)
 
 
 @pytest.mark.parametrize(("mode", "space"), SCALES)
+@settings(REPEATABLE, max_examples=50)
 @given(SCORE, SCORE)
 def test_a_percentage_rises_with_the_score(mode: Mode, space: EmbeddingSpace | None, one: float, other: float) -> None:
     low, high = sorted([one, other])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from aidre.api.config.nlweb import LanguageModel
@@ -25,6 +25,7 @@ from aidre.api.protocols.nlweb.answer.summary import (
     summarize,
 )
 from aidre.engine.errors import ModelUnavailable
+from tests.support.properties import REPEATABLE
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,7 @@ def test_a_passage_that_is_cut_loses_its_last_sentence() -> None:
     assert set(split_sentences(text)) == {"This sentence is whole."}
 
 
+@settings(REPEATABLE, max_examples=50)
 @given(st.lists(st.builds(Found, st.text(max_size=30), st.text(max_size=80), st.text(max_size=300)), max_size=4))
 def test_any_items_have_a_bounded_summary(items: list[Found]) -> None:
     summary = summary_of("a query", items)

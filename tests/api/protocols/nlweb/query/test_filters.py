@@ -9,11 +9,11 @@ from hypothesis import given, settings, strategies as st
 
 from aidre.api.protocols.nlweb.query import filters
 from aidre.api.protocols.nlweb.query.filters import build_filter
-from aidre.api.protocols.nlweb.query.places import place_pattern
 from aidre.engine.index.fields.builder import FieldRow
 from aidre.engine.index.fields.filters import parse_filter, with_dates
 from aidre.engine.index.fields.reader import FieldIndex, build_fields
 from aidre.engine.model import Json
+from tests.support.properties import REPEATABLE
 
 ITEMS: dict[str, dict[str, Json]] = {
     "muffins": {
@@ -307,7 +307,7 @@ VALUE = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(REPEATABLE, max_examples=100)
 @given(st.dictionaries(NAME, VALUE, max_size=5))
 def test_any_attributes_make_a_filter_that_the_engine_takes(attributes: dict[str, Any]) -> None:
     filtered = build_filter(attributes, FIELDS.names, ["reviewed"])
@@ -321,29 +321,6 @@ def test_where_too_many_texts_would_have_to_be_looked_through_a_place_is_named()
     filtered = build_filter({"location": "Springfield", "genre": "War"}, FIELDS.names, (), lambda *_: None)
     assert filtered.ignored == ("location",)
     assert filtered.filter is not None
-
-
-@pytest.mark.parametrize(
-    ("name", "held"),
-    [
-        ("東京", ["東京都渋谷区1-1"]),
-        ("örebro", ["Örebro, Sverige"]),
-        ("Sweden", ["Örebro, Sverige"]),
-        ("new york", ["New  York City"]),
-        ("rebro", []),
-        ("stanbul", []),
-        ("in", []),
-        ("ulm", ["Ulm, Donau"]),
-        ("(Old) *", ["Mill (Old) * 1"]),
-        ("x\ud800", []),
-    ],
-)
-def test_a_place_is_words_of_their_own_in_any_script(name: str, held: list[str]) -> None:
-    known = ["東京都渋谷区1-1", "Örebro, Sverige", "New  York City", "in the park", "Ulm, Donau", "Mill (Old) * 1"]
-    members: dict[str, Json] = {"location": [*known, "İstanbul", "\ud800"]}
-    stored = FieldIndex(build_fields([FieldRow("a", None, None, "2026-01-01T00:00:00Z", members, None)]))
-    pattern = place_pattern(name)
-    assert held == ([] if pattern is None else stored.dictionary("location").matching(pattern, 9))
 
 
 def test_attributes_that_would_take_long_to_read_are_named_unread(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,64 @@
+"""The mode in which a question is searched: chosen by what the collection has, or refused with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from aidre.api.http import BadRequest, Unprocessable
+from aidre.api.retrieval.question import Question, resolve_mode
+from aidre.engine.collection import Snapshot
+from aidre.engine.errors import AidreError, SpaceMissing
+from aidre.engine.model import EmbeddingSpace, Mode
+from tests.support.clients import COSINE, DOT, TEXT
+
+UNFUSED = replace(TEXT, id="text:dot", distance="dot", normalized=False)
+"""A space with a model whose scores cannot be fused with BM25."""
+VECTOR = np.ones(4, np.float32)
+
+
+def snapshot_of(*spaces: EmbeddingSpace) -> Snapshot:
+    return cast(Snapshot, SimpleNamespace(collection=SimpleNamespace(spaces=spaces)))
+
+
+@pytest.mark.parametrize(
+    ("spaces", "members", "mode", "space"),
+    [
+        ((COSINE, TEXT), {"text": "tea"}, "hybrid", TEXT),
+        ((UNFUSED, TEXT), {"text": "tea"}, "dense", UNFUSED),
+        ((COSINE,), {"text": "tea"}, "lexical", None),
+        ((), {"text": "tea"}, "lexical", None),
+        ((TEXT,), {"text": "tea", "mode": "lexical"}, "lexical", None),
+        ((TEXT,), {"text": "tea", "mode": "dense"}, "dense", TEXT),
+        ((TEXT, UNFUSED), {"text": "tea", "space": "text:dot"}, "dense", UNFUSED),
+        ((TEXT, DOT), {"vector": VECTOR, "space": DOT.id}, "dense", DOT),
+        ((TEXT, DOT), {"vector": VECTOR, "space": DOT.id, "mode": "dense"}, "dense", DOT),
+    ],
+)
+def test_the_mode_follows_from_the_question_and_the_spaces(
+    spaces: tuple[EmbeddingSpace, ...], members: dict[str, Any], mode: Mode, space: EmbeddingSpace | None
+) -> None:
+    assert resolve_mode(snapshot_of(*spaces), Question(10, **members)) == (mode, space)
+
+
+@pytest.mark.parametrize(
+    ("spaces", "members", "error", "reason"),
+    [
+        ((TEXT,), {"text": "tea", "space": "absent"}, SpaceMissing, "no such embedding space"),
+        ((TEXT, COSINE), {"text": "tea", "space": COSINE.id}, SpaceMissing, "takes no text"),
+        ((COSINE,), {"text": "tea", "mode": "dense"}, Unprocessable, "no embedding model"),
+        ((COSINE,), {"text": "tea", "mode": "hybrid"}, Unprocessable, "no embedding model"),
+        ((UNFUSED,), {"text": "tea", "mode": "hybrid"}, Unprocessable, "cannot be searched hybrid"),
+        ((COSINE,), {"vector": VECTOR, "space": COSINE.id, "mode": "lexical"}, BadRequest, "has no words"),
+        ((COSINE,), {"vector": VECTOR, "space": COSINE.id, "mode": "hybrid"}, BadRequest, "has no words"),
+    ],
+)
+def test_what_the_collection_cannot_answer_is_refused(
+    spaces: tuple[EmbeddingSpace, ...], members: dict[str, Any], error: type[AidreError], reason: str
+) -> None:
+    with pytest.raises(error, match=reason):
+        resolve_mode(snapshot_of(*spaces), Question(10, **members))

@@ -1,0 +1,240 @@
+"""Scans of quantised vectors: allowed rows once each, best first, from all lists or from those near the query."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from aidre.engine.index.vectors import (
+    distance as kernel,
+    inverted_lists as lists,
+    quantizer as codebook,
+    scan as passes,
+)
+from aidre.engine.index.vectors.codes import (
+    VectorIndex,
+)
+from aidre.engine.index.vectors.encoding import encode_query
+from aidre.engine.index.vectors.quantizer import (
+    quantize_rows,
+    row_blocks,
+    without_centroids,
+)
+from aidre.engine.index.vectors.scan import Scan, ScanGroup, SearchDepth
+from aidre.engine.model import Distance
+from aidre.engine.storage.format import MAX_SEGMENT_ROWS
+from aidre.engine.storage.manifest import Depth
+from tests.support.stores import DISTANCES, space_of, structured
+from tests.support.vector_indexes import (
+    DIMENSIONS,
+    LISTS,
+    ROWS,
+    bits_of,
+    codes_of,
+    column_of,
+    evaluate,
+    index_of,
+    listed_index,
+    probing,
+    query_of,
+)
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("code_size", [12, 24, 48])
+def test_a_scan_yields_allowed_rows_once_each_best_first(distance: Distance, code_size: int) -> None:
+    rows = structured(2000, DIMENSIONS)
+    column = column_of(distance, rows)
+    scan = index_of(distance, column, code_size)
+    assert scan.code_size == code_size
+    sweep = ScanGroup([scan])
+    query = encode_query(space_of(distance, DIMENSIONS), structured(1, DIMENSIONS, 1)[0])
+    everything, seeming = Scan(sweep).search(query, 2000)
+    assert sorted(everything.tolist()) == list(range(2000))
+    assert (seeming[:-1] >= seeming[1:]).all()
+    mask = np.arange(2000) % 3 == 0
+    found, _ = Scan(sweep, bitmap=bits_of(mask)).search(query, 50)
+    assert len(set(found.tolist())) == 50
+    assert mask[found].all()
+    fewer, _ = Scan(sweep, bitmap=bits_of(np.arange(2000) < 5)).search(query, 50)
+    assert sorted(fewer.tolist()) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_what_a_scan_says_comes_near_the_exact_scores(distance: Distance) -> None:
+    column = column_of(distance, structured(2000, DIMENSIONS))
+    sweep = ScanGroup([index_of(distance, column, DIMENSIONS)])
+    query = encode_query(space_of(distance, DIMENSIONS), structured(1, DIMENSIONS, 1)[0])
+    rows, seeming = Scan(sweep).search(query, 2000)
+    assert np.corrcoef(seeming, evaluate(column, rows, query))[0, 1] > 0.95
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_a_sweep_over_segments_finds_what_one_of_all_their_rows_does(distance: Distance) -> None:
+    rows = structured(3000, DIMENSIONS)
+    column = column_of(distance, rows)
+    whole = index_of(distance, column, 24)
+    ends = [0, 1, 500, 700, 3000]
+    scans = []
+    for slot, (start, end) in enumerate(itertools.pairwise(ends)):
+        scan = VectorIndex(whole.space, quantize_rows(whole.codebook(), row_blocks(column.codes[start:end])))
+        scan.assign_slot(slot)
+        scans.append(scan)
+    query = encode_query(space_of(distance, DIMENSIONS), structured(1, DIMENSIONS, 1)[0])
+    seeming = np.empty(3000)
+    numbers, values = Scan(ScanGroup([whole])).search(query, 3000)
+    seeming[numbers] = values
+    numbers, values = Scan(ScanGroup(scans)).search(query, 100)
+    found = np.array(ends)[numbers // MAX_SEGMENT_ROWS] + numbers % MAX_SEGMENT_ROWS
+    assert len(set(found.tolist())) == 100
+    assert values.tolist() == seeming[found].tolist() == np.sort(seeming)[::-1][:100].tolist()
+    numbers, _ = Scan(ScanGroup(scans), [0, 2]).search(query, 201)
+    assert set(numbers.tolist()) == {0, *range(2 * MAX_SEGMENT_ROWS, 2 * MAX_SEGMENT_ROWS + 200)}
+
+
+def test_scans_with_one_codebook_are_known_by_it() -> None:
+    column = column_of("dot", structured(2000, DIMENSIONS))
+    scan, other = index_of("dot", column, 12), index_of("dot", column_of("dot", structured(2000, DIMENSIONS, 5)), 12)
+    alike = VectorIndex(scan.space, quantize_rows(scan.codebook(), row_blocks(column.codes[:100])))
+    assert scan.codebook_key == alike.codebook_key
+    assert scan.codebook_key != other.codebook_key
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_the_nearest_lists_hold_most_of_the_nearest_rows_as_close_as_they_are(distance: Distance) -> None:
+    one = Scan(ScanGroup([listed_index(distance, structured(ROWS, DIMENSIONS))]))
+    shares = []
+    for seed in range(1, 20):
+        rows, near = one.search(query_of(distance, seed), ROWS)
+        seeming = np.empty(ROWS, np.float32)
+        seeming[rows] = near
+        some, closeness = one.search(query_of(distance, seed), 100, probing(8))
+        assert len(set(some.tolist())) == len(some) == 100
+        assert (closeness == seeming[some]).all()
+        shares.append(len(set(some[:10].tolist()) & set(rows[:10].tolist())) / 10)
+    assert np.mean(shares) > 0.9
+
+
+def test_lists_that_hold_too_few_rows_are_not_all_that_is_searched() -> None:
+    one = Scan(ScanGroup([listed_index("cosine", structured(ROWS, DIMENSIONS))]))
+    rows, _ = one.search(query_of("cosine"), 2_000, probing(1))
+    assert len(set(rows.tolist())) == 2_000
+
+
+def test_a_bitmap_lets_through_the_same_rows_from_lists() -> None:
+    scan = listed_index("cosine", structured(ROWS, DIMENSIONS))
+    mask = np.random.default_rng(0).random(ROWS) < 0.3
+    counts = scan.count_by_list(mask)
+    assert counts is not None
+    assert counts.sum() == mask.sum()
+    one = Scan(ScanGroup([scan]), None, bits_of(mask), [counts])
+    for reach, count in ((None, int(mask.sum())), (probing(4), 50), (probing(0), 50)):
+        rows, _ = one.search(query_of("cosine"), count, reach)
+        assert len(set(rows.tolist())) == count
+        assert mask[rows].all()
+
+
+def test_rows_far_from_the_query_are_found_where_only_they_are_allowed() -> None:
+    rows = structured(ROWS, DIMENSIONS)
+    scan, query = listed_index("cosine", rows), query_of("cosine")
+    places = scan.coarse_quantizer.probe(query, LISTS)
+    mask = np.isin(scan.assignments[0], places[LISTS // 2 :])
+    one = Scan(ScanGroup([scan]), None, bits_of(mask), [scan.count_by_list(mask)])
+    found, _ = one.search(query, 20, probing(8))
+    whole, _ = one.search(query, 20)
+    assert found.tolist() == whole.tolist()
+    assert mask[found].all()
+
+
+def test_several_queries_each_have_their_own_lists() -> None:
+    one = Scan(ScanGroup([listed_index("cosine", structured(ROWS, DIMENSIONS))]))
+    queries = np.concatenate([query_of("cosine", seed) for seed in range(5)])
+    found = one.search_all(queries, 50, probing(4))
+    for place, (rows, near) in enumerate(found):
+        alone = one.search(queries[place : place + 1], 50, probing(4))
+        assert rows.tolist() == alone[0].tolist()
+        assert near.tolist() == alone[1].tolist()
+
+
+@pytest.mark.parametrize("reach", [None, probing(8)])
+def test_two_threads_find_what_one_does(reach: SearchDepth | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lists, "FULL_LIST_ROWS", 1_024)
+    scan = listed_index("cosine", structured(ROWS, DIMENSIONS))
+    assert scan.list_sizes[scan.covering_lists(None)].tolist() == [1_024, 1_024, ROWS - 2_048]
+    alone = Scan(ScanGroup([scan])).search(query_of("cosine"), 100, reach)
+    monkeypatch.setattr(passes, "MIN_SHARED_ROWS", 500)
+    monkeypatch.setattr(kernel, "_core_is_idle", lambda: True)
+    shared = Scan(ScanGroup([scan])).search(query_of("cosine"), 100, reach)
+    assert shared[1].tolist() == alone[1].tolist()
+    assert len(set(shared[0].tolist())) == 100
+
+
+def test_a_small_segment_is_one_list_and_is_gone_over_with_the_others() -> None:
+    rows = structured(ROWS, DIMENSIONS)
+    large = listed_index("cosine", rows[200:])
+    small = VectorIndex(
+        large.space,
+        codebook.quantize_rows(without_centroids(large.codebook()), row_blocks(codes_of("cosine", rows[:200]))),
+    )
+    other = listed_index("cosine", structured(ROWS, DIMENSIONS, 9))
+    assert sorted(map(len, passes.group_by_codebook([small, other, large]))) == [1, 2]
+    large.assign_slot(1)
+    small.assign_slot(0)
+    found, _ = Scan(ScanGroup([large, small])).search(query_of("cosine"), 400, probing(1))
+    near = {number for number in found.tolist() if number < MAX_SEGMENT_ROWS}
+    assert near
+    assert len(set(found.tolist())) == 400
+
+
+def test_more_lists_are_gone_over_where_fewer_rows_are_allowed() -> None:
+    reach = probing(10)
+    assert [reach.nprobe(share) for share in (1.0, 0.1, 0.01, 0.001, 0.0)] == [10, 15, 20, 0, 0]
+    assert SearchDepth(100).nprobe() == 0
+
+
+def test_lists_farther_behind_are_gone_over_where_fewer_rows_are_allowed() -> None:
+    reach = SearchDepth(100, 10, (Depth(10, 100, 1.0, 1.0, 10, 0.1), Depth(1000, 5_000, 1.0, 1.0, 20, 0.4)))
+    assert [reach.max_gap(share) for share in (1.0, 0.01, 0.001, 0.0)] == [0.1, 0.4, 0.0, 0.0]
+    assert reach.max_gap(0.1) == pytest.approx(0.2)
+    assert SearchDepth(100).max_gap() == 0
+    assert SearchDepth(100, 10, (Depth(10, 100, 1.0, 1.0, 10),)).max_gap() == 0
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_only_lists_that_are_little_behind_the_nearest_are_gone_over(distance: Distance) -> None:
+    scan, query = listed_index(distance, structured(ROWS, DIMENSIONS)), query_of(distance)
+    numbers, gaps = scan.coarse_quantizer.rank(query, LISTS)
+    assert sorted(numbers.tolist()) == list(range(LISTS))
+    assert gaps[0] == 0
+    assert (gaps[1:] >= gaps[:-1]).all()
+    gap = float(gaps[4] + gaps[5]) / 2
+    assert scan.coarse_quantizer.probe(query, LISTS, gap).tolist() == numbers[:5].tolist()
+    assert scan.coarse_quantizer.probe(query, 3, gap).tolist() == numbers[:3].tolist()
+    one = Scan(ScanGroup([scan]))
+    found, _ = one.search(query, 300, SearchDepth(300, 10, (Depth(10, 300, 1.0, 1.0, LISTS, gap),)))
+    assert found.tolist() == one.search(query, 300, probing(5))[0].tolist()
+    assert found.tolist() != one.search(query, 300, probing(6))[0].tolist()
+
+
+def test_more_lists_are_gone_over_where_the_nearest_hold_too_few_rows() -> None:
+    rows = structured(ROWS, DIMENSIONS)
+    scan, query = listed_index("cosine", rows), query_of("cosine")
+    mask = np.arange(ROWS) % 2 == 0
+    masked = Scan(ScanGroup([scan]), None, bits_of(mask), [scan.count_by_list(mask)])
+    for one, count in ((Scan(ScanGroup([scan])), 200), (masked, 100)):
+        wide = SearchDepth(count, 10, (Depth(10, count, 1.0, 1.0, 8), Depth(1000, 5_000, 1.0, 1.0, 8)))
+        tight = SearchDepth(count, 10, tuple(replace(depth, gap=1e-9) for depth in wide.depths))
+        found = one.search(query, count, tight)[0].tolist()
+        assert found == one.search(query, count, wide)[0].tolist()
+        assert found != one.search(query, count)[0].tolist()
+
+
+def test_a_longer_query_goes_over_the_same_lists() -> None:
+    scan, query = listed_index("dot", structured(ROWS, DIMENSIONS)), query_of("dot")
+    gap = float(scan.coarse_quantizer.rank(query, LISTS)[1][7])
+    assert gap > 0
+    for length in (0.01, 1, 1_000):
+        assert 7 <= len(scan.coarse_quantizer.probe(np.float32(length) * query, LISTS, gap)) <= 9

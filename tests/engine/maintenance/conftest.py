@@ -1,0 +1,44 @@
+"""Fixtures of the maintenance tests: a store of three generations, and a backup of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aidre.engine.collection.store import Store
+from aidre.engine.maintenance.backup import back_up
+from aidre.engine.model import Record
+from tests.support.calibrations import quick_calibration
+from tests.support.stores import NAME, SPACE, copied, normal, put, record
+
+
+@pytest.fixture(scope="session")
+def three_generations(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """1: a, b, c. 2: b has another text, d is new. 3: a is gone."""
+    path = tmp_path_factory.mktemp("generations")
+    steps: list[tuple[list[Record | str], list[str]]] = [
+        (["a", "b", "c"], []),
+        ([record("b", ["other"]), "d"], []),
+        ([], ["a"]),
+    ]
+    for records, doomed in steps:
+        with Store(path).writer(NAME, spaces=[SPACE], description="Some") as writer:
+            if records:
+                put(writer, records, normal(len(records), SPACE.dimensions))
+            writer.delete(doomed)
+            writer.commit()
+    return path
+
+
+@pytest.fixture
+def store(three_generations: Path, tmp_path: Path) -> Store:
+    """A copy of the store of three generations."""
+    return Store(copied(three_generations, tmp_path / "store"))
+
+
+@pytest.fixture
+def backup(store: Store, tmp_path: Path) -> Path:
+    """A backup of the store."""
+    back_up(store, [NAME], tmp_path / "backup.tar")
+    return tmp_path / "backup.tar"

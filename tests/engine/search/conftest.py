@@ -1,0 +1,3 @@
+"""Fixtures of the search tests."""
+
+from tests.support.calibrations import quick_calibration
