@@ -120,7 +120,7 @@ def _promises(folder: Path) -> str:
 
     def go_on(copy: Path) -> None:
         with closing(PromiseTable(copy / LOG / PROMISES)) as promises:
-            found.extend(promises.read(bytes([number]) * 16, b"owner", b"account", THEN) for number in range(4))
+            found.extend(promises.read(bytes([number]) * 16, b"owner", THEN) for number in range(4))
 
     _copied(folder / "store", go_on)
     return repr(found)

@@ -321,6 +321,7 @@ class Promises:
                 return PromiseTable(path, self._max_promises)
             except (OSError, sqlite3.Error) as error:
                 logger.warning("promises cannot be kept in %s: %s", path.parent.name, error)
+        logger.warning("promises are in memory only and end with this process")
         return PromiseTable(None, self._max_promises)
 
 

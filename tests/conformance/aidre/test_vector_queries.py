@@ -97,7 +97,7 @@ def test_scores_of_unit_vectors_are_the_stored_vector(client: Client) -> None:
     """Why the setting exists: so many queries as the space has dimensions give a vector away."""
     found = []
     for unit in np.eye(4).tolist():
-        body = {"query_vector": unit, "filter": {"document_id": "plain_3"}}
+        body: dict[str, Any] = {"query_vector": unit, "filter": {"document_id": "plain_3"}}
         [hit] = ask(client, "plain", **body).json()["results"]
         found.append(hit["score"])
     np.testing.assert_allclose(found, vector_of("plain_3"), rtol=1e-2)

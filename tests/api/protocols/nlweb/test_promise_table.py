@@ -88,7 +88,7 @@ def test_where_a_caller_has_its_share_of_the_table_work_is_waited_for(tmp_path: 
     clock = Clock()
 
     async def run() -> None:
-        async with worker(tmp_path, max_promises=2 * promise_table.OWNER_SHARE, clock=clock) as promises:
+        async with worker(tmp_path, max_promises=2 * promise_table.ACCOUNT_SHARE, clock=clock) as promises:
             gates = [Gate(), Gate()]
             tokens = [await promised(promises, gate) for gate in gates]
             quick = Gate("direct")
@@ -119,7 +119,7 @@ def test_results_have_a_bound_together(monkeypatch: pytest.MonkeyPatch) -> None:
     assert table.add(b"2", b"owner", b"account", 0.0, 10.0)
     table.finish(b"2", PromiseResult("kept", b"x"), 10.0)
     assert not table.add(b"3", b"owner", b"account", 0.0, 10.0)
-    assert table.cancel(b"1", b"owner", b"account", 0.0)
+    assert table.cancel(b"1", b"owner", 0.0)
     assert table.add(b"3", b"owner", b"account", 0.0, 10.0)
     table.close()
 
