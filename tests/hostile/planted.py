@@ -230,8 +230,8 @@ def outcomes(report: Report, table: Table, mutants: Sequence[Mutant]) -> tuple[d
             of_module: dict[Mutant, Outcome] = {}
             for mutant in own:
                 of_module[mutant] = next(results)
-                if of_module[mutant] != "found":
-                    mark = " (equivalent)" if table.is_equivalent(mutant) else ""
+                mark = " (equivalent)" if table.is_equivalent(mutant) else ""
+                if mark or of_module[mutant] != "found":
                     report.say(f"{of_module[mutant]}{mark}: {mutant}")
             found |= of_module
             report.figure(f"planted in {module}", _counts(table, of_module))

@@ -69,6 +69,7 @@ def asked_by_every_protocol(client: httpx.Client) -> None:
     platform.post("/aip/retrieve", {"query_text": CANARY})
 
 
+@pytest.mark.process
 def test_no_question_stands_in_any_file_or_log(store: Path, tmp_path: Path) -> None:
     settings = tmp_path / "aidre.toml"
     settings.write_text(CONFIGURATION)

@@ -145,6 +145,7 @@ def _answer(address: tuple[str, int], request: bytes) -> list[tuple[bytes, bytes
                 return list(event.headers)
 
 
+@pytest.mark.process
 def test_nothing_that_is_sent_becomes_a_line_of_a_header_or_of_a_log(store: Path, tmp_path: Path) -> None:
     settings = tmp_path / "aidre.toml"
     settings.write_text('[server]\nlog = "requests"\ncors_origins = ["https://a"]\n')

@@ -81,3 +81,10 @@ def test_the_lowest_and_the_highest_values_are_values_and_a_missing_one_is_none(
             (top, top, {3}),
         ):
             assert set(np.flatnonzero(column.mask_within([(low, high)])).tolist()) == expected
+
+
+@pytest.mark.parametrize("size", [4, 100])
+def test_between_two_numbers_lie_others_in_a_column_of_floats(size: int) -> None:
+    rows = np.arange(4, dtype=np.int32)
+    column = build_column("float", size, rows, np.array([2.0, 2.5, 3.0, 3.5]))
+    assert np.flatnonzero(column.mask_within([(2, 2), (3, 3)])).tolist() == [0, 2]
