@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from aidre.api.access import Guard, metadata
+from aidre.api.access import Guard, WebOrigins, metadata
 from aidre.api.config import Protocol, Settings
 from aidre.api.http import (
     STATUS,
@@ -59,12 +59,13 @@ def create_app(store: Store, settings: Settings, run: Path | None = None) -> Sta
     with suppress(OSError):  # a store that cannot be written is served all the same
         make_private_folder(log_folder)
     signatures = mount_provenance(settings)
-    guard = Guard(settings, [log_folder, *([run] if run is not None else [])])
+    folders = [log_folder, *([run] if run is not None else [])]
+    guard = Guard(settings, folders)
     metrics = Metrics(get_args(Protocol))
     retrieval = _retrieval(store, settings, guard, metrics)
     mounted = [
         mount_aidre(),
-        mount_nlweb(retrieval, log_folder),
+        mount_nlweb(retrieval, folders),
         _operations(),
         mount_intake(retrieval, store.path),
         mount_intent(retrieval, log_folder),
@@ -170,7 +171,7 @@ def _framed(
     unexpected error a second time, and it costs time for every message."""
     errors = ErrorResponses(mounted, render_error)
     routed = FastRoutes(ExceptionMiddleware(app.router, {HTTPException: _renderer_of_http(errors)}), routes)
-    framed: ASGIApp = FrameMiddleware(routed, guard, errors.render, errors.reject, settings.server.cors_origins)
+    framed: ASGIApp = FrameMiddleware(routed, guard, errors.render, errors.reject, WebOrigins(settings))
     for one in mounted:
         if one.wrap is not None:
             framed = one.wrap(framed)

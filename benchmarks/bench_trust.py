@@ -31,6 +31,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aidre.api.access.guard import Guard
 from aidre.api.access.limits.chunk_budget import ChunkBudget
+from aidre.api.access.web_origins import WebOrigins
 from aidre.api.config.settings import parse_settings
 from aidre.api.http.access_log import AccessLog
 from aidre.api.http.metrics import Metrics
@@ -102,7 +103,8 @@ async def measure(folder: Path, rounds: int, size: int) -> dict[str, Any]:
     log = AccessLog(sink, metrics.add_dropped, flush_seconds=0.0)
     answer = constant(b"x" * size)
     guards = {"open": Unlimited(parse_settings(OPEN)), "guarded": Guard(parse_settings(GUARDED), [folder])}
-    frames = {name: FrameMiddleware(answer, guard, _broken, _broken, ["*"]) for name, guard in guards.items()}
+    origins = WebOrigins(parse_settings(OPEN))
+    frames = {name: FrameMiddleware(answer, guard, _broken, _broken, origins) for name, guard in guards.items()}
     trusted = ObserveMiddleware(frames["guarded"], metrics, log)
     layers: dict[str, ASGIApp] = {
         "nothing": answer,

@@ -5,6 +5,7 @@ from .caller import (
     caller_in as caller_in,
     caller_of as caller_of,
     intake_caller as intake_caller,
+    may_query_by_vector as may_query_by_vector,
     may_see as may_see,
     visibility_in_force as visibility_in_force,
 )
@@ -16,3 +17,4 @@ from .guard import (
     mark_private as mark_private,
 )
 from .metadata import MCP as MCP, RESOURCE_METADATA as RESOURCE_METADATA
+from .web_origins import WebOrigins as WebOrigins

@@ -18,8 +18,8 @@ from aidre.engine.model import Visibility
 class Caller:
     """`name` is empty for the anonymous caller; `collections` are the private ones that it may see.
 
-    `account` identifies the callers that share a rate and a chunk budget; it is empty for anonymous callers unless a
-    budget is configured.
+    `account` is the key, the token's subject or the address that shares a rate, a chunk budget and a part of each
+    bounded table.
     """
 
     name: str = ""
@@ -52,6 +52,11 @@ def caller_in(scope: Any) -> Caller:
     """The caller of an ASGI scope; anonymous until the guard has admitted the request."""
     caller: Caller = scope["state"].get("caller", ANONYMOUS)
     return caller
+
+
+def may_query_by_vector(caller: Caller, settings: CollectionSettings) -> bool:
+    """Whether the collection answers queries by vector of this caller; an anonymous one has no scope."""
+    return not settings.restricts_vector_queries or (caller.vectors and bool(caller.name))
 
 
 def visibility_in_force(manifest: Visibility, settings: CollectionSettings) -> Visibility:

@@ -96,7 +96,7 @@ class Guard:
             await self._charge(scope, self._anonymous)  # guesses are charged on every route
             raise self._challenged(error, path) from error
         caller = grant.caller
-        if self.budget is not None and not caller.account:
+        if not caller.account:
             caller = self._with_account(self.account(scope, caller))
         scope["state"]["caller"] = caller
         if is_metered:

@@ -1,4 +1,4 @@
-"""Checks of web origins and proxy addresses in the configuration: an entry that could never match is an error."""
+"""Checks of web origins, hosts and proxies in the configuration: an entry that could never match is an error."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ def check_origins(origins: Iterable[str], where: str) -> None:
         if origin not in ("*", "null") and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+", origin):
             raise ConfigurationError(
                 f'{where} must hold "*" or origins such as https://app.example.com, without a path, not {origin!r}'
+            )
+
+
+def check_hosts(hosts: Iterable[str], where: str) -> None:
+    """Raises ConfigurationError; the port of a request does not matter."""
+    for host in hosts:
+        if not re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\]", host):
+            raise ConfigurationError(
+                f'{where} must hold names or addresses such as "search.internal", without scheme and port, not {host!r}'
             )
 
 

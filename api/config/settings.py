@@ -19,7 +19,7 @@ from aidre.api.config.intake import Intake, OfferedIntake, check_intakes
 from aidre.api.config.intent import Intent, check_intent, with_date
 from aidre.api.config.nlweb import Nlweb, check_nlweb
 from aidre.api.config.oauth import OAuth, check_oauth
-from aidre.api.config.origins import check_origins, check_proxies
+from aidre.api.config.origins import check_hosts, check_origins, check_proxies
 from aidre.api.config.toml import Duration, Rate, Secret, read_value
 from aidre.engine.embedding import DEFAULT_SPACE
 from aidre.engine.errors import ConfigurationError
@@ -43,13 +43,16 @@ COLLECTION_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 @dataclass(frozen=True, slots=True)
 class Server:
     """`base_url` is the prefix of published URLs; the command line sets it on loopback. `tls` says what terminates TLS,
-    which is required beyond loopback. `metrics` says who may read /metrics. `scrub` is the period in which all files
-    are read once to find damage (0s: never)."""
+    which is required beyond loopback. `cors_origins` are the web origins whose scripts may ask; None means any where a
+    `base_url` beyond loopback is declared, else those of loopback. `hosts` are names that a request may be for, beside
+    those of `base_url`, `origin` and loopback. `metrics` says who may read /metrics. `scrub` is the period in which all
+    files are read once to find damage (0s: never)."""
 
     base_url: str | None = None
     origin: str | None = None
     organization: str | None = None
-    cors_origins: tuple[str, ...] = ("*",)
+    cors_origins: tuple[str, ...] | None = None
+    hosts: tuple[str, ...] = ()
     default_collection: str | None = None
     trusted_proxies: tuple[str, ...] = ()
     tls: Literal["proxy", "none"] | None = None
@@ -93,7 +96,8 @@ class FusionSettings:
 @dataclass(frozen=True, slots=True)
 class CollectionSettings:
     """`generations` is the number of generations that are kept, from the next ingest on, beside those of the last ten
-    minutes."""
+    minutes. `vector_queries` says who may ask by vector: everybody ("open"), or callers with the scope `vectors`; None
+    means the latter where texts are withheld, because exact scores of chosen vectors reveal the stored ones."""
 
     description: str | None = None
     visibility: Visibility = "public"
@@ -102,10 +106,16 @@ class CollectionSettings:
     protocols: tuple[Protocol, ...] = ("aidre", "nlweb", "intent", "intake")
     return_text: bool = True
     return_vectors: bool = False
+    vector_queries: Literal["open", "scope"] | None = None
     dates: tuple[str, ...] = ()
     mapping: Table = field(default_factory=dict)
     index: Table = field(default_factory=dict)
     fusion: FusionSettings = FusionSettings()
+
+    @property
+    def restricts_vector_queries(self) -> bool:
+        """Whether a query by vector needs the scope `vectors`."""
+        return (self.vector_queries or ("open" if self.return_text else "scope")) == "scope"
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +293,8 @@ def _check_server(server: Server) -> None:
             raise ConfigurationError(
                 f"server.{name} must be written in the form that clients send, {normalized!r}, not {url!r}"
             )
-    check_origins(server.cors_origins, "server.cors_origins")
+    check_origins(server.cors_origins or (), "server.cors_origins")
+    check_hosts(server.hosts, "server.hosts")
     check_proxies(server.trusted_proxies, "server.trusted_proxies")
     if server.default_collection is not None:
         _check_name(server.default_collection, "server.default_collection")

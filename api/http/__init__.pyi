@@ -26,6 +26,7 @@ from .errors import (
     Gone as Gone,
     HttpError as HttpError,
     MethodNotAllowed as MethodNotAllowed,
+    MisdirectedRequest as MisdirectedRequest,
     NotFound as NotFound,
     Overloaded as Overloaded,
     RateLimited as RateLimited,

@@ -84,6 +84,13 @@ class PayloadTooLarge(HttpError):
     code = "payload_too_large"
 
 
+class MisdirectedRequest(HttpError):
+    """The request names a host that this server does not serve (RFC 9110, 15.5.20)."""
+
+    status = 421
+    code = "misdirected_request"
+
+
 class UnsupportedMediaType(HttpError):
     status = 415
     code = "unsupported_media_type"

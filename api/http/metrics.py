@@ -35,7 +35,7 @@ BUCKET_BOUNDS = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 
 SUM_OFFSET = len(BUCKET_BOUNDS) + 1
 """Offset of the sum in a histogram: after the bounded buckets and the one without a bound."""
 HISTOGRAM_WIDTH = SUM_OFFSET + 1
-STATUSES = (0, 200, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 409, 410, 413, 415, 422, 429, 500, 503)
+STATUSES = (0, 200, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 409, 410, 413, 415, 421, 422, 429, 500, 503)
 """0: the caller went away before the response."""
 STATUS_OFFSETS = {status: offset for offset, status in enumerate(STATUSES)}
 OTHER_STATUS = len(STATUSES)

@@ -1,6 +1,7 @@
 """Embeds the texts of concurrent queries in batches, in a thread, and caches the vectors of recent texts.
 
 Texts that arrive while a batch runs form the next one. There is no timer, so a single query never waits for others.
+Accounts share the batches but not the vectors: the time of an answer must not tell what another account asked.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ RELOAD_SECONDS = 30.0
 """Time until a model that could not be loaded is tried again."""
 
 Vector = NDArray[np.float32]
+Asked = tuple[str, str]
+"""Account and text; anonymous callers are the account ""."""
 
 
 class QueryEmbedder(Protocol):
@@ -67,29 +70,29 @@ class BatchingEmbedder:
         self._failure: AidreError | None = None
         self._failed_at = 0.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="embed")
-        self._cache: OrderedDict[str | bytes, Vector] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, str | bytes], Vector] = OrderedDict()
         entry_bytes = space.dimensions * np.dtype(np.float32).itemsize + ENTRY_BYTES
         self._max_cached = min(MAX_CACHED_QUERIES, MAX_CACHED_BYTES // entry_bytes)
         self._backlog = Backlog(max_wait)
         self._seconds_per_text = Estimate(UNSEEN_SECONDS)
-        self._queue: list[str] = []
-        self._pending: dict[str, asyncio.Future[Vector]] = {}
+        self._queue: list[Asked] = []
+        self._pending: dict[Asked, asyncio.Future[Vector]] = {}
         self._draining: asyncio.Task[None] | None = None
 
-    async def embed(self, text: str) -> Vector:
+    async def embed(self, text: str, account: str = "") -> Vector:
         """The vector of a text with its white space collapsed. Raises ModelUnavailable and Overloaded."""
-        text = " ".join(text.split())
-        key = _cache_key(text)
+        asked = account, " ".join(text.split())
+        key = _cache_key(asked)
         cached = self._cache.get(key)
         if cached is not None:
             self._cache.move_to_end(key)
             return cached
-        pending = self._pending.get(text)
+        pending = self._pending.get(asked)
         if pending is None:
             self._backlog.enter(self._seconds_per_text.seconds)
-            pending = self._pending[text] = asyncio.get_running_loop().create_future()
+            pending = self._pending[asked] = asyncio.get_running_loop().create_future()
             pending.add_done_callback(partial(self._embedded, self._seconds_per_text.seconds))
-            self._queue.append(text)
+            self._queue.append(asked)
             if self._draining is None:
                 self._draining = asyncio.create_task(self._drain())
         await asyncio.wait((pending,))  # unlike `await pending`, a cancelled caller does not cancel it for the others
@@ -115,19 +118,21 @@ class BatchingEmbedder:
         while self._queue:
             batch, self._queue = self._queue[:MAX_BATCH], self._queue[MAX_BATCH:]
             try:
-                vectors, seconds = await loop.run_in_executor(self._thread, self._embed_in_thread, batch)
+                vectors, seconds = await loop.run_in_executor(
+                    self._thread, self._embed_in_thread, [text for _, text in batch]
+                )
             except Exception as error:  # the outermost handler of this task: the callers raise it
-                for text in batch:
-                    self._pending.pop(text).set_exception(error)
+                for asked in batch:
+                    self._pending.pop(asked).set_exception(error)
                 continue
             self._seconds_per_text.update(seconds / len(batch))
-            for text, vector in zip(batch, vectors, strict=True):
-                self._put(text, vector)
-                self._pending.pop(text).set_result(vector)
+            for asked, vector in zip(batch, vectors, strict=True):
+                self._put(asked, vector)
+                self._pending.pop(asked).set_result(vector)
         self._draining = None
 
-    def _put(self, text: str, vector: Vector) -> None:
-        self._cache[_cache_key(text)] = vector.copy()  # a view would keep its whole batch alive
+    def _put(self, asked: Asked, vector: Vector) -> None:
+        self._cache[_cache_key(asked)] = vector.copy()  # a view would keep its whole batch alive
         if len(self._cache) > self._max_cached:
             self._cache.popitem(last=False)
 
@@ -161,10 +166,11 @@ class BatchingEmbedder:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def _cache_key(text: str) -> str | bytes:
+def _cache_key(asked: Asked) -> tuple[str, str | bytes]:
+    account, text = asked
     if len(text) <= MAX_KEY_CHARS:
-        return text
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        return asked
+    return account, hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 class QueryEmbedders:
@@ -175,9 +181,9 @@ class QueryEmbedders:
         self._max_wait = max_wait
         self._embedders: dict[EmbeddingSpace, BatchingEmbedder] = {}
 
-    async def embed(self, space: EmbeddingSpace, text: str) -> Vector:
+    async def embed(self, space: EmbeddingSpace, text: str, account: str = "") -> Vector:
         """Raises ModelUnavailable and Overloaded."""
-        return await self._embedder_of(space).embed(text)
+        return await self._embedder_of(space).embed(text, account)
 
     async def count_tokens(self, space: EmbeddingSpace, texts: Sequence[str]) -> list[int]:
         """Raises ModelUnavailable."""

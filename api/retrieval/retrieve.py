@@ -94,7 +94,7 @@ class Retrieval:
         collection cannot answer.
         """
         self.check_budget(caller)
-        mode, space, vector = await self._mode_and_vector(collection.snapshot, question, protocol)
+        mode, space, vector = await self._mode_and_vector(collection.snapshot, question, caller, protocol)
         space_id = None if space is None else space.id
         filter = None if question.filter is None else await self._parse_filter(question.filter)
         filter_key = None if filter is None else filter_digest(filter)
@@ -110,7 +110,7 @@ class Retrieval:
         offset = 0 if cursor is None else cursor.offset
         query = Query(vector, space_id, question.top_k, offset, filter, text=question.text, mode=mode)
         if mode == "hybrid":
-            query = await self._with_fusion(query, snapshot, collection.settings.fusion, question)
+            query = await self._with_fusion(query, snapshot, collection.settings.fusion, question, caller)
         started = perf_counter()
         page = await self._page(cursor, snapshot, collection, query, filter_key=filter_key)
         self.metrics.observe_stage(protocol, "search", perf_counter() - started)
@@ -124,35 +124,39 @@ class Retrieval:
         return Answer(collection, mode, space_id, page.hits, following, ignored)
 
     async def _mode_and_vector(
-        self, snapshot: Snapshot, question: Question, protocol: Protocol
+        self, snapshot: Snapshot, question: Question, caller: Caller, protocol: Protocol
     ) -> tuple[Mode, EmbeddingSpace | None, NDArray[np.float32] | None]:
         """The mode, its space and the query vector; lexical if the model is unavailable and no mode was requested."""
         mode, space = resolve_mode(snapshot, question)
         if question.vector is not None or space is None:
             return mode, space, question.vector
         try:
-            return mode, space, await self._embed(space, question, protocol)
+            return mode, space, await self._embed(space, question, caller, protocol)
         except ModelUnavailable:
             if question.mode is not None:
                 raise
             return "lexical", None, None
 
-    async def _embed(self, space: EmbeddingSpace, question: Question, protocol: Protocol) -> NDArray[np.float32]:
+    async def _embed(
+        self, space: EmbeddingSpace, question: Question, caller: Caller, protocol: Protocol
+    ) -> NDArray[np.float32]:
         started = perf_counter()
         self.metrics.add_queued(1)
         try:
-            return await self.embedders.embed(space, str(question.text))
+            return await self.embedders.embed(space, str(question.text), caller.name)
         finally:
             self.metrics.add_queued(-1)
             self.metrics.observe_stage(protocol, "embed", perf_counter() - started)
 
-    async def _with_fusion(self, query: Query, snapshot: Snapshot, fusion: FusionSettings, question: Question) -> Query:
+    async def _with_fusion(
+        self, query: Query, snapshot: Snapshot, fusion: FusionSettings, question: Question, caller: Caller
+    ) -> Query:
         """The query with the configured fusion, and re-scoring if the collection has that space and its model loads."""
         rescore = None
         for space in snapshot.collection.spaces if fusion.rescore is not None else ():
             if space.id == fusion.rescore and space.model is not None and can_fuse(space):
                 with suppress(ModelUnavailable):  # already logged; the first scores are an answer, too
-                    vector = await self.embedders.embed(space, str(question.text))
+                    vector = await self.embedders.embed(space, str(question.text), caller.name)
                     rescore = Rescore(vector, space.id, fusion.depth)
                 break
         return replace(query, fusion=Fusion(fusion.a, fusion.c), rescore=rescore)

@@ -1,18 +1,19 @@
-"""The middleware around every request: request id, CORS without credentials, admission, and the last error handler."""
+"""The middleware around every request: request id, Host and Origin, CORS without credentials, admission, and the last
+error handler."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from aidre.api.access import Guard, caller_in, mark_private
+from aidre.api.access import Guard, WebOrigins, caller_in, mark_private
 from aidre.api.access.limits import Slot
 from aidre.api.http import CONNECTION_ERROR, ErrorRenderer, HttpError, Overloaded, ServerFault
 from aidre.api.server.overload import REJECTED
@@ -21,11 +22,6 @@ from aidre.engine.errors import AidreError
 logger = logging.getLogger("aidre")
 
 METHODS = "GET, HEAD, POST, OPTIONS"
-EXPOSED = (
-    b"Content-Digest, ETag, Last-Modified, RateLimit, RateLimit-Limit, RateLimit-Policy, RateLimit-Remaining, "
-    b"RateLimit-Reset, Retry-After, Signature, Signature-Input, WWW-Authenticate, X-Request-Id"
-)
-"""Header fields that a script of another origin may read."""
 PREFLIGHT_SECONDS = "600"
 SERVER_FAULT = "the server failed: try again, or tell the operator the request_id"
 
@@ -38,21 +34,17 @@ class FrameMiddleware:
     """Admits requests with `guard` and answers the others with `reject`; `render_error` is for overdue requests and
     unexpected errors.
 
-    `origins` are those of CORS, possibly "*"; without any, no CORS field is sent.
+    `origins` says which hosts and web origins are answered; the others get 421 and 403.
     """
 
     def __init__(
-        self, app: ASGIApp, guard: Guard, render_error: ErrorRenderer, reject: Rejecter, origins: Sequence[str]
+        self, app: ASGIApp, guard: Guard, render_error: ErrorRenderer, reject: Rejecter, origins: WebOrigins
     ) -> None:
         self.app = app
         self._guard = guard
         self._reject = reject
         self._render_error = render_error
-        self._origins = frozenset(origins)
-        self._any_origin: RawHeaders = [
-            (b"access-control-allow-origin", b"*"),
-            (b"access-control-expose-headers", EXPOSED),
-        ]
+        self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -60,19 +52,20 @@ class FrameMiddleware:
             return
         identifier = f"req_{random.getrandbits(72):018x}"
         scope.setdefault("state", {})["request_id"] = identifier
-        framed = _FramedSend(scope, send, [(b"x-request-id", identifier.encode()), *self._cors_fields(scope)])
+        framed = _FramedSend(scope, send, [(b"x-request-id", identifier.encode()), *self._origins.cors_fields(scope)])
         try:
             app: ASGIApp = self.app
-            if self._is_preflight(scope):
-                app = _preflight(scope)
-            else:
-                try:
-                    framed.slot = self._enter(scope, receive)
+            try:
+                self._check(scope)
+                if _is_preflight(scope):
+                    app = _preflight(scope)
+                else:
+                    framed.slot = self._guard.enter(scope["path"], scope["method"], receive)
                     framed.admitted = await self._guard.admit(scope)
-                except HttpError as error:
-                    app = self._reject(Request(scope), error)
-                    if isinstance(error, Overloaded) and isinstance(app, Response):
-                        scope["state"][REJECTED] = True
+            except HttpError as error:
+                app = self._reject(Request(scope), error)
+                if isinstance(error, Overloaded) and isinstance(app, Response):
+                    scope["state"][REJECTED] = True
             await app(scope, framed.slot or receive, framed.send)
         except ClientDisconnect:
             return
@@ -88,28 +81,11 @@ class FrameMiddleware:
             if framed.slot is not None:
                 self._guard.running.leave(framed.slot)
 
-    def _enter(self, scope: Scope, receive: Receive) -> Slot | None:
-        """Takes a slot, see `Guard.enter`. Raises Overloaded, or the error that the connection found."""
+    def _check(self, scope: Scope) -> None:
+        """Raises the error that the connection found, or that of a wrong Host or Origin."""
         if CONNECTION_ERROR in scope["state"]:
             raise scope["state"][CONNECTION_ERROR]
-        return self._guard.enter(scope["path"], scope["method"], receive)
-
-    def _cors_fields(self, scope: Scope) -> RawHeaders:
-        if "*" in self._origins:
-            return self._any_origin
-        if not self._origins:
-            return []
-        origin = Headers(scope=scope).get("origin")
-        if origin not in self._origins:
-            return [(b"vary", b"Origin")]
-        allowed = (b"access-control-allow-origin", str(origin).encode("latin-1"))
-        return [(b"vary", b"Origin"), allowed, (b"access-control-expose-headers", EXPOSED)]
-
-    def _is_preflight(self, scope: Scope) -> bool:
-        if scope["method"] != "OPTIONS" or not self._origins or CONNECTION_ERROR in scope["state"]:
-            return False
-        headers = Headers(scope=scope)
-        return "origin" in headers and "access-control-request-method" in headers
+        self._origins.check(scope)
 
 
 class _FramedSend:
@@ -142,6 +118,13 @@ class _FramedSend:
             if self.slot is not None and message.get("more_body", False):
                 return self.slot.tell(self._send, message)
         return self._send(message)
+
+
+def _is_preflight(scope: Scope) -> bool:
+    if scope["method"] != "OPTIONS":
+        return False
+    headers = Headers(scope=scope)
+    return "origin" in headers and "access-control-request-method" in headers
 
 
 def _preflight(scope: Scope) -> Response:

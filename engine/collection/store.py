@@ -124,6 +124,7 @@ class Store:
         lock = WriterLock(folder, collection).__enter__()
         try:
             with durable.write_errors(folder):
+                durable.close_to_others(folder)
                 manifest = self._manifest_to_continue(collection)
                 states = _space_states(
                     _stored_spaces(collection, manifest) if spaces is None else spaces, runtimes or {}

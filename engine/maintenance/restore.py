@@ -23,6 +23,7 @@ import xxhash
 
 from aidre.engine.collection import Store, garbage
 from aidre.engine.errors import (
+    AidreError,
     CollectionMissing,
     Conflict,
     FormatTooNew,
@@ -228,7 +229,8 @@ def _publish(final: Path, unpacked: Path) -> None:
 
 
 def _renumber(final: Path, unpacked: Path) -> None:
-    """Give the unpacked generation a higher number than any that it replaces, so that servers switch to it."""
+    """Give the unpacked generation a higher number than any that it replaces, so that servers switch to it, and keep
+    it private if the replaced one is."""
     name = final.name
     stored = [int(path.stem) for path in (final / MANIFESTS).glob("*.json") if path.stem.isdecimal()]
     with suppress(CollectionMissing, StoreDamaged):  # without CURRENT the manifests decide
@@ -237,11 +239,22 @@ def _renumber(final: Path, unpacked: Path) -> None:
         return
     generation = Store(unpacked.parent).current(name)
     number = max(*stored, generation) + 1
-    manifest = read_manifest(unpacked / MANIFESTS, generation, name)
-    durable.replace_file(
-        unpacked / MANIFESTS / manifest_name(number), encode_manifest(replace(manifest, generation=number))
-    )
+    manifest = replace(read_manifest(unpacked / MANIFESTS, generation, name), generation=number)
+    if _is_private(final, max(stored)):
+        manifest = replace(manifest, visibility="private")
+    durable.replace_file(unpacked / MANIFESTS / manifest_name(number), encode_manifest(manifest))
     durable.replace_file(unpacked / CURRENT, f"{number:06d}\n".encode())
+
+
+def _is_private(final: Path, newest: int) -> bool:
+    """Whether the collection that is replaced is private: by its newest manifest, else by any that can be read."""
+    with suppress(AidreError, OSError):
+        return read_manifest(final / MANIFESTS, newest, final.name).visibility == "private"
+    for path in (final / MANIFESTS).glob("*.json"):
+        with suppress(AidreError, OSError, ValueError):
+            if read_manifest(final / MANIFESTS, int(path.stem), final.name).visibility == "private":
+                return True
+    return False
 
 
 def _move(folder: Path, final: Path) -> None:
@@ -251,15 +264,16 @@ def _move(folder: Path, final: Path) -> None:
 
 
 def _sync_and_protect(folder: Path) -> None:
-    """Sync every folder (files were synced when written). Files of collections become read-only; folders beside them
-    are private to the owner."""
+    """Sync every folder (files were synced when written). Files of collections become read-only, and their folders
+    closed to others; folders beside them are private to the owner."""
     with durable.write_errors(folder):
         for path, _, files in os.walk(folder, topdown=False):
-            if not folder.name.startswith(".") and path != str(folder):
+            if folder.name.startswith("."):
+                Path(path).chmod(0o700)
+            else:
                 for file in files:
                     Path(path, file).chmod(durable.READ_ONLY)
-            elif folder.name.startswith("."):
-                Path(path).chmod(0o700)
+                Path(path).chmod(durable.FOLDER_MODE)
             durable.sync_folder(Path(path))
 
 

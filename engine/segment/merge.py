@@ -183,7 +183,7 @@ def _with_column(batch: pa.RecordBatch, name: str, values: NDArray[Any], type_: 
 def _write_merged_lexicon(segment_folder: Path, sources: Sequence[LiveRows]) -> FileEntry:
     scratch = segment_folder / ".lexicon.tmp"  # a name that the next writer removes, should it be left behind
     with durable.write_errors(scratch):
-        scratch.mkdir()
+        scratch.mkdir(durable.FOLDER_MODE)
     lexicon = merge_lexicons([(source.segment.lexicon, source.chunk_rows) for source in sources], scratch)
     entry = write_file(segment_folder / LEXICON_FILE, [lexicon], lexicon.schema)
     del lexicon  # its columns are mapped from the scratch folder

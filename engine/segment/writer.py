@@ -119,7 +119,7 @@ def publish_segment(
     durable.make_folder(segments)
     temporary = segments / f".{segment_id}.tmp"
     with durable.write_errors(temporary):
-        temporary.mkdir()
+        temporary.mkdir(durable.FOLDER_MODE)
     try:
         with durable.write_errors(segments / segment_id):
             files = write(temporary)
@@ -151,7 +151,7 @@ def _add_files(
     scratch = folder / SEGMENTS / f".{secrets.token_hex(8)}.tmp"
     try:
         with durable.write_errors(segment_folder):
-            scratch.mkdir()
+            scratch.mkdir(durable.FOLDER_MODE)
             files = write(scratch)
         for name in files:
             durable.publish_file(scratch / name, segment_folder / name)

@@ -11,12 +11,16 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from aidre.engine.errors import StorageFailed
 
-READ_ONLY = 0o444
+FOLDER_MODE = 0o750
+READ_ONLY = 0o440
+"""Modes of folders and of finished files. Documents may be private: only the owner and its group read them."""
+UNFINISHED = 0o640
+"""Mode of files that are being written, and of locks."""
 _MAX_SYNC_THREADS = 8
 
 
@@ -78,7 +82,7 @@ def make_folder(path: Path) -> None:
         return
     make_folder(path.parent)
     with write_errors(path):
-        path.mkdir(exist_ok=True)
+        path.mkdir(FOLDER_MODE, exist_ok=True)
         sync_folder(path.parent)
 
 
@@ -87,9 +91,11 @@ def replace_file(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with write_errors(path):
         try:
-            with temporary.open("wb") as file:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, UNFINISHED)
+            with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
                 file.flush()
+                os.fchmod(file.fileno(), READ_ONLY)
                 os.fsync(file.fileno())
             temporary.replace(path)
         except OSError:
@@ -131,6 +137,21 @@ def publish_folder(temporary: Path, final: Path) -> None:
         sync_folder(temporary)
         temporary.rename(final)
         sync_folder(final.parent)
+
+
+def close_to_others(folder: Path) -> None:
+    """Take from everybody but owner and group what an older release let them read; an open folder says that it did.
+
+    The folder itself comes last, so that an interrupted run is repeated. Files of another owner stay as they are.
+    """
+    if not folder.stat().st_mode & 0o007:
+        return
+    for path, _, files in os.walk(folder, topdown=False):
+        for file in (Path(path, name) for name in files):
+            with suppress(PermissionError, FileNotFoundError):
+                file.chmod(file.stat().st_mode & UNFINISHED)
+        with suppress(PermissionError):
+            Path(path).chmod(Path(path).stat().st_mode & FOLDER_MODE)
 
 
 # -- remove ------------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ class WriterLock:
 
     def _open_locked(self) -> int:
         with durable.write_errors(self._path.parent):
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, durable.UNFINISHED)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

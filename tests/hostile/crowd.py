@@ -52,7 +52,8 @@ class Crowd:
             await self._trickle("headers", begin, b"X-Slow: yes\r\n")
 
     async def _bodies(self) -> None:
-        begin = b"POST /search HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
+        begin = b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        begin += b"Content-Length: 100000\r\n\r\n"
         while not self._over:
             await self._trickle("bodies", begin, b" ")
 

@@ -56,7 +56,7 @@ def write(folder: Path) -> None:
     log = store / LOG
     with closing(PromiseTable(log / PROMISES)) as promises:
         for number in range(4):
-            promises.add(bytes([number]) * 16, b"owner", THEN, THEN * 2)
+            promises.add(bytes([number]) * 16, b"owner", b"account", THEN, THEN * 2)
             promises.finish(bytes([number]) * 16, PromiseResult("kept", b'{"results":[%d]}' % number), THEN * 2)
     buckets, budget = TokenBuckets([log]), ChunkBudget([log], 100, lambda: THEN)
     buckets.take(ACCOUNT, RATE)
@@ -107,7 +107,7 @@ def _binds(folder: Path) -> str:
         with closing(Binds(copy / LOG)) as binds:
             binds.delete_expired(1.0)
             list(binds.binds())
-            binds.add_offer(receipts.an_offer("next"), 1 << 40, 0.0)
+            binds.add_offer(receipts.an_offer("next"), b"me", 1 << 40, 0.0)
             binds.add_bind(receipts.a_bind("next", BindKey("k" * 32)), deliver=True)
 
     _copied(store, go_on)

@@ -101,7 +101,7 @@ async def _turn(say: Say, receipts: Receipts, binds: Binds, key: BindKey, name: 
     say(f"access {name}")
     assert await cite(receipts, name) == "kept"
     say(f"citation {name}")
-    assert binds.add_offer(an_offer(name), 1 << 40, 0.0)
+    assert binds.add_offer(an_offer(name), b"me", 1 << 40, 0.0)
     say(f"offer {name}")
     assert binds.add_bind(a_bind(name, key), deliver=True).offer == name
     say(f"bind {name}")
@@ -144,7 +144,7 @@ def one_bind(store: Path, name: str) -> None:
     """An offer, and its bind."""
     with closing(Binds(store / LOG)) as binds:
         if binds.offer(name) is None:
-            assert binds.add_offer(an_offer(name), 1 << 40, 0.0)
+            assert binds.add_offer(an_offer(name), b"me", 1 << 40, 0.0)
         assert binds.add_bind(a_bind(name, bind_key()), deliver=True).offer == name
 
 

@@ -112,7 +112,7 @@ def _port(process: subprocess.Popen[bytes], log: Path) -> int:
     while time.monotonic() < deadline:
         text = log.read_text(encoding="utf-8", errors="replace")
         found = re.search(r"http://127\.0\.0\.1:(\d+)", text)
-        if found is not None and ask(int(found[1]), b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n").status == 200:
+        if found is not None and ask(int(found[1]), b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n").status == 200:
             return int(found[1])
         assert process.poll() is None, f"the server ended: {text}"
         select.select([], [], [], 0.05)

@@ -131,9 +131,15 @@ class Client:
 
 
 @contextmanager
-def serving(store: Path, configuration: str | Settings = "") -> Iterator[Client]:
-    """A client of an application over a store."""
+def serving(store: Path, configuration: str | Settings = "", *, is_local: bool = False) -> Iterator[Client]:
+    """A client of an application over a store.
+
+    Unless the configuration says otherwise, pages of every origin may ask, as they may of a server with a public
+    `base_url`; with `is_local` those of loopback alone, as of a server without one.
+    """
     settings = parse_settings(configuration) if isinstance(configuration, str) else configuration
+    if settings.server.cors_origins is None and not is_local:
+        settings = replace(settings, server=replace(settings.server, cors_origins=("*",)))
     if settings.server.base_url is None:
         settings = replace(settings, server=replace(settings.server, base_url=BASE))
     client = Client(store, settings)

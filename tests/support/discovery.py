@@ -21,6 +21,7 @@ body_bytes = 20_000
 [collections.textless]
 return_text = false
 return_vectors = true
+vector_queries = "open"
 [collections.shut]
 visibility = "private"
 [collections.elsewhere]

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aidre.api.access.guard import Guard
+from aidre.api.access.web_origins import WebOrigins
 from aidre.api.config.settings import parse_settings
 from aidre.api.server.frame import FrameMiddleware
 from aidre.engine.errors import AidreError
@@ -24,7 +25,7 @@ class Door:
         base = '[server]\nbase_url = "http://127.0.0.1:8000"\n'
         self.guard = Guard(parse_settings(f"{base}[limits]\nconcurrency = {PLACES}\n"))
         self.guard.running.seconds = deadline
-        self._frame = FrameMiddleware(app, self.guard, refused, refused, [])
+        self._frame = FrameMiddleware(app, self.guard, refused, refused, WebOrigins(self.guard._settings))
 
     @property
     def taken(self) -> int:

@@ -46,7 +46,7 @@ def rendered(value: str) -> bytes:
 @asynccontextmanager
 async def worker(folder: Path | None, **options: Any) -> AsyncIterator[Promises]:
     """One process of a server."""
-    promises = Promises(folder, **{"timeout": 2 * WAIT_SECONDS, **options})
+    promises = Promises([] if folder is None else [folder], **{"timeout": 2 * WAIT_SECONDS, **options})
     try:
         yield promises
     finally:

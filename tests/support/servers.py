@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import httpx
 import uvicorn
 
 from aidre.api.app import create_app
-from aidre.api.config.settings import parse_settings
+from aidre.api.config.settings import Settings, parse_settings
 from aidre.api.server.connection import Connection
 from aidre.engine.collection.store import Store
 from tests.support.clocks import WAIT_SECONDS, until
@@ -152,11 +153,19 @@ def until_closed(client: socket.socket) -> bytes:
     return received
 
 
+def _open_to_pages(settings: Settings) -> Settings:
+    """As a server with a public `base_url`: pages of every origin may ask. `x` is the host of the raw requests."""
+    server = replace(settings.server, hosts=("x", *settings.server.hosts))
+    if server.cors_origins is None:
+        server = replace(server, cors_origins=("*",))
+    return replace(settings, server=server)
+
+
 class Served(Server):
     """The whole of aidre over a store, which says how many requests have reached it."""
 
     def __init__(self, store: Path, configuration: str) -> None:
-        self.app = create_app(Store(store), parse_settings(configuration))
+        self.app = create_app(Store(store), _open_to_pages(parse_settings(configuration)))
         self.running = self.app.state.guard.running
         self.asked = 0
         super().__init__(self._counted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from aidre.api.access import Caller
+from aidre.api.access import Caller, may_query_by_vector
 from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT, CHANGES_MAX
 from aidre.api.protocols.provenance import Provenance
 from aidre.api.retrieval import LIFETIME_SECONDS, Retrieval, VisibleCollection
@@ -92,7 +92,9 @@ def document(
 def _capabilities(collections: list[VisibleCollection], caller: Caller) -> dict[str, bool]:
     return {
         "query_text": bool(collections),
-        "query_vector": any(one.snapshot.collection.spaces for one in collections),
+        "query_vector": any(
+            one.snapshot.collection.spaces and may_query_by_vector(caller, one.settings) for one in collections
+        ),
         "return_text": any(one.settings.return_text for one in collections),
         "return_semantic_payload": True,
         "return_vectors": caller.vectors and any(one.settings.return_vectors for one in collections),

@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from aidre.api.access import caller_of
+from aidre.api.access import Caller, Guard, caller_of, may_query_by_vector
 from aidre.api.config import Limits
 from aidre.api.http import (
     AIDRE_JSON,
@@ -31,9 +31,12 @@ from aidre.api.http import (
     JSON,
     JSON_VARIANT,
     BadRequest,
+    Forbidden,
+    HttpError,
     NotFound,
     PreparedResponse,
     Representation,
+    Unauthorized,
     UnsupportedReturnField,
     Variant,
     accept_header,
@@ -360,6 +363,8 @@ async def search(request: Request) -> Response:
     body = await read_object(request, BODY_TYPES, limits.body_bytes)
     question = parse(body, limits)
     collection = retrieval.collections.find(text_member(body, "collection"), caller, "aidre")
+    if question.vector is not None and not may_query_by_vector(caller, collection.settings):
+        raise _vector_query_refused(request, caller)
     fields = parse_return(body, collection, caller.vectors)
     answer = await retrieval.search(collection, question, caller, "aidre")
     meta = _render_meta(answer, question.top_k, body.get("top_k"))
@@ -367,6 +372,19 @@ async def search(request: Request) -> Response:
     content = render(answer, fields, meta, request_id(request), variant, provenance=provenance_of(request))
     retrieval.metrics.observe_stage("aidre", "render", perf_counter() - started)
     return PreparedResponse(content, SEARCH_HEADERS[variant.mark])
+
+
+def _vector_query_refused(request: Request, caller: Caller) -> HttpError:
+    """401 asks an anonymous caller for a key, 403 says that the key of a known one lacks the scope."""
+    guard: Guard = request.app.state.guard
+    challenge = guard.challenge("/search")
+    if not caller.name:
+        message = "queries by vector of this collection need a key with the scope vectors: send it, or a text query"
+        return Unauthorized(message, {"WWW-Authenticate": challenge})
+    return Forbidden(
+        "this key may not query this collection by vector: its scopes lack vectors; send a text query",
+        {"WWW-Authenticate": f'{challenge}, error="insufficient_scope", scope="vectors"'},
+    )
 
 
 @renders_errors_with(render_error)

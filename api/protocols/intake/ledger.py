@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import orjson
 
@@ -18,8 +19,10 @@ from aidre.api.http import connect, create_tables, transaction
 from aidre.engine.errors import StorageFailed
 from aidre.engine.storage import sync_folder
 
-SCHEMA_VERSION = 2
-"""Version 2 added checksums."""
+SCHEMA_VERSION = 3
+"""Version 2 added checksums, version 3 the accounts of offers."""
+ACCOUNT_SHARE = 4
+"""One account has at most `max_offers / ACCOUNT_SHARE` unexpired offers."""
 EXPIRED_OFFER_SECONDS = 3_600.0
 """How long an expired offer is answered with OFFER_EXPIRED instead of OFFER_NOT_FOUND, if new offers leave room."""
 LEDGER_FILE = "intake.sqlite"
@@ -33,6 +36,7 @@ CREATE TABLE IF NOT EXISTS offers (
     expires REAL NOT NULL,
     retention REAL NOT NULL
 );
+CREATE TABLE IF NOT EXISTS offerers (offer TEXT PRIMARY KEY, account BLOB NOT NULL, expires REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS binds (
     offer TEXT PRIMARY KEY,
     session TEXT NOT NULL,
@@ -47,9 +51,12 @@ CREATE TABLE IF NOT EXISTS binds (
     attempts INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX IF NOT EXISTS offers_expire ON offers (expires);
+CREATE INDEX IF NOT EXISTS offerers_by_account ON offerers (account, expires);
+CREATE INDEX IF NOT EXISTS offerers_expire ON offerers (expires);
 CREATE INDEX IF NOT EXISTS binds_due ON binds (due) WHERE due IS NOT NULL;
 CREATE INDEX IF NOT EXISTS binds_forget ON binds (forget) WHERE sealed IS NOT NULL;
 CREATE INDEX IF NOT EXISTS offers_checked ON offers (id, checksum(session, intake, requires, expires, retention));
+CREATE INDEX IF NOT EXISTS offerers_checked ON offerers (offer, checksum(account, expires));
 CREATE INDEX IF NOT EXISTS binds_checked
     ON binds (offer, checksum(session, intake, bound, answer, key, digest, sealed, forget, due, attempts));
 """
@@ -84,6 +91,8 @@ class StoredBind:
     attempts: int = 0
 
 
+OfferStatus: TypeAlias = Literal["added", "full", "share used"]
+
 BIND_COLUMNS = "offer, session, intake, bound, answer, key, digest, sealed, forget, attempts"
 
 
@@ -98,13 +107,19 @@ class Ledger:
             for parent in (folder, folder.parent):  # a file survives a power cut only if its folder entry does
                 sync_folder(parent)
 
-    def add_offer(self, offer: StoredOffer, max_offers: int, now: float) -> bool:
-        """Store an offer; False if `max_offers` unexpired ones are stored. Expired offers are deleted to make room."""
+    def add_offer(self, offer: StoredOffer, account: bytes, max_offers: int, now: float) -> OfferStatus:
+        """Store an offer of an account, which is a digest, unless `max_offers` unexpired ones are stored or the account
+        has its share of them. Expired offers are deleted to make room."""
         with _storage_errors(), transaction(self._connection) as connection:
             if self._offer_count() >= max_offers:
                 connection.execute("DELETE FROM offers WHERE expires <= ?", (now,))
                 if self._offer_count() >= max_offers:
-                    return False
+                    return "full"
+            connection.execute("DELETE FROM offerers WHERE expires <= ?", (now,))
+            own: int = connection.execute("SELECT count(*) FROM offerers WHERE account = ?", (account,)).fetchone()[0]
+            if own >= max(1, max_offers // ACCOUNT_SHARE):
+                return "share used"
+            connection.execute("INSERT INTO offerers VALUES (?, ?, ?)", (offer.id, account, offer.expires))
             connection.execute(
                 "INSERT INTO offers (id, session, intake, requires, expires, retention) VALUES (?, ?, ?, ?, ?, ?)",
                 (
@@ -116,7 +131,7 @@ class Ledger:
                     offer.retention,
                 ),
             )
-        return True
+        return "added"
 
     def _offer_count(self) -> int:
         count: int = self._connection.execute("SELECT count(*) FROM offers").fetchone()[0]

@@ -54,6 +54,8 @@ SEARCH_TIMEOUT_SECONDS = 10.0
 POLL_SECONDS = 1.0
 """Between two looks for due binds: those to retry, and those whose worker died."""
 EXPIRY_SECONDS = 60.0
+SHARE_RETRY_SECONDS = "60"
+"""Retry-After for a caller whose share of the offers is used; it ends as its offers expire."""
 """Between two deletions of expired data, and the pause after an error."""
 
 T = TypeVar("T")
@@ -107,13 +109,13 @@ class IntakeService:
         if not items:
             return {"status": "declined", "decline_reason": intake.decline_reason}
         offer = build_offer(str(uuid.uuid4()), intake, data, items)
-        if intake.binds:
+        if intake.binds and self._key is not None:
             expires = expiry_of(intake)
             retention = retention_of(intake, self.settings.intake)
             stored = StoredOffer(
                 offer["id"], _canonical_session(session), intake.id, intake.bind_requires, expires, retention
             )
-            await self._on_disk(self._add_offer, stored)
+            await self._on_disk(self._add_offer, stored, self._key.digest(account.encode("utf-8", "surrogatepass")))
             offer |= binding_members(intake, bind_endpoint(str(self.settings.server.base_url)), expires)
         return {"status": "offer", "offer": offer}
 
@@ -260,9 +262,17 @@ class IntakeService:
             self._ledger = Ledger(self._folder)
         return self._ledger
 
-    def _add_offer(self, offer: StoredOffer) -> None:
+    def _add_offer(self, offer: StoredOffer, account: bytes) -> None:
+        """`account` is the digest of a key or an address."""
         max_offers = self.settings.intake.max_offers
-        if not self._open_ledger().add_offer(offer, max_offers, time.time()):
+        status = self._open_ledger().add_offer(offer, account, max_offers, time.time())
+        if status == "share used":
+            raise IntakeError(
+                "RATE_LIMITED",
+                "too many of your offers wait to be bound: bind them, or come again when they have expired",
+                {"Retry-After": SHARE_RETRY_SECONDS},
+            )
+        if status == "full":
             logger.warning("an offer was refused: %d are stored already (intake.max_offers)", max_offers)
             raise unavailable("too many offers wait to be bound at the moment: try again later")
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import orjson
 from starlette.requests import Request
@@ -22,7 +21,6 @@ from starlette.routing import Route
 from starlette.types import Message, Scope
 
 from aidre.api.access import ANONYMOUS, Caller, Guard, caller_of
-from aidre.api.config import Settings
 from aidre.api.http import JSON, Unauthorized, UnsupportedMediaType, parse_content_type, read_body, renders_errors_with
 from aidre.api.protocols.nlweb.answer import Service
 from aidre.api.protocols.nlweb.envelope import refuse
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
     from mcp.server.lowlevel.server import Server
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-    from mcp.server.transport_security import TransportSecuritySettings
     from mcp.shared.message import SessionMessage
     from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
 
@@ -43,16 +40,13 @@ logger = logging.getLogger("aidre")
 REQUEST_ID_TYPES = (str, int)
 RESPONSE_ID_TYPES = (str, int, type(None))
 PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS = -32_700, -32_600, -32_602
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 DEFAULT_ACCEPT = b"application/json, text/event-stream"
 """Sent to the SDK for a request without Accept."""
 DRAIN_SECONDS = 10.0
 """Time for pending requests after the end of standard input."""
 UNKNOWN_CLIENT = {"name": "unknown", "version": "0"}
 TRANSPORT_ERRORS: Mapping[int, str] = {
-    403: "this Origin may not ask here: server.cors_origins must list it",
     406: "Accept must admit application/json",
-    421: "this Host is not served here: use the address in server.base_url",
 }
 """Messages for HTTP statuses that the SDK sends without a JSON-RPC message."""
 
@@ -76,7 +70,7 @@ class McpEndpoint:
         if rejection is not None:
             return rejection
         manager = await self._start()
-        scope = _sdk_scope(request, settings.server.cors_origins)
+        scope = _sdk_scope(request)
         return await cancel_on_disconnect(request.receive, _exchange(manager, scope, body))
 
     async def serve_stdio(self) -> None:
@@ -173,19 +167,14 @@ def _error_response(status: int, code: int, text: str, message_id: str | int | N
 # -- HTTP ------------------------------------------------------------------------------------------------------
 
 
-def _sdk_scope(request: Request, origins: Sequence[str]) -> Scope:
-    """The ASGI scope for the SDK, which is stricter than HTTP: a default Accept, a plain media type, a lower-case Host.
-
-    If any origin may read responses, Origin is omitted: the check of Host protects against DNS rebinding.
-    """
-    replaced = {b"accept", b"content-type", b"host", b"origin"}
+def _sdk_scope(request: Request) -> Scope:
+    """The ASGI scope for the SDK, which is stricter than HTTP: a default Accept and a plain media type. Host and Origin
+    were checked before every route, so the SDK is not shown an Origin."""
+    replaced = {b"accept", b"content-type", b"origin"}
     headers = [(name, value) for name, value in request.scope["headers"] if name not in replaced]
     accept = ", ".join(request.headers.getlist("accept")).encode("latin-1").strip()
     headers.append((b"content-type", JSON.encode()))  # checked before, in any spelling
     headers.append((b"accept", accept or DEFAULT_ACCEPT))
-    headers.append((b"host", request.headers.get("host", "").lower().encode("latin-1")))
-    if "origin" in request.headers and "*" not in origins:
-        headers.append((b"origin", request.headers["origin"].encode("latin-1")))
     return {**request.scope, "headers": headers}
 
 
@@ -300,31 +289,17 @@ def _parse_leniently(line: Any) -> Any:
 
 
 def _create_session_manager(service: Service) -> StreamableHTTPSessionManager:
+    """Host and Origin were checked before every route: the SDK does not check them again."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+    from mcp.server.transport_security import TransportSecuritySettings
 
     logging.getLogger("mcp").setLevel(logging.ERROR)  # its warnings quote requests
     return StreamableHTTPSessionManager(
         app=_create_server(service),
         json_response=True,
         stateless=True,
-        security_settings=_transport_security(service.settings),
+        security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         max_request_body_size=service.settings.limits.body_bytes,
-    )
-
-
-def _transport_security(settings: Settings) -> TransportSecuritySettings:
-    from mcp.server.transport_security import TransportSecuritySettings
-
-    base = urlsplit(str(settings.server.base_url))
-    own = base.netloc.lower()
-    default_port = f"{own}:{443 if base.scheme == 'https' else 80}" if base.port is None else own
-    return TransportSecuritySettings(
-        allowed_hosts=[own, default_port, *LOOPBACK, *(f"{host}:*" for host in LOOPBACK)],
-        allowed_origins=[
-            f"{base.scheme}://{own}",
-            *(f"http://{host}{port}" for host in LOOPBACK for port in ("", ":*")),
-            *settings.server.cors_origins,
-        ],
     )
 
 

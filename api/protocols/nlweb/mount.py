@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -13,10 +14,10 @@ from aidre.api.retrieval import Retrieval
 from aidre.api.server import Mounted
 
 
-def mount(retrieval: Retrieval, folder: Path) -> Mounted:
-    """`folder` is for the file of promises."""
+def mount(retrieval: Retrieval, folders: Sequence[Path]) -> Mounted:
+    """The file of promises is in the first of `folders` that can be written."""
     settings = retrieval.settings.nlweb
-    promises = Promises(folder, settings.timeout)
+    promises = Promises(folders, settings.timeout)
     model = ChatModel(settings.llm) if settings.llm is not None else None
     service = Service(retrieval, promises, Items(settings.actions), model)
     endpoint = mcp.McpEndpoint(service)

@@ -20,11 +20,12 @@ State: TypeAlias = Literal["running", "kept", "failed", "cancelled"]
 
 MAX_PROMISES = 1_000
 """Unexpired promises of all owners."""
-OWNER_SHARE = 4
-"""One owner has at most `max_promises / OWNER_SHARE` promises."""
+ACCOUNT_SHARE = 4
+"""One account has at most `max_promises / ACCOUNT_SHARE` promises."""
 MAX_RESULT_BYTES = 268_435_456
 """Bytes of all stored results; beyond it no new promise is added."""
-VERSION = 1
+VERSION = 2
+"""Version 2 added accounts."""
 CHECKPOINT_TRIES, CHECKPOINT_SECONDS = 100, 0.05
 """Tries, and the pause between them, to truncate the write-ahead log; readers block it for a moment only."""
 
@@ -33,6 +34,7 @@ SCHEMA = (
 CREATE TABLE IF NOT EXISTS promises (
     digest BLOB PRIMARY KEY,
     owner BLOB NOT NULL,
+    account BLOB NOT NULL,
     state TEXT NOT NULL,
     progress REAL NOT NULL,
     message TEXT,
@@ -47,9 +49,9 @@ CREATE TABLE IF NOT EXISTS promises (
 """,
     # Covers the queries over all rows, so that they do not read documents.
     "CREATE INDEX IF NOT EXISTS promises_expire ON promises (expires, size)",
-    "CREATE INDEX IF NOT EXISTS promises_owned ON promises (owner)",
-    "CREATE INDEX IF NOT EXISTS promises_checked ON promises (digest, checksum(owner, state, progress, message, began,"
-    " seen, expires, document, size, code, reason))",
+    "CREATE INDEX IF NOT EXISTS promises_by_account ON promises (account)",
+    "CREATE INDEX IF NOT EXISTS promises_checked ON promises (digest, checksum(owner, account, state, progress,"
+    " message, began, seen, expires, document, size, code, reason))",
 )
 
 
@@ -84,18 +86,21 @@ class PromiseTable:
         self.max_promises = max_promises
         self._connection = _memory() if path is None else _open(path)
 
-    def add(self, digest: bytes, owner: bytes, now: float, expires: float) -> bool:
-        """Adds a running promise; False if there is no room. Times are Unix times in seconds."""
+    def add(self, digest: bytes, owner: bytes, account: bytes, now: float, expires: float) -> bool:
+        """Adds a running promise; False if there is no room. Times are Unix times in seconds.
+
+        `owner` may read it; `account` is the one whose share it counts towards.
+        """
         with transaction(self._connection) as connection:
             connection.execute("DELETE FROM promises WHERE expires <= ?", (now,))
             count, size = connection.execute("SELECT COUNT(*), COALESCE(SUM(size), 0) FROM promises").fetchone()
-            own = connection.execute("SELECT COUNT(*) FROM promises WHERE owner = ?", (owner,)).fetchone()[0]
-            if count >= self.max_promises or OWNER_SHARE * own >= self.max_promises or size >= MAX_RESULT_BYTES:
+            own = connection.execute("SELECT COUNT(*) FROM promises WHERE account = ?", (account,)).fetchone()[0]
+            if count >= self.max_promises or ACCOUNT_SHARE * own >= self.max_promises or size >= MAX_RESULT_BYTES:
                 return False
             connection.execute(
-                "INSERT INTO promises (digest, owner, state, progress, began, seen, expires)"
-                " VALUES (?, ?, 'running', 0, ?, ?, ?)",
-                (digest, owner, now, now, expires),
+                "INSERT INTO promises (digest, owner, account, state, progress, began, seen, expires)"
+                " VALUES (?, ?, ?, 'running', 0, ?, ?, ?)",
+                (digest, owner, account, now, now, expires),
             )
             return True
 

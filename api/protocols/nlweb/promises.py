@@ -2,7 +2,7 @@
 
 A promise belongs to the caller that received it, and any worker of the store can answer for it: its state is in a table
 on disk (`promise_table.py`), while its task runs in the worker that started it. If the store cannot be written, the
-table is in memory and ends with the process.
+table is in the folder that the workers of a server share; without one, in memory, and ends with the process.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 import secrets
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -76,16 +76,19 @@ class _Job:
 
 
 class Promises:
-    """All promises of one store, as seen by one process. `timeout` bounds any work, in seconds."""
+    """All promises of one store, as seen by one process. `timeout` bounds any work, in seconds.
+
+    The table is in the first of `folders` that can be written, which must be the same for all workers.
+    """
 
     def __init__(
         self,
-        folder: Path | None,
+        folders: Sequence[Path],
         timeout: float,
         max_promises: int = MAX_PROMISES,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._path = None if folder is None else folder / PROMISES_FILE
+        self._paths = [folder / PROMISES_FILE for folder in folders]
         self._timeout = timeout
         self._max_promises = max_promises
         self._clock = clock
@@ -100,7 +103,7 @@ class Promises:
 
     async def open(self) -> None:
         """Starts the maintenance of promises of an earlier process, if there is a table."""
-        if self._path is not None and self._path.exists():
+        if any(path.exists() for path in self._paths):
             self._start_maintenance()
 
     async def close(self) -> None:
@@ -201,7 +204,7 @@ class Promises:
         """Adds a promise for a job; None if the table is full or cannot be written."""
         token = secrets.token_urlsafe(TOKEN_BYTES)
         added: asyncio.Future[PromiseRow | None] = asyncio.get_running_loop().create_future()
-        recorder = asyncio.create_task(self._record(_digest(token), _owner(caller), job, render, added))
+        recorder = asyncio.create_task(self._record(_digest(token), caller, job, render, added))
         self._recorders.add(recorder)
         recorder.add_done_callback(self._recorders.discard)
         row = await added
@@ -210,14 +213,14 @@ class Promises:
     async def _record(
         self,
         digest: bytes,
-        owner: bytes,
+        caller: Caller,
         job: _Job,
         render: Callable[[T], bytes],
         added: asyncio.Future[PromiseRow | None],
     ) -> None:
         """Adds a promise, waits for its work and stores the result. It outlives the request."""
         now = self._clock()
-        has_room = await self._add(digest, owner, now)
+        has_room = await self._add(digest, caller, now)
         if has_room:
             self._jobs[digest] = job
             self._start_maintenance()
@@ -237,10 +240,11 @@ class Promises:
             del self._jobs[digest]
             self._wake.set()
 
-    async def _add(self, digest: bytes, owner: bytes, now: float) -> bool:
+    async def _add(self, digest: bytes, caller: Caller, now: float) -> bool:
+        account = _digest(caller.account or caller.name)
         expires = now + self._timeout + RESULT_SECONDS
         try:
-            return await self._in_thread(PromiseTable.add, digest, owner, now, expires)
+            return await self._in_thread(PromiseTable.add, digest, _owner(caller), account, now, expires)
         except (sqlite3.Error, RuntimeError) as error:  # RuntimeError: the thread pool is closing
             logger.warning("a promise could not be added: %s", error)
             return False
@@ -312,11 +316,13 @@ class Promises:
         return method(self._table, *arguments)
 
     def _open_table(self) -> PromiseTable:
-        try:
-            return PromiseTable(self._path, self._max_promises)
-        except (OSError, sqlite3.Error) as error:
-            logger.warning("promises are in memory only and end with this process: %s", error)
-            return PromiseTable(None, self._max_promises)
+        for path in self._paths:
+            try:
+                return PromiseTable(path, self._max_promises)
+            except (OSError, sqlite3.Error) as error:
+                logger.warning("promises cannot be kept in %s: %s", path.parent.name, error)
+        logger.warning("promises are in memory only and end with this process")
+        return PromiseTable(None, self._max_promises)
 
 
 def read_await(body: Mapping[str, Any]) -> tuple[str, AwaitAction, Mapping[str, Any] | None]:

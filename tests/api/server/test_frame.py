@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -13,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aidre.api.access.guard import Guard
+from aidre.api.access.web_origins import WebOrigins
 from aidre.api.config.settings import parse_settings
 from aidre.api.server.frame import FrameMiddleware
 from tests.support.frames import refused, whole
@@ -36,7 +38,9 @@ async def answering(scope: Scope, receive: Receive, send: Send) -> None:
 def call(
     app: ASGIApp, method: str = "GET", path: str = "/search", origins: Sequence[str] = (), **headers: str
 ) -> httpx.Response:
-    frame = FrameMiddleware(app, Guard(parse_settings(CONFIGURATION)), refused, refused, origins)
+    settings = parse_settings(CONFIGURATION)
+    settings = replace(settings, server=replace(settings.server, cors_origins=tuple(origins)))
+    frame = FrameMiddleware(app, Guard(settings), refused, refused, WebOrigins(settings))
 
     async def story() -> httpx.Response:
         transport = httpx.ASGITransport(frame)
@@ -54,7 +58,8 @@ def sent_by(app: ASGIApp, method: str) -> list[Message]:
         sent.append(message)
 
     scope = {"type": "http", "method": method, "path": "/search", "headers": [], "client": ("192.0.2.1", 1)}
-    asyncio.run(FrameMiddleware(app, guard, refused, refused, [])(scope, whole, send))
+    origins = WebOrigins(parse_settings(CONFIGURATION))
+    asyncio.run(FrameMiddleware(app, guard, refused, refused, origins)(scope, whole, send))
     assert guard.running.count == 0
     return sent
 
@@ -89,10 +94,11 @@ def test_of_listed_origins_each_is_told_of_itself_and_others_of_nothing() -> Non
         assert "Origin" in response.headers["vary"], "a cache must tell them apart"
 
 
-def test_without_origins_nothing_is_said_of_them() -> None:
+def test_without_origins_pages_of_others_are_refused() -> None:
     response = call(answering, origin=ORIGIN)
+    assert response.status_code == 403
     assert not [name for name in response.headers if name.startswith("access-control")]
-    assert "Origin" not in response.headers.get("vary", "")
+    assert "Origin" in response.headers["vary"], "a cache must tell them apart"
 
 
 def test_a_preflight_is_answered_before_anyone_is_admitted() -> None:
@@ -100,7 +106,7 @@ def test_a_preflight_is_answered_before_anyone_is_admitted() -> None:
     assert response.status_code == 204
     assert response.headers["access-control-allow-methods"] == "GET, HEAD, POST, OPTIONS"
     assert response.headers["access-control-allow-headers"] == "x-other"
-    assert call(answering, "OPTIONS", authorization="Bearer unknown", **PREFLIGHT).status_code == 401
+    assert call(answering, "OPTIONS", authorization="Bearer unknown", **PREFLIGHT).status_code == 403
 
 
 def test_who_is_not_admitted_is_refused_and_the_application_is_not_asked() -> None:

@@ -98,7 +98,7 @@ def test_24_1_capabilities_are_true(client: Client) -> None:
     everything = {"text": True, "semantic_payload": True}
     [rich] = client.search({"query": "sso setup", "top_k": 1, "return": everything}).json()["results"]
     vector = {"query_vector": [1, 0, 0, 0], "embedding_space": COSINE.id}
-    vectors = client.search({**vector, "collection": "textless", "return": {"vectors": True}})
+    vectors = client.search({"query": "alpha", "collection": "textless", "return": {"vectors": True}})
     assert stated == {
         "query_text": bool(ids(client.search({"query": "alpha"}))),
         "query_vector": bool(ids(client.search(vector))),

@@ -47,21 +47,20 @@ def test_hosts_of_loopback_and_of_the_base_url_are_served_and_no_other(tmp_path:
     with serving(tmp_path, '[server]\nbase_url = "https://ai.example.com/path"') as client:
         for host in ("ai.example.com", "AI.Example.Com:443", "127.0.0.1:8000", "localhost", "LOCALHOST:1", "[::1]:80"):
             assert result(post(client, message("ping"), host=host)) == {}
-        for host in (
-            "evil.example",
-            "ai.example.com.evil.example",
-            "ai.example.com:8080",
-            "127.0.0.1.evil.example",
-            "",
-        ):
-            assert "server.base_url" in refused(post(client, message("ping"), host=host), -32600, 421)
+        for host in ("evil.example", "ai.example.com.evil.example", "127.0.0.1.evil.example"):
+            response = post(client, message("ping"), host=host)
+            assert response.status_code == 421
+            assert "server.hosts" in response.json()["error"]["message"]
 
 
 def test_where_origins_are_listed_others_are_refused(tmp_path: Path) -> None:
     with serving(tmp_path, '[server]\ncors_origins = ["https://chat.example"]') as client:
-        for origin in ("https://chat.example", "http://127.0.0.1:8000", "http://localhost:3000"):
+        for origin in ("https://chat.example", "http://127.0.0.1:8000"):
             assert result(post(client, message("ping"), origin=origin)) == {}
-        assert "cors_origins" in refused(post(client, message("ping"), origin="https://evil.example"), -32600, 403)
+        for origin in ("https://evil.example", "http://localhost:3000"):
+            response = post(client, message("ping"), origin=origin)
+            assert response.status_code == 403
+            assert "server.cors_origins" in response.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("accept", [None, "", "*/*", JSON, AXIOS, "application/json, text/event-stream"])

@@ -151,7 +151,7 @@ async def _find(ask: Ask, caller: Caller, service: Service, now: float) -> Parti
         raise NlwebFailure("NO_RESULTS", message, meta=meta)
     items = await service.items.build(page.documents)
     meta = {"response_format": ask.format, **meta}
-    return PartialAnswer(query.query, items, meta, now, _embedding_of(retrieval, page.documents[0].collection))
+    return PartialAnswer(query.query, items, meta, now, _embedding_of(retrieval, page.documents[0].collection, caller))
 
 
 async def _rewrite(ask: Ask, model: ChatModel | None) -> RewrittenQuery:
@@ -166,14 +166,15 @@ async def _rewrite(ask: Ask, model: ChatModel | None) -> RewrittenQuery:
     return await rewrite_with_model(model, ask.text, ask.prev, **user)
 
 
-def _embedding_of(retrieval: Retrieval, collection: VisibleCollection) -> Embed | None:
+def _embedding_of(retrieval: Retrieval, collection: VisibleCollection, caller: Caller) -> Embed | None:
     """Embeds text in the first space of a collection that has a model."""
     space = next((space for space in collection.snapshot.collection.spaces if space.model is not None), None)
     if space is None:
         return None
 
     async def embed(texts: list[str]) -> NDArray[np.float32]:
-        return np.stack(await asyncio.gather(*(retrieval.embedders.embed(space, text) for text in texts)))
+        asked = (retrieval.embedders.embed(space, text, caller.name) for text in texts)
+        return np.stack(await asyncio.gather(*asked))
 
     return embed
 

@@ -35,7 +35,7 @@ from pathlib import Path
 from aidre.api.protocols.intake.ledger import Ledger, StoredOffer
 ledger = Ledger(Path(sys.argv[1]))
 for number in range(100_000):
-    ledger.add_offer(StoredOffer(f"offer-{number}", "s", "i", ("email",), 2e9, 1.0), 1_000_000, 0.0)
+    ledger.add_offer(StoredOffer(f"offer-{number}", "s", "i", ("email",), 2e9, 1.0), b"me", 1_000_000, 0.0)
     print(number, flush=True)
 """
 
@@ -69,7 +69,7 @@ def _bound(ledger: Ledger, sealed: bytes, forget: float) -> None:
 
 def test_an_offer_that_nobody_bound_is_forgotten_in_the_end(tmp_path: Path) -> None:
     with closing(Ledger(tmp_path)) as ledger:
-        assert ledger.add_offer(an_offer("a", 100.0), 10, 50.0)
+        assert ledger.add_offer(an_offer("a", 100.0), b"me", 10, 50.0) == "added"
         ledger.delete_expired(100.0 + EXPIRED_OFFER_SECONDS - 1)
         assert ledger.offer("a") is not None
         ledger.delete_expired(100.0 + EXPIRED_OFFER_SECONDS)
@@ -78,12 +78,12 @@ def test_an_offer_that_nobody_bound_is_forgotten_in_the_end(tmp_path: Path) -> N
 
 def test_of_offers_there_are_only_so_many(tmp_path: Path) -> None:
     with closing(Ledger(tmp_path)) as ledger:
-        assert ledger.add_offer(an_offer("early", 100.0), 2, 50.0)
-        assert ledger.add_offer(an_offer("late", 900.0), 2, 50.0)
-        assert not ledger.add_offer(an_offer("more", 900.0), 2, 99.0)
+        assert ledger.add_offer(an_offer("early", 100.0), b"me", 2, 50.0) == "added"
+        assert ledger.add_offer(an_offer("late", 900.0), b"you", 2, 50.0) == "added"
+        assert ledger.add_offer(an_offer("more", 900.0), b"me", 2, 99.0) == "full"
         assert ledger.offer("early") is not None
         # What expired makes room before its time.
-        assert ledger.add_offer(an_offer("more", 900.0), 2, 100.0)
+        assert ledger.add_offer(an_offer("more", 900.0), b"me", 2, 100.0) == "added"
         assert [ledger.offer(name) is None for name in ("early", "late", "more")] == [True, False, False]
 
 

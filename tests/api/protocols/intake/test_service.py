@@ -16,6 +16,7 @@ import pytest
 
 from aidre.api.cli.main import run
 from aidre.api.config.settings import load_settings
+from aidre.api.protocols.intake import ledger
 from aidre.api.protocols.intake.ledger import LEDGER_FILE, Ledger
 from tests.support.clients import BASE, serving
 from tests.support.intake_agent import JSON
@@ -210,7 +211,8 @@ def test_bound_data_are_deleted_after_the_declared_retention_and_the_bind_is_sti
         refused(bind(client, a_bind(offer["id"], bind_data={**PERSON, "phone": "1"})), 409, "OFFER_ALREADY_BOUND")
 
 
-def test_too_many_offers_are_refused_as_what_passes(store: Path) -> None:
+def test_too_many_offers_are_refused_as_what_passes(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "ACCOUNT_SHARE", 1)
     with serving(store, CONFIGURATION.replace("[intake]", "[intake]\nmax_offers = 2")) as client:
         first = offered(client)
         offered(client)

@@ -88,7 +88,7 @@ def test_where_a_caller_has_its_share_of_the_table_work_is_waited_for(tmp_path: 
     clock = Clock()
 
     async def run() -> None:
-        async with worker(tmp_path, max_promises=2 * promise_table.OWNER_SHARE, clock=clock) as promises:
+        async with worker(tmp_path, max_promises=2 * promise_table.ACCOUNT_SHARE, clock=clock) as promises:
             gates = [Gate(), Gate()]
             tokens = [await promised(promises, gate) for gate in gates]
             quick = Gate("direct")
@@ -107,19 +107,20 @@ def test_where_a_caller_has_its_share_of_the_table_work_is_waited_for(tmp_path: 
 
 def test_where_the_table_is_full_nobody_gets_a_promise() -> None:
     table = PromiseTable(None, max_promises=4)
-    assert [table.add(bytes([place]), bytes([place]), 0.0, 10.0) for place in range(5)] == [True] * 4 + [False]
+    added = [table.add(bytes([place]), b"owner", bytes([place]), 0.0, 10.0) for place in range(5)]
+    assert added == [True] * 4 + [False]
 
 
 def test_results_have_a_bound_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(promise_table, "MAX_RESULT_BYTES", 100)
     table = PromiseTable(None)
-    assert table.add(b"1", b"owner", 0.0, 10.0)
+    assert table.add(b"1", b"owner", b"account", 0.0, 10.0)
     table.finish(b"1", PromiseResult("kept", b"x" * 99), 10.0)
-    assert table.add(b"2", b"owner", 0.0, 10.0)
+    assert table.add(b"2", b"owner", b"account", 0.0, 10.0)
     table.finish(b"2", PromiseResult("kept", b"x"), 10.0)
-    assert not table.add(b"3", b"owner", 0.0, 10.0)
+    assert not table.add(b"3", b"owner", b"account", 0.0, 10.0)
     assert table.cancel(b"1", b"owner", 0.0)
-    assert table.add(b"3", b"owner", 0.0, 10.0)
+    assert table.add(b"3", b"owner", b"account", 0.0, 10.0)
     table.close()
 
 
@@ -164,7 +165,7 @@ def test_a_table_of_another_version_is_made_anew(tmp_path: Path) -> None:
 def test_workers_that_begin_together_share_one_table(tmp_path: Path) -> None:
     def begin(number: int) -> bool:
         table = PromiseTable(tmp_path / PROMISES_FILE)
-        added = table.add(bytes([number]), b"owner", 0.0, 10.0)
+        added = table.add(bytes([number]), b"owner", b"account", 0.0, 10.0)
         table.close()
         return added
 

@@ -153,7 +153,7 @@ def test_a_worker_that_dies_leaves_failures_not_promises_for_ever(tmp_path: Path
 
     async def run() -> None:
         async with worker(tmp_path, clock=clock) as second:
-            first = Promises(tmp_path, 60.0, clock=clock)
+            first = Promises([tmp_path], 60.0, clock=clock)
             token = await promised(first, Gate())
             first._maintenance.cancel()  # type: ignore[union-attr]
             clock.now += WORKER_TIMEOUT_SECONDS - 1
