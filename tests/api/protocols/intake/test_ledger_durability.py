@@ -46,13 +46,13 @@ def test_a_new_ledger_is_named_on_disk_and_so_is_its_folder(tmp_path: Path, monk
 
 
 def test_an_expired_offer_stays_known_where_there_is_room(ledger: Ledger) -> None:
-    assert ledger.add_offer(an_offer("early", 100.0), 3, 50.0)
-    assert ledger.add_offer(an_offer("late", 900.0), 3, 500.0)
+    assert ledger.add_offer(an_offer("early", 100.0), b"early", 3, 50.0) == "added"
+    assert ledger.add_offer(an_offer("late", 900.0), b"late", 3, 500.0) == "added"
     assert ledger.offer("early") is not None
-    assert ledger.add_offer(an_offer("later", 900.0), 3, 500.0)
-    assert ledger.add_offer(an_offer("last", 900.0), 3, 500.0)
+    assert ledger.add_offer(an_offer("later", 900.0), b"later", 3, 500.0) == "added"
+    assert ledger.add_offer(an_offer("last", 900.0), b"last", 3, 500.0) == "added"
     assert ledger.offer("early") is None, "it made room"
-    assert not ledger.add_offer(an_offer("more", 900.0), 3, 500.0)
+    assert ledger.add_offer(an_offer("more", 900.0), b"more", 3, 500.0) == "full"
 
 
 def test_delivered_data_leave_the_files(ledger: Ledger, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_binds_that_nobody_took_are_told_when_their_data_are_erased(ledger: Ledg
 
 
 def test_an_expired_offer_is_forgotten_after_its_time(ledger: Ledger) -> None:
-    ledger.add_offer(an_offer("a", 100.0), 3, 50.0)
+    ledger.add_offer(an_offer("a", 100.0), b"me", 3, 50.0)
     for now, is_known in ((99.0 + EXPIRED_OFFER_SECONDS, True), (100.0 + EXPIRED_OFFER_SECONDS, False)):
         ledger.delete_expired(now)
         assert (ledger.offer("a") is not None) is is_known
