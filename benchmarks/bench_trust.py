@@ -103,7 +103,7 @@ async def measure(folder: Path, rounds: int, size: int) -> dict[str, Any]:
     log = AccessLog(sink, metrics.add_dropped, flush_seconds=0.0)
     answer = constant(b"x" * size)
     guards = {"open": Unlimited(parse_settings(OPEN)), "guarded": Guard(parse_settings(GUARDED), [folder])}
-    origins = WebOrigins(parse_settings(OPEN))
+    origins = WebOrigins(parse_settings(GUARDED))
     frames = {name: FrameMiddleware(answer, guard, _broken, _broken, origins) for name, guard in guards.items()}
     trusted = ObserveMiddleware(frames["guarded"], metrics, log)
     layers: dict[str, ASGIApp] = {

@@ -164,7 +164,8 @@ def in_process(
 
     app = Signing(create_app(Store(store), load_settings(configuration)))
     try:
-        schema = schemathesis.openapi.from_asgi("/openapi.json", app, config=configured(chance))
+        host = {"host": "localhost"}
+        schema = schemathesis.openapi.from_asgi("/openapi.json", app, config=configured(chance), headers=host)
         schema.config.base_url = BASE
         chosen = schema if only is None else schema.include(path_regex=only)
         one_pass(tally, chosen, examples, credential=credential, coverage=coverage)

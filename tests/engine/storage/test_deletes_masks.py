@@ -61,7 +61,7 @@ def test_masks_are_read_as_they_were_written(tmp_path: Path, manifest: Manifest)
     assert read(tmp_path, after) == {first: [0, 7, 8, 19], third: [3]}
     assert all(len(one) == 20 and one.dtype == np.bool_ for one in deletes.read_deletes(tmp_path, after).values())
     path = tmp_path / "deletes" / "000004.arrow"
-    assert list(after.deletes) == [path.name] and path.stat().st_mode & 0o777 == 0o444
+    assert list(after.deletes) == [path.name] and path.stat().st_mode & 0o777 == 0o440
 
 
 def test_deleted_documents_and_chunks_are_counted(tmp_path: Path, manifest: Manifest) -> None:

@@ -44,7 +44,7 @@ def test_a_replacement_that_fails_leaves_the_old_file(
     if call == "fsync":
         monkeypatch.setattr(os, "fsync", refuse)
     else:
-        monkeypatch.setattr(Path, "open", refuse)
+        monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(StorageFailed, match="cannot write CURRENT: No space left on device"):
         durable.replace_file(tmp_path / "CURRENT", b"new")
     monkeypatch.undo()

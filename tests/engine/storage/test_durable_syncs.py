@@ -67,7 +67,7 @@ def test_a_file_written_under_its_name_becomes_durable_and_read_only(tmp_path: P
     path.write_bytes(b"content")
     durable.finalize_file(path)
     assert steps == [("sync", "file"), ("chmod", "file"), ("sync", ".")]
-    assert path.stat().st_mode & 0o777 == 0o444
+    assert path.stat().st_mode & 0o777 == 0o440
 
 
 def test_a_temporary_file_is_synced_before_it_has_its_name(tmp_path: Path, steps: Steps) -> None:
@@ -75,7 +75,7 @@ def test_a_temporary_file_is_synced_before_it_has_its_name(tmp_path: Path, steps
     temporary.write_bytes(b"content")
     durable.publish_file(temporary, final)
     assert steps == [("sync", "temporary"), ("chmod", "temporary"), ("replace", "temporary"), ("sync", ".")]
-    assert final.read_bytes() == b"content" and final.stat().st_mode & 0o777 == 0o444
+    assert final.read_bytes() == b"content" and final.stat().st_mode & 0o777 == 0o440
 
 
 def test_a_folder_and_all_its_files_are_synced_before_it_has_its_name(tmp_path: Path, steps: Steps) -> None:
@@ -88,7 +88,7 @@ def test_a_folder_and_all_its_files_are_synced_before_it_has_its_name(tmp_path: 
     assert sorted(steps[:2]) == [("sync", "x.tmp/a"), ("sync", "x.tmp/b")]
     assert steps[2:4] == [("chmod", "x.tmp/a"), ("chmod", "x.tmp/b")]
     assert steps[4:] == [("sync", "temporary"), ("rename", "temporary"), ("sync", ".")]
-    assert [path.stat().st_mode & 0o777 for path in final.iterdir()] == [0o444, 0o444]
+    assert [path.stat().st_mode & 0o777 for path in final.iterdir()] == [0o440, 0o440]
 
 
 def test_each_new_folder_is_synced_into_its_parent(tmp_path: Path, steps: Steps) -> None:
