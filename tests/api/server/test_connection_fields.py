@@ -31,7 +31,7 @@ def test_one_valid_host_is_enough(connection: Connection, version: str, host: by
     assert is_valid(connection, version, host), "again, on the same connection"
 
 
-@pytest.mark.parametrize("host", [b"a b", b"a/b", b"user@a", b"a:b", b"[::1", b"a\\b", b"a,b"])
+@pytest.mark.parametrize("host", [b"a b", b"a/b", b"user@a", b"a:b", b"[::1", b"a\\b"])
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_a_host_that_is_none_is_refused_also_after_a_valid_one(
     connection: Connection, version: str, host: bytes
