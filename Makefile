@@ -18,6 +18,9 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
+# Python keeps what it compiled: without that, each run of the tests compiles them anew, ten seconds a process.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo lint check test bench hostile peers clean
 

@@ -75,6 +75,7 @@ def test_embedding(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads((results / "bench_embed.json").read_bytes())["mean_cosine_to_reference"] == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_growth_with_rows_and_segments(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_index, "QUERIES", 4)
     monkeypatch.setattr(bench_index, "SEGMENTS", (3,))

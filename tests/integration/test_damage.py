@@ -58,6 +58,7 @@ def body_of(store: Path, path: Path) -> NDArray[np.int64]:
     return np.flatnonzero(is_body)
 
 
+@pytest.mark.slow
 def test_a_sound_store_has_no_problems(store: Path) -> None:
     report = report_of(store)
     assert (report.ok, report.problems) == (True, ())

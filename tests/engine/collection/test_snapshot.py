@@ -48,6 +48,7 @@ def test_an_open_snapshot_answers_after_later_commits_merges_and_sweeps(tmp_path
     assert (chunk.text, chunk.json_id) == ("text of d000007", b'"d000007#chunk_1"')
 
 
+@pytest.mark.slow
 def test_readers_see_whole_commits_only_while_a_writer_writes_merges_and_sweeps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,6 +117,7 @@ def test_small_files_that_stand_for_much_cost_neither_process_more_than_its_boun
     assert done.stderr == b""
 
 
+@pytest.mark.slow
 def test_batches_are_made_smaller_until_they_fit_and_rows_keep_their_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +139,7 @@ def test_batches_are_made_smaller_until_they_fit_and_rows_keep_their_numbers(
     assert [document.id for document in documents(found)][:-1] == names[:-1]
 
 
+@pytest.mark.slow
 def test_the_child_of_tables_ends_with_the_run(bench: Bench, ends_children: None) -> None:
     bench.docs.mkdir()
     written(bench.docs / "a.parquet", {"id": ["a"], "text": ["words"]})
