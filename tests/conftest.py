@@ -17,6 +17,9 @@ from hypothesis import settings
 
 # Before any library is loaded: threads of OpenMP that wait must not spin while other processes work.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+if "PYTEST_XDIST_WORKER" in os.environ:  # as many processes as cores run tests already
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # A busy machine may stop any test for longer than the deadline that Hypothesis sets for one example.
 settings.register_profile("aidre", deadline=None)
@@ -33,9 +36,10 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Modules and tests live to the end: the garbage collector no longer goes over them."""
+    """Modules and tests live to the end: the garbage collector no longer goes over them, and begins less often."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000)
     gc.enable()
 
 
