@@ -110,6 +110,7 @@ def test_a_table_is_stored_as_the_same_rows_one_by_one(tmp_path: Path, bench: Be
     assert len(stored(bench.store.open("c"))) == 50
 
 
+@pytest.mark.slow
 def test_rows_are_unchanged_whichever_way_they_came(bench: Bench) -> None:
     found = rows(20)
     as_table(bench.docs / "r.parquet", found)
@@ -121,6 +122,7 @@ def test_rows_are_unchanged_whichever_way_they_came(bench: Bench) -> None:
     assert (summary.unchanged, summary.updated) == (20, 0)
 
 
+@pytest.mark.slow
 def test_a_changed_table_writes_what_changed_and_keeps_the_first_date(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

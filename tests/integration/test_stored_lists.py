@@ -213,6 +213,7 @@ def test_a_manifest_that_says_nothing_of_lists_is_read_and_searched(tmp_path: Pa
 # -- filters -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("early")
 @pytest.mark.parametrize("share", [0.5, 0.1, 0.01])
 def test_filtered_recall_reaches_the_target_from_inside_and_outside(share: float, listed: Listed) -> None:

@@ -22,13 +22,15 @@ from aidre.engine.errors import ConfigurationError
 
 SECRET_BYTES = 32
 NONCE_BYTES = 12
+SCRYPT_COST = 16_384
+"""The cost parameter N of scrypt (RFC 7914): 16 MiB of memory with r = 8."""
 
 
 class BindKey:
     """`id` identifies the key without revealing it, so that a wrong key is detected before decryption."""
 
     def __init__(self, secret: str) -> None:
-        derived = hashlib.scrypt(secret.encode(), salt=b"aidre bind key", n=16_384, r=8, p=1, dklen=72)
+        derived = hashlib.scrypt(secret.encode(), salt=b"aidre bind key", n=SCRYPT_COST, r=8, p=1, dklen=72)
         self._cipher = AESGCM(derived[:32])
         self._digests = derived[32:64]
         self.id = derived[64:]

@@ -156,6 +156,7 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
     return calibration
 
 
+@pytest.mark.slow
 def test_a_space_is_calibrated_anew_when_it_has_doubled(tmp_path: Path) -> None:
     rows = structured(3_600, 768)
     calibrated = []
@@ -191,6 +192,7 @@ def test_what_was_measured_on_rows_that_are_all_gone_is_measured_again(store: St
     assert calibration_of(store.open(NAME)).rows == 1_600
 
 
+@pytest.mark.slow
 def test_a_first_load_whose_later_commit_replaces_all_is_calibrated_at_its_end(tmp_path: Path) -> None:
     with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
         for seed in (1, 2):

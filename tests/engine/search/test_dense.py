@@ -385,6 +385,7 @@ def even_and_odd(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     return snapshot, rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filtered", [None, {"even": True}])
 def test_queries_asked_together_find_what_each_finds_alone(
     even_and_odd: tuple[Snapshot, Vectors], filtered: Any

@@ -51,6 +51,7 @@ def test_segments_are_gone_over_in_one_pass(tmp_path: Path) -> None:
     assert recall(snapshot, rows, names(ROWS)) >= 0.98
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unmerged")
 def test_few_rows_are_gathered_and_more_are_scanned(tmp_path: Path) -> None:
     metadata = [{"number": number} for number in np.random.default_rng(1).permutation(ROWS).tolist()]

@@ -174,6 +174,7 @@ def test_no_two_rows_share_a_value(tmp_path: Path, column: pa.Array) -> None:
     assert batch.column("c").to_pylist() == column.to_pylist()
 
 
+@pytest.mark.slow
 def test_a_row_beyond_its_bound_is_refused_and_the_others_are_read(tmp_path: Path) -> None:
     texts = ["good", "x" * (65 << 20), "good", "good"]
     flags = [[], [], [None] * (1 << 20), []]
