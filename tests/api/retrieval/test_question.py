@@ -90,6 +90,7 @@ def test_without_words_hybrid_is_dense_and_lexical_is_refused() -> None:
         assert resolve_mode(snapshot, Question(10, "tea", mode=mode), lexical=False) == ("dense", TEXT)
     with pytest.raises(Unprocessable, match=r"collections\.docs\.lexical is false\): use mode dense"):
         resolve_mode(snapshot, Question(10, "tea", mode="lexical"), lexical=False)
-    for mode, reason in ((None, "takes no text"), ("dense", "send query_vector")):
+    cases: list[tuple[Mode | None, str]] = [(None, "takes no text"), ("dense", "send query_vector")]
+    for mode, reason in cases:
         with pytest.raises(Unprocessable, match=reason):
             resolve_mode(snapshot_of(COSINE), Question(10, "tea", mode=mode), lexical=False)
