@@ -6,6 +6,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from aidre.api.protocols.intent import ledger as ledger_module
 from aidre.api.protocols.intent.ledger import (
     EXPIRY_SECONDS,
     RETENTION_SECONDS,
+    TRIM_SECONDS,
     Candidate,
     Exchange,
     Ledger,
@@ -23,6 +25,7 @@ from aidre.api.protocols.intent.ledger import (
     piece_of,
     pseudonym_of,
 )
+from aidre.api.protocols.intent.records.given import trim_given
 from aidre.engine.errors import StorageFailed
 
 
@@ -143,6 +146,23 @@ def test_content_that_a_document_lost_is_forgotten_after_the_retention(ledger: L
     struck(ledger, now)
     assert asks(ledger, [3, 4], now, present_pieces=pieces_of(3, 4)) == (3, 4)
     assert asks(ledger, [5], now, present_pieces=pieces_of(1, 2, 5)) == (5,)
+
+
+def test_a_checkpoint_keeps_the_table_of_what_was_given_within_its_bounds_once_a_day(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_module, "trim_given", partial(trim_given, max_rows=8))
+    now = TRIM_SECONDS + 1
+    for day in (1, 2):
+        for document in ("d", "e"):
+            assert asks(ledger, [2 * day, 2 * day + 1], now, document=document, chunk_limit=9) != ()
+            now += 1.0
+        struck(ledger, now)
+    assert asks(ledger, [4, 5, 8], now, document="d", chunk_limit=2) == (4, 5), "the table is not counted twice a day"
+    now += TRIM_SECONDS + 1
+    struck(ledger, now)
+    assert asks(ledger, [8, 9], now, document="d", chunk_limit=2) == (8, 9), "the oldest are forgotten"
+    assert asks(ledger, [8, 9], now, document="e", chunk_limit=2) == ()
 
 
 @pytest.mark.parametrize("strike_first", [False, True])
