@@ -8,6 +8,7 @@ import pytest
 
 from tests.hostile import unsynced
 from tests.hostile.nursery import asked
+from tests.hostile.report import Report
 from tests.hostile.unsynced import Outcome
 
 SOME = 6
@@ -18,7 +19,7 @@ SOME = 6
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")  # noqa: T201 - pytest shows it with a failure
-    return asked(unsynced.examine, tmp_path_factory.mktemp("replay"), SOME, random.Random(seed), False)
+    return asked(unsynced.examine, Report(tmp_path_factory.mktemp("replay")), SOME, random.Random(seed), False)
 
 
 def test_what_was_acknowledged_survives_the_loss_of_all_that_was_not_synced(outcome: Outcome) -> None:

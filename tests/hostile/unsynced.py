@@ -118,7 +118,7 @@ class Outcome:
 
 def run(report: Report, rounds: int, chance: random.Random) -> None:
     """Every loss of every scene, and so many pairs of losses of each; then every sync dropped, one after the other."""
-    outcome = asked(examine, report.place("replay"), rounds, chance, True)
+    outcome = asked(examine, report, rounds, chance, True)
     for name, text in zip(("replayed", "replayed after a kill"), outcome.figures, strict=True):
         report.figure(name, text)
     needed = outcome.syncs - len(outcome.unneeded)
@@ -127,9 +127,10 @@ def run(report: Report, rounds: int, chance: random.Random) -> None:
     outcome.check_syncs()
 
 
-def examine(place: Path, rounds: int, chance: random.Random, whole: bool) -> Outcome:
+def examine(report: Report, rounds: int, chance: random.Random, whole: bool) -> Outcome:
     """In a child, since it changes what the engine calls large. Not `whole`: as many single losses as pairs."""
     index_small()
+    place = report.place("replay")
     scenes, killed, violations = list[Judged](), list[Judged](), list[str | None]()
     for scene in (*SCENES, INDEX) if whole else SCENES:
         judged = recorded(scene, place)
@@ -140,6 +141,7 @@ def examine(place: Path, rounds: int, chance: random.Random, whole: bool) -> Out
             for again in gone_on(scene, judged.recording, place, EVERY if whole else scene.again):
                 killed.append(again)
                 violations.append(again.violation(_at_end(again.recording) if whole else worst(again.recording)))
+        report.say(f"{scene.name}: {_counts([judged])}")
     every = sites()
     found = [one for one in violations if one is not None]
     figures = _counts(scenes), _counts(killed)
