@@ -123,14 +123,24 @@ def _set(names: dict[Key, Node], key: Key, node: Node | None) -> None:
         names[key] = node
 
 
-def cuts(recording: Recording, dropped: Callable[[Synced], bool] = lambda _: False) -> Iterator[Cut]:
+def keep_all(_: Synced) -> bool:
+    return False
+
+
+def cuts(recording: Recording, dropped: Callable[[Synced], bool] = keep_all) -> Iterator[Cut]:
     """The power cuts before the first event and after each one, were it not for the syncs that are `dropped`."""
     disk = Disk.of(recording.before)
     yield disk.cut(0)
+    for number, _ in _replayed(disk, recording, dropped):
+        yield disk.cut(number)
+
+
+def _replayed(disk: Disk, recording: Recording, dropped: Callable[[Synced], bool]) -> Iterator[tuple[int, Event]]:
+    """The events, by number from 1, each when it was applied to the disk."""
     for number, event in enumerate(recording.events, 1):
         if not (isinstance(event, Synced) and dropped(event)):
             disk.apply(event)
-            yield disk.cut(number)
+            yield number, event
 
 
 # -- what a machine may find -----------------------------------------------------------------------------------------
@@ -291,19 +301,19 @@ def _said(change: Wrote | Named, names: Mapping[Node, str]) -> str:
     )
 
 
-def worst(recording: Recording, dropped: Callable[[Synced], bool] = lambda _: False) -> Iterator[tuple[Cut, Loss]]:
-    """At each acknowledgement everything lost that is not sure."""
+def worst(recording: Recording, dropped: Callable[[Synced], bool] = keep_all) -> Iterator[tuple[Cut, Loss]]:
+    """At each acknowledgement everything lost that is not sure, were it not for the syncs that are `dropped`."""
+    disk = Disk.of(recording.before)
+    for number, event in _replayed(disk, recording, dropped):
+        if isinstance(event, Acknowledged):
+            yield disk.cut(number), (frozenset(range(len(disk.unsure))), "earlier")
+
+
+def singles(recording: Recording, dropped: Callable[[Synced], bool] = keep_all) -> Iterator[tuple[Cut, Loss]]:
+    """Every loss but pairs, at every cut."""
     for cut in cuts(recording, dropped):
-        if cut.event and isinstance(recording.events[cut.event - 1], Acknowledged):
-            yield cut, (frozenset(range(len(cut.unsure))), "earlier")
-
-
-def without(recording: Recording, dropped: Callable[[Synced], bool]) -> Iterator[tuple[Cut, Loss]]:
-    """Every loss, were it not for some syncs; nothing where there are none of these."""
-    if any(isinstance(event, Synced) and dropped(event) for event in recording.events):
-        for cut in cuts(recording, dropped):
-            for loss in losses(cut):
-                yield cut, loss
+        for loss in losses(cut):
+            yield cut, loss
 
 
 def continued(first: Recording, upto: int, second: Recording) -> Recording:

@@ -28,7 +28,7 @@ from tests.hostile.replay import (
     losses,
     pairs,
     put,
-    without,
+    singles,
     worst,
 )
 from tests.hostile.report import Report
@@ -89,9 +89,14 @@ def survivors(scenes: Sequence[Judged], asking: Iterable[Site]) -> list[str]:
 
 def _is_needed(site: Site, scenes: Sequence[Judged]) -> bool:
     """Looks at the worst losses of all scenes first, which tell most."""
-    return any(one.violation(worst(one.recording, site.asks_for)) for one in scenes) or any(
-        one.violation(without(one.recording, site.asks_for)) for one in scenes
+    asked_for = [one for one in scenes if any(map(site.asks_for, _syncs(one.recording)))]
+    return any(one.violation(worst(one.recording, site.asks_for)) for one in asked_for) or any(
+        one.violation(singles(one.recording, site.asks_for)) for one in asked_for
     )
+
+
+def _syncs(recording: Recording) -> Iterator[Synced]:
+    return (event for event in recording.events if isinstance(event, Synced))
 
 
 # -- the proof ---------------------------------------------------------------------------------------------------------
@@ -152,7 +157,7 @@ def _tried(recording: Recording, rounds: int, chance: random.Random, whole: bool
     yield from worst(recording)
     every = list(cuts(recording))
     if whole:
-        yield from ((cut, loss) for cut in every for loss in losses(cut))
+        yield from singles(recording)
     else:
         yield from ((cut, chance.choice(list(losses(cut)))) for cut in chance.choices(every, k=rounds))
     yield from _two(every, rounds, chance)
