@@ -14,9 +14,10 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from io import StringIO
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from aidre.api.cli import main
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import CollectionMissing
 from aidre.engine.maintenance.history import list_generations
-from tests.hostile.answers import PATIENCE, SECRET, SEEN, History, Readers, documents_in, everything
+from tests.hostile.answers import SECRET, SEEN, History, Readers, documents_in, everything
 from tests.hostile.client import ask
 from tests.hostile.clocks import Clock, wrong_by
 from tests.hostile.injection import Full, fail
@@ -33,6 +34,7 @@ from tests.hostile.nursery import Say, started
 from tests.hostile.report import Report
 from tests.hostile.server import Server, running
 from tests.hostile.steps import State, marks_in, text_of
+from tests.support.clocks import until
 
 SPACE = "words"
 CONFIGURATION = f"""
@@ -234,7 +236,7 @@ class Chaos:
         readers.may_break = True
         workers = server.workers
         os.kill(workers[int(draw * len(workers))], signal.SIGKILL)
-        until(lambda: len(set(_workers(server)) - {server.process.pid}) == 2 and _workers(server) != workers)
+        until(lambda: len(new := _workers(server)) == 2 and new != workers, "the worker is not replaced")
         self.check_served(server)
         readers.may_break = False
         self.outcomes["worker killed"] += 1
@@ -242,27 +244,22 @@ class Chaos:
     def check_served(self, server: Server) -> None:
         """Returns when both workers answer with the newest state of every collection."""
         for name, known in self.known.items():
-            answered, deadline = 0, time.monotonic() + PATIENCE
-            while answered < SURE:
-                answer = ask(server.port, everything(name))
-                same = answer.status == 200 and documents_in(answer) == known.state
-                answered = answered + 1 if same else 0
-                assert time.monotonic() < deadline, f"{name}: {answer.status}, not the newest state, {PATIENCE:.0f} s"
-                if not same:
-                    time.sleep(0.05)
+            until(partial(_is_served, server, name, known.state), f"{name}: the newest state is not answered")
+
+
+def _is_served(server: Server, name: str, state: State) -> bool:
+    """Whether so many answers in a row have the newest state: then both workers have it."""
+    for _ in range(SURE):
+        answer = ask(server.port, everything(name))
+        if answer.status != 200 or documents_in(answer) != state:
+            return False
+    return True
 
 
 def _workers(server: Server) -> list[int]:
     with suppress(OSError):  # one has just ended
         return server.workers
     return []
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline, "the worker is not replaced"
-        time.sleep(0.05)
 
 
 def _difference(found: State, allowed: Sequence[State]) -> str:
