@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 
 import pytest
@@ -17,8 +18,8 @@ SOME = 6
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")  # noqa: T201 - pytest shows it with a failure
+    seed = int(os.environ.get("AIDRE_SEED", "0")) or random.randrange(1 << 32)
+    print(f"AIDRE_SEED={seed}")  # noqa: T201 - pytest shows it with a failure
     return asked(unsynced.examine, Report(tmp_path_factory.mktemp("replay")), SOME, random.Random(seed), False)
 
 
