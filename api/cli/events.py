@@ -81,6 +81,7 @@ def export(events: Iterable[Event], path: Path) -> int:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with write_errors(path):
         try:
+            temporary.unlink(missing_ok=True)  # of a process with the same number, before a power cut
             os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_MODE))
             count = _write_parquet(events, temporary) if path.suffix == ".parquet" else _write_lines(events, temporary)
             sync_file(temporary)

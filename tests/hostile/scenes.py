@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -347,6 +348,9 @@ def _is_bound(folder: Path, acknowledged: int) -> None:
 # -- keys ------------------------------------------------------------------------------------------------------------
 
 
+BIND_SECRET = "5f" * bind_key.SECRET_BYTES
+
+
 @contextmanager
 def _at_home(folder: Path) -> Iterator[None]:
     with mock.patch.dict(os.environ, XDG_CONFIG_HOME=str(folder / "home" / "config")):
@@ -358,8 +362,7 @@ def _with_home(folder: Path) -> None:
 
 
 def _bind_key_made(folder: Path, acknowledge: Acknowledge) -> None:
-    drawn = "5f" * bind_key.SECRET_BYTES
-    draw = mock.Mock(token_hex=lambda size: drawn[: 2 * size])
+    draw = mock.Mock(token_hex=lambda size: BIND_SECRET if size == bind_key.SECRET_BYTES else secrets.token_hex(size))
     with _at_home(folder), mock.patch.multiple(bind_key, BindKey=str, secrets=draw):  # a BindKey is slow to make
         bind_key.find_bind_key(Intake(), folder / STORE)
     acknowledge()
@@ -368,7 +371,7 @@ def _bind_key_made(folder: Path, acknowledge: Acknowledge) -> None:
 def _is_bind_key_there(folder: Path, acknowledged: int) -> None:
     with _at_home(folder):
         secret = bind_key._read_secret(Intake(), folder / STORE)
-    assert secret == "5f" * bind_key.SECRET_BYTES or (secret is None and not acknowledged), f"the key is {secret}"
+    assert secret == BIND_SECRET or (secret is None and not acknowledged), f"the key is {secret}"
 
 
 def _signing_keys_made(folder: Path, acknowledge: Acknowledge) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from aidre.api.cli.events import export
 from aidre.api.cli.main import run
 from aidre.api.protocols.intent.ledger import Ledger
 from tests.support.publishers import log_of, printed, publishing
@@ -91,6 +92,12 @@ def test_events_are_exported_as_lines_and_as_parquet(
     assert {row["timestamp"] for row in table} == {datetime(2026, 1, 5, 9, tzinfo=UTC)}
     assert {row["access"] for row in table} == {None}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "out.parquet"]
+
+
+def test_what_an_interrupted_export_of_the_same_process_number_left_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / f".events.jsonl.{os.getpid()}.tmp").write_text("half", encoding="utf-8")
+    assert export([{"event_id": "1"}], tmp_path / "events.jsonl") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["events.jsonl"]
 
 
 def test_what_is_exported_is_for_its_owner_alone(store: Path, tmp_path: Path) -> None:
