@@ -46,6 +46,8 @@ enabled = true
 publisher = { id = "example", name = "The Example", domain = "127.0.0.1" }
 """
 CONFIGURATION = INTENT + DOMAINS
+TESTS = 1_000
+"""Keys of the publisher that tests share: what one of them was given is nothing that another can no longer get."""
 
 
 def configured(*lines: str) -> str:
@@ -171,13 +173,22 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def client(store: Path) -> Iterator[Client]:
-    with publishing(store) as (shared, _):
+    keys = "\n".join(f'platform-{number} = "{SECRET}-{number}"' for number in range(TESTS))
+    with publishing(store, f"{CONFIGURATION}{keys}\n") as (shared, _):
         yield shared
 
 
+@pytest.fixture(scope="session")
+def numbers() -> Iterator[int]:
+    """Of the keys that no test has used yet."""
+    return iter(range(TESTS))
+
+
 @pytest.fixture
-def platform(client: Client) -> Platform:
-    return platform_of(client)
+def platform(client: Client, numbers: Iterator[int]) -> Platform:
+    """A platform that was given nothing yet."""
+    number = next(numbers)
+    return platform_of(client, key_id=f"platform-{number}", secret=f"{SECRET}-{number}")
 
 
 @pytest.fixture

@@ -40,14 +40,15 @@ LANGUAGE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RetrieveRequest:
-    """`domain` ends with the subdomain, if any; `text` is the query, or the words of the domain if the query is blank.
+    """`domains` are those that the intent may mean; `text` is the query, or the words of the domain if that is blank.
 
+    A subdomain may be a whole path, as in the draft's example ("business", "finance.markets"), or continue the domain.
     `latency_budget` is in seconds.
     """
 
     request_id: str
     session_id: str
-    domain: str
+    domains: tuple[str, ...]
     text: str
     latency_budget: float | None
 
@@ -72,7 +73,8 @@ def read_retrieve(body: Mapping[str, Any], version: str, query_chars: int) -> Re
     CHECK_REQUEST(body, "")
     _check_version(body, version)
     intent, runtime = body["intent"], body["runtime"]
-    domain = ".".join(part for part in (intent["domain"], intent.get("subdomain")) if part is not None)
+    domain, subdomain = intent["domain"], intent.get("subdomain")
+    domains = (domain,) if subdomain is None else (subdomain, f"{domain}.{subdomain}", domain)
     text: str = runtime.get("query_text", "")
     if len(text) > query_chars:
         raise _invalid("runtime.query_text", f"have at most {query_chars} characters")
@@ -80,8 +82,8 @@ def read_retrieve(body: Mapping[str, Any], version: str, query_chars: int) -> Re
     return RetrieveRequest(
         body["request_id"],
         runtime["session_id"],
-        domain,
-        text if text.strip() else re.sub(r"[.-]+", " ", domain),
+        domains,
+        text if text.strip() else re.sub(r"[.-]+", " ", max(domains, key=len)),
         None if budget is None else min(budget / 1_000, MAX_LATENCY_BUDGET_SECONDS),
     )
 

@@ -54,14 +54,14 @@ def check_state(intent: Intent, now: float) -> None:
         raise Denied("access_disabled", "the publisher does not grant access at the moment")
 
 
-def find_domain(intent: Intent, domain: str) -> EditorialDomain:
-    """The narrowest declared domain that equals `domain` or contains it. Raises Denied."""
-    words = domain.split(".")
-    for length in range(len(words), 0, -1):
-        declared = intent.editorial_domains.get(".".join(words[:length]))
-        if declared is not None:
-            return declared
-    raise Denied("out_of_scope", "the intent is outside the declared editorial domains")
+def find_domain(intent: Intent, domains: Sequence[str]) -> EditorialDomain:
+    """The narrowest declared domain that equals one of `domains` or contains it; of equals the first. Raises Denied."""
+    split = [domain.split(".") for domain in domains]
+    enclosing = [".".join(words[:length]) for words in split for length in range(len(words), 0, -1)]
+    declared = [name for name in enclosing if name in intent.editorial_domains]
+    if not declared:
+        raise Denied("out_of_scope", "the intent is outside the declared editorial domains")
+    return intent.editorial_domains[max(declared, key=lambda name: name.count("."))]
 
 
 async def retrieve_passages(
@@ -107,7 +107,7 @@ async def retrieve_passages(
 def _authorized_search(retrieval: Retrieval, signed: SignedRequest, now: float) -> _Search:
     intent = retrieval.settings.intent
     check_state(intent, now)
-    domain = find_domain(intent, signed.request.domain)
+    domain = find_domain(intent, signed.request.domains)
     settings = retrieval.settings.collection(domain.collection)
     if not intent.chunks or not settings.return_text or "intent" not in settings.protocols:
         raise Denied("unsupported", "the publisher does not return passages of this domain")

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from tests.support.publishers import client, platform, store
+from tests.support.publishers import client, numbers, platform, store

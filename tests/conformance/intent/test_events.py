@@ -36,7 +36,7 @@ def about(client: Client, answer: dict[str, Any]) -> list[dict[str, Any]]:
     return [event for event in log_of(client) if event["request_id"] == answer["request_id"]]
 
 
-def test_47_an_ok_answer_has_one_access_event(client: Client, answer: dict[str, Any]) -> None:
+def test_47_an_ok_answer_has_one_access_event(client: Client, platform: Platform, answer: dict[str, Any]) -> None:
     [event] = about(client, answer)
     assert event["event_type"] == "access"
     assert event["access"] == {
@@ -45,7 +45,7 @@ def test_47_an_ok_answer_has_one_access_event(client: Client, answer: dict[str, 
         "retrieval_mode": "chunks",
     }
     assert event["publisher"] == {"id": "example", "domain": "127.0.0.1"}
-    assert event["platform"] == {"id": "platform"}
+    assert event["platform"] == {"id": platform.key_id}
     assert "citation" not in event
     assert "extensions" not in event
 
@@ -231,7 +231,7 @@ def test_51_the_platform_that_is_kept_is_the_one_that_signed(
     client: Client, platform: Platform, answer: dict[str, Any]
 ) -> None:
     assert platform.report(platform.citation(answer, platform={"id": "somebody else"}))[0] == 202
-    assert about(client, answer)[1]["platform"] == {"id": "platform"}
+    assert about(client, answer)[1]["platform"] == {"id": platform.key_id}
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,10 @@ def test_25_a_paused_publisher_denies(store: Path, line: str) -> None:
         ("finance.marketsx", None, False),
         ("finance.market", None, False),
         ("archive2", None, False),
-        ("sports", "finance.markets", False),
+        ("sports", "finance.markets", True),
+        ("sports", "finance.markets.fx", True),
+        ("sports", "finance.marketsx", False),
+        ("sports", "finance", False),
     ],
 )
 def test_26_a_domain_admits_itself_and_what_is_below(
@@ -183,6 +186,17 @@ def test_27_only_what_the_matched_domain_covers_is_returned(platform: Platform) 
     metals = chunk_ids(platform.retrieve(platform.request(subdomain="metals")))
     assert {one[:4] for one in markets} <= {"stoc", "şifr"}
     assert {one[:4] for one in metals} == {"gold"}
+
+
+def test_26_a_subdomain_may_be_a_whole_path(platform: Platform) -> None:
+    """As in the draft's own example, {"domain": "business", "subdomain": "finance.markets"}."""
+    metals = platform.request(domain="business", subdomain="finance.markets.metals")
+    assert {one[:4] for one in chunk_ids(platform.retrieve(metals))} == {"gold"}
+
+
+def test_26_the_narrowest_domain_that_the_intent_may_mean_is_searched(platform: Platform) -> None:
+    both = platform.request(domain="finance.markets.metals", subdomain="archive")
+    assert {one[:4] for one in chunk_ids(platform.retrieve(both))} == {"gold"}
 
 
 def test_27_a_private_collection_is_open_for_its_domain_alone(client: Client, platform: Platform) -> None:
