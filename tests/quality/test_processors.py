@@ -17,9 +17,9 @@ def test_scores_and_rankings_hold_on_the_least_kernels() -> None:
 def test_the_libraries_run_the_kernels_that_they_are_told() -> None:
     told = list(combinations())
     assert {kernels.threads for kernels in told} == {1, 2}
-    assert all(running(kernels) is not None for kernels in told)
-    named = {running(kernels) for kernels in told if kernels.core_type is not None and kernels.threads == 1}
-    assert len(named) == len(core_types()) >= 1
+    reported = [running(kernels) for kernels in told]
+    assert None not in reported
+    assert len(set(reported)) >= min(2, len(core_types()))
 
 
 def test_a_kernel_that_does_not_exist_is_left_out() -> None:

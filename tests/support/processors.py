@@ -24,7 +24,9 @@ NUMBERS = (
     "tests/hostile/test_points.py",
     "tests/integration/test_segmentation.py",
     "tests/integration/test_stored_lists.py",
-    "tests/quality",
+    "tests/quality/test_filter_recall.py",
+    "tests/quality/test_recall.py",
+    "tests/quality/test_retrieval.py",
 )
 SAMPLE = ("tests/engine/index/vectors/test_distance.py", "tests/engine/search/test_dense.py")
 """A minute's worth at most; `tests/quality/test_processors.py` runs it on one kernel."""
@@ -57,6 +59,8 @@ class Kernels:
         told = {"OPENBLAS_CORETYPE": self.core_type, "FAISS_SIMD_LEVEL": self.simd_level}
         threads = {"OMP_NUM_THREADS": str(self.threads), "OPENBLAS_NUM_THREADS": str(self.threads)}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+        for name in told:
+            inherited.pop(name, None)
         return {**inherited, **threads, **{name: value for name, value in told.items() if value is not None}}
 
     def __str__(self) -> str:
