@@ -11,7 +11,7 @@ pytestmark = pytest.mark.process
 
 def test_scores_and_rankings_hold_on_the_least_kernels() -> None:
     levels = simd_levels()
-    assert run_tests(Kernels(core_types()[0], levels[0], 2), SAMPLE) == 0
+    assert run_tests(Kernels(core_types()[0], levels[0], 2), SAMPLE, ["-m", "not slow"]) == 0
 
 
 def test_the_libraries_run_the_kernels_that_they_are_told() -> None:
