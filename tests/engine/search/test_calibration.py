@@ -13,7 +13,7 @@ from aidre.engine.index.vectors.distance import VectorColumn
 from aidre.engine.index.vectors.encoding import encode
 from aidre.engine.index.vectors.scan import Scan
 from aidre.engine.model import Distance
-from aidre.engine.search import calibration
+from aidre.engine.search import calibration, depth_choice
 from aidre.engine.search.calibration import CalibrationTarget, calibrate, sample_rows
 from aidre.engine.segment.view import RowMask
 from aidre.engine.storage.manifest import Calibration
@@ -95,11 +95,11 @@ def test_depths_grow_with_the_number_of_results_and_reach_the_target() -> None:
 
 
 def test_more_rows_are_searched_deeper_however_easy_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "MIN_DEPTH_ROWS", 3_000)
+    monkeypatch.setattr(depth_choice, "MIN_DEPTH_ROWS", 3_000)
     rows = np.repeat(structured(300, 384), 20, axis=0) + normal(6_000, 384) * 1e-3
     found = calibrate(space_of("cosine", 384), [target_of("cosine", rows)], 0.99)
-    least = calibration.MIN_DEPTH_PER_RESULT * 10 + calibration.MIN_DEPTH
-    assert found.depths[0].candidates >= least * 2**calibration.MIN_DEPTH_EXPONENT
+    least = depth_choice.MIN_DEPTH_PER_RESULT * 10 + depth_choice.MIN_DEPTH
+    assert found.depths[0].candidates >= least * 2**depth_choice.MIN_DEPTH_EXPONENT
 
 
 def test_deleted_rows_are_neither_asked_nor_counted() -> None:
