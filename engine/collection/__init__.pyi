@@ -1,5 +1,4 @@
 from . import garbage as garbage
-from .asked_queries import EmbedQueries as EmbedQueries
 from .backfill import BackfillProgress as BackfillProgress, fill_space as fill_space, remove_space as remove_space
 from .change_feed import (
     Change as Change,
@@ -12,9 +11,7 @@ from .commit import CommitResult as CommitResult
 from .generations import Generations as Generations
 from .merge_policy import LARGE_SEGMENT_ROWS as LARGE_SEGMENT_ROWS
 from .recalibration import (
-    MAX_GIVEN_QUERIES as MAX_GIVEN_QUERIES,
     Recalibration as Recalibration,
-    measure_recall as measure_recall,
     recalibrate as recalibrate,
 )
 from .snapshot import Hit as Hit, Snapshot as Snapshot
