@@ -125,7 +125,9 @@ def measure(
     others = drawn([asked[one.name] for one in sets if one not in searched], options.queries)
     mixed = np.concatenate([rows[one.name] for one in searched])[order], own, others
     for kind, vectors in {"mixtures": mixed, "latent semantic vectors": latent(sets, searched, order, options)}.items():
-        figures[kind] = {f"{size:,} rows": unmodelled(kind, size, *vectors, folder) for size in options.sizes}
+        figures[kind] = {
+            f"{size:,} rows": measured(unmodelled(size, *vectors), folder / f"{kind} {size}") for size in options.sizes
+        }
     return figures
 
 
@@ -142,10 +144,10 @@ def latent(
     return projection.project([documents[number] for number in order.tolist()]), asked[0], asked[1]
 
 
-def unmodelled(kind: str, size: int, rows: Vectors, own: Vectors, others: Vectors, folder: Path) -> dict[str, Any]:
-    """The figures of a space without a model: `size` rows, of which those beyond the real ones are mixes."""
+def unmodelled(size: int, rows: Vectors, own: Vectors, others: Vectors) -> Case:
+    """A space without a model: `size` rows, of which those beyond the real ones are mixes."""
     space = EmbeddingSpace("vectors", rows.shape[1], "cosine", normalized=True)
-    return measured(Case(space, partial(blocks, size, rows), (), own, others), folder / f"{kind} {size}")
+    return Case(space, partial(blocks, size, rows), (), own, others)
 
 
 def drawn(vectors: Sequence[Vectors], count: int) -> Vectors:
