@@ -2,12 +2,13 @@
 
 1. Take queries of several kinds (`query_samples`) and find their true neighbours (`ground_truth`).
 2. If the largest segment has enough rows for inverted lists, train centroids, and keep them if probing would pay.
-3. For each code size, cheapest first: quantize the segments, scan them for these queries, and find for every true
+3. For each code size, smallest first: quantize the segments, scan them for these queries, and find for every true
    neighbour the required depth: its rank among the candidates, and how many lists must be probed to see it.
 4. Choose for each k the candidates and the nprobe that every kind of query needs, with a margin (`depth_choice`). The
    joint recall is measured again, and that of the hardest kind is promised.
-5. Record them as a Calibration. If no affordable depth reaches the target with any code size, the space stays exact and
-   the record says why; if more than a quarter of the lists would have to be probed, all rows are scanned.
+5. Record the code size that makes the search cheapest, and its depths, as a Calibration. If no affordable depth reaches
+   the target with any code size, the space stays exact and the record says why; if more than a quarter of the lists
+   would have to be probed, all rows are scanned.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,7 @@ from aidre.engine.index.vectors import (
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.search.cost import MIN_SCANNED_ROWS, exact_cost, scan_can_pay, scan_cost, scan_setup_cost
 from aidre.engine.search.depth_choice import (
+    MIN_DEPTH,
     Choice,
     Conditions,
     RequiredDepth,
@@ -66,6 +68,12 @@ _FIRST_MAX_DEPTH = 4_096
 _K_VALUES_THAT_PAY = 1
 """Inverted lists are kept only if probing pays for the first k values, as many as this number: they take memory, and a
 larger k scans all rows anyway."""
+
+_WORTHWHILE_COST = 0.8
+"""Larger codes are tried if a search of the least depth would cost at most this share of the one found so far."""
+
+_RETRIED_DEPTH = 1_000
+"""Candidates; smaller codes than the stored ones are tried again if even this depth makes them the cheaper ones."""
 
 _QUERIES_AT_ONCE = 25
 _SEED = 20_260_101
@@ -95,6 +103,15 @@ class CalibrationTarget:
         return self.live.count >= MIN_SCANNED_ROWS
 
 
+class _Coded(NamedTuple):
+    """What a code size achieves, and the index, built rows and trained rows of each target in it."""
+
+    code_size: int
+    choice: Choice
+    cost: float
+    indexes: Sequence[tuple[VectorIndex | None, Any, int]]
+
+
 def calibrate(
     space: EmbeddingSpace,
     targets: Sequence[CalibrationTarget],
@@ -113,27 +130,55 @@ def calibrate(
     if not large:
         reason = "small: comparing with every row is as fast"
         return Calibration("exact", goal, rows, reason=reason, learned=tuple(learned))
-    # Code sizes below that of the stored segments have already failed, on fewer rows.
-    min_size = min((target.index.code_size for target in large if target.index is not None), default=0)
-    sizes = [size for size in code_sizes(space.dimensions) if size >= min_size]
+    sizes = _code_sizes_to_try(space, large)
     is_missing = not all(_has_code_size(target, sizes[0]) for target in large)
     with ThreadPoolExecutor(1) as pool:  # training uses one thread; the ground truth uses two that are not always busy
         training = pool.submit(_find_codebook, space, targets, sizes[0]) if is_missing else None
         truth = find_ground_truth(space, targets, rows, [*generated_samples(space, targets, rows), *asked])
         codebook = training.result() if training is not None else None
     centroids = _centroids_that_pay(space, truth, targets, goal)
+    best: _Coded | None = None
+    known = tuple(carried)
     for code_size in sizes:
+        if best is not None and _search_cost(large, code_size, MIN_DEPTH) > _WORTHWHILE_COST * best.cost:
+            break
         build_missing_indexes(space, targets, code_size, centroids, codebook if code_size == sizes[0] else None)
         choice = _measure_depths(truth, targets, code_size, goal, carried)
         if choice.depths:
-            break
-    known, queries = (*carried, *choice.learned), len(truth.queries)
-    if choice.depths:
-        return Calibration("scan", goal, rows, queries, code_size, choice.depths, learned=known)
+            cost = _search_cost(large, code_size, choice.depths[0].candidates)
+            if best is None or cost < best.cost:
+                indexes = [(target.index, target.built, target.trained_rows) for target in targets]
+                best = _Coded(code_size, choice, cost, indexes)
+        known = (*carried, *(choice if best is None else best.choice).learned)
+    if best is not None:
+        for target, index in zip(targets, best.indexes, strict=True):
+            target.index, target.built, target.trained_rows = index
+        return Calibration("scan", goal, rows, len(truth.queries), best.code_size, best.choice.depths, learned=known)
     for target in large:
         target.index, target.built = None, None
     reason = f"no affordable depth reaches recall {goal:g} with 4-bit codes"
-    return Calibration("exact", goal, rows, queries, reason=reason, learned=known)
+    return Calibration("exact", goal, rows, len(truth.queries), reason=reason, learned=known)
+
+
+def _code_sizes_to_try(space: EmbeddingSpace, large: Sequence[CalibrationTarget]) -> list[int]:
+    """Code sizes, from the smallest that may be best.
+
+    Those below the size of the stored segments have lost already, on fewer rows, where a scan of more codes costs less.
+    """
+    sizes = code_sizes(space.dimensions)
+    stored = min((target.index.code_size for target in large if target.index is not None), default=0)
+    saved = [
+        size
+        for size in sizes
+        if size < stored and _search_cost(large, size, _RETRIED_DEPTH) < _search_cost(large, stored, MIN_DEPTH)
+    ]
+    return [size for size in sizes if size >= min([stored, *saved])]
+
+
+def _search_cost(large: Sequence[CalibrationTarget], code_size: int, candidates: int) -> float:
+    """Microseconds of a scan of all rows, as planned."""
+    scan = sum(scan_cost(len(target.column), code_size, target.live.count) for target in large)
+    return scan + scan_setup_cost(candidates, large[0].column.row_bytes)
 
 
 def scannable_targets(targets: Sequence[CalibrationTarget]) -> list[CalibrationTarget]:
@@ -356,10 +401,9 @@ def _affordable_depth(targets: Sequence[CalibrationTarget], code_size: int) -> i
     row_bytes = targets[0].column.row_bytes
     large = [target for target in targets if target.is_large]
     exact = sum(exact_cost(len(target.column), row_bytes) for target in large)
-    scan = sum(scan_cost(len(target.column), code_size, target.live.count) for target in large)
     depth = _MAX_DEPTH
     while depth:
-        if scan + scan_setup_cost(depth, row_bytes) < exact:
+        if _search_cost(large, code_size, depth) < exact:
             return min(depth, _live_rows(large))
         depth //= 2
     return 0

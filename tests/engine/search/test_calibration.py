@@ -11,11 +11,13 @@ from aidre.engine.collection import generations
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.index.vectors.distance import VectorColumn
 from aidre.engine.index.vectors.encoding import encode
-from aidre.engine.index.vectors.scan import Scan
+from aidre.engine.index.vectors.scan import Scan, ScanGroup
 from aidre.engine.model import Distance
 from aidre.engine.search import calibration, depth_choice
 from aidre.engine.search.calibration import CalibrationTarget, calibrate, sample_rows
+from aidre.engine.search.query_samples import asked_sample
 from aidre.engine.segment.view import RowMask
+from aidre.engine.storage.format import MAX_SEGMENT_ROWS
 from aidre.engine.storage.manifest import Calibration
 from tests.support.stores import Vectors, ask, best, fill, names, normal, space_of, structured, true_scores
 
@@ -24,6 +26,20 @@ def target_of(distance: Distance, rows: Vectors, alive: int | None = None, name:
     space = space_of(distance, rows.shape[1])
     mask = None if alive is None else np.arange(len(rows)) < alive
     return CalibrationTarget(name, VectorColumn(space, encode(space, rows).codes), RowMask(mask, len(rows)), None)
+
+
+def unit(vectors: Vectors) -> Vectors:
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
+
+
+def found(target: CalibrationTarget, candidates: int, queries: Vectors, k: int = 10) -> float:
+    """The recall of the best candidates of a scan, compared exactly."""
+    assert target.index is not None
+    scores = queries @ target.column.codes.astype(np.float32).T
+    bounds = np.sort(scores, axis=1)[:, -k] - 1e-6
+    scanned = Scan(ScanGroup([target.index])).search_all(queries, candidates)
+    rows = [ids % MAX_SEGMENT_ROWS for ids, _ in scanned]
+    return float(np.mean([min(k, int((scores[i, own] >= bounds[i]).sum())) / k for i, own in enumerate(rows)]))
 
 
 def calibration_of(snapshot: Snapshot) -> Calibration:
@@ -92,6 +108,34 @@ def test_depths_grow_with_the_number_of_results_and_reach_the_target() -> None:
         assert depth.candidates >= 2 * depth.results
         assert 0.99 <= depth.mean <= 1.0
         assert depth.p5 <= 1.0
+
+
+def test_what_is_promised_is_found_by_queries_between_the_rows() -> None:
+    rng = np.random.default_rng(1)
+    groups = unit(rng.standard_normal((60, 256)))
+    rows = unit(np.repeat(groups, 80, axis=0) + 0.05 * unit(rng.standard_normal((4_800, 256))))
+    target = target_of("cosine", rows)
+    [depth, *_] = calibrate(space_of("cosine", 256), [target], 0.99).depths
+    share, picks, noise = rng.random((300, 1)), rng.integers(0, 4_800, (300, 2)), unit(rng.standard_normal((300, 256)))
+    between = unit(unit(share * rows[picks[:, 0]] + (1 - share) * rows[picks[:, 1]]) + noise)
+    assert depth.mean <= found(target, depth.candidates, between) + 0.01
+    assert depth.mean >= 0.99
+
+
+def test_given_queries_that_are_harder_are_found_and_remembered() -> None:
+    space, rows = space_of("cosine", 256), structured(8_000, 256)
+    far = unit(normal(200, 256))
+    target = target_of("cosine", rows)
+    usual = calibrate(space, [target], 0.9)
+    asked = calibrate(space, [target], 0.9, asked=[asked_sample("given", far)])
+    [known, *_] = asked.learned
+    assert (known.kind, known.results) == ("given", 10)
+    assert (asked.code_size, asked.depths[0].candidates) > (usual.code_size, usual.depths[0].candidates)
+    assert asked.depths[0].mean <= found(target, asked.depths[0].candidates, far) + 0.01
+    later = calibrate(space, [target], 0.9, learned=asked.learned)
+    assert later.learned == asked.learned
+    assert later.depths[0].candidates >= asked.depths[0].candidates * 0.95
+    assert calibrate(space, [target_of("cosine", rows[:500])], 0.9, learned=asked.learned).learned == asked.learned
 
 
 def test_more_rows_are_searched_deeper_however_easy_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
