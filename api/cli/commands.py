@@ -1,4 +1,4 @@
-"""Commands for an existing store: status, verify, delete, compact, calibrate, logs, generations, backup and restore; and keys."""
+"""Commands for an existing store: status, verify, delete, compact, calibrate, logs, generations, backups; and keys."""
 
 from __future__ import annotations
 
