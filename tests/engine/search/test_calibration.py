@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from aidre.engine.collection import generations
 from aidre.engine.collection.snapshot import Snapshot
@@ -28,7 +30,7 @@ def target_of(distance: Distance, rows: Vectors, alive: int | None = None, name:
     return CalibrationTarget(name, VectorColumn(space, encode(space, rows).codes), RowMask(mask, len(rows)), None)
 
 
-def unit(vectors: Vectors) -> Vectors:
+def unit(vectors: NDArray[Any]) -> Vectors:
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
 
