@@ -16,11 +16,18 @@ from aidre.engine.index.vectors.encoding import encode
 from aidre.engine.index.vectors.scan import Scan, ScanGroup
 from aidre.engine.model import Distance
 from aidre.engine.search import calibration, depth_choice
-from aidre.engine.search.calibration import CalibrationTarget, calibrate, sample_rows
+from aidre.engine.search.calibration import (
+    CalibrationTarget,
+    _code_sizes_to_try,
+    build_missing_indexes,
+    calibrate,
+    sample_rows,
+)
+from aidre.engine.search.depth_choice import Choice
 from aidre.engine.search.query_samples import asked_sample
 from aidre.engine.segment.view import RowMask
 from aidre.engine.storage.format import MAX_SEGMENT_ROWS
-from aidre.engine.storage.manifest import Calibration
+from aidre.engine.storage.manifest import Calibration, Depth
 from tests.support.stores import Vectors, ask, best, fill, names, normal, space_of, structured, true_scores
 
 
@@ -122,6 +129,36 @@ def test_what_is_promised_is_found_by_queries_between_the_rows() -> None:
     between = unit(unit(share * rows[picks[:, 0]] + (1 - share) * rows[picks[:, 1]]) + noise)
     assert depth.mean <= found(target, depth.candidates, between) + 0.01
     assert depth.mean >= 0.99
+
+
+@pytest.mark.usefixtures("quick_calibration")
+@pytest.mark.parametrize(
+    ("candidates", "chosen"),
+    [({64: 900, 128: 100}, 128), ({64: 120, 128: 100}, 64), ({64: 900, 128: 890}, 64), ({64: 0, 128: 300}, 128)],
+)
+def test_the_code_size_is_the_one_that_makes_searches_cheapest(
+    monkeypatch: pytest.MonkeyPatch, candidates: dict[int, int], chosen: int
+) -> None:
+    def measured(_: object, __: object, code_size: int, *___: object) -> Choice:
+        found = candidates.get(code_size, 0)
+        return Choice((Depth(10, found, 0.99, 0.9),) if found else (), ())
+
+    monkeypatch.setattr(calibration, "_measure_depths", measured)
+    target = target_of("cosine", structured(8_000, 256))
+    assert calibrate(space_of("cosine", 256), [target], 0.99).code_size == chosen
+    assert target.index is not None
+    assert target.index.code_size == chosen
+    assert target.built is not None
+
+
+@pytest.mark.usefixtures("quick_calibration")
+@pytest.mark.parametrize(("rows", "is_retried"), [(8_000, False), (200_000, True)])
+def test_smaller_codes_are_tried_again_where_larger_ones_have_become_dear(rows: int, is_retried: bool) -> None:
+    space, stored = space_of("cosine", 256), target_of("cosine", structured(2_000, 256))
+    build_missing_indexes(space, [stored], 128)
+    column = VectorColumn(space, np.zeros((rows, 256), np.float16))
+    target = CalibrationTarget("a", column, RowMask(None, rows), stored.index)
+    assert (_code_sizes_to_try(space, [target])[0] < 128) == is_retried
 
 
 def test_given_queries_that_are_harder_are_found_and_remembered() -> None:
