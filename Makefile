@@ -3,6 +3,7 @@
 # make test                         lint, types and all tests: what CI runs
 # make bench [NAME=search] [ARGS=]  run the benchmarks, or one with its options, and write their report
 # make hostile [NAME=kills] [ARGS=] kills, power cuts, faults, damage and hostile clients in full: hours, some need root
+# make processors                   the tests of numbers on each kernel that this processor can run: half an hour
 # make peers                        install the engines that `make bench` compares with
 # make lint | clean                 lint and types alone; remove all that was made
 
@@ -18,11 +19,14 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
+# Python keeps what it compiled: without that, each run of the tests compiles them anew, ten seconds a process.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help demo lint check test bench hostile peers clean
+.PHONY: help demo lint check test bench hostile processors peers clean
 
 help:
-	@sed -n '1,7s/^# //p' Makefile
+	@sed -n '1,8s/^# //p' Makefile
 
 # torch goes first and by itself: a resolver that meets it later may choose another build of it.
 $(VENV)/.torch:
@@ -64,6 +68,9 @@ bench: $(VENV)/.tools
 
 hostile: $(VENV)/.tools
 	$(BIN)/python -m tests.hostile $(NAME) $(ARGS)
+
+processors: $(VENV)/.tools
+	$(BIN)/python -m tests.support.processors -n auto --dist worksteal
 
 # The engines to compare with, in environments of their own: some 3 GB in the cache folder.
 peers: $(VENV)/.tools

@@ -1,6 +1,6 @@
 """Per-request cost of access control, limits, metrics, log and signatures: middleware around a constant answer.
 
-    python -m benchmarks.bench_trust [--rounds N] [--bytes N] [--update-readme]
+    python -m benchmarks.bench_trust [--rounds N] [--bytes N] [--guess-rounds N] [--update-readme]
 
 The answer is precomputed, so a figure is the cost of the middleware alone: thread time with it minus thread time
 without it, in microseconds, as the median over interleaved rounds. `guard_us` authenticates a key, takes a token from
@@ -9,6 +9,11 @@ the ten chunks of an answer to the daily budget, if one is configured. `trusted_
 as in a server; `trusted_signed_us` is the additional cost of the signature. `signature_us` is the whole signature of an
 answer; `ed25519_us` the bare signing of as many bytes; `signature_over_ed25519` their ratio, which is comparable
 between machines. `chunk_us` is the cached signature of a chunk.
+
+`guesses_right` says what the time of an answer tells about the questions of others: one key asks 20 of 40 questions,
+then another asks all 40 and takes the 20 fastest answers for those asked before. It is the mean number of right guesses
+of 40; 20 are chance. `own_guesses_right` is the same with one key for both, whose questions are cached: a control that
+the method finds what there is to find.
 """
 
 from __future__ import annotations
@@ -18,13 +23,15 @@ import asyncio
 import hashlib
 import json
 import os
+import random
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
+import httpx
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -32,6 +39,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from aidre.api.access.guard import Guard
 from aidre.api.access.limits.chunk_budget import ChunkBudget
 from aidre.api.access.web_origins import WebOrigins
+from aidre.api.app import create_app
 from aidre.api.config.settings import parse_settings
 from aidre.api.http.access_log import AccessLog
 from aidre.api.http.metrics import Metrics
@@ -40,7 +48,11 @@ from aidre.api.protocols.provenance.chunks import ChunkSigner, Claims
 from aidre.api.protocols.provenance.keys import KeyRing, make_key
 from aidre.api.server.frame import FrameMiddleware
 from aidre.api.server.observe import ObserveMiddleware
+from aidre.engine.collection import Store
+from aidre.engine.embedding import DEFAULT_SPACE
+from aidre.engine.embedding.embedder import embedding_key, load_embedder
 from aidre.engine.errors import AidreError
+from aidre.engine.model import Chunk, Document, Record
 from benchmarks.report import record
 
 CALLS = 500
@@ -85,10 +97,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench_trust", description=__doc__)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--bytes", type=int, default=3_000, help="size of the answer body")
+    parser.add_argument("--guess-rounds", type=int, default=10, help="rounds of 40 guesses")
     parser.add_argument("--update-readme", action="store_true")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
         figures = asyncio.run(measure(Path(folder), options.rounds, options.bytes))
+        figures |= asyncio.run(measure_guesses(Path(folder), options.guess_rounds))
     print(json.dumps(figures))
     record("bench_trust", figures, readme=options.update_readme)
     return 0
@@ -217,6 +231,65 @@ def _figures(times: dict[str, list[float]]) -> dict[str, Any]:
         "signature_over_ed25519": round(signature / median(times["ed25519"]), 3),
         "chunk_us": round(median(times["chunk"]), 2),
     }
+
+
+GUESSES = 40
+ASKERS = ("first", "second")
+ASKERS_CONFIGURATION = "".join(
+    f'[[keys]]\nname = "{name}"\nsha256 = "{hashlib.sha256(name.encode()).hexdigest()}"\n' for name in ASKERS
+)
+
+
+async def measure_guesses(folder: Path, rounds: int) -> dict[str, float]:
+    """The mean number of right guesses of GUESSES whether a question was asked before, by another key and by this."""
+    write_passages(folder / "store")
+    app = create_app(Store(folder / "store"), parse_settings(ASKERS_CONFIGURATION))
+    chance = random.Random(17)
+    right: dict[str, list[int]] = {"guesses_right": [], "own_guesses_right": []}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:8000") as client:
+        await seconds_of(client, "second", "the first question loads the model")
+        for _ in range(rounds):
+            right["guesses_right"].append(await count_right(client, chance, "first", "second"))
+            right["own_guesses_right"].append(await count_right(client, chance, "second", "second"))
+    app.state.retrieval.close()
+    return {name: round(mean(counts), 1) for name, counts in right.items()}
+
+
+def write_passages(folder: Path) -> None:
+    texts = [f"Passage {number} is about the weather of day {number * 7 % 365}." for number in range(100)]
+    records = [
+        Record(
+            Document(f"d{number}", text, updated_at="2026-04-01T10:00:00Z"),
+            (Chunk(f"d{number}#chunk_1", 1, text, 0, len(text)),),
+            hashlib.blake2b(text.encode(), digest_size=16).digest(),
+        )
+        for number, text in enumerate(texts)
+    ]
+    embedder = load_embedder(DEFAULT_SPACE)
+    space = embedder.space
+    with Store(folder).writer("docs", spaces=[space]) as writer:
+        vectors = writer.encode(space.id, embedder.embed_documents(texts))
+        writer.upsert(records, {space.id: vectors}, {space.id: [embedding_key(space, text) for text in texts]})
+        writer.commit()
+
+
+async def count_right(client: httpx.AsyncClient, chance: random.Random, victim: str, attacker: str) -> int:
+    """How many of GUESSES questions the attacker tells right, half of which the victim has asked."""
+    questions = [f"what was the weather on the day {chance.getrandbits(40):x}" for _ in range(GUESSES)]
+    asked_before = set(chance.sample(questions, GUESSES // 2))
+    for question in asked_before:
+        await seconds_of(client, victim, question)
+    seconds = {question: await seconds_of(client, attacker, question) for question in questions}
+    guessed = set(sorted(questions, key=seconds.__getitem__)[: GUESSES // 2])
+    return sum((question in guessed) == (question in asked_before) for question in questions)
+
+
+async def seconds_of(client: httpx.AsyncClient, key: str, question: str) -> float:
+    began = time.perf_counter()
+    response = await client.post("/search", json={"query": question}, headers={"authorization": f"Bearer {key}"})
+    seconds = time.perf_counter() - began
+    response.raise_for_status()
+    return seconds
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Runs the tests of single files: `python -m tests FILE... [options of pytest]`.
 
 A module's tests are the `test_<module>.py` and `test_<module>_<aspect>.py` of the folder that mirrors its own. Where
-it has none, they are the test files that import it; where none does, those of its room.
+it has none, they are the test files that import it; where none does, those of its room. Tests that are marked `slow`
+are left out, unless they are the only ones or the file is a test file itself.
 """
 
 from __future__ import annotations
@@ -85,7 +86,11 @@ def main(words: list[str]) -> int:
         path for name in files for path in tests_of((ROOT / name).resolve().relative_to(ROOT.resolve()))
     )
     print("tests of", *files, "->", *(path.relative_to(ROOT) for path in chosen), flush=True)
-    return int(pytest.main([*map(str, chosen), *(word for word in words if word.startswith("-"))]))
+    command = [*map(str, chosen), *(word for word in words if word.startswith("-"))]
+    if all(Path(name).name.startswith("test_") for name in files):
+        return int(pytest.main(command))
+    status = pytest.main([*command, "-m", "not slow"])
+    return int(pytest.main(command) if status == pytest.ExitCode.NO_TESTS_COLLECTED else status)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
-"""What holds for all tests: threads, the markers of folders, the time by file, the skips without a package registry."""
+"""What holds for all tests: threads, garbage, files that are not synced, the markers of folders, the time by file, the
+skips without a package registry."""
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +17,9 @@ from hypothesis import settings
 
 # Before any library is loaded: threads of OpenMP that wait must not spin while other processes work.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+if "PYTEST_XDIST_WORKER" in os.environ:  # as many processes as cores run tests already
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # A busy machine may stop any test for longer than the deadline that Hypothesis sets for one example.
 settings.register_profile("aidre", deadline=None)
@@ -23,6 +29,29 @@ FEW_FILES = 50
 """Runs of fewer files are not summed up."""
 SLOWEST = 10
 FOLDER_MARKERS = {"hostile": "hostile", "quality": "slow"}
+
+
+def pytest_configure() -> None:
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests live to the end: the garbage collector no longer goes over them, and begins less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000)
+    gc.enable()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unsynced() -> Iterator[None]:
+    """`fsync` in this process does nothing: a commit syncs some twenty files and folders, milliseconds each.
+
+    `tests/hostile` proves that a store is durable, and overrides this.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", lambda descriptor: None)
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -267,7 +268,7 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command; returns its exit status. Errors are printed as one line; AIDRE_TRACEBACK lets a defect raise."""
     try:
-        return typer.main.get_command(app).main(list(arguments), prog_name="aidre", standalone_mode=False) or 0
+        return _command().main(list(arguments), prog_name="aidre", standalone_mode=False) or 0
     except typer.TyperException as error:
         console.print_message(f"{error.format_message()} See `aidre --help`.")
         return error.exit_code
@@ -284,6 +285,12 @@ def run(arguments: Sequence[str]) -> int:
             raise
         console.print_message(f"a defect of aidre: {type(error).__name__}: {error}; AIDRE_TRACEBACK=1 shows where")
         return 70
+
+
+@cache
+def _command() -> typer.core.TyperGroup:
+    """All commands; who runs several in one process makes them once."""
+    return typer.main.get_group(app)
 
 
 if __name__ == "__main__":

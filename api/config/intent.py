@@ -50,8 +50,9 @@ class EditorialDomain:
 class Intent:
     """The protocol is served if it is enabled or has a domain; a disabled one still answers that it is disabled.
 
-    `keys` maps the id of a partner's key to its secret. `max_document_fraction` is the share of a document's chunks
-    that one key receives while `full_article` is false. `chunks` and `citations` declare what is supported.
+    `keys` maps the id of a partner's key to its secret. `max_document_fraction` is the share of the chunks of a
+    document's present content that one key ever receives while `full_article` is false. `chunks` and `citations`
+    declare what is supported.
     """
 
     enabled: bool = False

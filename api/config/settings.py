@@ -97,7 +97,8 @@ class FusionSettings:
 class CollectionSettings:
     """`generations` is the number of generations that are kept, from the next ingest on, beside those of the last ten
     minutes. `vector_queries` says who may ask by vector: everybody ("open"), or callers with the scope `vectors`; None
-    means the latter where texts are withheld, because exact scores of chosen vectors reveal the stored ones."""
+    means the latter where texts are withheld, because exact scores of chosen vectors reveal the stored ones. Without
+    `lexical` the collection is not searched by words, whose hits confirm guesses about withheld texts."""
 
     description: str | None = None
     visibility: Visibility = "public"
@@ -107,6 +108,7 @@ class CollectionSettings:
     return_text: bool = True
     return_vectors: bool = False
     vector_queries: Literal["open", "scope"] | None = None
+    lexical: bool = True
     dates: tuple[str, ...] = ()
     mapping: Table = field(default_factory=dict)
     index: Table = field(default_factory=dict)

@@ -75,6 +75,7 @@ COLLECTION = _object(
     document_count=COUNT,
     chunk_count=COUNT,
     embedding_spaces=_list(STRING),
+    modes=_list({"enum": ["hybrid", "dense", "lexical"]}),
 )
 ERROR = _object(
     ["error", "message", "details", "request_id"],

@@ -18,8 +18,8 @@ from aidre.engine.search import can_fuse
 @dataclass(frozen=True, slots=True)
 class Question:
     """Exactly one of `text` and `vector` is set; `vector` is float32 of shape (dimensions,). `filter` is JSON as
-    received. Without `mode` a text is searched hybrid, dense if its space cannot be fused, lexical without a
-    model."""
+    received. Without `mode` a text is searched hybrid, dense if its space cannot be fused or the collection is not
+    searched by words, lexical without a model."""
 
     top_k: int
     text: str | None = None
@@ -30,10 +30,25 @@ class Question:
     mode: Mode | None = None
 
 
-def resolve_mode(snapshot: Snapshot, question: Question) -> tuple[Mode, EmbeddingSpace | None]:
+def text_modes(snapshot: Snapshot, lexical: bool) -> list[Mode]:
+    """The modes in which a text can be searched, the default one first; none without a model and without `lexical`.
+
+    `lexical` is the setting of the collection.
+    """
+    models = [space for space in snapshot.collection.spaces if space.model is not None]
+    modes: list[Mode] = ["dense"] if models else []
+    if lexical:
+        modes.append("lexical")
+        if any(map(can_fuse, models)):
+            modes.insert(0 if can_fuse(models[0]) else 1, "hybrid")
+    return modes
+
+
+def resolve_mode(snapshot: Snapshot, question: Question, *, lexical: bool = True) -> tuple[Mode, EmbeddingSpace | None]:
     """The search mode, and the space of its vectors (None for lexical).
 
-    Raises SpaceMissing, BadRequest or Unprocessable if the collection cannot answer the question.
+    Without `lexical`, a setting of the collection, hybrid becomes dense. Raises SpaceMissing, BadRequest or
+    Unprocessable if the collection cannot answer the question.
     """
     space = _space_of(snapshot, question)
     mode = question.mode
@@ -43,13 +58,26 @@ def resolve_mode(snapshot: Snapshot, question: Question) -> tuple[Mode, Embeddin
         return "dense", space
     if mode is None:
         mode = "lexical" if space is None else "hybrid" if can_fuse(space) else "dense"
+    if not lexical and mode == "hybrid":
+        mode = "dense"
+    if not lexical and mode == "lexical":
+        raise _not_lexical(snapshot, space)
     if mode == "lexical":
         return mode, None
     if space is None:
-        raise Unprocessable(f"this collection has no embedding model: mode {mode} needs one, lexical does not")
+        cure = "lexical does not" if lexical else "send query_vector"
+        raise Unprocessable(f"this collection has no embedding model: mode {mode} needs one, {cure}")
     if mode == "hybrid" and not can_fuse(space):
         raise Unprocessable("this embedding space cannot be searched hybrid: use mode dense or lexical")
     return mode, space
+
+
+def _not_lexical(snapshot: Snapshot, space: EmbeddingSpace | None) -> Unprocessable:
+    cure = "use mode dense" if space is not None else "it has no embedding model either, so it takes no text"
+    return Unprocessable(
+        f"this collection is not searched by words (collections.{snapshot.collection.name}.lexical is false): {cure}",
+        member="mode",
+    )
 
 
 def _space_of(snapshot: Snapshot, question: Question) -> EmbeddingSpace | None:

@@ -94,7 +94,7 @@ class Retrieval:
         collection cannot answer.
         """
         self.check_budget(caller)
-        mode, space, vector = await self._mode_and_vector(collection.snapshot, question, caller, protocol)
+        mode, space, vector = await self._mode_and_vector(collection, question, caller, protocol)
         space_id = None if space is None else space.id
         filter = None if question.filter is None else await self._parse_filter(question.filter)
         filter_key = None if filter is None else filter_digest(filter)
@@ -124,16 +124,17 @@ class Retrieval:
         return Answer(collection, mode, space_id, page.hits, following, ignored)
 
     async def _mode_and_vector(
-        self, snapshot: Snapshot, question: Question, caller: Caller, protocol: Protocol
+        self, collection: VisibleCollection, question: Question, caller: Caller, protocol: Protocol
     ) -> tuple[Mode, EmbeddingSpace | None, NDArray[np.float32] | None]:
         """The mode, its space and the query vector; lexical if the model is unavailable and no mode was requested."""
-        mode, space = resolve_mode(snapshot, question)
+        lexical = collection.settings.lexical
+        mode, space = resolve_mode(collection.snapshot, question, lexical=lexical)
         if question.vector is not None or space is None:
             return mode, space, question.vector
         try:
             return mode, space, await self._embed(space, question, caller, protocol)
         except ModelUnavailable:
-            if question.mode is not None:
+            if question.mode is not None or not lexical:
                 raise
             return "lexical", None, None
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from aidre.api.access import Caller, may_see, visibility_in_force
 from aidre.api.config import CollectionSettings, Protocol, Settings
 from aidre.api.http import BadRequest, Unavailable
+from aidre.api.retrieval.question import text_modes
 from aidre.api.retrieval.snapshots import LiveSnapshots, OpenCollection
 from aidre.engine.collection import Snapshot
 from aidre.engine.errors import CollectionMissing
-from aidre.engine.model import Visibility
+from aidre.engine.model import Mode, Visibility
 
 MAX_CACHED_LOOKUPS = 1_024
 
@@ -28,6 +29,11 @@ class VisibleCollection:
     @property
     def description(self) -> str:
         return self.settings.description or self.snapshot.collection.description
+
+    @property
+    def text_modes(self) -> list[Mode]:
+        """The modes in which it is searched by text, the default one first."""
+        return text_modes(self.snapshot, self.settings.lexical)
 
 
 class VisibleCollections:

@@ -162,7 +162,7 @@ class Connection(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._state == HEADER:  # in BODY it is a trailer, which must not pass for a field that a proxy has checked
-            name = name.lower()
+            name, value = name.lower(), value.rstrip(b" \t")  # RFC 9110, 5.5: blanks are no part of a value
             if name == b"host":
                 self._host_fields += 1
                 self._host = value

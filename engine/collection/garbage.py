@@ -87,9 +87,8 @@ def purge(folder: Path, newest: Manifest) -> None:
 def remove_unfinished(folder: Path, newest: ChangesEntry) -> None:
     """Remove the remains of an interrupted writer: temporary files and folders, and changelogs after the newest one.
 
-    Folders whose names were not yet durable are made so. Requires the writer's lock.
+    Names in the folder that were not yet durable are made so. Requires the writer's lock.
     """
-    durable.sync_folder(folder.parent)
     durable.sync_folder(folder)
     remove_restores(folder.parent)
     for name in (SEGMENTS, f"{SEGMENTS}/*", MANIFESTS, "."):

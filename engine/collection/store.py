@@ -170,6 +170,7 @@ class Store:
         if not newest:
             return None
         manifest = self._read_manifest(collection, newest)
+        durable.sync_folder(folder / MANIFESTS)  # whoever wrote it may have been killed before its name was durable
         durable.replace_file(folder / CURRENT, f"{newest:06d}\n".encode())
         return manifest
 

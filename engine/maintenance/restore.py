@@ -105,6 +105,7 @@ def _temporary(store: Path) -> Iterator[Path]:
     Its lock marks it as in use; a pid would not, because another container may use the same number.
     """
     durable.make_folder(store)
+    durable.sync_name(store)
     garbage.remove_restores(store)
     with durable.write_errors(store):
         folder = Path(tempfile.mkdtemp(".tmp", garbage.RESTORE_PREFIX, store))

@@ -130,6 +130,12 @@ class StoredChunk:
         return int(self._document("chunks"))
 
     @property
+    def document_digests(self) -> list[tuple[str, bytes]]:
+        """The id and the `digest` of every chunk of the document."""
+        ids, digests = self._segment.chunks.bytes("id"), self._segment.chunks.fixed("content_hash")
+        return [(ids[row].decode(), digests[row]) for row in self._segment.chunk_rows(self.document_row)]
+
+    @property
     def document_id(self) -> str:
         return str(self._document("id"))
 

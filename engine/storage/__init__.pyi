@@ -37,6 +37,7 @@ from .durable import (
     replace_file as replace_file,
     sync_file as sync_file,
     sync_folder as sync_folder,
+    sync_name as sync_name,
     write_errors as write_errors,
 )
 from .format import (

@@ -71,11 +71,10 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class ArrowFile:
-    """An open IPC file. Its batches point into the map: keep this object as long as anything made from them."""
+    """An open IPC file. Its batches point into the memory map, which lives as long as anything made from them."""
 
     schema: pa.Schema
     batches: tuple[pa.RecordBatch, ...]
-    source: pa.MemoryMappedFile
 
     @property
     def rows(self) -> int:
@@ -145,8 +144,11 @@ def describe(path: Path, starts: list[int], end: int) -> FileEntry:
 # -- check and open ----------------------------------------------------------------------------------------------
 
 
-def check_file(path: Path, entry: FileEntry, *, whole: bool) -> None:
-    """Raise FileProblem unless size and checksum match: the checksum of the whole file, or of its frame alone."""
+def check_file(path: Path, entry: FileEntry, *, whole: bool) -> NDArray[np.uint8]:
+    """The bytes of a file as a memory map, if size and checksum match: that of the whole file, or of its frame alone.
+
+    FileProblem.
+    """
     try:
         size = path.stat().st_size
         data = _map_file(path)
@@ -162,21 +164,19 @@ def check_file(path: Path, entry: FileEntry, *, whole: bool) -> None:
         raise FileProblem("does not have the checksum that was recorded")
     if not whole and _frame_checksum(data, entry.frame) != entry.frame_checksum:
         raise FileProblem("has a header or footer that was altered")
+    return data
 
 
 def open_file(path: Path, entry: FileEntry, *, whole: bool = False) -> ArrowFile:
     """Check a file and open it by memory map, without a copy. FileProblem."""
-    check_file(path, entry, whole=whole)
+    data = check_file(path, entry, whole=whole)
     try:
-        source = pa.memory_map(str(path), "r")
-    except OSError as error:
-        raise FileUnreadable(f"cannot be read: {error}") from error
-    try:
-        reader = pa.ipc.open_file(source)
+        # Not pa.memory_map: Arrow hands the reading of a file to a thread of its own, but reads a buffer at once.
+        reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(data)))
         batches = tuple(reader.get_batch(number) for number in range(reader.num_record_batches))
     except (OSError, pa.ArrowInvalid) as error:
         raise FileProblem("is not an Arrow file") from error
-    return ArrowFile(reader.schema, batches, source)
+    return ArrowFile(reader.schema, batches)
 
 
 def list_values(column: pa.Array) -> NDArray[Any]:

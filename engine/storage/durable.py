@@ -76,14 +76,26 @@ def sync_folder(path: Path) -> None:
 # -- create and replace ------------------------------------------------------------------------------------------
 
 
-def make_folder(path: Path) -> None:
+def make_folder(path: Path, mode: int = FOLDER_MODE) -> None:
     """Create a folder and its missing parents, durably. StorageFailed."""
     if path.is_dir():
         return
-    make_folder(path.parent)
+    if path.parent.is_dir():
+        sync_name(path.parent)
+    else:
+        make_folder(path.parent, mode)
     with write_errors(path):
-        path.mkdir(FOLDER_MODE, exist_ok=True)
+        path.mkdir(mode, exist_ok=True)
         sync_folder(path.parent)
+
+
+def sync_name(folder: Path) -> None:
+    """Make the name of an existing folder durable: a process that was killed may have created it, and not synced it.
+
+    Does nothing where this process may not read the folder that holds the name. StorageFailed.
+    """
+    with write_errors(folder), suppress(PermissionError):
+        sync_folder(folder.parent)
 
 
 def replace_file(path: Path, content: bytes) -> None:

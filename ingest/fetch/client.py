@@ -243,7 +243,7 @@ class Fetcher:
             deadline=deadline,
             max_bytes=rules.page_bytes + HEADER_BYTES,
             connect=lambda address, port, left: self._connect(address, port, min(left, rules.connect_timeout)),
-            context=self._context,
+            context=self._context if url.scheme == "https" else None,
         )
 
     def _exchange(self, url: Url, stream: Stream, into: Path, state: Mapping[str, str]) -> FetchResult | str | None:

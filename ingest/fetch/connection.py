@@ -114,9 +114,15 @@ def checked_addresses(url: Url, *, private: bool, seconds: float, resolve: Resol
 
 
 def open_stream(
-    url: Url, addresses: Sequence[str], *, deadline: Deadline, max_bytes: int, connect: Connect, context: ssl.SSLContext
+    url: Url,
+    addresses: Sequence[str],
+    *,
+    deadline: Deadline,
+    max_bytes: int,
+    connect: Connect,
+    context: ssl.SSLContext | None,
 ) -> Stream:
-    """Connect to the first address that answers; for https with TLS, verified against the host name."""
+    """Connect to the first address that answers; with a context by TLS, verified against the host name."""
     fault: Exception | None = None
     for address in addresses:
         try:
@@ -126,7 +132,7 @@ def open_stream(
             continue
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if url.scheme == "https":
+            if context is not None:
                 sock.settimeout(deadline.left())
                 sock = context.wrap_socket(sock, server_hostname=url.host, suppress_ragged_eofs=False)
         except BaseException:

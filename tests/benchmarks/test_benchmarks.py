@@ -107,6 +107,7 @@ def test_promised_against_found(results: Path, tmp_path: Path, monkeypatch: pyte
     assert {(case["method"], case["promised"], case["own"], case["others"]) for case in cases} == {("exact", 1, 1, 1)}
 
 
+@pytest.mark.slow
 def test_growth_with_rows_and_segments(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_index, "QUERIES", 4)
     monkeypatch.setattr(bench_index, "SEGMENTS", (3,))
@@ -163,11 +164,14 @@ def test_ingest(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert json.loads((results / "bench_ingest.json").read_bytes())["rows"] == 300
 
 
+@pytest.mark.slow
 def test_trust(results: Path) -> None:
-    assert bench_trust.main(["--rounds", "1"]) == 0
+    assert bench_trust.main(["--rounds", "1", "--guess-rounds", "1"]) == 0
     figures = json.loads((results / "bench_trust.json").read_bytes())
     assert all(figures[name] > 0 for name in ("ed25519_us", "budget_us"))
     assert figures.keys() >= {"guard_us", "trusted_us", "trusted_signed_us"}
+    assert 0 <= figures["guesses_right"] <= bench_trust.GUESSES
+    assert figures["own_guesses_right"] <= bench_trust.GUESSES
 
 
 def test_no_benchmark_is_left_out() -> None:

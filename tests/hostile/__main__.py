@@ -31,6 +31,7 @@ PROOFS = {
     "faults": ("tests.hostile.points", "faults", EVERY),
     "traced-crashes": ("tests.hostile.points", "traced_crashes", EVERY),
     "traced-faults": ("tests.hostile.points", "traced_faults", EVERY),
+    "unsynced": ("tests.hostile.unsynced", "run", 2_000),
     "full": ("tests.hostile.full", "run", 40),
     "flips": ("tests.hostile.damage", "flips", 1_000),
     "truncations": ("tests.hostile.damage", "truncations", 1_000),
@@ -39,6 +40,7 @@ PROOFS = {
     "schema": ("tests.hostile.schema", "run", 20_000),
     "slow": ("tests.hostile.slow", "run", 60),
     "saturation": ("tests.hostile.saturation", "run", 15),
+    "chaos": ("tests.hostile.chaos", "run", 1_000),
     "soak": ("tests.hostile.soak", "run", 1_800),
     "planted": ("tests.hostile.planted", "run", 1_000),
 }

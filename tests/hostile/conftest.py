@@ -1,4 +1,5 @@
-"""What the quick forms share: a report in a folder of its own, and chance whose seed a failure shows."""
+"""What the quick forms share: files that are synced, a report in a folder of its own, and chance whose seed a failure
+shows."""
 
 from __future__ import annotations
 
@@ -9,6 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.hostile.report import Report
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unsynced() -> None:
+    """Here files are synced: what is durable is the question."""
 
 
 @pytest.fixture

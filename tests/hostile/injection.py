@@ -24,6 +24,9 @@ CHANGING = (
 READING = ("scandir", "read", "pread")
 """Their errors matter; to die in them is to die before the next change."""
 
+FREEING = ("scandir", "read", "pread", "unlink", "remove", "rmdir", "chmod")
+"""Calls that a full disk does not refuse."""
+
 Fault = Callable[[], None]
 
 
@@ -127,6 +130,16 @@ class Calls:
                 self._writer.close()
 
         return Writer
+
+
+class Full(Calls):
+    """From the n-th call that needs room on, the disk has none."""
+
+    def _meet(self, name: str) -> None:
+        if name not in FREEING:
+            self.names.append(name)
+            if 0 < self._at <= len(self.names):
+                self._fault()
 
 
 ERRORS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC}

@@ -13,15 +13,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tests.hostile import stages, tracing
-from tests.hostile.injection import ERRORS, Calls, die, fail
+from tests.hostile.injection import ERRORS, FREEING, Calls, die, fail
 from tests.hostile.nursery import Child, Say, asked, started, waiting
 from tests.hostile.report import Report
 from tests.hostile.stages import Stage
 
 NEEDING = (*tracing.WRITING, "openat", "mkdir", "rename", "renameat", "renameat2", "link", "fsync", "fdatasync")
 """System calls that a full disk refuses."""
-FREEING = ("scandir", "read", "pread", "unlink", "remove", "rmdir", "chmod")
-"""Calls of Python that it does not."""
 
 
 @dataclass(frozen=True, slots=True)

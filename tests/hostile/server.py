@@ -9,10 +9,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from aidre.engine.storage import durable
 from tests import ROOT
@@ -85,13 +86,19 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def running(store: Path, configuration: Path, workers: int = 1) -> Iterator[Server]:
-    """A server on a free port of the loopback, ready to answer."""
+def running(
+    store: Path, configuration: Path, workers: int = 1, variables: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Server]:
+    """A server on a free port of the loopback, ready to answer; `variables` are more of its environment."""
     log = configuration.with_name("server.log")
     command = [sys.executable, "-c", PROGRAM, str(store), str(configuration), str(workers)]
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=errors, env=environment(), cwd=configuration.parent
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            env={**environment(), **variables},
+            cwd=configuration.parent,
         )
     try:
         yield Server(process, _port(process, log), log)

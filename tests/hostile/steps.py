@@ -10,6 +10,7 @@ import hashlib
 import random
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -102,10 +103,10 @@ def _letters(number: int, count: int) -> str:
 
 
 def marks_in(folder: Path) -> set[tuple[str, int]]:
-    """Every version of every document of which a trace stands in any file below a folder."""
+    """Every version of every document of which a trace stands in any file below a folder; a server may replace some."""
     found: set[tuple[bytes, bytes]] = set()
     for path in folder.rglob("*"):
-        if path.is_file():
+        with suppress(FileNotFoundError, IsADirectoryError):
             found.update(_MARK.findall(path.read_bytes()))
     return {(f"d{_number(one):05d}", _number(version)) for one, version in found}
 

@@ -13,7 +13,7 @@ from aidre.api.config import settings  # noqa: F401
 from aidre.engine.index.text.inversion import split_tokens
 from aidre.ingest.formats.tables import json_lines  # noqa: F401
 from aidre.ingest.pipeline.ingest import ingest  # noqa: F401
-from tests.hostile import bulk, cuts, full, kills, points, receipts, stages, steps  # noqa: F401 - all that children run
+from tests.hostile import bulk, chaos, cuts, full, kills, points, receipts, stages, steps, unsynced  # noqa: F401 - all that children run
 
 receipts.bind_key()
 steps.vectors_of(stages.SHAPE, [(one, 1) for one in stages.IDS])

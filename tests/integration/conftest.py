@@ -1,19 +1,3 @@
-"""What the integration tests share: files that are not synced, since none of these tests cuts the power."""
+"""What the tests of several parts together share: bind keys that cost nothing to derive."""
 
-from __future__ import annotations
-
-import os
-from collections.abc import Iterator
-
-import pytest
-
-
-@pytest.fixture(scope="module", autouse=True)
-def unsynced() -> Iterator[None]:
-    """`fsync` in this process does nothing: a commit syncs some twenty files and folders, milliseconds each.
-
-    `tests.hostile` proves that a store is durable.
-    """
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(os, "fsync", lambda descriptor: None)
-        yield
+from tests.support.keys import cheap_bind_keys

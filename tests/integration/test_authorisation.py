@@ -37,6 +37,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         yield shared
 
 
+@pytest.mark.slow
 def test_random_triples_come_out_as_the_table_says(client: Client) -> None:
     chosen = random.Random(SEED)
     seen: Counter[str] = Counter()

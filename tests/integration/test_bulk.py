@@ -110,6 +110,7 @@ def test_a_table_is_stored_as_the_same_rows_one_by_one(tmp_path: Path, bench: Be
     assert len(stored(bench.store.open("c"))) == 50
 
 
+@pytest.mark.slow
 def test_rows_are_unchanged_whichever_way_they_came(bench: Bench) -> None:
     found = rows(20)
     as_table(bench.docs / "r.parquet", found)
@@ -121,6 +122,7 @@ def test_rows_are_unchanged_whichever_way_they_came(bench: Bench) -> None:
     assert (summary.unchanged, summary.updated) == (20, 0)
 
 
+@pytest.mark.slow
 def test_a_changed_table_writes_what_changed_and_keeps_the_first_date(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +184,7 @@ def test_an_unusual_row_in_the_middle_is_named_as_it_is_row_by_row(
     assert [problem.partition(": ")[0] for problem in bench.problems] == ["r.parquet:14"] * one.failed
 
 
+@pytest.mark.slow
 def test_the_last_of_an_id_wins_in_a_batch_between_batches_and_between_commits(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, shared: None
 ) -> None:
@@ -202,6 +205,7 @@ def test_the_last_of_an_id_wins_in_a_batch_between_batches_and_between_commits(
     assert [report.problems for report in verify(bench.store)] == [()]
 
 
+@pytest.mark.slow
 def test_commit_every_holds_for_columns(bench: Bench, shared: None) -> None:
     as_table(bench.docs / "r.parquet", rows(50))
     bench.run(commit_every=20)
@@ -212,6 +216,7 @@ def test_commit_every_holds_for_columns(bench: Bench, shared: None) -> None:
 # -- processes that derive -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_load_by_processes_is_the_same_as_without(
     tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,6 +238,7 @@ def test_a_load_by_processes_is_the_same_as_without(
         }
 
 
+@pytest.mark.slow
 def test_index_codes_wait_for_the_end_of_a_load_however_long_it_takes(tmp_path: Path, shared: None) -> None:
     space, rows = space_of("cosine", 768), structured(1_800, 768)
     with Store(tmp_path).writer(NAME, spaces=[space]) as writer:

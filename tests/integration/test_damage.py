@@ -58,6 +58,7 @@ def body_of(store: Path, path: Path) -> NDArray[np.int64]:
     return np.flatnonzero(is_body)
 
 
+@pytest.mark.slow
 def test_a_sound_store_has_no_problems(store: Path) -> None:
     report = report_of(store)
     assert (report.ok, report.problems) == (True, ())
@@ -69,6 +70,7 @@ def test_a_sound_store_has_no_problems(store: Path) -> None:
     assert len(files(store, DERIVED)) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [cut(0), cut(1), cut(-1), cut(500), lambda content: content + b"\0"])
 def test_truth_of_another_size_is_refused_by_name(damage: Damage, store: Path) -> None:
     for path in files(store, TRUTH):
@@ -154,6 +156,7 @@ def test_altered_offsets_end_in_an_error_and_not_in_the_process(store: Path) -> 
     assert min(len(read), refused) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [cut(0), cut(-1), cut(300), None])
 def test_derived_files_of_another_size_are_bypassed_with_right_answers(damage: Damage | None, store: Path) -> None:
     wanted = answers(Store(store).open(NAME))
@@ -174,6 +177,7 @@ def test_derived_files_of_another_size_are_bypassed_with_right_answers(damage: D
         path.write_bytes(whole)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_anywhere_in_a_derived_file_is_bypassed_with_right_answers(store: Path) -> None:
     wanted = answers(Store(store).open(NAME))
     rng = np.random.default_rng(2)
@@ -200,6 +204,7 @@ def test_damaged_keys_are_rebuilt_when_a_writer_asks(store: Path) -> None:
         path.write_bytes(whole)
 
 
+@pytest.mark.slow
 def test_compaction_mends_what_is_derived(store: Path) -> None:
     wanted = answers(Store(store).open(NAME))
     for path in files(store, [*DERIVED, "keys.arrow"]):

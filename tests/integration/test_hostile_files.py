@@ -44,6 +44,7 @@ def hostile_files() -> Mapping[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_hostile_files_are_named_and_the_others_are_ingested(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     hostile = hostile_files()
@@ -63,6 +64,7 @@ def test_hostile_files_are_named_and_the_others_are_ingested(tmp_path: Path) -> 
     assert SHARED._child is None
 
 
+@pytest.mark.slow
 def test_what_is_unchanged_is_not_written_again(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.write("one.pdf", pdf([["A page."]]))

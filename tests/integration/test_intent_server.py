@@ -136,6 +136,23 @@ def test_over_several_workers_one_replay_is_answered_and_a_session_gets_its_frac
     assert sum(event["request_id"] == "replayed" for event in events_of(store)) == 1
 
 
+@pytest.mark.process
+def test_over_two_workers_sessions_at_the_same_time_get_six_of_twelve_chunks(store: Path) -> None:
+    publishers.fill_chunks(store, "vault", {"long": publishers.an_article("long", 12, "vault")}, visibility="private")
+    with running(store, workers=2, settings=store.parent / "aidre.toml") as server, ExitStack() as stack:
+        clients = [stack.enter_context(httpx.Client(timeout=ANSWER_SECONDS)) for _ in range(CONNECTIONS)]
+        platforms = [platform_at(server.url, client) for client in clients]
+
+        def turn(number: int) -> list[str]:
+            platform, part = platforms[number % CONNECTIONS], number % 12 + 1
+            asked = platform.request(f"long part {part} " + "word " * part, domain="archive", session=f"s{number}")
+            return [chunk["id"] for chunk in platform.retrieve(asked).get("content", {}).get("chunks", [])]
+
+        with ThreadPoolExecutor(CONNECTIONS) as pool:
+            received = {chunk for chunks in pool.map(turn, range(36)) for chunk in chunks}
+    assert sum(chunk.startswith("long#") for chunk in received) == 6
+
+
 def test_a_store_that_cannot_be_written_fails_here_alone(store: Path) -> None:
     (store / ".log").mkdir(exist_ok=True)
     (store / ".log" / "events").write_text("in the way", encoding="utf-8")

@@ -42,6 +42,7 @@ FILTERS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=12)
 @given(st.lists(st.tuples(members, objects, st.booleans()), min_size=1, max_size=8), st.sets(st.integers(1, 7)))
 def test_any_split_into_commits_gives_the_same_answers_and_merging_them_what_building_them_gives(

@@ -31,6 +31,7 @@ FILTERS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distance", ["cosine", "dot"])
 def test_one_commit_or_many_give_the_same_answers(
     distance: Distance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

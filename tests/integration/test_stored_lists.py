@@ -138,6 +138,7 @@ def test_lists_are_made_when_there_are_rows_enough(tmp_path: Path) -> None:
     assert lists_of(Store(tmp_path).open(NAME)) == [128]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("early")
 def test_a_space_whose_lists_do_not_pay_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(depth_choice, "MAX_PROBED_SHARE", 0.0)
@@ -167,6 +168,7 @@ def test_lists_that_pay_for_few_results_alone_are_made_and_not_asked_for_more(
     assert measured(snapshot, "cosine", rows, np.array(IDS)) >= 0.98
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("early")
 def test_equal_rows_come_in_order_of_id(tmp_path: Path) -> None:
     rows = structured(STORED, 384)
@@ -179,6 +181,7 @@ def test_equal_rows_come_in_order_of_id(tmp_path: Path) -> None:
         assert ask(snapshot, rows[0], count) == equal[:count]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("early")
 def test_answers_hold_no_chunk_twice_and_pages_join(listed: Listed) -> None:
     snapshot, rows = listed.snapshot, listed.rows
@@ -192,6 +195,7 @@ def test_answers_hold_no_chunk_twice_and_pages_join(listed: Listed) -> None:
     assert ask(snapshot, rows[77], 1) == best(true_scores("cosine", rows, rows[77]), IDS, 1)
 
 
+@pytest.mark.slow
 def test_a_manifest_that_says_nothing_of_lists_is_read_and_searched(tmp_path: Path) -> None:
     rows = structured(4_000, 384)
     before = fill(tmp_path, space_of("cosine", 384), rows)
@@ -209,6 +213,7 @@ def test_a_manifest_that_says_nothing_of_lists_is_read_and_searched(tmp_path: Pa
 # -- filters -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("early")
 @pytest.mark.parametrize("share", [0.5, 0.1, 0.01])
 def test_filtered_recall_reaches_the_target_from_inside_and_outside(share: float, listed: Listed) -> None:

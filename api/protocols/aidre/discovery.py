@@ -11,7 +11,7 @@ from aidre.api.protocols.provenance import Provenance
 from aidre.api.retrieval import LIFETIME_SECONDS, Retrieval, VisibleCollection
 from aidre.engine.index.fields import MAX_DEPTH, MAX_NODES, MAX_VALUES
 from aidre.engine.index.vectors import MAX_NORM
-from aidre.engine.model import EmbeddingSpace
+from aidre.engine.model import EmbeddingSpace, Mode
 from aidre.engine.storage import PROMISED_SECONDS
 
 VERSION = "1"
@@ -31,7 +31,8 @@ FILTER = (
 BEHAVIOUR = {
     "score": "larger is better in every embedding space; results are ordered by score, then by id",
     "mode": "how query is answered: dense compares vectors, lexical words (score: BM25), hybrid both (score: "
-    "a * cosine + (1 - a) * bm25 / (bm25 + c)); left out it is hybrid where the collection has a model, else lexical; "
+    "a * cosine + (1 - a) * bm25 / (bm25 + c)); left out it is the first of the collection's modes: hybrid where "
+    "it has a model, else lexical; one without lexical refuses that mode (422) and answers hybrid as dense; "
     "meta.mode says which; query_vector is always dense",
     "top_k": "a top_k above the maximum is clamped: meta.top_k is what was applied, meta.top_k_requested what was sent",
     "collection": "without collection the default one is searched, or the only one there is",
@@ -55,10 +56,9 @@ BEHAVIOUR = {
 }
 
 
-def document(
-    retrieval: Retrieval, caller: Caller, modes: Sequence[str], provenance: Provenance | None
-) -> dict[str, Any]:
+def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None) -> dict[str, Any]:
     collections = list(retrieval.collections.visible(caller, "aidre"))
+    modes = _modes(collections)
     server = retrieval.settings.server
     base = server.base_url
     origin = (server.origin or str(base)).rstrip("/")
@@ -79,7 +79,7 @@ def document(
         "capabilities": _capabilities(collections, caller),
         "embedding_spaces": _spaces(collections),
         "auth": {"type": "bearer", "required": False} if retrieval.settings.knows_callers else {"type": "none"},
-        "modes": list(modes),
+        "modes": modes,
         "defaults": _defaults(retrieval, modes, collections),
         "limits": _limits(retrieval),
         "filter": FILTER,
@@ -89,9 +89,15 @@ def document(
     }
 
 
+def _modes(collections: list[VisibleCollection]) -> list[Mode]:
+    """Every mode that some collection has, or will have once it has a model, the default one first."""
+    is_lexical = not collections or any(one.settings.lexical for one in collections)
+    return ["hybrid", "dense", "lexical"] if is_lexical else ["dense"]
+
+
 def _capabilities(collections: list[VisibleCollection], caller: Caller) -> dict[str, bool]:
     return {
-        "query_text": bool(collections),
+        "query_text": any(one.text_modes for one in collections),
         "query_vector": any(
             one.snapshot.collection.spaces and may_query_by_vector(caller, one.settings) for one in collections
         ),
@@ -123,7 +129,7 @@ def _space(space: EmbeddingSpace) -> dict[str, Any]:
     }
 
 
-def _defaults(retrieval: Retrieval, modes: Sequence[str], collections: list[VisibleCollection]) -> dict[str, Any]:
+def _defaults(retrieval: Retrieval, modes: Sequence[Mode], collections: list[VisibleCollection]) -> dict[str, Any]:
     default = retrieval.settings.server.default_collection
     return {
         **({"collection": default} if any(one.name == default for one in collections) else {}),

@@ -320,6 +320,7 @@ def render_collection(collection: VisibleCollection) -> dict[str, Any]:
         "document_count": collection.snapshot.documents,
         "chunk_count": collection.snapshot.chunks,
         "embedding_spaces": [space.id for space in stored.spaces],
+        "modes": collection.text_modes,
     }
 
 
@@ -350,7 +351,7 @@ async def discover(request: Request) -> Response:
     # 3.2 requires application/json, the examples show application/aidre+json: sent only if json is not acceptable.
     accept = accept_header(request)
     variant = AIDRE_VARIANT if quality(accept, JSON) == 0 < quality(accept, AIDRE_JSON) else JSON_VARIANT
-    body = orjson.dumps(discovery.document(_retrieval(request), caller_of(request), MODES, provenance_of(request)))
+    body = orjson.dumps(discovery.document(_retrieval(request), caller_of(request), provenance_of(request)))
     etag = f'"{etag_digest(body)}-{variant.mark}"'
     return conditional_response(request, Representation(body, variant, etag, "max-age=300"))
 

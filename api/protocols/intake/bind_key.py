@@ -18,17 +18,20 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from aidre.api.config import MIN_SECRET_CHARS, Intake
-from aidre.engine.errors import ConfigurationError
+from aidre.engine.errors import ConfigurationError, StorageFailed
+from aidre.engine.storage import make_folder, sync_folder, sync_name
 
 SECRET_BYTES = 32
 NONCE_BYTES = 12
+SCRYPT_COST = 16_384
+"""The cost parameter N of scrypt (RFC 7914): 16 MiB of memory with r = 8."""
 
 
 class BindKey:
     """`id` identifies the key without revealing it, so that a wrong key is detected before decryption."""
 
     def __init__(self, secret: str) -> None:
-        derived = hashlib.scrypt(secret.encode(), salt=b"aidre bind key", n=16_384, r=8, p=1, dklen=72)
+        derived = hashlib.scrypt(secret.encode(), salt=b"aidre bind key", n=SCRYPT_COST, r=8, p=1, dklen=72)
         self._cipher = AESGCM(derived[:32])
         self._digests = derived[32:64]
         self.id = derived[64:]
@@ -54,7 +57,12 @@ def find_bind_key(settings: Intake, store: Path) -> BindKey:
     if settings.bind_key is not None:
         return BindKey(settings.bind_key)
     secret = _read_secret(settings, store)
-    return BindKey(secret if secret is not None else _make_secret(settings, store))
+    if secret is None:
+        return BindKey(_make_secret(settings, store))
+    for path in _key_paths(settings, store):  # whoever made it may have been killed before its name was durable
+        with suppress(OSError):
+            sync_folder(path.parent)
+    return BindKey(secret)
 
 
 def existing_bind_key(settings: Intake, store: Path) -> BindKey | None:
@@ -96,7 +104,7 @@ def _make_secret(settings: Intake, store: Path) -> str:
     """Write a new secret to the first path that can be written, and return the secret in force."""
     paths = list(_key_paths(settings, store))
     for path in paths:
-        with suppress(OSError):
+        with suppress(OSError, StorageFailed):
             _write(path, secrets.token_hex(SECRET_BYTES))
             break
     secret = _read_secret(settings, store)  # two processes that start at once both use the secret written first
@@ -107,8 +115,9 @@ def _make_secret(settings: Intake, store: Path) -> str:
 
 
 def _write(path: Path, secret: str) -> None:
-    """Write the secret atomically; an existing file is never replaced."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Write the secret atomically and durably; an existing file is never replaced."""
+    make_folder(path.parent, 0o700)
+    sync_name(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -120,8 +129,4 @@ def _write(path: Path, secret: str) -> None:
             os.link(temporary, path)
     finally:
         temporary.unlink()
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)

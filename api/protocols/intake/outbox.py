@@ -82,19 +82,24 @@ def _post(url: str, delivery: Delivery) -> int:
     else:
         connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=SOCKET_TIMEOUT_SECONDS)
     # A socket time-out bounds one step only: a webhook that answers byte by byte must not outlast the lease.
-    timer = threading.Timer(DELIVERY_SECONDS, _shut_down, [connection])
+    given_up = threading.Event()
+    timer = threading.Timer(DELIVERY_SECONDS, _give_up, [connection, given_up])
     timer.daemon = True
     timer.start()
     try:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         headers = {"Content-Type": "application/json", "Idempotency-Key": delivery.offer, "Connection": "close"}
         connection.request("POST", target, delivery.body, headers)
-        return connection.getresponse().status
+        status = connection.getresponse().status
+        if given_up.is_set():  # http.client takes an answer that was cut within its headers for a whole one
+            raise TimeoutError
+        return status
     finally:
         timer.cancel()
         connection.close()
 
 
-def _shut_down(connection: http.client.HTTPConnection) -> None:
+def _give_up(connection: http.client.HTTPConnection, given_up: threading.Event) -> None:
+    given_up.set()
     with suppress(OSError, AttributeError):
         connection.sock.shutdown(socket.SHUT_RDWR)

@@ -184,6 +184,12 @@ class IntakeService:
                 fields = (
                     () if intake.filter is None else collection.snapshot.unknown_fields(parse_filter(intake.filter))
                 )
+                if not collection.text_modes:
+                    logger.warning(
+                        "intake %s can offer nothing: collection %s has no embedding model and lexical = false",
+                        intake.id,
+                        collection.name,
+                    )
                 for field in fields:
                     logger.warning("the filter of intake %s asks for %s, which no document has", intake.id, field)
             except AidreError as error:

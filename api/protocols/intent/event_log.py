@@ -156,10 +156,8 @@ class EventLog:
 
     def _open(self, segment: int) -> None:
         path = self.folder / _name(segment)
-        is_new = not path.exists()
         file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, PRIVATE_MODE)
-        if is_new:
-            sync_folder(self.folder)
+        sync_folder(self.folder)  # of an existing segment too: a worker may have been killed before it synced the name
         if self._file >= 0:
             os.close(self._file)
         self._file, self.segment, self._next_path = file, segment, os.fspath(self.folder / _name(segment + 1))

@@ -2,7 +2,8 @@
 
 A transaction appends its effects to the journal (the table `notes`) as one entry, since a commit waits for every page
 that it writes; `sync` brings the entry to disk. A checkpoint moves many entries into the other tables and their indexes
-at once. Until then their records are looked up in memory (`JournalIndex`).
+at once. Until then their records are looked up in memory (`JournalIndex`). Receipts are forgotten in time; what a key
+was given of a document is not (`records/given.py`).
 
 The file holds ids and digests, but no text and no session id. Every function here blocks.
 """
@@ -12,133 +13,44 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
-
-import orjson
+from typing import Literal, TypeAlias
 
 from aidre.api.http import connect, create_tables, transaction
 from aidre.api.protocols.intent.event_log import CHECKSUM_TABLE, record_checksums
+from aidre.api.protocols.intent.records import (
+    GIVEN_TABLE,
+    JournalIndex,
+    Record,
+    Release,
+    Reservation,
+    ReturnedChunk,
+    SpentNonce,
+    add_given,
+    decode_records,
+    encode_records,
+    forget_pieces,
+    given_pieces,
+    release_given,
+    trim_given,
+)
 from aidre.engine.errors import StorageFailed
 from aidre.engine.storage import make_folder, sync_folder
 
-
-@dataclass(frozen=True, slots=True)
-class SpentNonce:
-    """The digest of a nonce, and the Unix time from which it may be forgotten."""
-
-    nonce: bytes
-    expires: float
-
-
-@dataclass(frozen=True, slots=True)
-class ReturnedChunk:
-    """A chunk in a reservation. `document` and `piece` are digests of the document id and of chunk id with content;
-    `chunk` and `url` are pseudonyms."""
-
-    document: bytes
-    piece: bytes
-    chunk: str
-    url: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """The chunks of one page of an answer; digests as in Exchange, `at` in Unix time."""
-
-    request: bytes
-    session: bytes
-    answer: bytes
-    at: float
-    chunks: tuple[ReturnedChunk, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """Undoes the reservations of an answer that was not sent."""
-
-    request: bytes
-    answer: bytes
-
-
-Record: TypeAlias = SpentNonce | Reservation | Release
-
-
-class JournalIndex:
-    """In-memory index of the records in the journal, which are not in the tables yet."""
-
-    def __init__(self) -> None:
-        self._nonces: dict[bytes, float] = {}
-        self._requests: dict[bytes, dict[bytes, Reservation]] = {}
-        self._sessions: dict[bytes, dict[bytes, Reservation]] = {}
-
-    def add(self, record: Record) -> None:
-        match record:
-            case SpentNonce(nonce, expires):
-                self._nonces[nonce] = expires
-            case Reservation(request, session, answer):
-                self._requests.setdefault(request, {})[answer] = record
-                self._sessions.setdefault(session, {})[answer] = record
-            case Release(request, answer):
-                reservation = self._requests.get(request, {}).pop(answer, None)
-                if reservation is not None:
-                    del self._sessions[reservation.session][answer]
-
-    def is_spent(self, nonce: bytes, now: float) -> bool:
-        return self._nonces.get(nonce, now) > now
-
-    def session_chunks(self, session: bytes) -> Iterator[ReturnedChunk]:
-        for reservation in self._sessions.get(session, {}).values():
-            yield from reservation.chunks
-
-    def request_chunks(self, request: bytes) -> Iterator[ReturnedChunk]:
-        for reservation in self._requests.get(request, {}).values():
-            yield from reservation.chunks
-
-
-def encode_records(records: Iterable[Record]) -> bytes:
-    """Records as JSON, for the column `entries` of the journal."""
-    return orjson.dumps([_encode(record) for record in records])
-
-
-def _encode(record: Record) -> list[Any]:
-    match record:
-        case SpentNonce(nonce, expires):
-            return ["spent", nonce.hex(), expires]
-        case Reservation(request, session, answer, at, chunks):
-            members = [(chunk.document.hex(), chunk.piece.hex(), chunk.chunk, chunk.url) for chunk in chunks]
-            return ["taken", request.hex(), session.hex(), answer.hex(), at, members]
-        case Release(request, answer):
-            return ["given back", request.hex(), answer.hex()]
-
-
-def decode_records(content: bytes) -> list[Record]:
-    return [_decode(*members) for members in orjson.loads(content)]
-
-
-def _decode(kind: str, *members: Any) -> Record:
-    digest = bytes.fromhex
-    if kind == "spent":
-        return SpentNonce(digest(members[0]), members[1])
-    if kind == "given back":
-        return Release(digest(members[0]), digest(members[1]))
-    request, session, answer, at, rows = members
-    chunks = tuple(ReturnedChunk(digest(document), digest(piece), chunk, url) for document, piece, chunk, url in rows)
-    return Reservation(digest(request), digest(session), digest(answer), at, chunks)
-
-
 LEDGER_FILE = "intent.sqlite"
-JOURNAL_VERSION, SCHEMA_VERSION = 2, 3
+JOURNAL_VERSION, SCHEMA_VERSION = 2, 4
 """Version 2 added the journal, without which an older release would miss the latest nonces and reservations. Version 3
-added checksums."""
+added checksums, version 4 what each key was given."""
 EXPIRY_SECONDS = 60.0
 """Between two deletions of expired rows."""
 RETENTION_SECONDS = 2_592_000.0
-"""30 days: how long a returned chunk can be cited and counts towards its session."""
+"""30 days: how long a returned chunk can be cited and counts towards its session, whatever became of its document."""
+TRIM_SECONDS = 86_400.0
+"""Between two looks whether `given` is full."""
 PAGE_CACHE_KIB = 16_384
 """Digests are spread over all pages of a table, so a small cache would miss often."""
 MAX_EXPIRED_ROWS = 5_000
@@ -183,27 +95,58 @@ CREATE TABLE IF NOT EXISTS notes (
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A chunk that may be returned; `session_limit` bounds how many chunks of its document one session may receive."""
+    """A chunk that may be returned; `chunk_limit` bounds how many chunks of its document one key may ever receive.
+
+    `present_pieces` returns `piece_of` every chunk that the document has now, or None if they cannot be read.
+    """
 
     chunk_id: str
     document_id: str
     digest: bytes
     tokens: int
-    session_limit: int
+    chunk_limit: int
     url: str | None
+    present_pieces: Callable[[], frozenset[bytes] | None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One answer to a request in a session. Both ids are digests, so the file reveals neither; `answer` is random."""
+    """One answer to a request in a session. The ids are digests, so the file reveals none; `answer` is random.
+
+    `account` is the key in one collection.
+    """
 
     request: bytes
     session: bytes
     answer: bytes
+    account: bytes
 
     @classmethod
-    def of(cls, key_id: str, request_id: str, session_id: str) -> Exchange:
-        return cls(digest_of("request", key_id, request_id), digest_of("session", key_id, session_id), os.urandom(8))
+    def of(cls, key_id: str, request_id: str, session_id: str, collection: str = "") -> Exchange:
+        return cls(
+            digest_of("request", key_id, request_id),
+            digest_of("session", key_id, session_id),
+            os.urandom(8),
+            digest_of("account", key_id, collection),
+        )
+
+
+@dataclass(slots=True)
+class _Received:
+    """The pieces of a document that a session received, and those that its account did in any session."""
+
+    document: bytes
+    by_session: set[bytes]
+    by_account: set[bytes]
+    compared: bool = False
+
+    def admits(self, piece: bytes, limit: int) -> bool:
+        """Whether the piece exceeds no limit; what was received before, unchanged, does not count again."""
+        return all(piece in pieces or len(pieces) < limit for pieces in (self.by_session, self.by_account))
+
+    def add(self, piece: bytes) -> None:
+        self.by_session.add(piece)
+        self.by_account.add(piece)
 
 
 CitationStatus: TypeAlias = Literal["new", "same", "other"]
@@ -238,6 +181,11 @@ MAX_CACHED_NAME_CHARS = 256
 """A longer name is not cached: callers can send URLs of thousands of characters."""
 
 
+def piece_of(chunk_id: str, digest: bytes) -> bytes:
+    """The digest of a chunk with its content, which has the SHA-256 `digest`."""
+    return _cached_digest(chunk_id, digest.hex())
+
+
 def pseudonym_of(name: str) -> str:
     """The digest that replaces a chunk id or URL in the ledger, so that a purged document leaves no trace in it."""
     return (_cached_digest if len(name) <= MAX_CACHED_NAME_CHARS else digest_of)(name).hex()
@@ -248,7 +196,7 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._expired_at = 0.0
+        self._expired_at = self._trimmed_at = 0.0
         self._reset()
         with _storage_errors(path):
             make_folder(path.parent)
@@ -347,51 +295,68 @@ class Ledger:
     ) -> tuple[int, ...]:
         """Reserve the first candidates that fit all limits, and return their indices.
 
-        A chunk that the session received before, unchanged, does not count towards `session_limit` again.
+        A chunk that the key, or the session, received before, unchanged, does not count towards `chunk_limit` again.
+        For the key only pieces that the document has now count, for the session all of RETENTION_SECONDS.
         """
         indices: list[int] = []
         reserved: list[ReturnedChunk] = []
-        received = self._received(exchange.session, {candidate.document_id for candidate in candidates})
+        received = self._received(exchange, {candidate.document_id for candidate in candidates})
         for index, candidate in enumerate(candidates):
             if len(indices) == max_chunks:
                 break
-            if candidate.tokens > max_tokens or candidate.session_limit == 0:
+            if candidate.tokens > max_tokens or candidate.chunk_limit == 0:
                 continue
-            document, pieces = received[candidate.document_id]
-            piece = _cached_digest(candidate.chunk_id, candidate.digest.hex())
-            if piece not in pieces and len(pieces) >= candidate.session_limit:
-                continue
-            pieces.add(piece)
+            document = received[candidate.document_id]
+            piece = piece_of(candidate.chunk_id, candidate.digest)
+            if not document.admits(piece, candidate.chunk_limit):
+                self._compare_with_present(exchange.account, document, candidate, now)
+                if not document.admits(piece, candidate.chunk_limit):
+                    continue
+            document.add(piece)
             url = None if candidate.url is None else pseudonym_of(candidate.url)
-            reserved.append(ReturnedChunk(document, piece, pseudonym_of(candidate.chunk_id), url))
+            reserved.append(ReturnedChunk(document.document, piece, pseudonym_of(candidate.chunk_id), url))
             indices.append(index)
             max_tokens -= candidate.tokens
         if reserved:
-            self._add(Reservation(exchange.request, exchange.session, exchange.answer, now, tuple(reserved)))
+            answer, chunks = exchange.answer, tuple(reserved)
+            self._add(Reservation(exchange.request, exchange.session, answer, now, chunks, exchange.account))
         return tuple(indices)
 
-    def _received(self, session: bytes, document_ids: Iterable[str]) -> dict[str, tuple[bytes, set[bytes]]]:
-        """By document id: its digest, and the digests of the chunks that a session has received of it."""
+    def _received(self, exchange: Exchange, document_ids: Iterable[str]) -> dict[str, _Received]:
+        """By document id: what the session and the account of an exchange have received of it."""
         digests = {document_id: _cached_digest(document_id) for document_id in document_ids}
-        pieces: dict[bytes, set[bytes]] = {digest: set() for digest in digests.values()}
+        by_session: dict[bytes, set[bytes]] = {digest: set() for digest in digests.values()}
+        by_account = given_pieces(self._connection, exchange.account, by_session)
         parameters = ",".join("?" * len(digests))
         for document, piece in self._connection.execute(
             f"SELECT DISTINCT document, piece FROM returned WHERE session = ? AND document IN ({parameters})",
-            (session, *digests.values()),
+            (exchange.session, *by_session),
         ):
-            pieces[document].add(piece)
-        for chunk in self._index.session_chunks(session):
-            if chunk.document in pieces:
-                pieces[chunk.document].add(chunk.piece)
-        return {document_id: (digest, pieces[digest]) for document_id, digest in digests.items()}
+            by_session[document].add(piece)
+        for chunk in self._index.session_chunks(exchange.session):
+            if chunk.document in by_session:
+                by_session[chunk.document].add(chunk.piece)
+        for document, pieces in by_account.items():
+            pieces.update(self._index.given_pieces(exchange.account, document))
+        return {id: _Received(digest, by_session[digest], by_account[digest]) for id, digest in digests.items()}
+
+    def _compare_with_present(self, account: bytes, received: _Received, candidate: Candidate, now: float) -> None:
+        """Let what the document no longer has stop counting for the account, and forget it if it is old."""
+        present = None if received.compared else candidate.present_pieces()
+        received.compared = True
+        if present is not None:
+            former = received.by_account - present
+            received.by_account -= former
+            forget_pieces(self._connection, account, received.document, former, now - RETENTION_SECONDS)
 
     def release(self, exchange: Exchange) -> None:
         """Undo the reservations of an answer that was not sent."""
-        release = Release(exchange.request, exchange.answer)
+        release = Release(exchange.request, exchange.answer, exchange.account)
         self._add(release)
-        self._delete_returned([release])  # a checkpoint may have moved the reservation into the table
+        self._delete_returned([release])  # a checkpoint may have moved the reservation into the tables
 
-    def _delete_returned(self, releases: Iterable[Release]) -> None:
+    def _delete_returned(self, releases: Sequence[Release]) -> None:
+        release_given(self._connection, releases)
         self._connection.executemany(
             "DELETE FROM returned WHERE request = ? AND answer = ?",
             [(release.request, release.answer) for release in releases],
@@ -438,30 +403,26 @@ class Ledger:
     def checkpoint(self, entries: Sequence[JournalEntry], now: float) -> None:
         """Move the records of entries whose lines are on disk into the tables, and delete expired rows."""
         records = [record for entry in entries for record in decode_records(entry.records)]
+        releases = [record for record in records if isinstance(record, Release)]
+        released = {release.answer for release in releases}
+        pages = [record for record in records if isinstance(record, Reservation) and record.answer not in released]
         nonces = [(record.nonce, record.expires) for record in records if isinstance(record, SpentNonce)]
         self._connection.executemany("INSERT OR REPLACE INTO nonces VALUES (?, ?)", nonces)
         self._connection.executemany(
             "INSERT INTO returned (request, answer, session, document, piece, chunk, url, at)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [
-                (
-                    reservation.request,
-                    reservation.answer,
-                    reservation.session,
-                    chunk.document,
-                    chunk.piece,
-                    chunk.chunk,
-                    chunk.url,
-                    reservation.at,
-                )
-                for reservation in records
-                if isinstance(reservation, Reservation)
-                for chunk in reservation.chunks
+                (page.request, page.answer, page.session, chunk.document, chunk.piece, chunk.chunk, chunk.url, page.at)
+                for page in pages
+                for chunk in page.chunks
             ],
         )
-        self._delete_returned(record for record in records if isinstance(record, Release))
+        self._delete_returned(releases)
+        add_given(self._connection, pages)
         self._connection.executemany("DELETE FROM notes WHERE id = ?", [(entry.id,) for entry in entries])
         self._delete_expired(now)
+        if now - self._trimmed_at > TRIM_SECONDS and trim_given(self._connection):
+            self._trimmed_at = now
         self._reset()
 
     def record_checksums(self, folder: Path, unsynced_segment: int) -> None:
@@ -502,6 +463,8 @@ def _storage_failed(path: Path, error: Exception) -> StorageFailed:
 
 def _connect(path: Path) -> sqlite3.Connection:
     # NORMAL: a commit does not wait for the disk, `sync` does; a checkpoint of SQLite waits as well.
-    connection = create_tables(connect(path, synchronous="NORMAL"), TABLES + CHECKSUM_TABLE, SCHEMA_VERSION)
+    connection = create_tables(
+        connect(path, synchronous="NORMAL"), TABLES + GIVEN_TABLE + CHECKSUM_TABLE, SCHEMA_VERSION
+    )
     connection.execute(f"PRAGMA cache_size = -{PAGE_CACHE_KIB}")
     return connection

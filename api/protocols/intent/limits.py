@@ -1,4 +1,4 @@
-"""Limits on how much of a document one session may receive, and the documents that can never be served for them."""
+"""Limits on how much of a document one key may receive, and the documents that can never be served for them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ ROUNDING_TOLERANCE = 1e-9
 """0.29 * 100 is 28.99... in floats: without the tolerance it would be rounded down to 28."""
 
 
-def session_chunk_limit(intent: Intent, document_chunks: int) -> int:
-    """The number of a document's chunks that one key may receive in one session.
+def document_chunk_limit(intent: Intent, document_chunks: int) -> int:
+    """The number of a document's chunks that one key may ever receive.
 
     It is less than `document_chunks` unless the publisher returns full articles, and 0 for a document of one chunk.
     """
@@ -56,7 +56,7 @@ def explain_unservable(intent: Intent, collection: str, snapshot: Snapshot) -> I
         return
     if not intent.full_article:
         counts = snapshot.chunk_counts()
-        small = sum(session_chunk_limit(intent, count) == 0 for count in counts.tolist())
+        small = sum(document_chunk_limit(intent, count) == 0 for count in counts.tolist())
         if small:
             yield (
                 f"{small:,} of {len(counts):,} documents have too few chunks to be served by Agentic Intent: at most "

@@ -15,12 +15,12 @@ from typing import Any
 from aidre.api.access import Caller
 from aidre.api.config import EditorialDomain, Intent, parse_date
 from aidre.api.protocols.intent.envelope import AuthenticationFailed, Denied, LatencyBudgetExceeded, NoResults
-from aidre.api.protocols.intent.ledger import Candidate, Exchange
-from aidre.api.protocols.intent.limits import estimate_tokens, is_citable, session_chunk_limit
+from aidre.api.protocols.intent.ledger import Candidate, Exchange, piece_of
+from aidre.api.protocols.intent.limits import document_chunk_limit, estimate_tokens, is_citable
 from aidre.api.protocols.intent.messages import RetrieveRequest
 from aidre.api.protocols.intent.receipts import Nonce, Receipts
 from aidre.api.retrieval import Answer, Question, Retrieval, VisibleCollection
-from aidre.engine.errors import ModelUnavailable
+from aidre.engine.errors import AidreError, ModelUnavailable
 from aidre.engine.segment import StoredChunk
 
 NEXT_PAGE_HITS = 200
@@ -75,7 +75,7 @@ async def retrieve_passages(
     search = _authorized_search(retrieval, signed, now)
     budget = request.latency_budget if intent.enforce_latency_budget else None
     deadline = None if budget is None else asyncio.get_running_loop().time() + budget
-    exchange = Exchange.of(signed.key_id, request.request_id, request.session_id)
+    exchange = Exchange.of(signed.key_id, request.request_id, request.session_id, search.collection.name)
     selected: list[Passage] = []
     hits, cursor, may_hold_reservation = intent.max_chunks * 3 // 2 + 1, None, False
     try:
@@ -186,33 +186,45 @@ async def _servable_passages(retrieval: Retrieval, intent: Intent, answer: Answe
         document = documents.get(document_key)
         if document is None:
             document = documents[document_key] = _Document.of(hit.chunk, intent)
-        if document.session_limit > 0:
+        if document.chunk_limit > 0:
             servable.append((chunk_id, text, digest, document))
             stored_counts.append(tokens)
     counts = await _token_counts(retrieval, answer.collection, stored_counts, [text for _, text, _, _ in servable])
     return [
-        Passage(
-            Candidate(chunk_id, document.id, digest, tokens, document.session_limit, document.url), text, document.title
-        )
+        Passage(document.candidate(chunk_id, digest, tokens), text, document.title)
         for (chunk_id, text, digest, document), tokens in zip(servable, counts, strict=True)
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """The facts that all hits of a document share; `session_limit` is 0 if none of its chunks may be served."""
+    """The facts that all hits of a document share; `chunk_limit` is 0 if none of its chunks may be served.
+
+    `hit` is one of its chunks.
+    """
 
     id: str
     url: str | None
     title: str | None
-    session_limit: int
+    chunk_limit: int
+    hit: StoredChunk
 
     @classmethod
     def of(cls, chunk: StoredChunk, intent: Intent) -> _Document:
         url = chunk.url
         is_cited = not intent.citations or is_citable(url)
-        limit = session_chunk_limit(intent, chunk.document_chunk_count) if is_cited else 0
-        return cls(chunk.document_id, url, chunk.title, limit)
+        limit = document_chunk_limit(intent, chunk.document_chunk_count) if is_cited else 0
+        return cls(chunk.document_id, url, chunk.title, limit, chunk)
+
+    def candidate(self, chunk_id: str, digest: bytes, tokens: int) -> Candidate:
+        return Candidate(chunk_id, self.id, digest, tokens, self.chunk_limit, self.url, self.present_pieces)
+
+    def present_pieces(self) -> frozenset[bytes] | None:
+        """The pieces that the document has now; None if they cannot be read."""
+        try:
+            return frozenset(piece_of(chunk_id, digest) for chunk_id, digest in self.hit.document_digests)
+        except AidreError:
+            return None
 
 
 async def _token_counts(

@@ -32,7 +32,7 @@ from aidre.api.protocols.intent.signing import (
     parse_rfc3339,
     verify_signature,
 )
-from aidre.api.retrieval import Retrieval
+from aidre.api.retrieval import Retrieval, text_modes
 from aidre.engine.errors import AidreError, StorageFailed
 from aidre.engine.index.fields import parse_filter
 
@@ -99,6 +99,8 @@ class Service:
             ]
         if opened is None or opened.snapshot is None:
             return ["an editorial domain opens it, but it is not in the store"]
+        if not text_modes(opened.snapshot, settings.lexical):
+            return ["it has no embedding model and lexical = false, so that no request can be answered"]
         return explain_unservable(self.intent, name, opened.snapshot)
 
     def _unknown_fields(self, domain: EditorialDomain) -> tuple[str, ...]:

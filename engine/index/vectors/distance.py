@@ -39,6 +39,9 @@ _MAX_BUFFERS = 4
 _MAX_KEPT_BYTES = 1 << 23
 """Bytes; a larger gather buffer is freed after its search."""
 
+_ALL_THREADS = faiss.omp_get_max_threads()
+"""As many as the process may use cores, or as OMP_NUM_THREADS says."""
+
 _local = threading.local()
 _second_thread_lock = threading.Lock()
 
@@ -54,8 +57,8 @@ def use_one_thread() -> None:
 
 
 def use_all_threads() -> None:
-    """Let OpenMP use every core, to build an index: there FAISS splits the rows."""
-    faiss.omp_set_num_threads(os.cpu_count() or 1)
+    """Let OpenMP use all threads again, to build an index: there FAISS splits the rows."""
+    faiss.omp_set_num_threads(_ALL_THREADS)
     _local.single = False
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from aidre.api.http import BadRequest, Unprocessable
-from aidre.api.retrieval.question import Question, resolve_mode
+from aidre.api.retrieval.question import Question, resolve_mode, text_modes
 from aidre.engine.collection import Snapshot
 from aidre.engine.errors import AidreError, SpaceMissing
 from aidre.engine.model import EmbeddingSpace, Mode
@@ -22,7 +22,7 @@ VECTOR = np.ones(4, np.float32)
 
 
 def snapshot_of(*spaces: EmbeddingSpace) -> Snapshot:
-    return cast(Snapshot, SimpleNamespace(collection=SimpleNamespace(spaces=spaces)))
+    return cast(Snapshot, SimpleNamespace(collection=SimpleNamespace(name="docs", spaces=spaces)))
 
 
 @pytest.mark.parametrize(
@@ -62,3 +62,35 @@ def test_what_the_collection_cannot_answer_is_refused(
 ) -> None:
     with pytest.raises(error, match=reason):
         resolve_mode(snapshot_of(*spaces), Question(10, **members))
+
+
+@pytest.mark.parametrize(
+    ("spaces", "with_words", "without"),
+    [
+        ((TEXT,), ["hybrid", "dense", "lexical"], ["dense"]),
+        ((UNFUSED, TEXT), ["dense", "hybrid", "lexical"], ["dense"]),
+        ((UNFUSED,), ["dense", "lexical"], ["dense"]),
+        ((COSINE,), ["lexical"], []),
+        ((), ["lexical"], []),
+    ],
+)
+def test_the_modes_of_a_text_follow_from_the_spaces_and_the_setting(
+    spaces: tuple[EmbeddingSpace, ...], with_words: list[Mode], without: list[Mode]
+) -> None:
+    """The first one is what a question without a mode gets."""
+    for lexical, modes in ((True, with_words), (False, without)):
+        assert text_modes(snapshot_of(*spaces), lexical) == modes
+        if modes:
+            assert resolve_mode(snapshot_of(*spaces), Question(10, "tea"), lexical=lexical)[0] == modes[0]
+
+
+def test_without_words_hybrid_is_dense_and_lexical_is_refused() -> None:
+    snapshot = snapshot_of(TEXT)
+    for mode in (None, "hybrid", "dense"):
+        assert resolve_mode(snapshot, Question(10, "tea", mode=mode), lexical=False) == ("dense", TEXT)
+    with pytest.raises(Unprocessable, match=r"collections\.docs\.lexical is false\): use mode dense"):
+        resolve_mode(snapshot, Question(10, "tea", mode="lexical"), lexical=False)
+    cases: list[tuple[Mode | None, str]] = [(None, "takes no text"), ("dense", "send query_vector")]
+    for mode, reason in cases:
+        with pytest.raises(Unprocessable, match=reason):
+            resolve_mode(snapshot_of(COSINE), Question(10, "tea", mode=mode), lexical=False)

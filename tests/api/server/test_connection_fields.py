@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from typing import Any
+
 import pytest
 
 from aidre.api.server.connection import BODY, HEADER, Connection
+from tests.support.servers import CountingConnection, running
 
 
 @pytest.fixture
@@ -72,3 +76,23 @@ def test_a_trailer_is_no_field_of_the_header(connection: Connection) -> None:
     for name, value in ((b"Host", b"b.example"), (b"Expect", b"100-continue"), (b"X-Name", b"y")):
         connection.on_header(name, value)
     assert (connection.headers, connection._host_fields, connection.expect_100_continue) == ([], 0, False)
+
+
+@pytest.mark.parametrize("value", [b"ask", b"ask ", b"ask\t", b" \t ask \t "])
+def test_blanks_around_a_value_are_no_part_of_it(value: bytes) -> None:
+    """RFC 9110, 5.5, however the bytes arrive: the parser leaves those behind a value."""
+    seen: list[bytes] = []
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        seen.extend(value for name, value in scope["headers"] if name in {b"mcp-name", b"host"})
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    request = b"GET / HTTP/1.1\r\nHost: x \r\nMcp-Name:" + value + b"\r\nConnection: close\r\n\r\n"
+    with running(application, CountingConnection) as server:
+        for cut in (len(request) - 24, len(request)):
+            with closing(server.connect()) as client:
+                server.take(client, request[:cut])
+                client.sendall(request[cut:])
+                assert client.makefile("rb").readline() == b"HTTP/1.1 204 No Content\r\n"
+    assert seen == [b"x", b"ask"] * 2

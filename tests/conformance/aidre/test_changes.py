@@ -121,6 +121,7 @@ def test_every_listed_chunk_can_be_fetched_with_the_hash_that_was_told(client: C
         assert chunk["source"] == change["source"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_whoever_follows_in_pages_of_any_size_ends_with_the_collection(seed: int, own: Client) -> None:
     chance = random.Random(seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import pytest
 from jsonschema import ValidationError
 
+from aidre.api.protocols.intent.receipts import CHECKPOINT_SECONDS
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import StorageFailed
 from tests.support.clients import Client
+from tests.support.clocks import Clock
 from tests.support.intent_platform import Platform
 from tests.support.intent_schemas import RETRIEVE_RESPONSE, valid
 from tests.support.publishers import (
@@ -96,16 +99,22 @@ def test_36_at_most_max_tokens_and_what_does_not_fit_is_skipped(store: Path, mos
         assert log_of(client)[-1]["access"]["token_count"] == sum(counts)
 
 
-def test_36_when_the_tokens_are_spent_nothing_more_is_looked_for(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def counted_searches(client: Client) -> list[Any]:
+    """Filled with the arguments of every search from now on."""
+    searches: list[Any] = []
+    search = client.app.state.retrieval.search
+
+    async def counted(*given: Any, **named: Any) -> Any:
+        searches.append(given)
+        return await search(*given, **named)
+
+    client.app.state.retrieval.search = counted
+    return searches
+
+
+def test_36_when_the_tokens_are_spent_nothing_more_is_looked_for(store: Path) -> None:
     with publishing(store, configured("max_tokens = 5", "max_chunks = 3")) as (client, platform):
-        searches: list[Any] = []
-        search = client.app.state.retrieval.search
-
-        async def counted(*given: Any, **named: Any) -> Any:
-            searches.append(given)
-            return await search(*given, **named)
-
-        monkeypatch.setattr(client.app.state.retrieval, "search", counted)
+        searches = counted_searches(client)
         assert platform.retrieve()["status"] == "ok"
         assert len(searches) == 1
 
@@ -141,10 +150,58 @@ def test_37_what_a_session_has_had_it_may_have_again(platform: Platform) -> None
     assert set(chunk_ids(platform.retrieve({**asked, "request_id": "r2"}))) == set(first)
 
 
-def test_37_sessions_and_keys_are_counted_apart(client: Client, platform: Platform) -> None:
-    other = platform_of(client, key_id="other", secret="another-secret-0123456789")
-    for one, session in ((platform, "a"), (platform, "b"), (other, "a")):
-        assert len(chunk_ids(one.retrieve(one.request(session=session, domain="archive")))) == 2
+def received_in_six_sessions(platform: Platform, name: str = "session") -> set[str]:
+    """The chunks that a platform gets of an article, when each session asks for another part of it."""
+    received: set[str] = set()
+    for number in range(6):
+        words = f"part {2 * number + 1} " + "word " * (2 * number + 1)
+        received |= set(chunk_ids(platform.retrieve(platform.request(words, session=f"{name} {number}"))))
+    return received
+
+
+def test_37_six_sessions_get_six_of_twelve_chunks_also_on_another_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill_chunks(tmp_path, "news", {"a": an_article("a", 12, "markets")})
+    clock = Clock(time.time())
+    received: set[str] = set()
+    for days in (0, 1, 40):
+        clock.now += days * 86_400
+        with publishing(tmp_path) as (client, platform):
+            monkeypatch.setattr(client.app.state.intent.receipts, "_clock", clock)
+            for part in ("before", "after a checkpoint"):
+                received |= received_in_six_sessions(platform, f"{days} {part}")
+                clock.now += CHECKPOINT_SECONDS
+        assert len(received) == 6
+
+
+def test_37_keys_are_counted_apart(tmp_path: Path) -> None:
+    fill_chunks(tmp_path, "news", {"a": an_article("a", 12, "markets")})
+    with publishing(tmp_path) as (client, platform):
+        other = platform_of(client, key_id="other", secret="another-secret-0123456789")
+        received = [received_in_six_sessions(one) for one in (platform, other)]
+        assert [len(chunks) for chunks in received] == [6, 6]
+        first = chunk_ids(platform.retrieve(platform.request("part 12 " + "word " * 12)))
+        assert set(first) <= received[0], "the other key's chunks are not this one's"
+
+
+def test_37_39_an_answer_of_two_pages_counts_and_is_cited_as_a_whole(tmp_path: Path) -> None:
+    """The first page has one chunk that may be served, among articles of a single chunk."""
+    parts, members = an_article("a", 12, "markets")
+    articles = {f"brief_{n}": (["zeta"], {**members, "url": f"https://example.com/{n}"}) for n in range(9)}
+    fill_chunks(tmp_path, "news", {"a": (["zeta zeta alpha", *parts[1:]], members), **articles})
+    with publishing(tmp_path, configured("max_chunks = 6")) as (client, platform):
+        searches = counted_searches(client)
+        answer = platform.retrieve(platform.request("zeta", session="pages"))
+        assert len(searches) == 2
+        first = chunk_ids(answer)
+        assert (first[0], len(first)) == ("a#chunk_1", 6)
+        again = platform.retrieve(platform.request("part 12 " + "word " * 12, session="pages"))
+        assert set(chunk_ids(again)) <= set(first)
+        for chunk_id in first:
+            citation = platform.citation(answer)
+            citation["citation"]["chunk_ids"] = [chunk_id]
+            assert platform.report(citation)[0] == 202
 
 
 def test_37_the_fraction_outlives_a_restart(store: Path) -> None:
@@ -164,14 +221,33 @@ def test_37_the_fraction_is_a_share_and_never_all(store: Path, fraction: float, 
         assert len(answer.get("content", {}).get("chunks", [])) == most
 
 
-def test_37_a_changed_document_is_not_new_to_a_session(tmp_path: Path) -> None:
-    articles = {"a": an_article("a", 6, "markets")}
-    fill_chunks(tmp_path, "news", articles)
+def test_37_a_changed_document_is_new_to_a_key_but_not_to_a_session(tmp_path: Path) -> None:
+    texts, members = an_article("a", 6, "markets")
+    fill_chunks(tmp_path, "news", {"a": (texts, members)})
     with publishing(tmp_path) as (client, platform):
-        assert len(chunk_ids(platform.retrieve(platform.request(session="s")))) == 3
-        fill_chunks(tmp_path, "news", {"a": ([f"rewritten {text}" for text in articles["a"][0]], articles["a"][1])})
+        first = chunk_ids(platform.retrieve(platform.request(session="s")))
+        assert len(first) == 3
+        fill_chunks(tmp_path, "news", {"a": ([f"rewritten {text}" for text in texts], members)})
         client.refresh()
         assert platform.retrieve(platform.request(session="s"))["error"]["code"] == "no_results"
+        assert len(chunk_ids(platform.retrieve(platform.request(session="t")))) == 3
+        fill_chunks(tmp_path, "news", {"a": (texts, {**members, "title": "The first content under another title"})})
+        client.refresh()
+        assert received_in_six_sessions(platform) == set(first)
+
+
+def test_37_the_unchanged_chunks_of_a_changed_document_go_on_counting(tmp_path: Path) -> None:
+    texts, members = an_article("a", 6, "markets")
+    fill_chunks(tmp_path, "news", {"a": (texts, members)})
+    with publishing(tmp_path) as (client, platform):
+        first = chunk_ids(platform.retrieve(platform.request("part 1")))
+        number = int(first[0].removeprefix("a#chunk_"))
+        changed = [f"rewritten {text}" if text == texts[number - 1] else text for text in texts]
+        fill_chunks(tmp_path, "news", {"a": (changed, members)})
+        client.refresh()
+        received = received_in_six_sessions(platform)
+        assert set(first[1:]) <= received
+        assert len(received) == 3
 
 
 def test_37_where_articles_are_allowed_all_of_one_may_leave(store: Path) -> None:

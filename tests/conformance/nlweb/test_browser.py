@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import signal
-import subprocess
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from queue import Queue
-from typing import Any
 
 import pytest
 
+from tests.support.browsers import needs_browser, told_by_page
 from tests.support.processes import running
 from tests.support.recipes import fill_all
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
-SECONDS = 60
 PAGE = """<!doctype html><script>
 const server = "SERVER";
 const json = (path, body) => fetch(server + path, {
@@ -65,60 +53,14 @@ async function called() {
 </script>"""
 
 
-@contextmanager
-def page_for(server: str) -> Iterator[tuple[str, Queue[Any]]]:
-    """The address of the page, and what it tells."""
-    told: Queue[Any] = Queue()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._send(PAGE.replace("SERVER", server).encode())
-
-        def do_POST(self) -> None:
-            told.put(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-            self._send(b"")
-
-        def _send(self, content: bytes) -> None:
-            self.send_response(200)
-            self.send_header("content-type", "text/html; charset=utf-8")
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *arguments: Any) -> None:
-            return
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as pages:
-        serving = threading.Thread(target=pages.serve_forever)
-        serving.start()
-        try:
-            yield f"http://127.0.0.1:{pages.server_address[1]}/", told
-        finally:
-            pages.shutdown()
-            serving.join()
-
-
-def told_by_browser(server: str, profile: Path) -> dict[str, Any]:
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-proxy-server", "--remote-debugging-port=0"]
-    with page_for(server) as (address, told):
-        command = [str(BROWSER), *flags, f"--user-data-dir={profile}", address]
-        silent = subprocess.DEVNULL
-        with subprocess.Popen(command, stdout=silent, stderr=silent, start_new_session=True) as browser:
-            try:
-                found: dict[str, Any] = told.get(timeout=SECONDS)
-            finally:
-                os.killpg(browser.pid, signal.SIGTERM)  # the program may be a script around the browser itself
-    return found
-
-
 @pytest.mark.process
 @pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium on this machine")
+@needs_browser
 def test_a_browser_gets_what_it_asks_for(tmp_path: Path) -> None:
     store = tmp_path / "store"
     fill_all(store)
     with running(store) as server:
-        told = told_by_browser(server.url, tmp_path / "profile")
+        told = told_by_page(PAGE.replace("SERVER", server.url), tmp_path / "profile")
     heard = [frame["message_type"] for frame in told["heard"]]
     assert heard[0] == "start" and heard[-1] == "complete" and heard.count("complete") == 1
     assert [item["name"] for frame in told["heard"] for item in frame.get("results", [])]

@@ -101,6 +101,7 @@ def test_what_is_asked_wrongly_is_refused_by_its_id(client: Client) -> None:
     assert post(client, {"jsonrpc": "2.0", "id": [], "method": "ping"}).json()["id"] is None
 
 
+@pytest.mark.slow
 def test_notifications_and_answers_are_taken(client: Client) -> None:
     told: list[dict[str, Any]] = [
         {"method": "notifications/initialized"},

@@ -65,6 +65,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_calibration")
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_a_large_space_is_indexed_and_its_recall_is_calibrated(distance: Distance, large: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from aidre.engine.storage import durable
 from tests.support.stores import NAME, ROWS, SPACE, ask, everything, names, normal, put, space_of, structured, write
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_calibration")
 def test_large_segments_stay_and_share_the_codebook_of_the_first(
     tmp_path: Path, in_background: None, monkeypatch: pytest.MonkeyPatch
@@ -91,6 +92,7 @@ def bytes_written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
+@pytest.mark.slow
 def test_many_small_commits_leave_few_segments_and_write_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,6 +65,7 @@ def is_sound(store: Store, snapshot: Snapshot) -> bool:
     return not snapshot.warnings and all(scans) and [report.problems for report in verify(store)] == [()]
 
 
+@pytest.mark.slow
 def test_an_index_that_a_generation_names_is_not_replaced_by_a_larger_one(store: Store) -> None:
     before = contents(store)
     snapshot = add_hard_rows(store)
@@ -78,6 +79,7 @@ def test_an_index_that_a_generation_names_is_not_replaced_by_a_larger_one(store:
     assert verify(store)[0].older == ()
 
 
+@pytest.mark.slow
 def test_a_writer_that_ends_between_index_and_manifest_leaves_the_generation_whole(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +111,7 @@ def test_an_index_that_is_mended_is_another_file(store: Store, *, is_missing: bo
     assert path.exists() is not is_missing
 
 
+@pytest.mark.slow
 def test_a_later_index_is_saved_restored_gone_back_from_and_swept(store: Store, tmp_path: Path) -> None:
     add_hard_rows(store)
     back_up(store, [NAME], tmp_path / "backup.tar")
@@ -153,6 +156,7 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
     return calibration
 
 
+@pytest.mark.slow
 def test_a_space_is_calibrated_anew_when_it_has_doubled(tmp_path: Path) -> None:
     rows = structured(3_600, 768)
     calibrated = []
@@ -188,6 +192,7 @@ def test_what_was_measured_on_rows_that_are_all_gone_is_measured_again(store: St
     assert calibration_of(store.open(NAME)).rows == 1_600
 
 
+@pytest.mark.slow
 def test_a_first_load_whose_later_commit_replaces_all_is_calibrated_at_its_end(tmp_path: Path) -> None:
     with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
         for seed in (1, 2):

@@ -1,4 +1,4 @@
-"""Readers beside a writer: reloads, old snapshots, sweeps, and whole commits only."""
+"""Snapshots: reloads, old ones, whole commits only beside a writer, and what a snapshot tells of its collection."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from aidre.engine.collection import garbage
 from aidre.engine.collection.store import Store
+from aidre.engine.index.fields.filters import parse_filter
 from tests.support.stores import NAME, ROWS, SPACE, ask, delete, everything, fill, names, put, record, write
 
 
@@ -48,6 +49,7 @@ def test_an_open_snapshot_answers_after_later_commits_merges_and_sweeps(tmp_path
     assert (chunk.text, chunk.json_id) == ("text of d000007", b'"d000007#chunk_1"')
 
 
+@pytest.mark.slow
 def test_readers_see_whole_commits_only_while_a_writer_writes_merges_and_sweeps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,3 +83,42 @@ def test_readers_see_whole_commits_only_while_a_writer_writes_merges_and_sweeps(
         for reader in readers:
             reader.result()
     assert min(map(len, seen)) >= 6
+
+
+def test_the_lineage_tells_a_collection_from_one_that_took_its_name(tmp_path: Path) -> None:
+    write(tmp_path / "a", ["a"])
+    write(tmp_path / "b", ["a"])
+    lineage = Store(tmp_path / "a").open(NAME).lineage
+    assert Store(tmp_path / "b").open(NAME).lineage != lineage
+    write(tmp_path / "a", ["b"])
+    assert Store(tmp_path / "a").open(NAME).lineage == lineage
+
+
+def test_fields_are_those_that_a_document_carries(tmp_path: Path) -> None:
+    write(tmp_path, [record("a", metadata={"x": 1, "y": {"z": 2}}), record("b", metadata={"w": []})])
+    assert {"x", "y.z"} <= Store(tmp_path).open(NAME).fields()
+
+
+def test_declared_dates_stay_declared_when_a_writer_does_not_repeat_them(tmp_path: Path) -> None:
+    day = {"day": "2026-04-01T12:00:00+02:00"}
+    write(tmp_path, [record("a", metadata=day)], dates=["day"])
+    write(tmp_path, [record("b", metadata=day)])
+    only = parse_filter({"day": {"gte": "2026-04-01T10:00:00Z", "lt": "2026-04-01T10:00:01Z"}}, ["day"])
+    assert Store(tmp_path).open(NAME).count(only) == 2
+
+
+def test_status_tells_languages_and_documents_without_a_url(tmp_path: Path) -> None:
+    records = [
+        record("a", ["one"], url="https://example.com/a"),
+        record("b", ["der Hund und die Katze", "und nicht das Haus oder der Garten"]),
+        record("c", ["two"]),
+    ]
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        for part in (records[:2], records[2:]):
+            put(writer, part, ROWS[: sum(len(one.chunks) for one in part)])
+            writer.commit()
+    status = Store(tmp_path).open(NAME).status()
+    assert (status["documents_without_url"], status["languages"]) == (2, {"de": 2, "en": 2})
+    delete(tmp_path, ["b"])
+    status = Store(tmp_path).open(NAME).status()
+    assert (status["documents_without_url"], status["languages"]) == (1, {"en": 2})

@@ -120,6 +120,7 @@ def test_a_deleted_document_is_gone_from_every_answer(tmp_path: Path) -> None:
         assert writer.updated_at(["d000000", "d000001"]) == [None, TIME]
 
 
+@pytest.mark.slow
 def test_random_runs_end_as_a_dictionary_would(tmp_path: Path) -> None:
     """Upserts, deletes, commits, merges and reopened writers in random order, against a plain dictionary."""
     rng = np.random.default_rng(1)

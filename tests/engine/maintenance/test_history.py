@@ -187,6 +187,7 @@ def test_what_cannot_be_gone_back_to_is_refused_and_nothing_changes(store: Store
     assert store.current(NAME) == 3
 
 
+@pytest.mark.slow
 def test_many_chunks_are_told_apart_by_id_and_content(tmp_path: Path) -> None:
     """Compared with the difference that Python's dictionaries give, over segments with deleted rows."""
     store, rng = Store(tmp_path), np.random.default_rng(3)

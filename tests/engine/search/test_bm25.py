@@ -85,6 +85,7 @@ def test_what_every_chunk_holds_in_several_languages_still_counts_for_something(
     assert min(found.values()) > 0
 
 
+@pytest.mark.slow
 def test_one_segment_and_twenty_give_the_same_hits_and_scores(tmp_path: Path) -> None:
     records = _records(120)
     one, many = _store(tmp_path / "one", records, 1), _store(tmp_path / "many", records, 20)

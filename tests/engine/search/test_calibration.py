@@ -76,6 +76,7 @@ def test_two_dimensions_are_too_few_for_a_scan_and_stay_exact(monkeypatch: pytes
     assert target.built is None
 
 
+@pytest.mark.slow
 def test_rows_without_structure_need_more_codes_or_stay_exact() -> None:
     with_structure = calibrate(space_of("cosine", 128), [target_of("cosine", structured(10_000, 128))], 0.99)
     without = calibrate(space_of("cosine", 128), [target_of("cosine", normal(10_000, 128))], 0.99)
@@ -84,6 +85,7 @@ def test_rows_without_structure_need_more_codes_or_stay_exact() -> None:
     assert without.kind == "exact" or without.depths[0].mean >= 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_calibration")
 def test_a_scan_that_finds_nothing_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = np.empty(0, np.int64), np.empty(0)
@@ -92,6 +94,7 @@ def test_a_scan_that_finds_nothing_is_not_used(monkeypatch: pytest.MonkeyPatch) 
     assert calibrate(space_of("cosine", 768), [target], 0.99).kind == "exact"
 
 
+@pytest.mark.slow
 def test_no_codebook_is_trained_where_every_segment_has_its_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     targets = [target_of("cosine", structured(2_500, 256, seed), name=str(seed)) for seed in range(2)]
     calibrate(space_of("cosine", 256), targets, 0.9)
@@ -103,6 +106,7 @@ def test_no_codebook_is_trained_where_every_segment_has_its_codes(monkeypatch: p
     assert trained == [] and [target.built for target in targets] == [None, None]
 
 
+@pytest.mark.slow
 def test_depths_grow_with_the_number_of_results_and_reach_the_target() -> None:
     target = target_of("cosine", structured(8_000, 384))
     calibration = calibrate(space_of("cosine", 384), [target], 0.99)
@@ -177,6 +181,7 @@ def test_given_queries_that_are_harder_are_found_and_remembered() -> None:
     assert calibrate(space, [target_of("cosine", rows[:500])], 0.9, learned=asked.learned).learned == asked.learned
 
 
+@pytest.mark.slow
 def test_more_rows_are_searched_deeper_however_easy_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(depth_choice, "MIN_DEPTH_ROWS", 3_000)
     rows = np.repeat(structured(300, 384), 20, axis=0) + normal(6_000, 384) * 1e-3
@@ -185,6 +190,7 @@ def test_more_rows_are_searched_deeper_however_easy_they_are(monkeypatch: pytest
     assert found.depths[0].candidates >= least * 2**depth_choice.MIN_DEPTH_EXPONENT
 
 
+@pytest.mark.slow
 def test_deleted_rows_are_neither_asked_nor_counted() -> None:
     target = target_of("cosine", structured(8_000, 384), alive=5_000)
     calibration = calibrate(space_of("cosine", 384), [target], 0.99)
@@ -200,6 +206,7 @@ def test_a_sample_is_drawn_from_all_segments_by_their_rows() -> None:
     assert (sample[:, 0] == 2.0).sum() == 100
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_calibration")
 def test_a_target_out_of_reach_leaves_the_space_exact_and_its_answers_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -305,6 +305,7 @@ def test_thousands_of_equal_rows_come_in_order_of_id(
     assert ask(snapshot, rows[0], 10, offset=5) == equal[5:15]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_calibration")
 def test_equal_rows_in_several_scanned_segments_come_in_order_of_id(tmp_path: Path) -> None:
     rows = with_duplicates(768, 2500, 2600)
@@ -342,6 +343,7 @@ def hasty_threads() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hasty_threads")
 def test_threads_that_search_at_once_get_the_answers_of_one(filtered: tuple[Snapshot, Vectors]) -> None:
     snapshot, rows = filtered
@@ -383,6 +385,7 @@ def even_and_odd(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     return snapshot, rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filtered", [None, {"even": True}])
 def test_queries_asked_together_find_what_each_finds_alone(
     even_and_odd: tuple[Snapshot, Vectors], filtered: Any

@@ -39,6 +39,7 @@ def planned(snapshot: Snapshot, portion: float = 1.0, depth: int | None = 100) -
     return plan_for(snapshot.segments, SPACE.id, depth, only)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unmerged")
 def test_segments_are_gone_over_in_one_pass(tmp_path: Path) -> None:
     rows = structured(ROWS, 768)
@@ -50,6 +51,7 @@ def test_segments_are_gone_over_in_one_pass(tmp_path: Path) -> None:
     assert recall(snapshot, rows, names(ROWS)) >= 0.98
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unmerged")
 def test_few_rows_are_gathered_and_more_are_scanned(tmp_path: Path) -> None:
     metadata = [{"number": number} for number in np.random.default_rng(1).permutation(ROWS).tolist()]
@@ -89,6 +91,7 @@ def test_plans_are_kept_as_long_as_together_they_are_small(tmp_path: Path, monke
         assert found == best(true_scores("dot", rows[:count], rows[5]), names(count), 10)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unmerged")
 def test_a_snapshot_and_the_next_one_number_the_segments_that_they_share_alike(tmp_path: Path) -> None:
     rows, ids = structured(ROWS, 768), shuffled(names(ROWS))

@@ -96,6 +96,12 @@ def test_the_columns_of_a_hit_say_what_the_properties_say(chunks: list[StoredChu
     assert len({chunk.etag for chunk in chunks}) == 3
 
 
+def test_a_chunk_knows_the_digests_of_all_chunks_of_its_document(chunks: list[StoredChunk]) -> None:
+    for chunk in chunks:
+        siblings = [one for one in chunks if one.document_location == chunk.document_location]
+        assert chunk.document_digests == [(one.id, one.digest) for one in siblings]
+
+
 def test_a_chunk_gives_back_its_vector_at_its_own_length(chunks: list[StoredChunk]) -> None:
     for chunk, vector in zip(chunks, VECTORS, strict=True):
         np.testing.assert_allclose(chunk.vectors()[SPACE.id], vector, rtol=1e-3, atol=1e-3)

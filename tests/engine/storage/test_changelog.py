@@ -349,6 +349,7 @@ def test_a_damaged_list_is_never_told(damage: str, tmp_path: Path) -> None:
     assert since(tmp_path, places[3]) == []
 
 
+@pytest.mark.slow
 def test_every_bit_of_a_list_is_checked(tmp_path: Path) -> None:
     write(tmp_path, ["a"])
     place = here(tmp_path)

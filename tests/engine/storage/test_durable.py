@@ -62,9 +62,9 @@ def test_temporaries_of_killed_writers_are_removed_and_nothing_else(tmp_path: Pa
 def test_folders_are_made_with_their_parents_and_each_name_is_synced(tmp_path: Path, synced: list[Path]) -> None:
     durable.make_folder(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b").is_dir()
-    assert synced == [tmp_path, tmp_path / "a"]
+    assert synced == [tmp_path.parent, tmp_path, tmp_path / "a"]
     durable.make_folder(tmp_path / "a" / "b")
-    assert len(synced) == 2
+    assert len(synced) == 3
     (tmp_path / "file").touch()
     with pytest.raises(StorageFailed, match="cannot write"):
         durable.make_folder(tmp_path / "file" / "c")

@@ -39,7 +39,7 @@ class Steps(list[tuple[str, str]]):
         return recorded
 
     def _add(self, call: str, path: Path) -> None:
-        name = path.relative_to(self._root).as_posix()
+        name = os.path.relpath(path, self._root)
         self.append((call, "temporary" if name.endswith(".tmp") else name))
 
 
@@ -91,12 +91,30 @@ def test_a_folder_and_all_its_files_are_synced_before_it_has_its_name(tmp_path: 
     assert [path.stat().st_mode & 0o777 for path in final.iterdir()] == [0o440, 0o440]
 
 
-def test_each_new_folder_is_synced_into_its_parent(tmp_path: Path, steps: Steps) -> None:
+def test_each_new_folder_is_synced_into_its_parent_and_so_is_the_parent(tmp_path: Path, steps: Steps) -> None:
     durable.make_folder(tmp_path / "a" / "b")
-    assert steps == [("mkdir", "a"), ("sync", "."), ("mkdir", "a/b"), ("sync", "a")]
+    assert steps == [("sync", ".."), ("mkdir", "a"), ("sync", "."), ("mkdir", "a/b"), ("sync", "a")]
     steps.clear()
     durable.make_folder(tmp_path / "a" / "b")
     assert steps == []
+
+
+def test_a_name_is_synced_unless_the_folder_around_it_may_not_be_read(
+    tmp_path: Path, steps: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    durable.sync_name(tmp_path / "a")
+    assert steps == [("sync", ".")]
+    for error in (PermissionError(errno.EACCES, "Permission denied"), OSError(errno.EIO, "Input/output error")):
+
+        def refuse(*_: object, error: OSError = error) -> None:
+            raise error
+
+        monkeypatch.setattr(os, "open", refuse)
+        if error.errno == errno.EACCES:
+            durable.sync_name(tmp_path / "a")
+        else:
+            with pytest.raises(StorageFailed, match="cannot write a: Input/output error"):
+                durable.sync_name(tmp_path / "a")
 
 
 def test_no_descriptor_is_left_open(tmp_path: Path) -> None:

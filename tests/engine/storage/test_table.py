@@ -93,7 +93,7 @@ def test_a_damaged_offset_ends_at_the_end_of_the_buffer() -> None:
     buffers: list[Any] = [None, pa.py_buffer(offsets), pa.py_buffer(b"abcd")]
     column = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 3, buffers)
     batch = pa.RecordBatch.from_arrays([column], names=["bytes"])
-    damaged = Table(ArrowFile(batch.schema, (batch,), None))  # it has no file
+    damaged = Table(ArrowFile(batch.schema, (batch,)))
     assert [damaged.bytes("bytes")[row] for row in range(3)] == [b"ab", b"cd", b""]
 
 

@@ -32,6 +32,7 @@ def test_the_text_is_the_body_byte_for_byte(tmp_path: Path) -> None:
     assert read(tmp_path, body).text == body
 
 
+@pytest.mark.slow
 def test_front_matter_gives_the_members_and_the_rest_is_metadata(tmp_path: Path) -> None:
     document = read(
         tmp_path,
@@ -217,6 +218,7 @@ def test_a_long_text_has_the_headings_that_a_short_one_has(tmp_path: Path) -> No
     assert [each.title for each in document.headings] == ["One", "Two and more", "Three"]
 
 
+@pytest.mark.slow
 def test_a_long_text_of_nothing_but_markup_is_refused_and_takes_no_memory_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

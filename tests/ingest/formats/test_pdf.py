@@ -214,6 +214,7 @@ def test_a_bookmark_that_leads_nowhere_or_says_nothing_is_left_out() -> None:
     assert parse(outline_of([nowhere, blank]), {})["headings"] == []
 
 
+@pytest.mark.slow
 def test_a_stream_that_inflates_without_end_costs_the_child_only() -> None:
     page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R>>"
     bomb = stream(b" " * (1 << 26), deflated=True)

@@ -188,6 +188,7 @@ def test_what_a_sitemap_lists_is_read_as_pages_alone(bench: Bench, site: Site) -
     assert "application/x-ndjson 1, text/markdown 1" in bench.notices[-1]
 
 
+@pytest.mark.slow
 def test_hostile_answers_are_named_one_by_one_and_take_no_memory(bench: Bench, site: Site) -> None:
     entities = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 10))
     laughs = f'<!DOCTYPE x [<!ENTITY e0 "ha">{entities}]>'

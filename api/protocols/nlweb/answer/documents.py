@@ -71,7 +71,7 @@ class SearchScope:
 
 async def find_documents(retrieval: Retrieval, ask: Ask, query: RewrittenQuery, caller: Caller) -> DocumentPage:
     """One page of documents for the rewritten query of `ask`; raises the errors of Retrieval."""
-    scopes = _resolve_sites(retrieval, ask.sites, caller)
+    scopes = _searchable(_resolve_sites(retrieval, ask.sites, caller))
     filtered = AttributeFilter()
     if ask.attributes:
         # A location scans many stored texts, so it is resolved in a thread.
@@ -96,9 +96,14 @@ async def find_documents(retrieval: Retrieval, ask: Ask, query: RewrittenQuery, 
 
 def _boost(document: DocumentHit, keywords: Sequence[str]) -> DocumentHit:
     """Raises the score of a document by the keywords of the user that its best chunk has."""
-    chunk = document.hits[0].chunk
-    boosted = boost(document.score, f"{chunk.title or ''} {chunk.text}", keywords)
+    boosted = boost(document.score, _text_to_match(document.hits[0], document.collection), keywords)
     return replace(document, score=round(min(boosted, 100.0), 2))
+
+
+def _text_to_match(hit: Hit, collection: VisibleCollection) -> str:
+    """Where words of the user are looked for: title and text, the title alone if words must not find the chunk."""
+    title = hit.chunk.title or ""
+    return f"{title} {hit.chunk.text}" if collection.settings.lexical else title
 
 
 # -- filters ---------------------------------------------------------------------------------------------------
@@ -151,6 +156,11 @@ def _resolve_sites(retrieval: Retrieval, sites: Sequence[str], caller: Caller) -
         for collection in collections
         if collection.name in names or site_fields
     ]
+
+
+def _searchable(scopes: list[SearchScope]) -> list[SearchScope]:
+    """Without the collections that take no text; if none takes text, all, which then say why."""
+    return [scope for scope in scopes if scope.collection.text_modes] or scopes
 
 
 def server_hosts(settings: Settings) -> frozenset[str]:
@@ -221,7 +231,7 @@ def _relevance_bound(
 ) -> float | None:
     """The bound for the hits of one search. A filtered search counts as matched: its filter selects more than words."""
     text = str(question.text)
-    best = (f"{hit.chunk.title or ''} {hit.chunk.text}" for hit in answer.hits[:MATCHED_HITS])
+    best = (_text_to_match(hit, answer.collection) for hit in answer.hits[:MATCHED_HITS])
     is_matched = question.filter is not None or matches_any_word(text, best)
     return relevance_bound(settings.nlweb.min_score, answer.mode, space, text, chunks, word_matched=is_matched)
 

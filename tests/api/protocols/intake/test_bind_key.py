@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from aidre.api.config.intake import Intake
+from aidre.api.protocols.intake import bind_key
 from aidre.api.protocols.intake.bind_key import BindKey, find_bind_key
 from aidre.engine.errors import ConfigurationError
 
@@ -49,3 +50,11 @@ def test_what_is_sealed_opens_with_its_key_for_its_purpose_alone() -> None:
     assert key.open(sealed[:-1], "offer") is None
     assert key.open(b"", "offer") is None
     assert key.seal(b"content", "offer") != sealed
+
+
+def test_a_key_is_derived_at_full_cost_and_stays_the_same_in_every_version(
+    cheap_bind_keys: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cheap_bind_keys == 16_384
+    monkeypatch.setattr(bind_key, "SCRYPT_COST", cheap_bind_keys)
+    assert BindKey("x" * 20).id.hex() == "8e670d303f2d1eee"

@@ -210,16 +210,24 @@ def test_a_bind_of_another_key_is_not_delivered() -> None:
     assert decrypt_delivery(a_stored_bind(), BindKey("another secret")) is None
 
 
-def test_a_webhook_that_drips_does_not_outlast_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each part of its answer comes in time, and the last one, which would be good, does not."""
+@pytest.mark.parametrize(
+    ("begin", "part"),
+    [(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), (b"HTTP/1.1 204 No Content\r\n", b"X-Part: 1\r\n")],
+    ids=["before its status", "after its status"],
+)
+def test_a_webhook_that_drips_does_not_outlast_the_lease(
+    begin: bytes, part: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each part of its answer comes in time, and the last one does not: what was cut off is no acceptance."""
     monkeypatch.setattr(outbox, "DELIVERY_SECONDS", 0.1)
 
     def drip(listener: socket.socket) -> None:
         connection, _ = listener.accept()
         deadline = time.monotonic() + 60
         with connection, suppress(OSError):
+            connection.sendall(begin)
             while time.monotonic() < deadline:
-                connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+                connection.sendall(part)
                 time.sleep(0.01)
             connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
 

@@ -1,10 +1,12 @@
-"""The ledger: spent nonces, what sessions received, citations, the journal, and ledgers of other releases."""
+"""The ledger: spent nonces, what keys and sessions received, citations, the journal, ledgers of other releases."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,15 @@ from aidre.api.protocols.intent import ledger as ledger_module
 from aidre.api.protocols.intent.ledger import (
     EXPIRY_SECONDS,
     RETENTION_SECONDS,
+    TRIM_SECONDS,
     Candidate,
     Exchange,
     Ledger,
     digest_of,
+    piece_of,
     pseudonym_of,
 )
+from aidre.api.protocols.intent.records.given import trim_given
 from aidre.engine.errors import StorageFailed
 
 
@@ -58,11 +63,16 @@ def a_candidate(n: int, document: str = "d", **members: Any) -> Candidate:
     known: dict[str, Any] = {
         "digest": bytes([n]),
         "tokens": 10,
-        "session_limit": 2,
+        "chunk_limit": 2,
         "url": "https://example.com/d",
         **members,
     }
     return Candidate(f"{document}#chunk_{n}", document, **known)
+
+
+def pieces_of(*numbers: int) -> Callable[[], frozenset[bytes]]:
+    """The chunks that the document of `a_candidate` has now."""
+    return lambda: frozenset(piece_of(f"d#chunk_{n}", bytes([n])) for n in numbers)
 
 
 ONE = Exchange.of("key", "r1", "s")
@@ -76,8 +86,8 @@ def struck(ledger: Ledger, now: float = 0.0) -> None:
 def test_the_first_that_fit_are_taken(ledger: Ledger) -> None:
     candidates = [a_candidate(1, tokens=50), *(a_candidate(n) for n in (2, 3, 4)), a_candidate(5, "e")]
     assert ledger.reserve(ONE, candidates, 10, 45, 0.0) == (1, 2, 4)
-    assert ledger.reserve(Exchange.of("key", "r2", "t"), candidates, 2, 45, 0.0) == (1, 2)
-    assert ledger.reserve(Exchange.of("key", "r3", "u"), candidates, 10, 9, 0.0) == ()
+    assert ledger.reserve(Exchange.of("other", "r2", "t"), candidates, 2, 45, 0.0) == (1, 2)
+    assert ledger.reserve(Exchange.of("third", "r3", "u"), candidates, 10, 9, 0.0) == ()
 
 
 def test_what_is_given_back_was_never_returned(ledger: Ledger) -> None:
@@ -89,18 +99,109 @@ def test_what_is_given_back_was_never_returned(ledger: Ledger) -> None:
 
 
 def test_a_document_without_any_chunk_to_give_gives_none(ledger: Ledger) -> None:
-    assert ledger.reserve(ONE, [a_candidate(1, session_limit=0)], 10, 100, 0.0) == ()
-    assert ledger.reserve(ONE, [a_candidate(1, session_limit=1), a_candidate(2, session_limit=1)], 10, 100, 0.0) == (0,)
-    assert ledger.reserve(ONE, [a_candidate(1, session_limit=0)], 10, 100, 0.0) == ()
+    assert ledger.reserve(ONE, [a_candidate(1, chunk_limit=0)], 10, 100, 0.0) == ()
+    assert ledger.reserve(ONE, [a_candidate(1, chunk_limit=1), a_candidate(2, chunk_limit=1)], 10, 100, 0.0) == (0,)
+    assert ledger.reserve(ONE, [a_candidate(1, chunk_limit=0)], 10, 100, 0.0) == ()
 
 
 def test_sessions_are_forgotten_in_the_end(ledger: Ledger) -> None:
+    """The document changed meanwhile, so that what its session received counts for the session alone."""
     with ledger.transaction():
         ledger.reserve(ONE, [a_candidate(1), a_candidate(2)], 10, 100, 0.0)
     struck(ledger, 1.0)
-    assert ledger.reserve(ONE, [a_candidate(3)], 10, 100, 1.0) == ()
+    changed = [a_candidate(3, present_pieces=pieces_of(3, 4))]
+    assert ledger.reserve(ONE, changed, 10, 100, 1.0) == ()
     struck(ledger, RETENTION_SECONDS + 2)
-    assert ledger.reserve(ONE, [a_candidate(3)], 10, 100, RETENTION_SECONDS + 2) == (0,)
+    assert ledger.reserve(ONE, changed, 10, 100, RETENTION_SECONDS + 2) == (0,)
+
+
+def asks(ledger: Ledger, numbers: Sequence[int], now: float = 0.0, key: str = "key", **members: Any) -> tuple[int, ...]:
+    """The chunks of `numbers` that a key receives in a session of its own, of a document with two to give."""
+    candidates = [a_candidate(n, **members) for n in numbers]
+    with ledger.transaction():
+        taken = ledger.reserve(Exchange.of(key, os.urandom(4).hex(), os.urandom(4).hex()), candidates, 10, 100, now)
+    return tuple(numbers[index] for index in taken)
+
+
+def test_what_a_key_received_counts_in_every_session_and_beyond_the_retention(ledger: Ledger) -> None:
+    assert asks(ledger, [1, 2, 3]) == (1, 2)
+    for now in (1.0, 86_400.0, RETENTION_SECONDS + 2, 100 * RETENTION_SECONDS):
+        struck(ledger, now)
+        assert asks(ledger, [3, 4, 2, 1], now) == (2, 1)
+    assert asks(ledger, [3, 4], now, key="other") == (3, 4)
+
+
+def test_of_a_changed_document_what_it_still_has_goes_on_counting(ledger: Ledger) -> None:
+    assert asks(ledger, [1, 2, 3]) == (1, 2)
+    struck(ledger)
+    assert asks(ledger, [3, 4, 5], present_pieces=pieces_of(2, 3, 4, 5)) == (3,)
+    assert asks(ledger, [6, 7], present_pieces=pieces_of(6, 7, 8)) == (6, 7)
+    assert asks(ledger, [4, 5, 1], present_pieces=pieces_of(1, 2, 4, 5)) == (1,), "the first content came back"
+    assert asks(ledger, [4, 5], present_pieces=lambda: None) == (), "unreadable content"
+
+
+def test_content_that_a_document_lost_is_forgotten_after_the_retention(ledger: Ledger) -> None:
+    assert asks(ledger, [1, 2]) == (1, 2)
+    now = RETENTION_SECONDS + 1
+    struck(ledger, now)
+    assert asks(ledger, [3, 4], now, present_pieces=pieces_of(3, 4)) == (3, 4)
+    assert asks(ledger, [5], now, present_pieces=pieces_of(1, 2, 5)) == (5,)
+
+
+def test_a_checkpoint_keeps_the_table_of_what_was_given_within_its_bounds_once_a_day(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_module, "trim_given", partial(trim_given, max_rows=8))
+    now = TRIM_SECONDS + 1
+    for day in (1, 2):
+        for document in ("d", "e"):
+            assert asks(ledger, [2 * day, 2 * day + 1], now, document=document, chunk_limit=9) != ()
+            now += 1.0
+        struck(ledger, now)
+    assert asks(ledger, [4, 5, 8], now, document="d", chunk_limit=2) == (4, 5), "the table is not counted twice a day"
+    now += TRIM_SECONDS + 1
+    struck(ledger, now)
+    assert asks(ledger, [8, 9], now, document="d", chunk_limit=2) == (8, 9), "the oldest are forgotten"
+    assert asks(ledger, [8, 9], now, document="e", chunk_limit=2) == ()
+
+
+@pytest.mark.parametrize("strike_first", [False, True])
+def test_a_document_of_another_collection_is_another(ledger: Ledger, strike_first: bool) -> None:
+    for collection in ("a", "b"):
+        exchange = Exchange.of("key", collection, collection, collection)
+        with ledger.transaction():
+            assert ledger.reserve(exchange, [a_candidate(n) for n in range(3)], 10, 100, 0.0) == (0, 1)
+        if strike_first:
+            struck(ledger)
+
+
+@pytest.mark.parametrize("strike_first", [False, True])
+def test_two_pages_of_one_answer_are_counted_cited_and_given_back_together(ledger: Ledger, strike_first: bool) -> None:
+    with ledger.transaction():
+        assert ledger.reserve(ONE, [a_candidate(1)], 10, 100, 0.0) == (0,)
+        assert ledger.reserve(ONE, [a_candidate(2), a_candidate(3)], 10, 100, 0.0) == (0,)
+    if strike_first:
+        struck(ledger)
+    assert set(ledger.returned_chunks(ONE.request)) == {pseudonym_of("d#chunk_1"), pseudonym_of("d#chunk_2")}
+    assert asks(ledger, [4, 1, 2]) == (1, 2)
+    with ledger.transaction():
+        ledger.release(ONE)
+    assert ledger.returned_chunks(ONE.request) == {}
+
+
+@pytest.mark.parametrize("strike_first", [False, True])
+@pytest.mark.parametrize("strike_last", [False, True])
+def test_what_another_answer_delivered_stays_given(ledger: Ledger, strike_first: bool, strike_last: bool) -> None:
+    with ledger.transaction():
+        assert ledger.reserve(ONE, [a_candidate(1), a_candidate(2)], 10, 100, 0.0) == (0, 1)
+    if strike_first:
+        struck(ledger)
+    assert asks(ledger, [1]) == (1,)
+    with ledger.transaction():
+        ledger.release(ONE)
+    if strike_last:
+        struck(ledger)
+    assert asks(ledger, [3, 4, 5]) == (3,)
 
 
 def test_an_event_is_known_by_its_id_and_its_facts(ledger: Ledger) -> None:
@@ -136,16 +237,16 @@ def test_workers_know_what_each_other_did_before_and_after_it_is_struck(ledger: 
     beside = Ledger(tmp_path / "intent.sqlite")
     numbers = iter(range(100))
 
-    def takes(one: Ledger, session: str) -> bool:
+    def takes(one: Ledger, key: str) -> bool:
         """Whether a chunk of a document with one to give, by a nonce of its own that the other then refuses."""
         n = next(numbers)
         with one.transaction():
             assert one.spend(bytes([n]), 1.0, 900.0)
-            took = one.reserve(Exchange.of("key", f"r{n}", session), [a_candidate(n, session_limit=1)], 10, 100, 1.0)
+            took = one.reserve(Exchange.of(key, f"r{n}", f"s{n}"), [a_candidate(n, chunk_limit=1)], 10, 100, 1.0)
         other = beside if one is ledger else ledger
         with other.transaction():
             assert not other.spend(bytes([n]), 1.0, 900.0)
-            returned = other.returned_chunks(Exchange.of("key", f"r{n}", session).request)
+            returned = other.returned_chunks(Exchange.of(key, f"r{n}", "").request)
         assert set(returned) == ({pseudonym_of(f"d#chunk_{n}")} if took else set())
         return took == (0,)
 
@@ -160,8 +261,8 @@ def test_workers_know_what_each_other_did_before_and_after_it_is_struck(ledger: 
     struck(ledger)
     assert takes(beside, "d")
     for one in (ledger, beside):
-        for session in "abcd":
-            assert not takes(one, session)
+        for key in "abcd":
+            assert not takes(one, key)
     beside.close()
 
 
@@ -188,7 +289,7 @@ def test_a_transaction_that_fails_leaves_nothing_in_memory(ledger: Ledger) -> No
     def fails() -> None:
         with ledger.transaction():
             assert ledger.spend(b"n", 1.0, 900.0)
-            assert ledger.reserve(ONE, [a_candidate(1, session_limit=1)], 10, 100, 1.0) == (0,)
+            assert ledger.reserve(ONE, [a_candidate(1, chunk_limit=1)], 10, 100, 1.0) == (0,)
             ledger.journal_lines([b"a\n"], 1)
             raise StorageFailed("no space")
 
@@ -196,7 +297,7 @@ def test_a_transaction_that_fails_leaves_nothing_in_memory(ledger: Ledger) -> No
         fails()
     with ledger.transaction():
         assert ledger.spend(b"n", 1.0, 900.0)
-        assert ledger.reserve(ONE, [a_candidate(2, session_limit=1)], 10, 100, 1.0) == (0,)
+        assert ledger.reserve(ONE, [a_candidate(2, chunk_limit=1)], 10, 100, 1.0) == (0,)
     assert [one.lines for one in ledger.journal()] == [[]]
 
 
@@ -206,6 +307,7 @@ def test_a_ledger_of_the_release_before_is_gone_on_with(tmp_path: Path) -> None:
     with sqlite3.connect(path) as older:
         register_checksum(older)
         older.execute("DROP TABLE notes")
+        older.execute("DROP TABLE given")
         older.execute("INSERT INTO nonces VALUES (?, 900.0)", (b"n",))
         older.execute(
             "INSERT INTO returned (request, answer, session, document, piece, chunk, url, at)"
@@ -218,7 +320,8 @@ def test_a_ledger_of_the_release_before_is_gone_on_with(tmp_path: Path) -> None:
     with ledger.transaction():
         assert not ledger.spend(b"n", 1.0, 900.0)
         assert ledger.returned_chunks(ONE.request) == {"d#chunk_1": {None}}
-        assert ledger.reserve(ONE, [a_candidate(2, session_limit=1)], 10, 100, 1.0) == ()
+        assert ledger.reserve(ONE, [a_candidate(2, chunk_limit=1)], 10, 100, 1.0) == ()
+    assert asks(ledger, [1, 2, 3]) == (1, 2), "older releases did not note the key"
     ledger.close()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aidre.api.config.intent import Intent
-from aidre.api.protocols.intent.limits import estimate_tokens, is_citable, session_chunk_limit
+from aidre.api.protocols.intent.limits import document_chunk_limit, estimate_tokens, is_citable
 
 
 @pytest.mark.parametrize(
@@ -13,8 +13,8 @@ from aidre.api.protocols.intent.limits import estimate_tokens, is_citable, sessi
     [(0.5, 1, 0), (0.5, 2, 1), (0.5, 3, 1), (0.5, 10, 5), (0.29, 100, 29), (0.3, 10, 3), (1.0, 1, 0), (1.0, 7, 6)],
 )
 def test_a_fraction_is_rounded_down_and_never_all(fraction: float, chunks: int, most: int) -> None:
-    assert session_chunk_limit(Intent(max_document_fraction=fraction), chunks) == most
-    assert session_chunk_limit(Intent(max_document_fraction=fraction, full_article=True), chunks) == chunks
+    assert document_chunk_limit(Intent(max_document_fraction=fraction), chunks) == most
+    assert document_chunk_limit(Intent(max_document_fraction=fraction, full_article=True), chunks) == chunks
 
 
 @pytest.mark.parametrize(

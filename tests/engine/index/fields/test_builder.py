@@ -54,6 +54,7 @@ def test_a_field_declared_a_date_after_it_was_stored_compares_as_dates_all_the_s
     assert fields.mask(parse_filter({"born": {"ne": "2026-04-01"}}, ["born"])).tolist() == [False, True, True]
 
 
+@pytest.mark.slow
 @given(st.text(alphabet="0159-:TtZ .+", min_size=1, max_size=2), st.integers(0, 19))
 @example("0000", 0)
 def test_a_date_is_read_alike_among_plain_and_among_other_strings(patch: str, place: int) -> None:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from aidre.engine.index.fields.builder import FieldRow, field_names
@@ -226,6 +227,7 @@ filters = st.recursive(
 DATES = ["when"]
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(collections, st.lists(compared, min_size=8, max_size=8), filters)
 def test_masks_say_what_a_plain_reading_of_the_documents_says(
@@ -237,6 +239,7 @@ def test_masks_say_what_a_plain_reading_of_the_documents_says(
         assert fields.mask(parse_filter(written, DATES)).tolist() == expected, written
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(collections, filters, st.lists(st.integers(0, 9), max_size=3), st.booleans())
 def test_any_split_into_parts_gives_the_same_answers(
@@ -250,6 +253,7 @@ def test_any_split_into_parts_gives_the_same_answers(
     assert np.concatenate([part.mask(asked) for part in parts]).tolist() == whole.tolist()
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(st.lists(st.tuples(documents, st.booleans()), max_size=9), st.integers(0, 9), filters)
 def test_merging_chosen_rows_makes_what_building_from_their_documents_makes(

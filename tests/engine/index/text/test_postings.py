@@ -61,6 +61,7 @@ def test_counts_end_where_two_bytes_do() -> None:
     assert lexicon.lengths.tolist() == [70_000]
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(st.lists(_texts, min_size=1, max_size=4), st.data(), st.sampled_from([1, 3, 1 << 22]))
 def test_merging_gives_what_building_anew_would(
@@ -80,6 +81,7 @@ def test_merging_gives_what_building_anew_would(
     assert [merged.tags[place] for place in merged.languages] == [anew.tags[place] for place in anew.languages]
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(_texts, st.sampled_from([1, 20]), st.sampled_from([1, 5]))
 def test_it_does_not_show_how_much_is_held_while_building(
@@ -92,6 +94,7 @@ def test_it_does_not_show_how_much_is_held_while_building(
         assert build_lexicon(texts).equals(whole, check_metadata=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(_texts, st.sampled_from([8, 13, 40]), st.sampled_from([1, 1 << 20]))
 def test_a_text_that_is_read_in_pieces_is_one_row(texts: list[LexicalText], longest: int, words: int) -> None:
@@ -111,6 +114,7 @@ def test_a_text_in_pieces_has_the_language_of_its_beginning(monkeypatch: pytest.
     assert lexicon.postings("running") is not None and lexicon.postings("run") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     ["a " * 250_000, "aB" * 250_000, "aBcDe " * 75_000, "検索" * 62_500, "ab_" * 150_000, "\ufffd " * 125_000],

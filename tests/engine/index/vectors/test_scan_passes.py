@@ -111,6 +111,7 @@ def test_a_thread_is_lent_only_while_a_core_is_idle(state: bytes, spare: bool, m
         assert (helper is not None) == spare
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_lists", "idle", "quick_calibration")
 def test_a_store_of_long_lists_answers_as_brute_force_does(tmp_path: Path) -> None:
     space, rows, ids = space_of("cosine", 768), structured(ROWS, 768), shuffled(names(ROWS))

@@ -117,6 +117,7 @@ def test_small_files_that_stand_for_much_cost_neither_process_more_than_its_boun
     assert done.stderr == b""
 
 
+@pytest.mark.slow
 def test_batches_are_made_smaller_until_they_fit_and_rows_keep_their_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +139,7 @@ def test_batches_are_made_smaller_until_they_fit_and_rows_keep_their_numbers(
     assert [document.id for document in documents(found)][:-1] == names[:-1]
 
 
+@pytest.mark.slow
 def test_the_child_of_tables_ends_with_the_run(bench: Bench, ends_children: None) -> None:
     bench.docs.mkdir()
     written(bench.docs / "a.parquet", {"id": ["a"], "text": ["words"]})
@@ -172,6 +174,7 @@ def test_no_two_rows_share_a_value(tmp_path: Path, column: pa.Array) -> None:
     assert batch.column("c").to_pylist() == column.to_pylist()
 
 
+@pytest.mark.slow
 def test_a_row_beyond_its_bound_is_refused_and_the_others_are_read(tmp_path: Path) -> None:
     texts = ["good", "x" * (65 << 20), "good", "good"]
     flags = [[], [], [None] * (1 << 20), []]

@@ -189,6 +189,7 @@ JUNK = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(REPEATABLE, max_examples=60)
 @given(st.dictionaries(st.sampled_from(["potentialAction", "@type", "url", "name", "site"]), JUNK))
 def test_any_item_has_actions_that_say_all_they_must(item: dict[str, Any]) -> None:

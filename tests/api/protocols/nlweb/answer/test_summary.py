@@ -178,6 +178,7 @@ def test_a_passage_that_is_cut_loses_its_last_sentence() -> None:
     assert set(split_sentences(text)) == {"This sentence is whole."}
 
 
+@pytest.mark.slow
 @settings(REPEATABLE, max_examples=50)
 @given(st.lists(st.builds(Found, st.text(max_size=30), st.text(max_size=80), st.text(max_size=300)), max_size=4))
 def test_any_items_have_a_bounded_summary(items: list[Found]) -> None:

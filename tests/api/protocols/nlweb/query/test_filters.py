@@ -307,6 +307,7 @@ VALUE = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(REPEATABLE, max_examples=100)
 @given(st.dictionaries(NAME, VALUE, max_size=5))
 def test_any_attributes_make_a_filter_that_the_engine_takes(attributes: dict[str, Any]) -> None:

@@ -1,0 +1,439 @@
+"""What is recorded to be replayed after power cuts: everything that acknowledges something it has written to files.
+
+Each scene does a few things, acknowledges each, and can tell of a folder whether it holds what was acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.api.cli.events import export
+from aidre.api.config import Intake
+from aidre.api.protocols.intake import bind_key
+from aidre.api.protocols.intake.ledger import Ledger as Binds
+from aidre.api.protocols.intent import receipts as receipts_module
+from aidre.api.protocols.intent.event_log import EVENTS_FOLDER, EventLog, encode_line, read_events
+from aidre.api.protocols.intent.receipts import Receipts
+from aidre.api.protocols.provenance.keys import make_key, read_keys
+from aidre.api.retrieval.cursor import store_secret
+from aidre.engine.collection.backfill import fill_space
+from aidre.engine.collection.backfill_log import VectorLog, log_path
+from aidre.engine.collection.store import Store
+from aidre.engine.embedding.cache import publish, staging
+from aidre.engine.index.vectors.encoding import encode
+from aidre.engine.maintenance.backup import back_up
+from aidre.engine.maintenance.history import roll_back
+from aidre.engine.maintenance.restore import restore_archive
+from aidre.engine.segment.stored_chunk import StoredChunk
+from aidre.engine.storage.manifest import SpaceState
+from tests.hostile import receipts
+from tests.hostile.examination import look
+from tests.hostile.receipts import LOG, Kept
+from tests.hostile.steps import Shape, State, Step, after, marks_in, write, write_all
+from tests.support.stores import NAME, Vectors, normal, space_of
+
+Acknowledge = Callable[[], None]
+SMALL = Shape(48, 8, 0)
+IDS = tuple(SMALL.ids())
+INDEXED = Shape(300, 16, 0)
+STORE, BACKUP = "store", "backup.tar"
+ALL = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """`prepare` fills a folder, which is sure then; `act` is recorded; `judge` looks at what is left of it after so
+    many acknowledgements, and may change it. AssertionError where something is missing or wrong.
+
+    `again`: a process that was killed in `act` can be followed by another that does it once more; there are so many
+    points, just before a folder is synced, from the first on, at which the quick form kills too.
+    """
+
+    name: str
+    prepare: Callable[[Path], None]
+    act: Callable[[Path, Acknowledge], None]
+    judge: Callable[[Path, int], None]
+    again: int = 0
+
+
+def nothing(_: Path) -> None:
+    return
+
+
+# -- collections -----------------------------------------------------------------------------------------------------
+
+STEPS = (
+    Step("put", IDS[:30], 1),
+    Step("put", (*IDS[:6], *IDS[30:36]), 2),
+    Step("delete", IDS[6:10]),
+    Step("compact"),
+    Step("delete", IDS[10:14]),
+    Step("purge"),
+    Step("put", IDS[36:40], 3),
+)
+LARGE = (Step("put", tuple(INDEXED.ids()), 1), Step("put", tuple(INDEXED.ids()[:5]), 2))
+
+
+def _written(shape: Shape, steps: Sequence[Step], folder: Path, acknowledge: Acknowledge) -> None:
+    write(lambda _: acknowledge(), folder / STORE, shape, steps)
+
+
+def _looked(shape: Shape, steps: Sequence[Step], earlier: Sequence[Step], folder: Path, acknowledged: int) -> None:
+    """All that was acknowledged, of the next step all or nothing; then it can be written again."""
+    before = after({}, (*earlier, *steps[:acknowledged]))
+    allowed = [before, after(before, steps[acknowledged : acknowledged + 1])]
+    _in_one_of(shape, folder / STORE, allowed)
+    if acknowledged and steps[acknowledged - 1].kind == "purge":
+        _without_traces(folder, steps, before, acknowledged)
+
+
+def _in_one_of(shape: Shape, store: Path, allowed: Sequence[State]) -> None:
+    if store.exists():
+        look(store, shape, allowed)
+    else:
+        assert {} in allowed, "the store is gone"
+
+
+def _without_traces(folder: Path, steps: Sequence[Step], live: State, acknowledged: int) -> None:
+    """What was purged is nowhere; the next step may have begun."""
+    coming = {(one, step.version) for step in steps[acknowledged:] for one in step.ids}
+    left = marks_in(folder) - set(live.items()) - coming
+    assert not left, f"a purge left traces of {len(left)} deleted versions: {sorted(left)[:3]}"
+
+
+def _rolled_back(folder: Path, acknowledge: Acknowledge) -> None:
+    roll_back(Store(folder / STORE), NAME, 1)
+    acknowledge()
+
+
+def _is_rolled_back(folder: Path, acknowledged: int) -> None:
+    states = [after({}, STEPS[:2]), after({}, STEPS[:1])]
+    _in_one_of(SMALL, folder / STORE, states[acknowledged:])
+
+
+def _begun(folder: Path) -> None:
+    write_all(folder / STORE, SMALL, STEPS[:2])
+
+
+def _up_to(number: int, folder: Path) -> None:
+    if number:
+        write_all(folder / STORE, SMALL, STEPS[:number])
+
+
+def _single(number: int) -> Scene:
+    """One step, by a writer of its own."""
+    earlier, step = STEPS[:number], STEPS[number : number + 1]
+    return Scene(
+        f"step {number}, {step[0].kind}",
+        partial(_up_to, number),
+        partial(_written, SMALL, step),
+        partial(_looked, SMALL, step, earlier),
+        again=1 if number else ALL,
+    )
+
+
+INDEX = Scene("index", nothing, partial(_written, INDEXED, LARGE), partial(_looked, INDEXED, LARGE, ()))
+"""A collection that is large enough for an index: slow to judge."""
+
+
+# -- vectors of another space ----------------------------------------------------------------------------------------
+
+ADDED = space_of("cosine", 16)
+
+
+class _Given:
+    """Vectors and keys that follow from the id."""
+
+    def keys(self, chunks: Sequence[StoredChunk]) -> Sequence[bytes]:
+        return [chunk.document_id.rjust(16).encode() for chunk in chunks]
+
+    def vectors(self, chunks: Sequence[StoredChunk]) -> NDArray[np.float32]:
+        return np.stack([_vector(chunk.document_id) for chunk in chunks])
+
+
+def _vector(document_id: str) -> Vectors:
+    row: Vectors = normal(1, ADDED.dimensions, int(document_id[1:]))[0]
+    return row
+
+
+def _backfilled(folder: Path, acknowledge: Acknowledge) -> None:
+    with Store(folder / STORE).writer(NAME, spaces=None) as writer:
+        log = VectorLog(folder / STORE / NAME, ADDED)
+        for some in (IDS[:3], IDS[3:5]):
+            log.add(_keys(some), encode(ADDED, np.stack([_vector(one) for one in some])))
+            acknowledge()
+        fill_space(writer.generations, SpaceState(ADDED), _Given(), lambda _: None)
+        acknowledge()
+
+
+def _keys(ids: Sequence[str]) -> list[bytes]:
+    return [one.rjust(16).encode() for one in ids]
+
+
+def _is_backfilled(folder: Path, acknowledged: int) -> None:
+    _in_one_of(SMALL, folder / STORE, [after({}, STEPS[:2])])
+    snapshot = Store(folder / STORE).open(NAME)
+    spaces = [space.id for space in snapshot.collection.spaces]
+    if ADDED.id in spaces:
+        for part in snapshot.segments:
+            ids = [part.segment.chunks.bytes("id")[row].decode().split("#")[0] for row in part.live.rows().tolist()]
+            expected = encode(ADDED, np.stack([_vector(one) for one in ids])).codes
+            assert np.array_equal(part.segment.columns[ADDED.id].codes[part.live.rows()], expected)
+        return
+    assert acknowledged < 3, "the space is not there"
+    if acknowledged:
+        assert log_path(folder / STORE / NAME, ADDED.id).exists(), "the vectors are gone"
+        found = VectorLog(folder / STORE / NAME, ADDED).find(_keys(IDS[: (0, 3, 5)[acknowledged]]))
+        assert (found >= 0).all(), f"{int((found < 0).sum())} vectors are gone"
+
+
+# -- backups ---------------------------------------------------------------------------------------------------------
+
+
+def _saved(folder: Path) -> None:
+    _begun(folder / "saved")
+    (folder / "saved" / STORE / LOG).mkdir()
+    (folder / "saved" / STORE / LOG / "kept").write_bytes(b"kept")
+
+
+def _backed_up(folder: Path, acknowledge: Acknowledge) -> None:
+    back_up(Store(folder / "saved" / STORE), [NAME], folder / BACKUP)
+    acknowledge()
+
+
+def _is_backed_up(folder: Path, acknowledged: int) -> None:
+    if acknowledged or (folder / BACKUP).exists():
+        restore_archive(Store(folder / "restored"), folder / BACKUP)
+        look(folder / "restored", SMALL, [after({}, STEPS[:2])])
+
+
+def _with_backup(folder: Path) -> None:
+    _saved(folder)
+    kept = [(f"{LOG}/kept", folder / "saved" / STORE / LOG / "kept")]
+    back_up(Store(folder / "saved" / STORE), [NAME], folder / BACKUP, kept)
+
+
+def _with_another(folder: Path) -> None:
+    _saved(folder)
+    back_up(Store(folder / "saved" / STORE), [NAME], folder / BACKUP)
+    write_all(folder / STORE, SMALL, STEPS[:1])
+
+
+def _restored(folder: Path, acknowledge: Acknowledge) -> None:
+    restore_archive(Store(folder / STORE), folder / BACKUP, replace_stored=True, beside=LOG)
+    acknowledge()
+
+
+def _replaced(folder: Path, acknowledge: Acknowledge) -> None:
+    restore_archive(Store(folder / STORE), folder / BACKUP, replace_stored=True)
+    acknowledge()
+
+
+def _is_replaced(folder: Path, acknowledged: int) -> None:
+    restored = after({}, STEPS[:2])
+    _in_one_of(SMALL, folder / STORE, [restored] if acknowledged else [after({}, STEPS[:1]), restored])
+
+
+def _is_restored(folder: Path, acknowledged: int) -> None:
+    restored = after({}, STEPS[:2])
+    _in_one_of(SMALL, folder / STORE, [restored] if acknowledged else [{}, restored])
+    kept = folder / STORE / LOG / "kept"
+    if acknowledged or kept.parent.exists():
+        assert kept.read_bytes() == b"kept", "what lay beside the collections is damaged"
+
+
+# -- receipts and binds ----------------------------------------------------------------------------------------------
+
+TURNS = 12
+
+
+def _opened(folder: Path) -> Receipts:
+    """Segments of two or three lines, and a checkpoint after each few of them."""
+    receipts_module.CHECKPOINT_COMMITS = 4
+    opened = Receipts(folder / STORE / LOG, clock=lambda: receipts.NOW)
+    opened._log = EventLog(opened.folder, 600)
+    return opened
+
+
+def _answered(first: int, folder: Path, acknowledge: Acknowledge) -> None:
+    async def turns() -> None:
+        opened = _opened(folder)
+        for number in range(first, first + TURNS):
+            await receipts.retrieve(opened, str(number))
+            acknowledge()
+        opened.close()
+
+    asyncio.run(turns())
+
+
+def _store_folder(folder: Path) -> None:
+    (folder / STORE).mkdir()
+
+
+def _answered_before(folder: Path) -> None:
+    _store_folder(folder)
+    _answered(0, folder, lambda: None)
+
+
+def _is_answered(first: int, folder: Path, acknowledged: int) -> None:
+    async def events() -> list[str]:
+        opened = _opened(folder)
+        await opened.open()
+        opened.close()
+        return receipts._events(folder / STORE)
+
+    found = asyncio.run(events())
+    lost = {f"access {number}" for number in range(first + acknowledged)} - set(found)
+    assert not lost, f"{len(lost)} acknowledged events are gone"
+    assert len(found) == len(set(found)), "an event stands in the log twice"
+
+
+def _events_folder(folder: Path) -> None:
+    """The ledger, which is opened first, makes sure of its name."""
+    (folder / STORE / LOG / EVENTS_FOLDER).mkdir(parents=True)
+
+
+def _logged(folder: Path, acknowledge: Acknowledge) -> None:
+    with closing(EventLog(folder / STORE / LOG / EVENTS_FOLDER, 60)) as log:
+        for number in range(5):
+            log.append([encode_line({"event_id": str(number), "padding": "x" * 20})])
+            acknowledge()
+
+
+def _is_logged(folder: Path, acknowledged: int) -> None:
+    found = [event["event_id"] for event in read_events(folder / STORE / LOG / EVENTS_FOLDER)]
+    lost = set(map(str, range(acknowledged))) - set(found)
+    assert not lost, f"{len(lost)} acknowledged events are gone"
+
+
+def _exported(folder: Path, acknowledge: Acknowledge) -> None:
+    export([{"event_id": str(number)} for number in range(9)], folder / "events.jsonl")
+    acknowledge()
+
+
+def _is_exported(folder: Path, acknowledged: int) -> None:
+    if acknowledged or (folder / "events.jsonl").exists():
+        lines = (folder / "events.jsonl").read_text(encoding="utf-8").splitlines()
+        assert [json.loads(line)["event_id"] for line in lines] == [str(number) for number in range(9)]
+
+
+def _bound(folder: Path, acknowledge: Acknowledge) -> None:
+    with closing(Binds(folder / STORE / LOG)) as binds:
+        for number in range(3):
+            if binds.offer(str(number)) is None:
+                assert binds.add_offer(receipts.an_offer(str(number)), b"me", 1 << 40, 0.0) == "added"
+            binds.add_bind(receipts.a_bind(str(number), receipts.bind_key()), deliver=True)
+            acknowledge()
+
+
+def _is_bound(folder: Path, acknowledged: int) -> None:
+    kept = Kept()
+    kept.hear([f"{kind} {number}" for number in range(acknowledged) for kind in ("offer", "bind")])
+    if kept.said["bind"] or (folder / STORE / LOG).exists():
+        receipts._check_binds(folder / STORE, kept)
+
+
+# -- keys ------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _at_home(folder: Path) -> Iterator[None]:
+    with mock.patch.dict(os.environ, XDG_CONFIG_HOME=str(folder / "home" / "config")):
+        yield
+
+
+def _with_home(folder: Path) -> None:
+    (folder / "home").mkdir()
+
+
+def _bind_key_made(folder: Path, acknowledge: Acknowledge) -> None:
+    drawn = "5f" * bind_key.SECRET_BYTES
+    draw = mock.Mock(token_hex=lambda size: drawn[: 2 * size])
+    with _at_home(folder), mock.patch.multiple(bind_key, BindKey=str, secrets=draw):  # a BindKey is slow to make
+        bind_key.find_bind_key(Intake(), folder / STORE)
+    acknowledge()
+
+
+def _is_bind_key_there(folder: Path, acknowledged: int) -> None:
+    with _at_home(folder):
+        secret = bind_key._read_secret(Intake(), folder / STORE)
+    assert secret == "5f" * bind_key.SECRET_BYTES or (secret is None and not acknowledged), f"the key is {secret}"
+
+
+def _signing_keys_made(folder: Path, acknowledge: Acknowledge) -> None:
+    for second in (0, 100):
+        make_key(folder / "keys.pem", receipts.NOW + second)
+        acknowledge()
+
+
+def _are_signing_keys_there(folder: Path, acknowledged: int) -> None:
+    if acknowledged or (folder / "keys.pem").exists():
+        assert len(read_keys(folder / "keys.pem").published) >= acknowledged
+
+
+def _cursor_key_made(folder: Path, acknowledge: Acknowledge) -> None:
+    store_secret(folder / STORE)
+    acknowledge()
+
+
+def _is_cursor_key_secret(folder: Path, _: int) -> None:
+    """It may be lost, and then cursors are too; nobody may guess it."""
+    if (folder / STORE).exists():
+        assert any(store_secret(folder / STORE)), "the secret is known to everybody"
+
+
+# -- exports of models -----------------------------------------------------------------------------------------------
+
+CONTENTS = {"model.onnx": b"graph" * 50, "tokenizer.json": b"words" * 50}
+
+
+def _cache(folder: Path) -> None:
+    (folder / "cache").mkdir()
+
+
+def _is_intact(target: Path) -> bool:
+    return all((target / name).exists() and (target / name).read_bytes() == CONTENTS[name] for name in CONTENTS)
+
+
+def _published(folder: Path, acknowledge: Acknowledge) -> None:
+    with staging(folder / "cache") as made:
+        for name, content in CONTENTS.items():
+            (made / name).write_bytes(content)
+        publish(made, folder / "cache" / "export", _is_intact)
+    acknowledge()
+
+
+def _is_published(folder: Path, acknowledged: int) -> None:
+    """A machine without the libraries that export cannot make it again."""
+    assert not acknowledged or _is_intact(folder / "cache" / "export"), "the export is gone"
+
+
+SCENES = (
+    Scene("collection", nothing, partial(_written, SMALL, STEPS), partial(_looked, SMALL, STEPS, ())),
+    *map(_single, range(6)),
+    Scene("roll-back", _begun, _rolled_back, _is_rolled_back),
+    Scene("backfill", _begun, _backfilled, _is_backfilled),
+    Scene("backup", _saved, _backed_up, _is_backed_up),
+    Scene("restore", _with_backup, _restored, _is_restored, again=1),
+    Scene("restore over another", _with_another, _replaced, _is_replaced, again=1),
+    Scene("receipts", _store_folder, partial(_answered, 0), partial(_is_answered, 0)),
+    Scene("more receipts", _answered_before, partial(_answered, TURNS), partial(_is_answered, TURNS)),
+    Scene("event log", _events_folder, _logged, _is_logged, again=ALL),
+    Scene("exported events", nothing, _exported, _is_exported, again=1),
+    Scene("binds", _store_folder, _bound, _is_bound, again=ALL),
+    Scene("bind key", _with_home, _bind_key_made, _is_bind_key_there, again=ALL),
+    Scene("signing keys", nothing, _signing_keys_made, _are_signing_keys_there, again=1),
+    Scene("cursor key", _store_folder, _cursor_key_made, _is_cursor_key_secret, again=1),
+    Scene("exported model", _cache, _published, _is_published),
+)
