@@ -1,4 +1,4 @@
-"""Commands for an existing store: status, verify, delete, compact, logs, generations, backup and restore; and keys."""
+"""Commands for an existing store: status, verify, delete, compact, calibrate, logs, generations, backups; and keys."""
 
 from __future__ import annotations
 
@@ -110,6 +110,44 @@ def compact(store: StoreOption, collection: EveryCollection = None, as_json: Jso
 
     for facts in maintenance.compact(_open_filled(store), collection):
         print_result(as_json, console.collection_line(facts), **facts)
+    return 0
+
+
+@app.command()
+def calibrate(
+    store: StoreOption,
+    queries: Annotated[
+        Path,
+        typer.Option(
+            "--queries",
+            metavar="FILE",
+            help="Queries: one text per line; JSON lines with text, query or vector; vectors as .npy or .arrow.",
+        ),
+    ],
+    collection: AnyCollection = None,
+    space: Annotated[
+        str | None,
+        typer.Option("--space", metavar="ID", help="The space; default: that of text searches, or the only one."),
+    ] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Calibrate a space anew with queries of its users, in one new generation.
+
+    Prints the recall that the calibrations before and after promise, and what these queries find. The queries are not
+    stored; how much deeper they need the search is kept for later calibrations.
+    """
+    from aidre.api.cli import calibrate as calibration
+    from aidre.api.config import load_settings
+
+    opened = open_store(store)
+    name, runtime = select_collection(opened, collection), load_settings(config).embedding.runtime
+    read = calibration.read_queries(queries)
+    space_id, result = calibration.calibrate(opened, name, space, read, runtime=runtime)
+    if as_json:
+        console.print_json(calibration.facts_of(name, space_id, result))
+    else:
+        console.print_lines(calibration.lines_of(name, space_id, result))
     return 0
 
 

@@ -10,6 +10,10 @@ from .change_feed import (
 from .commit import CommitResult as CommitResult
 from .generations import Generations as Generations
 from .merge_policy import LARGE_SEGMENT_ROWS as LARGE_SEGMENT_ROWS
+from .recalibration import (
+    Recalibration as Recalibration,
+    recalibrate as recalibrate,
+)
 from .snapshot import Hit as Hit, Snapshot as Snapshot
 from .store import Store as Store
 from .writer import Writer as Writer

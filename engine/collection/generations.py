@@ -12,7 +12,11 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from aidre.engine.collection import garbage
+from aidre.engine.collection.asked_queries import AskedQueries, EmbedQueries
 from aidre.engine.collection.indexing import GROWTH_FACTOR, index_generation
 from aidre.engine.collection.merge_policy import (
     LARGE_SEGMENT_ROWS,
@@ -52,14 +56,22 @@ class Generations:
     """The newest generation, and the ways to the next one. Requires the writer's lock.
 
     `manifest` and `snapshot` are the newest generation; `snapshot` is None before the first. `is_bulk_load` is true
-    during the first load of a collection, which merges little and is indexed when it ends.
+    during the first load of a collection, which merges little and is indexed when it ends. `models` embed queries for
+    the calibration of their spaces.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, snapshot: Snapshot | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        manifest: Manifest,
+        snapshot: Snapshot | None,
+        models: Mapping[str, EmbedQueries] | None = None,
+    ) -> None:
         self.folder = folder
         self.manifest = manifest
         self.snapshot = snapshot
         self.is_bulk_load = snapshot is None
+        self._models = models or {}
         self._last_number = manifest.generation
         self._retention = changelog.Retention(folder)
         self._codebooks: dict[str, tuple[str, int]] = {}
@@ -89,10 +101,16 @@ class Generations:
 
     # -- publish -----------------------------------------------------------------------------------------------
 
-    def publish(self, manifest: Manifest, *, recalibrate: bool = False) -> None:
+    def publish(
+        self,
+        manifest: Manifest,
+        *,
+        recalibrate: bool = False,
+        given: Mapping[str, NDArray[np.float32]] | None = None,
+    ) -> None:
         """Index, calibrate where due, and make the generation durable; on return every reader finds it. StorageFailed.
 
-        The number and the parent of the manifest are set here.
+        The number and the parent of the manifest are set here. `given` are queries of users by space.
         """
         generation = self.next_generation
         manifest = replace(manifest, generation=generation, parent=self.manifest.generation, created_at=now())
@@ -100,7 +118,10 @@ class Generations:
         # A bulk load is indexed at its first commit, which may be its only one, and then when it ends.
         if not self.is_bulk_load or manifest.parent == 0:
             growth = 0 if recalibrate else GROWTH_FACTOR
-            indexed = index_generation(self.folder, manifest, snapshot.segments, RECALL_TARGET, growth)
+            asked = AskedQueries(self._models, given or {})
+            indexed = index_generation(
+                self.folder, manifest, snapshot.segments, target_recall=RECALL_TARGET, growth=growth, asked=asked
+            )
         if indexed is not manifest:
             snapshot = Snapshot(self.folder, indexed, snapshot)
         durable.make_folder(self.folder / MANIFESTS)
@@ -109,6 +130,10 @@ class Generations:
         durable.replace_file(self.folder / CURRENT, f"{generation:06d}\n".encode())
         self.manifest, self.snapshot = indexed, snapshot
         self._collect_garbage()
+
+    def calibrate(self, given: Mapping[str, NDArray[np.float32]]) -> None:
+        """Publish a generation that changes nothing but the calibration of the spaces that queries are given for."""
+        self.publish(self.manifest, given=given)
 
     def _collect_garbage(self) -> None:
         with suppress(OSError, StorageFailed):  # the generation is durable; the next one tries again

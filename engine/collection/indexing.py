@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from aidre.engine.collection.asked_queries import AskedQueries
 from aidre.engine.index.vectors import index_to_batch
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.search import CalibrationTarget, build_missing_indexes, calibrate, scannable_targets
@@ -27,15 +28,25 @@ GROWTH_FACTOR = 2
 
 
 def index_generation(
-    folder: Path, manifest: Manifest, segments: Sequence[SegmentView], target_recall: float, growth: int
+    folder: Path,
+    manifest: Manifest,
+    segments: Sequence[SegmentView],
+    *,
+    target_recall: float,
+    growth: int,
+    asked: AskedQueries,
 ) -> Manifest:
     """Build and write missing indexes, and return the manifest that names them.
 
-    A space is calibrated for `target_recall` where its rows grew by the factor `growth`; 0 calibrates in any case.
+    A space is calibrated for `target_recall` where its rows grew by the factor `growth` (0: in any case), or where
+    queries of users are given.
     """
     for state in manifest.spaces:
         if state.state == "live":
-            manifest = _index_space(folder, manifest, segments, state, target_recall=target_recall, growth=growth)
+            own_growth = 0 if state.space.id in asked.given else growth
+            manifest = _index_space(
+                folder, manifest, segments, state, target_recall=target_recall, growth=own_growth, asked=asked
+            )
     return manifest
 
 
@@ -57,6 +68,7 @@ def _index_space(
     *,
     target_recall: float,
     growth: int,
+    asked: AskedQueries,
 ) -> Manifest:
     space = state.space
     targets = [_target_of(view, space) for view in segments if view.live.count]
@@ -64,7 +76,9 @@ def _index_space(
         return manifest.with_space(replace(state, calibration=None))
     calibration = state.calibration
     if calibration is None or _is_calibration_due(calibration, targets, growth):
-        calibration = calibrate(space, targets, target_recall)
+        samples = asked.samples(space, segments) if scannable_targets(targets) else []
+        learned = calibration.learned if calibration is not None else ()
+        calibration = calibrate(space, targets, target_recall, asked=samples, learned=learned)
         manifest = manifest.with_space(replace(state, calibration=calibration))
     elif calibration.kind == "scan":
         build_missing_indexes(space, targets, calibration.code_size)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 
+from aidre.engine.collection.asked_queries import EmbedQueries
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.writer import Writer
 from aidre.engine.errors import (
@@ -108,6 +109,7 @@ class Store:
         visibility: Visibility | None = None,
         dates: Collection[str] = (),
         runtimes: dict[str, str] | None = None,
+        models: Mapping[str, EmbedQueries] | None = None,
     ) -> Writer:
         """The writer of a collection; it holds the lock until it is closed.
 
@@ -115,7 +117,7 @@ class Store:
         without those of an unfinished backfill; a space with a model may differ in model, revision and precision, and
         then has to be embedded again. None takes the stored ones. `description`, `visibility` and `dates` replace the
         stored values at the next commit. `runtimes` names the runtime that computes the vectors of a space
-        ("onnxruntime int8"), by space id.
+        ("onnxruntime int8"), by space id. `models` are those by which spaces are calibrated with texts, by space id.
 
         StoreLocked, SpaceConflict, InvalidInput for the name, StorageFailed, StoreDamaged, FormatTooNew; Missing where
         the store is a file; CollectionMissing with `spaces=None` where there is no collection.
@@ -140,6 +142,7 @@ class Store:
                     dates=dates,
                     stale=stale,
                     lock=lock,
+                    models=models,
                 )
         except BaseException:
             lock.__exit__(None, None, None)

@@ -40,6 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.collection import garbage
+from aidre.engine.collection.asked_queries import EmbedQueries
 from aidre.engine.collection.commit import CommitResult, Committer, Declaration
 from aidre.engine.collection.generations import Generations
 from aidre.engine.collection.lookup import DocumentLocator, find_vectors, live_documents
@@ -69,10 +70,11 @@ class Writer:
         dates: Collection[str],
         stale: Sequence[SpaceState],
         lock: WriterLock,
+        models: Mapping[str, EmbedQueries] | None = None,
     ) -> None:
         self._lock = lock
         snapshot = Snapshot(folder, manifest) if manifest else None
-        self.generations = Generations(folder, manifest or first_manifest(name, spaces), snapshot)
+        self.generations = Generations(folder, manifest or first_manifest(name, spaces), snapshot, models)
         self._committer = Committer(folder, self.generations)
         self._pending = PendingCommit()
         self._locator = DocumentLocator()

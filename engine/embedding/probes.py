@@ -1,4 +1,5 @@
-"""The texts of the self-test of exported graphs: queries with their relevant passages, and unusual texts.
+"""The texts of the self-test of exported graphs: queries with their relevant passages, and unusual texts. Calibration
+asks the queries and passages as texts about many subjects.
 
 Passages form groups of similar ones, so that ranking them is not trivial.
 """

@@ -7,3 +7,4 @@ from .calibration import (
 )
 from .dense import search_dense as search_dense, search_dense_batch as search_dense_batch
 from .hybrid import HybridQuery as HybridQuery, can_fuse as can_fuse
+from .query_samples import Kind as Kind, QuerySample as QuerySample, asked_sample as asked_sample

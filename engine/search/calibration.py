@@ -1,23 +1,23 @@
-"""Calibration of a space: measures on its own live rows how deep a scan must go to reach a target recall.
+"""Calibration of a space: measures how deep a scan of its live rows must go to reach a target recall.
 
-1. Sample live rows as queries and find their true neighbours (`ground_truth`).
+1. Take queries of several kinds (`query_samples`) and find their true neighbours (`ground_truth`).
 2. If the largest segment has enough rows for inverted lists, train centroids, and keep them if probing would pay.
-3. For each code size, cheapest first: quantize the segments, scan them for the sampled queries, and find for every true
+3. For each code size, smallest first: quantize the segments, scan them for these queries, and find for every true
    neighbour the required depth: its rank among the candidates, and how many lists must be probed to see it.
-4. Choose for each k the candidates and the nprobe, each with a share of the allowed recall loss and a margin: the rows
-   of a corpus are easier queries than those of its users. The joint recall is measured again and recorded.
-5. Record them as a Calibration. If no affordable depth reaches the target with any code size, the space stays exact and
-   the record says why; if more than a quarter of the lists would have to be probed, all rows are scanned.
+4. Choose for each k the candidates and the nprobe that every kind of query needs, with a margin (`depth_choice`). The
+   joint recall is measured again, and that of the hardest kind is promised.
+5. Record the code size that makes the search cheapest, and its depths, as a Calibration. If no affordable depth reaches
+   the target with any code size, the space stays exact and the record says why; if more than a quarter of the lists
+   would have to be probed, all rows are scanned.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,30 +45,19 @@ from aidre.engine.index.vectors import (
 )
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.search.cost import MIN_SCANNED_ROWS, exact_cost, scan_can_pay, scan_cost, scan_setup_cost
-from aidre.engine.search.ground_truth import THREADS, GroundTruth, find_ground_truth, row_key, row_of, target_of
+from aidre.engine.search.depth_choice import (
+    MIN_DEPTH,
+    Choice,
+    Conditions,
+    RequiredDepth,
+    Requirements,
+    choose_depths,
+    choose_nprobe,
+)
+from aidre.engine.search.ground_truth import THREADS, GroundTruth, find_ground_truth
+from aidre.engine.search.query_samples import QuerySample, generated_samples, row_key, row_of, target_of
 from aidre.engine.segment import RowMask, pack_bitmap
-from aidre.engine.storage import MAX_SEGMENT_ROWS, Calibration, Depth
-
-DEPTH_MARGIN = 2
-"""Safety factor on the measured candidate depth."""
-
-NPROBE_MARGIN, GAP_MARGIN = 1.5, 1.4
-"""Safety factors on the measured nprobe and distance gap. Queries of users lie farther from all centroids than rows do:
-among a million mixtures of 60,000 embeddings real queries find .993 of their ten nearest with these two
-(`bench_peers --rows 1000000`)."""
-
-MAX_PROBED_SHARE = 0.25
-"""Share of the lists; if nprobe exceeds it, all rows are scanned instead: the lists hold every row twice, those near a
-query are longer than others, and the processor waits for memory at the start of each."""
-
-MIN_DEPTH_PER_RESULT, MIN_DEPTH = 5, 50
-"""Candidates: no depth is less than MIN_DEPTH_PER_RESULT * k + MIN_DEPTH, unless the affordable depth is. They cost
-little, and cover what a calibration cannot foresee: growth until the next one, and segments with other codebooks."""
-
-MIN_DEPTH_ROWS, MIN_DEPTH_EXPONENT = 60_000, 0.5
-"""With more rows than MIN_DEPTH_ROWS the least depth grows by this power of them, as the required depth does. Rows that
-have near-duplicates are easy queries: among a million mixtures of 60,000 embeddings they promise .999 at depth 100,
-where real queries find .958."""
+from aidre.engine.storage import MAX_SEGMENT_ROWS, Calibration, LearnedDepth
 
 _MAX_DEPTH = 16_384
 """Candidates; the largest depth that is measured."""
@@ -79,6 +68,12 @@ _FIRST_MAX_DEPTH = 4_096
 _K_VALUES_THAT_PAY = 1
 """Inverted lists are kept only if probing pays for the first k values, as many as this number: they take memory, and a
 larger k scans all rows anyway."""
+
+_WORTHWHILE_COST = 0.8
+"""Larger codes are tried if a search of the least depth would cost at most this share of the one found so far."""
+
+_RETRIED_DEPTH = 1_000
+"""Candidates; smaller codes than the stored ones are tried again if even this depth makes them the cheaper ones."""
 
 _QUERIES_AT_ONCE = 25
 _SEED = 20_260_101
@@ -108,30 +103,82 @@ class CalibrationTarget:
         return self.live.count >= MIN_SCANNED_ROWS
 
 
-def calibrate(space: EmbeddingSpace, targets: Sequence[CalibrationTarget], goal: float) -> Calibration:
-    """Measure the depths that reach a recall of `goal`; gives each large target the index of the chosen code size."""
+class _Coded(NamedTuple):
+    """What a code size achieves, and the index, built rows and trained rows of each target in it."""
+
+    code_size: int
+    choice: Choice
+    cost: float
+    indexes: Sequence[tuple[VectorIndex | None, Any, int]]
+
+
+def calibrate(
+    space: EmbeddingSpace,
+    targets: Sequence[CalibrationTarget],
+    goal: float,
+    *,
+    asked: Sequence[QuerySample] = (),
+    learned: Sequence[LearnedDepth] = (),
+) -> Calibration:
+    """Measure the depths that reach a recall of `goal`; gives each large target the index of the chosen code size.
+
+    `asked` are queries beside the generated ones, `learned` what earlier calibrations learned of such queries.
+    """
     rows = _live_rows(targets)
+    carried = [known for known in learned if known.kind not in {sample.kind for sample in asked}]
     large = scannable_targets(targets)
     if not large:
-        return Calibration("exact", goal, rows, reason="small: comparing with every row is as fast")
-    # Code sizes below that of the stored segments have already failed, on fewer rows.
-    min_size = min((target.index.code_size for target in large if target.index is not None), default=0)
-    sizes = [size for size in code_sizes(space.dimensions) if size >= min_size]
+        reason = "small: comparing with every row is as fast"
+        return Calibration("exact", goal, rows, reason=reason, learned=tuple(learned))
+    sizes = _code_sizes_to_try(space, large)
     is_missing = not all(_has_code_size(target, sizes[0]) for target in large)
     with ThreadPoolExecutor(1) as pool:  # training uses one thread; the ground truth uses two that are not always busy
         training = pool.submit(_find_codebook, space, targets, sizes[0]) if is_missing else None
-        truth = find_ground_truth(space, targets, rows)
+        truth = find_ground_truth(space, targets, rows, [*generated_samples(space, targets, rows), *asked])
         codebook = training.result() if training is not None else None
     centroids = _centroids_that_pay(space, truth, targets, goal)
+    best: _Coded | None = None
+    known = tuple(carried)
     for code_size in sizes:
+        if best is not None and _search_cost(large, code_size, MIN_DEPTH) > _WORTHWHILE_COST * best.cost:
+            break
         build_missing_indexes(space, targets, code_size, centroids, codebook if code_size == sizes[0] else None)
-        depths = _measure_depths(truth, targets, code_size, goal)
-        if depths:
-            return Calibration("scan", goal, rows, len(truth.queries), code_size, depths)
+        choice = _measure_depths(truth, targets, code_size, goal, carried)
+        if choice.depths:
+            cost = _search_cost(large, code_size, choice.depths[0].candidates)
+            if best is None or cost < best.cost:
+                indexes = [(target.index, target.built, target.trained_rows) for target in targets]
+                best = _Coded(code_size, choice, cost, indexes)
+        known = (*carried, *(choice if best is None else best.choice).learned)
+    if best is not None:
+        for target, index in zip(targets, best.indexes, strict=True):
+            target.index, target.built, target.trained_rows = index
+        return Calibration("scan", goal, rows, len(truth.queries), best.code_size, best.choice.depths, learned=known)
     for target in large:
         target.index, target.built = None, None
     reason = f"no affordable depth reaches recall {goal:g} with 4-bit codes"
-    return Calibration("exact", goal, rows, len(truth.queries), reason=reason)
+    return Calibration("exact", goal, rows, len(truth.queries), reason=reason, learned=known)
+
+
+def _code_sizes_to_try(space: EmbeddingSpace, large: Sequence[CalibrationTarget]) -> list[int]:
+    """Code sizes, from the smallest that may be best.
+
+    Those below the size of the stored segments have lost already, on fewer rows, where a scan of more codes costs less.
+    """
+    sizes = code_sizes(space.dimensions)
+    stored = min((target.index.code_size for target in large if target.index is not None), default=0)
+    saved = [
+        size
+        for size in sizes
+        if size < stored and _search_cost(large, size, _RETRIED_DEPTH) < _search_cost(large, stored, MIN_DEPTH)
+    ]
+    return [size for size in sizes if size >= min([stored, *saved])]
+
+
+def _search_cost(large: Sequence[CalibrationTarget], code_size: int, candidates: int) -> float:
+    """Microseconds of a scan of all rows, as planned."""
+    scan = sum(scan_cost(len(target.column), code_size, target.live.count) for target in large)
+    return scan + scan_setup_cost(candidates, large[0].column.row_bytes)
 
 
 def scannable_targets(targets: Sequence[CalibrationTarget]) -> list[CalibrationTarget]:
@@ -221,37 +268,6 @@ def sample_rows(targets: Sequence[CalibrationTarget], count: int) -> NDArray[Any
 
 
 # -- required depth ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class RequiredDepth:
-    """For one sampled query: how deep a search must go to find each of its true neighbours; arrays (neighbours,).
-
-    `ranks` are their ranks among the candidates (the largest measured depth means not found), `nprobe` the numbers of
-    centroids whose lists must be probed (0: the row is in no list), `gaps` the gaps of the last of these centroids.
-    Tier t of `tiers` holds the neighbours that are first needed for `k_values[t]`.
-    """
-
-    ranks: NDArray[np.int64]
-    nprobe: NDArray[np.int64]
-    gaps: NDArray[np.float64]
-    tiers: NDArray[np.int64]
-
-    def recall(self, tier: int, k: int, *, candidates: int, nprobe: int, max_gap: float) -> float:
-        """The recall at k of a search of that depth; max_gap 0: no bound."""
-        found = (self.tiers <= tier) & (self.ranks < candidates) & (self.nprobe <= nprobe)
-        if max_gap:
-            found &= self.gaps <= max_gap
-        return min(int(found.sum()), k) / k
-
-
-def _recall_by_depth(
-    required: Sequence[RequiredDepth], tier: int, k: int, field: Callable[[RequiredDepth], NDArray[np.int64]], size: int
-) -> NDArray[np.float64]:
-    """The recall at k of each query if `field` is limited to 0, 1, ... size - 1: (queries, size)."""
-    counts = [np.bincount(field(query)[query.tiers <= tier], minlength=size + 1)[:size].cumsum() for query in required]
-    recall: NDArray[np.float64] = np.minimum(np.stack(counts), k) / k
-    return recall
 
 
 def _measure_required_depths(
@@ -354,20 +370,30 @@ def _centroid_ranks(
 
 
 def _measure_depths(
-    truth: GroundTruth, targets: Sequence[CalibrationTarget], code_size: int, goal: float
-) -> tuple[Depth, ...]:
-    """A Depth for each k that an affordable depth can serve, from the smallest on; () if there is none."""
+    truth: GroundTruth,
+    targets: Sequence[CalibrationTarget],
+    code_size: int,
+    goal: float,
+    learned: Sequence[LearnedDepth],
+) -> Choice:
+    """A Depth for each k that an affordable depth can serve, from the smallest on; none if there is none."""
     affordable = _affordable_depth(targets, code_size)
     if affordable < truth.k_values[0]:
-        return ()
+        return Choice((), ())
     max_depth = min(_FIRST_MAX_DEPTH, affordable)
     indexed = {number: target for number, target in enumerate(targets) if target.index is not None and target.is_large}
+    nlist = max((target.index.nlist for target in targets if target.index is not None), default=0)
     while True:
-        required = _measure_required_depths(truth, indexed, max_depth)
-        depths = _choose_depths(truth, targets, required, max_depth, goal)
-        if len(depths) == len(truth.k_values) or max_depth == affordable:
-            return depths
+        required = _by_kind(truth, _measure_required_depths(truth, indexed, max_depth))
+        conditions = Conditions(_live_rows(targets), nlist, max_depth, goal)
+        choice = choose_depths(required, truth.k_values, conditions, learned)
+        if len(choice.depths) == len(truth.k_values) or max_depth == affordable:
+            return choice
         max_depth = min(4 * max_depth, affordable)
+
+
+def _by_kind(truth: GroundTruth, required: Sequence[RequiredDepth]) -> Requirements:
+    return {kind: required[own] for kind, own in truth.kinds.items()}
 
 
 def _affordable_depth(targets: Sequence[CalibrationTarget], code_size: int) -> int:
@@ -375,54 +401,12 @@ def _affordable_depth(targets: Sequence[CalibrationTarget], code_size: int) -> i
     row_bytes = targets[0].column.row_bytes
     large = [target for target in targets if target.is_large]
     exact = sum(exact_cost(len(target.column), row_bytes) for target in large)
-    scan = sum(scan_cost(len(target.column), code_size, target.live.count) for target in large)
     depth = _MAX_DEPTH
     while depth:
-        if scan + scan_setup_cost(depth, row_bytes) < exact:
+        if _search_cost(large, code_size, depth) < exact:
             return min(depth, _live_rows(large))
         depth //= 2
     return 0
-
-
-def _choose_depths(
-    truth: GroundTruth,
-    targets: Sequence[CalibrationTarget],
-    required: Sequence[RequiredDepth],
-    max_depth: int,
-    goal: float,
-) -> tuple[Depth, ...]:
-    """The depth for each k up to the first that misses the goal at `max_depth`."""
-    growth = max(1.0, _live_rows(targets) / MIN_DEPTH_ROWS) ** MIN_DEPTH_EXPONENT
-    nlist = max((target.index.nlist for target in targets if target.index is not None), default=0)
-    depths = []
-    for tier, k in enumerate(truth.k_values):
-        recall_at = _recall_by_depth(required, tier, k, lambda query: query.ranks, max_depth).mean(axis=0)
-        reaching = np.flatnonzero(recall_at >= goal)
-        if not len(reaching):
-            break
-        least = math.ceil((MIN_DEPTH_PER_RESULT * k + MIN_DEPTH) * growth)
-        candidates = min(max((int(reaching[0]) + 1) * DEPTH_MARGIN, least), max_depth)
-        nprobe = _choose_nprobe(required, tier, k, nlist, goal)
-        max_gap = _choose_max_gap(required, tier, goal) if nprobe else 0.0
-        probed = nprobe or nlist
-        recall = np.array(
-            [query.recall(tier, k, candidates=candidates, nprobe=probed, max_gap=max_gap) for query in required]
-        )
-        depths.append(Depth(k, candidates, float(recall.mean()), float(np.percentile(recall, 5)), nprobe, max_gap))
-    return tuple(depths)
-
-
-def _choose_nprobe(required: Sequence[RequiredDepth], tier: int, k: int, nlist: int, goal: float) -> int:
-    """nprobe; 0 means all lists. Half of the allowed recall loss is budgeted to probing."""
-    recall_at = _recall_by_depth(required, tier, k, lambda query: query.nprobe, nlist + 1).mean(axis=0)
-    nprobe = math.ceil(NPROBE_MARGIN * int(np.argmax(recall_at >= (1 + goal) / 2)))
-    return nprobe if nprobe <= MAX_PROBED_SHARE * nlist else 0
-
-
-def _choose_max_gap(required: Sequence[RequiredDepth], tier: int, goal: float) -> float:
-    """The gap within which probing finds as many neighbours as the budget of `_choose_nprobe` asks for."""
-    gaps = np.concatenate([query.gaps[query.tiers <= tier] for query in required])
-    return GAP_MARGIN * float(np.quantile(gaps, (1 + goal) / 2, method="higher"))
 
 
 # -- centroids ---------------------------------------------------------------------------------------------
@@ -450,7 +434,8 @@ def _centroids_that_pay(
         nprobe = ranks[lists_of(keys[number])].min(axis=0)
         unmeasured = np.zeros_like(tiers[number])
         required.append(RequiredDepth(unmeasured, nprobe, np.zeros(len(nprobe)), tiers[number]))
-    pays = [_choose_nprobe(required, tier, k, nlist, goal) > 0 for tier, k in enumerate(k_values)]
+    by_kind, conditions = _by_kind(truth, required), Conditions(_live_rows(targets), nlist, 0, goal)
+    pays = [choose_nprobe(by_kind, tier, k, conditions) > 0 for tier, k in enumerate(k_values)]
     return centroids if all(pays) else None
 
 

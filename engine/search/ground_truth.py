@@ -1,23 +1,22 @@
-"""Ground truth for calibration: sampled live rows as queries, and their true nearest neighbours."""
+"""Ground truth for calibration: the true nearest neighbours of sampled queries."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.index.vectors import VectorColumn, row_blocks
+from aidre.engine.index.vectors import row_blocks
 from aidre.engine.model import EmbeddingSpace
-from aidre.engine.segment import RowMask
+from aidre.engine.search.query_samples import Kind, LiveColumn, QuerySample, row_key
 
 K_VALUES = (10, 100, 1000)
 """Numbers of neighbours (k) that are calibrated, those below the number of rows."""
 
-SAMPLED_QUERIES = 200
 THREADS = 2
 """Threads that share the blocks of rows: part of a block's time is a matrix product, the rest runs on one core."""
 
@@ -27,22 +26,11 @@ _TIE_TOLERANCE = 1e-6
 _MIN_FLOAT32_DIMENSIONS = 64
 """Dimensions; with fewer, matrix products are computed in float64."""
 
-_SEED = 20_260_101
 _Nearest = tuple[NDArray[np.int64], NDArray[Any]]
 """Row keys (n,) of one query's nearest rows, and their scores (n,)."""
 
 _Block = tuple[int, NDArray[np.int64]]
 """A target's ordinal and some of its live rows, ascending."""
-
-
-class LiveColumn(Protocol):
-    """A column with its live rows."""
-
-    @property
-    def column(self) -> VectorColumn: ...
-
-    @property
-    def live(self) -> RowMask: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,48 +46,27 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class GroundTruth:
-    """Sampled queries (n, d) with their own row keys, and for each its neighbours without itself."""
+    """Queries (n, d) with their own row keys, and for each its neighbours without itself. `kinds` says which queries
+    are of a kind."""
 
     k_values: tuple[int, ...]
     queries: NDArray[np.float32]
     query_keys: list[int]
     neighbours: list[Neighbours]
+    kinds: Mapping[Kind, slice]
 
 
-def row_key(target_ord: Any, row: Any) -> Any:
-    """One number for a row of a target; works on arrays."""
-    return (target_ord << 32) + row
-
-
-def target_of(key: Any) -> Any:
-    return key >> 32
-
-
-def row_of(key: Any) -> Any:
-    return key & ((1 << 32) - 1)
-
-
-def find_ground_truth(space: EmbeddingSpace, targets: Sequence[LiveColumn], rows: int) -> GroundTruth:
-    """Sample queries from the live rows of all targets, `rows` in number, and find their neighbours exactly."""
+def find_ground_truth(
+    space: EmbeddingSpace, targets: Sequence[LiveColumn], rows: int, samples: Sequence[QuerySample]
+) -> GroundTruth:
+    """Find the neighbours of the queries of all samples exactly, among the `rows` live rows of all targets."""
     k_values = tuple(k for k in K_VALUES if k < rows) or (max(1, rows - 1),)
-    query_keys, queries = _sample_queries(targets, rows)
+    queries = np.concatenate([sample.queries for sample in samples])
+    query_keys = np.concatenate([sample.row_keys for sample in samples]).tolist()
+    ends = np.cumsum([len(sample.queries) for sample in samples]).tolist()
+    kinds = {sample.kind: slice(end - len(sample.queries), end) for sample, end in zip(samples, ends, strict=True)}
     nearest = _nearest_rows(space, targets, queries, query_keys, max(k_values))
-    return GroundTruth(k_values, queries, query_keys, [_with_tiers(*found, k_values) for found in nearest])
-
-
-def _sample_queries(targets: Sequence[LiveColumn], rows: int) -> tuple[list[int], NDArray[np.float32]]:
-    rng = np.random.default_rng(_SEED)
-    ends = np.cumsum([target.live.count for target in targets])
-    starts = ends - [target.live.count for target in targets]
-    picks = np.sort(rng.choice(rows, min(SAMPLED_QUERIES, rows), replace=False))
-    target_ords = np.searchsorted(ends, picks, side="right").tolist()
-    live_rows = {target_ord: targets[target_ord].live.rows() for target_ord in set(target_ords)}
-    keys, vectors = [], []
-    for target_ord, pick in zip(target_ords, picks, strict=True):
-        row = int(live_rows[target_ord][pick - starts[target_ord]])
-        keys.append(row_key(target_ord, row))
-        vectors.append(targets[target_ord].column.take(np.array([row])))
-    return keys, np.concatenate(vectors).astype(np.float32)
+    return GroundTruth(k_values, queries, query_keys, [_with_tiers(*found, k_values) for found in nearest], kinds)
 
 
 def _nearest_rows(

@@ -95,6 +95,7 @@ from .manifest import (
     Calibration as Calibration,
     ChangesEntry as ChangesEntry,
     Depth as Depth,
+    LearnedDepth as LearnedDepth,
     Manifest as Manifest,
     SegmentEntry as SegmentEntry,
     SpaceState as SpaceState,

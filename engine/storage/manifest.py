@@ -46,11 +46,12 @@ def unseal(content: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """A calibrated search depth for `results` hits (k): how many candidates to re-rank, and the recall measured.
+    """A calibrated search depth for `results` hits (k): how many candidates to re-rank, and the recall promised.
 
-    `mean` and `p5` are the mean and the fifth percentile of recall over the sampled queries at `candidates`. `probes`
-    is nprobe, the inverted lists scanned at most; 0 means all. Lists are skipped where their centroid is farther from
-    the query than the nearest centroid by more than `gap`; 0 means no bound.
+    `mean` is the mean recall of the hardest kind of queries, less what their sample leaves uncertain, `p5` the fifth
+    percentile (`engine/search/depth_choice`). `probes` is nprobe, the inverted lists scanned at most; 0 means all.
+    Lists are skipped where their centroid is farther from the query than the nearest centroid by more than `gap`; 0
+    means no bound.
     """
 
     results: int
@@ -62,8 +63,24 @@ class Depth:
 
 
 @dataclass(frozen=True, slots=True)
+class LearnedDepth:
+    """How much deeper than generated queries those of a kind need a search for `results` hits.
+
+    `candidates`, `probes` and `gap` are factors on what generated queries need, at least 1, and `recall` is what was
+    promised. A calibration without queries of the kind keeps them.
+    """
+
+    kind: str
+    results: int
+    candidates: float
+    probes: float
+    gap: float
+    recall: float
+
+
+@dataclass(frozen=True, slots=True)
 class Calibration:
-    """How deep to search a space to reach `target` recall, measured with `queries` samples of its `rows` live rows.
+    """How deep to search a space of `rows` live rows to reach `target` recall, measured with `queries` queries.
 
     `kind` is "scan" where a depth reached the target, else "exact", for which `reason` says why. `code_size` is the
     number of 4-bit codes a vector (m). `written` counts the rows committed since.
@@ -77,6 +94,7 @@ class Calibration:
     depths: tuple[Depth, ...] = ()
     reason: str | None = None
     written: int = 0
+    learned: tuple[LearnedDepth, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +252,13 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def _space_json(state: SpaceState) -> dict[str, Any]:
+    calibration = asdict(state.calibration) if state.calibration else None
     return {
         **asdict(state.space),
         "state": state.state,
         "runtime": state.runtime,
-        "calibration": asdict(state.calibration) if state.calibration else None,
+        "learned": calibration.pop("learned") if calibration else [],  # a release that lacks it refuses others below
+        "calibration": calibration,
     }
 
 
@@ -329,7 +349,8 @@ def _space_from_json(value: Mapping[str, Any]) -> SpaceState:
     calibration = value["calibration"]
     if calibration:
         depths = tuple(Depth(**depth) for depth in calibration["depths"])
-        calibration = Calibration(**{**calibration, "depths": depths})
+        learned = tuple(LearnedDepth(**known) for known in value.get("learned", ()))  # absent in older releases
+        calibration = Calibration(**{**calibration, "depths": depths, "learned": learned})
     space = EmbeddingSpace(**{name: value[name] for name in members})
     return SpaceState(space, value["state"], value["runtime"], calibration)
 

@@ -35,7 +35,9 @@ def embed_space(
     current_spaces = [space if other.id == space.id else other for other in stored]
     chunker = chunker_for([*stored, space], embedders)
     embedded = 0
-    with store.writer(collection, spaces=current_spaces, runtimes={space.id: embedder.runtime}) as writer:
+    models = {name: other.embed_queries for name, other in embedders.items()}
+    runtimes = {space.id: embedder.runtime}
+    with store.writer(collection, spaces=current_spaces, runtimes=runtimes, models=models) as writer:
         if space.id in writer.stale_spaces:
             report(Notice(f"space {space.id} has another model or revision now: its stored chunks are embedded again"))
             encoder = StoredChunkEncoder(writer, space, embedder, chunker)

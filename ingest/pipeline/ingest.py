@@ -134,6 +134,7 @@ def _open_writer(
         visibility=options.visibility,
         dates=options.dates,
         runtimes={name: embedder.runtime for name, embedder in embedders.items()},
+        models={name: embedder.embed_queries for name, embedder in embedders.items()},
     )
 
 

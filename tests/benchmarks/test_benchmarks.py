@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from aidre.engine.embedding.embedder import load_embedder
 from aidre.engine.errors import ConfigurationError
 from benchmarks import (
     __main__ as runner,
+    bench_calibration,
     bench_cost,
     bench_embed,
     bench_filter,
@@ -29,6 +31,7 @@ from benchmarks import (
 )
 from tests import ROOT
 from tests.support.clients import TEXT
+from tests.support.judged_sets import judged
 
 ELSEWHERE = {"quality"}
 """Has tests of its own."""
@@ -73,6 +76,35 @@ def test_embedding(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_embed, "reference", lambda: bench_embed.ours(hashing))
     assert bench_embed.main(["--passages", "4", "--queries", "2", "--rounds", "1"]) == 0
     assert json.loads((results / "bench_embed.json").read_bytes())["mean_cosine_to_reference"] == pytest.approx(1)
+
+
+def embed_documents(*_: object) -> None:
+    raise AssertionError("embedded once more")
+
+
+def test_promised_against_found(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashing = load_embedder(TEXT)
+    monkeypatch.setattr(bench_calibration, "load_embedder", lambda *_, **__: hashing)
+    monkeypatch.setattr(bench_calibration, "bench_cache", lambda: tmp_path)
+    monkeypatch.setattr(bench_calibration, "MIN_DOCUMENTS", 20)
+    monkeypatch.setattr(bench_calibration, "DIMENSIONS", 8)
+    for name, documents in (("large", 30), ("small", 5)):
+        texts = [
+            " ".join(f"{word}{(number * 7 + place) % 11}" for place, word in enumerate(PASSAGE.split()))
+            for number in range(documents)
+        ]
+        corpus = [json.dumps({"id": str(number), "title": name, "text": text}) for number, text in enumerate(texts)]
+        judged(tmp_path / name, corpus, corpus[:4], ["0\t0\t1"])
+    found: list[dict[str, Any]] = []
+    for _ in range(2):  # the second time nothing is embedded
+        assert bench_calibration.main([str(tmp_path), "--sizes", "25", "60", "--queries", "3"]) == 0
+        found.append(json.loads((results / "bench_calibration.json").read_bytes()))
+        monkeypatch.setattr(type(hashing), "embed_documents", embed_documents)
+    assert found[0]["sets"].keys() == {"large"}
+    assert found[0]["mixtures"].keys() == found[0]["latent semantic vectors"].keys() == {"25 rows", "60 rows"}
+    cases = [case for kind in ("sets", "mixtures", "latent semantic vectors") for case in found[1][kind].values()]
+    assert [case["rows"] for case in cases] == [30, 25, 60, 25, 60]
+    assert {(case["method"], case["promised"], case["own"], case["others"]) for case in cases} == {("exact", 1, 1, 1)}
 
 
 @pytest.mark.slow

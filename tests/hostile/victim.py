@@ -28,7 +28,7 @@ from aidre.engine.index.vectors.encoding import encode
 from aidre.engine.maintenance.backup import back_up
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import Query, Record
-from aidre.engine.search import calibration
+from aidre.engine.search import depth_choice
 from aidre.ingest.pipeline.last_read import save_read_times
 from tests.hostile import receipts
 from tests.support.stores import NAME, Vectors, names, normal, put, record, space_of, structured
@@ -83,7 +83,7 @@ def make(folder: Path, *, listed: bool = False) -> None:
     """The store, its backup and a key file, beside each other in a folder; the index has several lists, or one."""
     store = folder / "store"
     if listed:  # as otherwise only a hundred times as many rows have
-        quantizer.MIN_LISTED_ROWS, calibration.MAX_PROBED_SHARE = ROWS // 2, 2.0
+        quantizer.MIN_LISTED_ROWS, depth_choice.MAX_PROBED_SHARE = ROWS // 2, 2.0
     with Store(store).writer(NAME, spaces=SPACES, dates=["day"], description="About docs") as writer:
         for first, count in ((0, ROWS), (ROWS, MORE)):
             put(writer, _records(first, count), _vectors(first, count), {LARGE.id: _keys(first, count)})

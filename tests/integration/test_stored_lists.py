@@ -16,7 +16,7 @@ from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.index.vectors import quantizer
 from aidre.engine.index.vectors.scan import search_depth
 from aidre.engine.model import Distance, Query
-from aidre.engine.search import calibration
+from aidre.engine.search import depth_choice
 from aidre.engine.search.plan import plan_for
 from aidre.engine.storage.format import MANIFESTS, manifest_name
 from aidre.engine.storage.manifest import Calibration
@@ -46,7 +46,7 @@ def list_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantizer, "MIN_LISTED_ROWS", 6_000)
     monkeypatch.setattr(quantizer, "_TARGET_ROWS_PER_LIST", 64)
     monkeypatch.setattr(quantizer, "MIN_ROWS_PER_LIST", 32)
-    monkeypatch.setattr(calibration, "MAX_PROBED_SHARE", 1.0)
+    monkeypatch.setattr(depth_choice, "MAX_PROBED_SHARE", 1.0)
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_lists_are_made_when_there_are_rows_enough(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("early")
 def test_a_space_whose_lists_do_not_pay_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "MAX_PROBED_SHARE", 0.0)
+    monkeypatch.setattr(depth_choice, "MAX_PROBED_SHARE", 0.0)
     rows = structured(STORED, 384)
     snapshot = fill(tmp_path, space_of("cosine", 384), rows)
     assert lists_of(snapshot) == [0]
@@ -155,10 +155,10 @@ def test_lists_that_pay_for_few_results_alone_are_made_and_not_asked_for_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = structured(STORED, 384)
-    monkeypatch.setattr(calibration, "NPROBE_MARGIN", 1)
+    monkeypatch.setattr(depth_choice, "NPROBE_MARGIN", 1)
     few, *_ = [depth.probes for depth in calibration_of(fill(tmp_path / "bare", space_of("cosine", 384), rows)).depths]
-    monkeypatch.setattr(calibration, "NPROBE_MARGIN", 2)
-    monkeypatch.setattr(calibration, "MAX_PROBED_SHARE", (2 * few + 0.5) / 128)
+    monkeypatch.setattr(depth_choice, "NPROBE_MARGIN", 2)
+    monkeypatch.setattr(depth_choice, "MAX_PROBED_SHARE", (2 * few + 0.5) / 128)
     snapshot = fill(tmp_path / "wide", space_of("cosine", 384), rows)
     assert lists_of(snapshot) == [128]
     probed, *others = [depth.probes for depth in calibration_of(snapshot).depths]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from aidre.engine.index.vectors import quantizer
-from aidre.engine.search import calibration, ground_truth
+from aidre.engine.search import calibration, query_samples
 
 
 @contextmanager
@@ -17,7 +17,7 @@ def measured_quickly() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(quantizer, "_CODE_ITERATIONS", 4)
         patch.setattr(calibration, "MAX_TRAINING_ROWS", 640)  # FAISS warns of fewer than 39 for each of 16 centroids
-        patch.setattr(ground_truth, "SAMPLED_QUERIES", 50)
+        patch.setattr(query_samples, "SAMPLED_QUERIES", 50)
         yield
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.calibrations import quick_calibration
 from tests.support.publishers import CONFIGURATION, fill_news
 from tests.support.shell import changed, changed_folder, filled, filled_folder, ingested, read_only, shell
 

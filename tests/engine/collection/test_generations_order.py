@@ -34,9 +34,9 @@ class Steps(list[str]):
             self._step(f"{path.name}/")
             make_folder(path)
 
-        def indexed(folder: Path, manifest: Any, segments: Any, target: float, growth: int) -> Any:
-            self.growths.append(growth)
-            return index_generation(folder, manifest, segments, target, growth)
+        def indexed(folder: Path, manifest: Any, segments: Any, **rules: Any) -> Any:
+            self.growths.append(rules["growth"])
+            return index_generation(folder, manifest, segments, **rules)
 
         monkeypatch.setattr(durable, "replace_file", replaced)
         monkeypatch.setattr(durable, "make_folder", made)
@@ -116,7 +116,7 @@ def test_a_bulk_load_is_indexed_at_its_first_commit_and_at_its_end(tmp_path: Pat
 
 
 def test_what_a_writer_reads_is_the_generation_that_it_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def renamed(_: Path, manifest: Any, *__: Any) -> Any:
+    def renamed(_: Path, manifest: Any, *__: Any, **___: Any) -> Any:
         return replace(manifest, description="indexed")
 
     monkeypatch.setattr(module, "index_generation", renamed)

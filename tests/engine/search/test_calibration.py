@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from aidre.engine.collection import generations
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.index.vectors.distance import VectorColumn
 from aidre.engine.index.vectors.encoding import encode
-from aidre.engine.index.vectors.scan import Scan
+from aidre.engine.index.vectors.scan import Scan, ScanGroup
 from aidre.engine.model import Distance
-from aidre.engine.search import calibration
-from aidre.engine.search.calibration import CalibrationTarget, calibrate, sample_rows
+from aidre.engine.search import calibration, depth_choice
+from aidre.engine.search.calibration import (
+    CalibrationTarget,
+    _code_sizes_to_try,
+    build_missing_indexes,
+    calibrate,
+    sample_rows,
+)
+from aidre.engine.search.depth_choice import Choice
+from aidre.engine.search.query_samples import asked_sample
 from aidre.engine.segment.view import RowMask
-from aidre.engine.storage.manifest import Calibration
+from aidre.engine.storage.format import MAX_SEGMENT_ROWS
+from aidre.engine.storage.manifest import Calibration, Depth
 from tests.support.stores import Vectors, ask, best, fill, names, normal, space_of, structured, true_scores
 
 
@@ -24,6 +35,20 @@ def target_of(distance: Distance, rows: Vectors, alive: int | None = None, name:
     space = space_of(distance, rows.shape[1])
     mask = None if alive is None else np.arange(len(rows)) < alive
     return CalibrationTarget(name, VectorColumn(space, encode(space, rows).codes), RowMask(mask, len(rows)), None)
+
+
+def unit(vectors: NDArray[Any]) -> Vectors:
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
+
+
+def found(target: CalibrationTarget, candidates: int, queries: Vectors, k: int = 10) -> float:
+    """The recall of the best candidates of a scan, compared exactly."""
+    assert target.index is not None
+    scores = queries @ target.column.codes.astype(np.float32).T
+    bounds = np.sort(scores, axis=1)[:, -k] - 1e-6
+    scanned = Scan(ScanGroup([target.index])).search_all(queries, candidates)
+    rows = [ids % MAX_SEGMENT_ROWS for ids, _ in scanned]
+    return float(np.mean([min(k, int((scores[i, own] >= bounds[i]).sum())) / k for i, own in enumerate(rows)]))
 
 
 def calibration_of(snapshot: Snapshot) -> Calibration:
@@ -98,13 +123,71 @@ def test_depths_grow_with_the_number_of_results_and_reach_the_target() -> None:
         assert depth.p5 <= 1.0
 
 
+def test_what_is_promised_is_found_by_queries_between_the_rows() -> None:
+    rng = np.random.default_rng(1)
+    groups = unit(rng.standard_normal((60, 256)))
+    rows = unit(np.repeat(groups, 80, axis=0) + 0.05 * unit(rng.standard_normal((4_800, 256))))
+    target = target_of("cosine", rows)
+    [depth, *_] = calibrate(space_of("cosine", 256), [target], 0.99).depths
+    share, picks, noise = rng.random((300, 1)), rng.integers(0, 4_800, (300, 2)), unit(rng.standard_normal((300, 256)))
+    between = unit(unit(share * rows[picks[:, 0]] + (1 - share) * rows[picks[:, 1]]) + noise)
+    assert depth.mean <= found(target, depth.candidates, between) + 0.01
+    assert depth.mean >= 0.99
+
+
+@pytest.mark.usefixtures("quick_calibration")
+@pytest.mark.parametrize(
+    ("candidates", "chosen"),
+    [({64: 900, 128: 100}, 128), ({64: 120, 128: 100}, 64), ({64: 900, 128: 890}, 64), ({64: 0, 128: 300}, 128)],
+)
+def test_the_code_size_is_the_one_that_makes_searches_cheapest(
+    monkeypatch: pytest.MonkeyPatch, candidates: dict[int, int], chosen: int
+) -> None:
+    def measured(_: object, __: object, code_size: int, *___: object) -> Choice:
+        found = candidates.get(code_size, 0)
+        return Choice((Depth(10, found, 0.99, 0.9),) if found else (), ())
+
+    monkeypatch.setattr(calibration, "_measure_depths", measured)
+    target = target_of("cosine", structured(8_000, 256))
+    assert calibrate(space_of("cosine", 256), [target], 0.99).code_size == chosen
+    assert target.index is not None
+    assert target.index.code_size == chosen
+    assert target.built is not None
+
+
+@pytest.mark.usefixtures("quick_calibration")
+@pytest.mark.parametrize(("rows", "is_retried"), [(8_000, False), (200_000, True)])
+def test_smaller_codes_are_tried_again_where_larger_ones_have_become_dear(rows: int, is_retried: bool) -> None:
+    space, stored = space_of("cosine", 256), target_of("cosine", structured(2_000, 256))
+    build_missing_indexes(space, [stored], 128)
+    column = VectorColumn(space, np.zeros((rows, 256), np.float16))
+    target = CalibrationTarget("a", column, RowMask(None, rows), stored.index)
+    assert (_code_sizes_to_try(space, [target])[0] < 128) == is_retried
+
+
+def test_given_queries_that_are_harder_are_found_and_remembered() -> None:
+    space, rows = space_of("cosine", 256), structured(8_000, 256)
+    far = unit(normal(200, 256))
+    target = target_of("cosine", rows)
+    usual = calibrate(space, [target], 0.9)
+    asked = calibrate(space, [target], 0.9, asked=[asked_sample("given", far)])
+    [known, *_] = asked.learned
+    assert (known.kind, known.results) == ("given", 10)
+    assert (asked.code_size, asked.depths[0].candidates) > (usual.code_size, usual.depths[0].candidates)
+    assert asked.depths[0].mean <= found(target, asked.depths[0].candidates, far) + 0.01
+    later = calibrate(space, [target], 0.9, learned=asked.learned)
+    assert later.learned == asked.learned
+    assert later.depths[0].candidates >= asked.depths[0].candidates * 0.95
+    assert calibrate(space, [target_of("cosine", rows[:500])], 0.9, learned=asked.learned).learned == asked.learned
+
+
 @pytest.mark.slow
 def test_more_rows_are_searched_deeper_however_easy_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "MIN_DEPTH_ROWS", 3_000)
+    monkeypatch.setattr(depth_choice, "MIN_DEPTH_ROWS", 3_000)
     rows = np.repeat(structured(300, 384), 20, axis=0) + normal(6_000, 384) * 1e-3
     found = calibrate(space_of("cosine", 384), [target_of("cosine", rows)], 0.99)
-    least = calibration.MIN_DEPTH_PER_RESULT * 10 + calibration.MIN_DEPTH
-    assert found.depths[0].candidates >= least * 2**calibration.MIN_DEPTH_EXPONENT
+    least = depth_choice.MIN_DEPTH_PER_RESULT * 10 + depth_choice.MIN_DEPTH
+    assert found.depths[0].candidates >= least * 2**depth_choice.MIN_DEPTH_EXPONENT
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from aidre.engine.storage.manifest import (
     Calibration,
     ChangesEntry,
     Depth,
+    LearnedDepth,
     Manifest,
     SegmentEntry,
     SpaceState,
@@ -31,7 +32,8 @@ from tests.support.stores import space_of
 
 FILE = FileEntry(9, "ab" * 16, ((0, 4), (6, 3)), "cd" * 16)
 SPACE = with_precision(space_of("cosine", 8, model="m", revision="r"))
-CALIBRATION = Calibration("scan", 0.95, 1_000, 64, 12, (Depth(10, 100, 0.99, 0.9, 4, 0.5),), None, 7)
+LEARNED = (LearnedDepth("given", 10, 1.5, 1.0, 1.25, 0.97),)
+CALIBRATION = Calibration("scan", 0.95, 1_000, 64, 12, (Depth(10, 100, 0.99, 0.9, 4, 0.5),), None, 7, LEARNED)
 WHOLE = Manifest(
     generation=3,
     parent=2,
@@ -102,6 +104,18 @@ def changed(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     path.write_bytes(seal(orjson.dumps(body)))
 
 
+def test_a_manifest_of_before_there_were_learned_depths_has_none(tmp_path: Path) -> None:
+    changed(tmp_path, lambda body: [space.pop("learned") for space in body["spaces"]])
+    calibration = read_manifest(tmp_path, 3, "docs").spaces[0].calibration
+    assert calibration == replace(CALIBRATION, learned=())
+
+
+def test_learned_depths_stand_beside_the_calibration_where_an_older_release_passes_over_them(tmp_path: Path) -> None:
+    body = orjson.loads(unseal(write(tmp_path, WHOLE).read_bytes()))
+    assert body["spaces"][0]["learned"][0]["candidates"] == 1.5
+    assert "learned" not in body["spaces"][0]["calibration"]
+
+
 def test_a_later_format_is_refused_by_its_number(tmp_path: Path) -> None:
     changed(tmp_path, lambda body: body.update(format=FORMAT + 1, segments="other"))
     with pytest.raises(FormatTooNew, match=str(FORMAT + 1)):
@@ -128,6 +142,8 @@ def test_a_later_format_is_refused_by_its_number(tmp_path: Path) -> None:
         lambda body: body["spaces"][0].update(precision="int8"),
         lambda body: body["spaces"][0].update(dimensions=0),
         lambda body: body["spaces"][0]["calibration"].update(target="high"),
+        lambda body: body["spaces"][0]["learned"][0].update(recall="high"),
+        lambda body: body["spaces"][0].update(learned=[5]),
         lambda body: body.update(source_roots={"docs": 5}),
         lambda body: body.update(source_states={"x": "y"}),
         lambda body: body.update(dates=[5]),

@@ -1,0 +1,231 @@
+"""The choice of a search depth: for each k the candidates, nprobe and gap at which every kind of query is found.
+
+Each kind has to reach the goal by itself, and what is promised holds for the hardest: the lower end of a confidence
+interval of its mean recall. Kinds that need more than rows and mixtures, which every calibration measures, leave
+factors behind (`LearnedDepth`), by which a later calibration goes deeper if it cannot measure them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.search.query_samples import Kind
+from aidre.engine.storage import Depth, LearnedDepth
+
+DEPTH_MARGIN = 1.25
+"""Safety factor on the measured candidate depth, for the rows that are added until the next calibration."""
+
+NPROBE_MARGIN, GAP_MARGIN = 1.0, 1.25
+"""Safety factors on the measured nprobe and distance gap. Among 500,000 mixtures of 28,000 embeddings rows need 65 of
+1,024 lists, questions 87 and mixtures 235, but the gap of questions is 1.2 times that of mixtures."""
+
+MAX_PROBED_SHARE = 0.25
+"""Share of the lists; if nprobe exceeds it, all rows are scanned instead: the lists hold every row twice, those near a
+query are longer than others, and the processor waits for memory at the start of each."""
+
+MIN_DEPTH_PER_RESULT, MIN_DEPTH = 5, 50
+"""Candidates: no depth is less than MIN_DEPTH_PER_RESULT * k + MIN_DEPTH, unless the affordable depth is. They cost
+little, and cover what a calibration cannot foresee: growth until the next one, and segments with other codebooks."""
+
+MIN_DEPTH_ROWS, MIN_DEPTH_EXPONENT = 60_000, 0.5
+"""With more rows than MIN_DEPTH_ROWS the least depth grows by this power of them, as the required depth does."""
+
+_CONFIDENCE: Final = 1.645
+"""Standard errors below the mean: the lower end of a one-sided interval of 95 %."""
+
+_UNREACHED_FACTOR: Final = 2.0
+"""A kind that no affordable depth finds is taken to need this many times the deepest one."""
+
+_GENERATED: Final = ("rows", "mixtures")
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredDepth:
+    """For one sampled query: how deep a search must go to find each of its true neighbours; arrays (neighbours,).
+
+    `ranks` are their ranks among the candidates (the largest measured depth means not found), `nprobe` the numbers of
+    centroids whose lists must be probed (0: the row is in no list), `gaps` the gaps of the last of these centroids.
+    Tier t of `tiers` holds the neighbours that are first needed for `k_values[t]`.
+    """
+
+    ranks: NDArray[np.int64]
+    nprobe: NDArray[np.int64]
+    gaps: NDArray[np.float64]
+    tiers: NDArray[np.int64]
+
+    def recall(self, tier: int, k: int, *, candidates: int, nprobe: int, max_gap: float) -> float:
+        """The recall at k of a search of that depth; max_gap 0: no bound."""
+        found = (self.tiers <= tier) & (self.ranks < candidates) & (self.nprobe <= nprobe)
+        if max_gap:
+            found &= self.gaps <= max_gap
+        return min(int(found.sum()), k) / k
+
+
+Requirements = Mapping[Kind, Sequence[RequiredDepth]]
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What a search meets: `rows` rows in `nlist` lists (0: none). Depths of up to `max_depth` candidates were
+    measured, to reach the recall `goal`."""
+
+    rows: int
+    nlist: int
+    max_depth: int
+    goal: float
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """The candidates, nprobe and gap that a kind of query needs, without margins. `candidates` None: more than were
+    measured."""
+
+    candidates: float | None
+    nprobe: float
+    gap: float
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A depth for each k up to the first that misses the goal, and what the kinds that were asked need beyond it."""
+
+    depths: tuple[Depth, ...]
+    learned: tuple[LearnedDepth, ...]
+
+
+def choose_depths(
+    required: Requirements, k_values: Sequence[int], conditions: Conditions, learned: Sequence[LearnedDepth] = ()
+) -> Choice:
+    """`learned` holds what earlier calibrations learned of kinds that `required` lacks."""
+    depths, measured = list[Depth](), list[LearnedDepth]()
+    for tier, k in enumerate(k_values):
+        needs = {kind: _need_of(queries, tier, k, conditions) for kind, queries in required.items()}
+        generated = _largest([need for kind, need in needs.items() if kind in _GENERATED])
+        if generated.candidates is None:
+            break
+        carried = [known for known in learned if known.results == k]
+        need = _largest([*needs.values(), *(_scaled(generated, known) for known in carried)])
+        depth = _depth_for(required, need, tier, k, conditions)
+        if depth is not None and len(depths) == tier:
+            depths.append(replace(depth, mean=min([depth.mean, *(known.recall for known in carried)])))
+        for kind, own in needs.items():
+            if kind in _GENERATED:
+                continue
+            candidates = _ratio(own.candidates or _UNREACHED_FACTOR * conditions.max_depth, generated.candidates)
+            probes, gap = _ratio(own.nprobe, generated.nprobe), _ratio(own.gap, generated.gap)
+            if max(candidates, probes, gap) > 1:
+                found = [] if depth is None else [_promise({kind: required[kind]}, depth, tier, conditions)[0]]
+                measured.append(LearnedDepth(kind, k, candidates, probes, gap, min([conditions.goal, *found])))
+    return Choice(tuple(depths), tuple(measured))
+
+
+def choose_nprobe(required: Requirements, tier: int, k: int, conditions: Conditions) -> int:
+    """nprobe with its margin; 0 means all lists."""
+    needed = [_needed_nprobe(queries, tier, k, conditions) for queries in required.values()]
+    return _with_margin(max(needed), conditions.nlist)
+
+
+# -- the need of one kind ------------------------------------------------------------------------------------
+
+
+def _need_of(queries: Sequence[RequiredDepth], tier: int, k: int, conditions: Conditions) -> Need:
+    goal = conditions.goal
+    bounds = recall_bound(_recall_by_depth(queries, tier, k, lambda query: query.ranks, conditions.max_depth), k)
+    best = float(recall_bound(np.ones((len(queries), 1)), k)[0])  # few queries cannot prove the goal
+    reaching = np.flatnonzero(bounds >= (min(goal, best) if goal <= 1 else goal))
+    candidates = float(reaching[0] + 1) if len(reaching) else None
+    gaps = np.concatenate([query.gaps[query.tiers <= tier] for query in queries])
+    gap = float(np.quantile(gaps, min(1.0, _goal_of_probing(goal)), method="higher"))
+    return Need(candidates, _needed_nprobe(queries, tier, k, conditions), gap)
+
+
+def recall_bound(recall: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """The lower end of a confidence interval of the mean recall at k over the queries, which are axis 0.
+
+    One more query that misses one neighbour is counted: that a sample found all proves no recall of 1.
+    """
+    counted = np.concatenate([recall, np.full((1, recall.shape[1]), 1 - 1 / k)])
+    bound: NDArray[np.float64] = counted.mean(axis=0) - _CONFIDENCE * counted.std(axis=0) / math.sqrt(len(counted))
+    return bound
+
+
+def _recall_by_depth(
+    queries: Sequence[RequiredDepth], tier: int, k: int, field: Callable[[RequiredDepth], NDArray[np.int64]], size: int
+) -> NDArray[np.float64]:
+    """The recall at k of each query if `field` is limited to 0, 1, ... size - 1: (queries, size)."""
+    counts = [np.bincount(field(query)[query.tiers <= tier], minlength=size + 1)[:size].cumsum() for query in queries]
+    recall: NDArray[np.float64] = np.minimum(np.stack(counts), k) / k
+    return recall
+
+
+def _needed_nprobe(queries: Sequence[RequiredDepth], tier: int, k: int, conditions: Conditions) -> int:
+    recall_at = _recall_by_depth(queries, tier, k, lambda query: query.nprobe, conditions.nlist + 1).mean(axis=0)
+    return int(np.argmax(recall_at >= _goal_of_probing(conditions.goal)))
+
+
+def _goal_of_probing(goal: float) -> float:
+    """Half of the allowed recall loss is budgeted to probing."""
+    return (1 + goal) / 2
+
+
+def _largest(needs: Sequence[Need]) -> Need:
+    candidates = [need.candidates for need in needs]
+    return Need(
+        None if None in candidates else max(count for count in candidates if count is not None),
+        max(need.nprobe for need in needs),
+        max(need.gap for need in needs),
+    )
+
+
+def _scaled(generated: Need, known: LearnedDepth) -> Need:
+    """The need of a kind that is not measured now, from that of the generated kinds."""
+    assert generated.candidates is not None
+    return Need(generated.candidates * known.candidates, generated.nprobe * known.probes, generated.gap * known.gap)
+
+
+def _ratio(own: float, generated: float | None) -> float:
+    return max(1.0, own / generated) if generated else 1.0
+
+
+# -- the depth for a need ------------------------------------------------------------------------------------
+
+
+def _depth_for(required: Requirements, need: Need, tier: int, k: int, conditions: Conditions) -> Depth | None:
+    """The depth that serves a need, with the recall that it promises; None if it is deeper than was measured."""
+    if need.candidates is None or need.candidates > conditions.max_depth:
+        return None
+    growth = max(1.0, conditions.rows / MIN_DEPTH_ROWS) ** MIN_DEPTH_EXPONENT
+    least = math.ceil((MIN_DEPTH_PER_RESULT * k + MIN_DEPTH) * growth)
+    candidates = min(max(math.ceil(need.candidates * DEPTH_MARGIN), least), conditions.max_depth)
+    depth = Depth(k, candidates, 0.0, 0.0)
+    mean, p5 = _promise(required, depth, tier, conditions)
+    nprobe = _with_margin(need.nprobe, conditions.nlist)
+    if nprobe:
+        probed = replace(depth, probes=nprobe, gap=GAP_MARGIN * need.gap)
+        probed_mean, probed_p5 = _promise(required, probed, tier, conditions)
+        if probed_mean >= min(conditions.goal, mean):
+            return replace(probed, mean=probed_mean, p5=probed_p5)
+    return replace(depth, mean=mean, p5=p5)
+
+
+def _promise(required: Requirements, depth: Depth, tier: int, conditions: Conditions) -> tuple[float, float]:
+    """The lowest bound of the mean recall of a kind, and the lowest fifth percentile of one."""
+    k, candidates, nprobe = depth.results, depth.candidates, depth.probes or conditions.nlist
+    bounds, percentiles = [], []
+    for queries in required.values():
+        found = [query.recall(tier, k, candidates=candidates, nprobe=nprobe, max_gap=depth.gap) for query in queries]
+        recall = np.array(found)[:, None]
+        bounds.append(float(recall_bound(recall, k)[0]))
+        percentiles.append(float(np.percentile(recall, 5)))
+    return min(bounds), min(percentiles)
+
+
+def _with_margin(nprobe: float, nlist: int) -> int:
+    probed = math.ceil(NPROBE_MARGIN * nprobe)
+    return probed if probed <= MAX_PROBED_SHARE * nlist else 0
