@@ -193,3 +193,16 @@ def test_workers_that_run_at_the_same_time_admit_exactly_the_rate(tmp_path: Path
         worker.stdin.flush()
     admitted = [int(worker.communicate()[0]) for worker in workers]
     assert sum(admitted) == 1_000, admitted  # the next one comes back after hours
+
+
+def test_the_file_is_free_for_other_workers_after_each_take(tmp_path: Path) -> None:
+    def broken() -> int:
+        raise OSError("no clock")
+
+    taken = TokenBuckets([tmp_path], Clock())
+    taken.take("a", Rate(1, 1))
+    with pytest.raises(OSError, match="no clock"):
+        TokenBuckets([tmp_path], broken).take("a", Rate(1, 1))
+    other = TokenBuckets([tmp_path])._file
+    assert other.lock()
+    other.unlock()
