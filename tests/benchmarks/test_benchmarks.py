@@ -56,11 +56,13 @@ def test_filters(results: Path) -> None:
     assert {told[name].partition(",")[0] for name in shares} == {"recall 1.0000"}
 
 
+@pytest.mark.slow
 def test_the_cost_model_is_fitted(results: Path) -> None:
     assert bench_cost.main(["--rows", "1200", "--dimensions", "64", "--rounds", "2"]) == 0
     assert json.loads((results / "bench_cost.json").read_bytes())["exact"]
 
 
+@pytest.mark.slow
 def test_text_queries(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = [" ".join(f"{word}{number % 7}" for word in PASSAGE.split()) for number in range(40)]
     monkeypatch.setattr(bench_text, "texts", lambda corpus: said)
@@ -82,6 +84,7 @@ def embed_documents(*_: object) -> None:
     raise AssertionError("embedded once more")
 
 
+@pytest.mark.slow
 def test_promised_against_found(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hashing = load_embedder(TEXT)
     monkeypatch.setattr(bench_calibration, "load_embedder", lambda *_, **__: hashing)

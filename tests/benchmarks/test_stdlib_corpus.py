@@ -17,6 +17,7 @@ def found() -> list[Function]:
     return functions()
 
 
+@pytest.mark.slow
 def test_the_set_of_the_standard_library_has_one_function_a_query(
     found: list[Function], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,6 +100,7 @@ def stored(snapshot: Snapshot) -> dict[str, Any]:
 # -- rows by columns -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_table_is_stored_as_the_same_rows_one_by_one(tmp_path: Path, bench: Bench) -> None:
     found = rows(50)
     as_table(bench.docs / "r.parquet", found)
@@ -146,12 +147,14 @@ def read(bench: Bench, found: list[dict[str, Any]]) -> list[Any]:
     return list(read_parquet(File(path, "s", "r.parquet"), VectorRules([BROUGHT], [])))
 
 
+@pytest.mark.slow
 def test_usual_rows_come_as_columns(bench: Bench) -> None:
     (found,) = read(bench, rows(10))
     assert isinstance(found, RowBatch)
     assert [where for where, _ in found.documents()] == [f"r.parquet:{number}" for number in range(1, 11)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value"),
     [

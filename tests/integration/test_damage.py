@@ -88,6 +88,7 @@ def test_truth_of_another_size_is_refused_by_name(damage: Damage, store: Path) -
     assert report_of(store).ok
 
 
+@pytest.mark.slow
 def test_missing_truth_is_refused_by_name(store: Path) -> None:
     for path in files(store, TRUTH):
         path.rename(path.with_suffix(".away"))
@@ -96,6 +97,7 @@ def test_missing_truth_is_refused_by_name(store: Path) -> None:
         path.with_suffix(".away").rename(path)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_a_header_or_footer_of_truth_is_found_on_opening(store: Path) -> None:
     rng = np.random.default_rng(0)
     for path in files(store, TRUTH):
@@ -108,6 +110,7 @@ def test_a_flipped_bit_in_a_header_or_footer_of_truth_is_found_on_opening(store:
             path.write_bytes(whole)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_the_body_of_truth_is_found_by_verify(store: Path) -> None:
     rng = np.random.default_rng(1)
     for path in files(store, TRUTH):
@@ -219,6 +222,7 @@ def test_compaction_mends_what_is_derived(store: Path) -> None:
     assert answers(snapshot)[:3] == wanted[:3]
 
 
+@pytest.mark.slow
 def test_a_commit_mends_a_damaged_index(store: Path) -> None:
     (path,) = files(store, ["index.arrow"])
     alter(path, flipped(5000))

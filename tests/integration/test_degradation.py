@@ -63,6 +63,7 @@ def test_an_operator_is_told_and_the_server_stays_on_the_net(client: Client) -> 
     assert 'aidre_collection_chunks{collection="spinel"} 2' in metrics
 
 
+@pytest.mark.slow
 def test_without_anything_that_can_be_served_it_is_not_ready(tmp_path: Path) -> None:
     with shelves(tmp_path):
         pass

@@ -153,6 +153,7 @@ def test_over_two_workers_sessions_at_the_same_time_get_six_of_twelve_chunks(sto
     assert sum(chunk.startswith("long#") for chunk in received) == 6
 
 
+@pytest.mark.slow
 def test_a_store_that_cannot_be_written_fails_here_alone(store: Path) -> None:
     (store / ".log").mkdir(exist_ok=True)
     (store / ".log" / "events").write_text("in the way", encoding="utf-8")
@@ -167,6 +168,7 @@ def test_a_store_that_cannot_be_written_fails_here_alone(store: Path) -> None:
         assert found.status_code == 200
 
 
+@pytest.mark.slow
 def test_the_query_string_is_signed_as_it_arrives(store: Path) -> None:
     with served(store, CONFIGURATION) as (_, client):
         platform, path = platform_at("", client), "/aip/retrieve?x=%2F%20"

@@ -170,6 +170,7 @@ def test_an_ingest_notes_which_sources_it_has_read(tmp_path: Path) -> None:
     assert second > first
 
 
+@pytest.mark.slow
 def test_a_source_that_could_not_be_read_was_not_looked_at(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.write("a.md", "# A")

@@ -146,6 +146,7 @@ def test_a_collection_is_calibrated_with_texts(filled: Shell, tmp_path: Path) ->
     assert out.count("found 1.0000 of their ten nearest") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_calibration")
 def test_a_scanned_space_shows_what_was_promised_before_and_after(shell: Shell, tmp_path: Path) -> None:
     space = space_of("cosine", 384)

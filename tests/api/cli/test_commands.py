@@ -18,6 +18,7 @@ def found(shell: Shell, query: str) -> list[str]:
     return [hit["text"] for hit in shell.json("search", query, "--mode", "lexical")]
 
 
+@pytest.mark.slow
 def test_generations_lists_what_rollback_goes_back_to(changed: Shell) -> None:
     listed = changed.json("generations")
     before = newest(changed)

@@ -48,6 +48,7 @@ def own_kept(kept: Kept, tmp_path: Path) -> Kept:
     return tmp_path / "store", kept[1]
 
 
+@pytest.mark.slow
 def test_events_are_listed_in_order(kept: Kept, capsys: pytest.CaptureFixture[str]) -> None:
     store, events = kept
     status, lines, _ = printed(capsys, "events", "--store", store, "--json")

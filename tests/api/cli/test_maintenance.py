@@ -104,6 +104,7 @@ def test_how_many_generations_are_kept_is_said_once_and_holds_for_every_command(
     assert "from 2 to 10,000" in err
 
 
+@pytest.mark.slow
 def test_a_new_collection_keeps_what_its_configuration_says(shell: Shell, tmp_path: Path) -> None:
     configuration = tmp_path / "aidre.toml"
     configuration.write_text("[collections.docs]\ngenerations = 3\n")

@@ -57,6 +57,7 @@ def test_a_large_body_is_refused_and_the_next_request_answered(client: httpx.Cli
     assert search(client).status_code == 200
 
 
+@pytest.mark.slow
 def test_a_new_generation_is_served_by_itself_and_no_request_fails(tmp_path: Path) -> None:
     fill(tmp_path, "docs", [a_document("doc", "alpha")])
     statuses: list[int] = []

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from jsonschema import Draft202012Validator
 
 from aidre.api.protocols.intent import routes
@@ -17,6 +18,7 @@ from tests.support.publishers import publishing
 store = publishers.store
 
 
+@pytest.mark.slow
 def test_the_description_covers_every_exchange(store: Path) -> None:
     with publishing(store) as (client, platform):
         described = client.get("/openapi.json").json()

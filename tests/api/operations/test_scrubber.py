@@ -197,6 +197,7 @@ def test_one_worker_reads_and_all_of_them_know(store: Path, tmp_path: Path) -> N
         assert server.process.stderr.read().count("scrub: docs/") == 1
 
 
+@pytest.mark.slow
 def test_another_worker_reads_when_the_one_that_did_is_gone(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aidre.api.operations.scrubber.RETRY_SECONDS", 0.05)
     one, two = Scrubber(Store(store), 0.2), Scrubber(Store(store), 0.2)

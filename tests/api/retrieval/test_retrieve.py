@@ -164,6 +164,7 @@ def meanwhile(
     return client._runner.run(story())
 
 
+@pytest.mark.slow
 def test_a_tool_that_would_have_to_wait_too_long_fails(store: Path, gate: Gate) -> None:
     called = {"name": "ask", "arguments": {"query": {"text": "alpha"}}}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": called}

@@ -99,6 +99,7 @@ def test_an_answer_that_nobody_reads_is_given_up(server: TimedServer) -> None:
         assert not server.holds(client)
 
 
+@pytest.mark.slow
 def test_who_goes_after_asking_leaves_nothing_behind() -> None:
     with timed() as server:
         for _ in range(5):

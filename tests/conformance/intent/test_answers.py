@@ -159,6 +159,7 @@ def received_in_six_sessions(platform: Platform, name: str = "session") -> set[s
     return received
 
 
+@pytest.mark.slow
 def test_37_six_sessions_get_six_of_twelve_chunks_also_on_another_day(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ from tests.support.recipes import (
 )
 
 
+@pytest.mark.slow
 def test_e5_meta_tells_how_long_it_took(client: Client) -> None:
     spent = told(ask(client, query()), "answer")["_meta"]["processing_time_ms"]
     assert isinstance(spent, int) and spent >= 0

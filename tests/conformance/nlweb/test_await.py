@@ -190,6 +190,7 @@ def test_w2_a_failure_is_what_the_promise_comes_to(client: Client) -> None:
     failed(settled(client, promised(client, **query(site="nowhere.example"))), "NO_RESULTS")
 
 
+@pytest.mark.slow
 def test_w2_work_that_takes_too_long_is_a_timeout(filled: Path, hold: Hold) -> None:
     with impatient(filled, budget=0.01, timeout=0.3) as client:
         failed(settled(client, promise_of(ask(client, query()))["token"]), "TIMEOUT")

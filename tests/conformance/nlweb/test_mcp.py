@@ -226,6 +226,7 @@ def test_what_a_caller_may_not_see_is_not_there(client: Client) -> None:
         assert hidden not in json.dumps(call(client, "search", {"query": "private elsewhere cinnamon"}))
 
 
+@pytest.mark.slow
 def test_the_caller_of_the_request_reaches_the_tools(client: Client) -> None:
     alice = Caller("alice", frozenset({"shut"}))
     fetching = message("tools/call", {"name": "fetch", "arguments": {"id": "shut:shut"}})
@@ -245,6 +246,7 @@ def test_a_template_is_named_on_the_tool_that_shows_it(tmp_path: Path) -> None:
     assert "_meta" not in described["search"]
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(
     name=st.sampled_from(["ask", "await", "search", "fetch"]),

@@ -79,6 +79,7 @@ def test_samples_are_texts_and_others_of_the_model_and_given_queries(tmp_path: P
     assert AskedQueries().samples(space, segments) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_calibration")
 def test_a_model_is_asked_when_a_space_is_calibrated_that_is_large_enough(tmp_path: Path) -> None:
     model = Model(SPACE.dimensions)

@@ -86,6 +86,7 @@ def test_a_large_space_is_indexed_and_its_recall_is_calibrated(distance: Distanc
     assert len(snapshot.search(Query(queries[0], space.id, 2700))) == 1800  # of the deleted, which are zero, none
 
 
+@pytest.mark.slow
 def test_segments_that_hold_too_many_rows_for_the_dimensions_are_cut(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +107,7 @@ def test_segments_that_hold_too_many_rows_for_the_dimensions_are_cut(
     assert verify(bench.store)[0].problems == ()
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_gone_on_with_inside_a_segment(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     with bench.store.writer("c", spaces=None) as writer:
         writer.compact()
@@ -118,6 +120,7 @@ def test_an_interrupted_run_is_gone_on_with_inside_a_segment(bench: Bench, monke
     check_complete(bench)
 
 
+@pytest.mark.slow
 def test_another_revision_begins_anew_and_no_file_of_the_first_is_replaced(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +133,7 @@ def test_another_revision_begins_anew_and_no_file_of_the_first_is_replaced(
     check_complete(bench, sign=-1)
 
 
+@pytest.mark.slow
 def test_a_damaged_file_of_a_building_space_is_told_as_derived_and_made_anew(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +150,7 @@ def test_a_damaged_file_of_a_building_space_is_told_as_derived_and_made_anew(
     check_complete(bench)
 
 
+@pytest.mark.slow
 def test_purging_leaves_nothing_of_what_was_kept_for_an_interrupted_run(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +173,7 @@ def test_what_a_run_kept_and_could_not_remove_goes_with_the_next_writer(
         assert not kept.exists()
 
 
+@pytest.mark.slow
 def test_a_space_can_be_taken_away_and_filled_again(bench: Bench) -> None:
     embed(bench)
     generation = bench.store.current("c")
@@ -182,6 +188,7 @@ def test_a_space_can_be_taken_away_and_filled_again(bench: Bench) -> None:
     check_complete(bench)
 
 
+@pytest.mark.slow
 def test_files_that_no_kept_generation_names_are_swept(bench: Bench) -> None:
     embed(bench)
     segments = bench.store.path / "c" / "segments"
@@ -207,6 +214,7 @@ def test_status_tells_how_far_a_space_is(bench: Bench, monkeypatch: pytest.Monke
     assert (more["state"], more["chunks"]) == ("building", 18)
 
 
+@pytest.mark.slow
 def test_a_building_space_can_be_taken_away(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupt(bench, 30, monkeypatch)
     drop_space(bench.store, "c", MORE.id)

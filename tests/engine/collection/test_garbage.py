@@ -14,6 +14,7 @@ from aidre.engine.storage import durable
 from tests.support.stores import NAME, SPACE, everything, record, write
 
 
+@pytest.mark.slow
 def test_a_sweep_keeps_two_generations_and_removes_what_only_older_ones_name(tmp_path: Path) -> None:
     folder = tmp_path / NAME
     for number in range(6):

@@ -60,6 +60,7 @@ def test_small_segments_of_a_first_load_become_one(tmp_path: Path, in_background
     assert everything(Store(tmp_path).open(NAME)) == names(60)
 
 
+@pytest.mark.slow
 def test_a_collection_of_words_alone_is_merged_and_compacted(tmp_path: Path) -> None:
     for name in names(9):
         with Store(tmp_path).writer(NAME, spaces=[]) as writer:
@@ -118,6 +119,7 @@ def test_many_small_commits_leave_few_segments_and_write_little(
     assert compacted.documents == 1500
 
 
+@pytest.mark.slow
 def test_a_first_load_waits_for_its_end_and_is_then_one_segment(tmp_path: Path) -> None:
     space = space_of("cosine", 8)
     with Store(tmp_path).writer(NAME, spaces=[space]) as writer:
@@ -149,6 +151,7 @@ def test_merging_drops_deleted_rows_and_keeps_all_others(tmp_path: Path) -> None
         assert chunk is None or np.allclose(chunk.vectors()[space.id], rows[row], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_disk_that_refuses_leaves_the_old_generation_and_the_next_try_succeeds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -182,6 +182,7 @@ def test_a_large_segment_with_one_live_row_is_searched_exactly(tmp_path: Path) -
     assert ask(snapshot, structured(1, 768)[0]) == names(1, ROWS - 1)
 
 
+@pytest.mark.slow
 def test_what_was_measured_on_rows_that_are_all_gone_is_measured_again(store: Store) -> None:
     assert calibration_of(store.open(NAME)).rows == ROWS
     with store.writer(NAME, spaces=[SPACE]) as writer:
@@ -203,6 +204,7 @@ def test_a_first_load_whose_later_commit_replaces_all_is_calibrated_at_its_end(t
     assert part.segment.scans
 
 
+@pytest.mark.slow
 def test_a_collection_that_turned_over_is_calibrated_again(store: Store) -> None:
     first = calibration_of(store.open(NAME))
     assert first.written == 0

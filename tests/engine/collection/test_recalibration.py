@@ -43,6 +43,7 @@ def calibration_of(store: Store) -> Calibration:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_calibration")
 def test_queries_that_need_more_make_the_search_deeper_or_exact_in_a_new_generation(store: Store) -> None:
     before = store.open(NAME)
@@ -64,6 +65,7 @@ def test_queries_that_need_more_make_the_search_deeper_or_exact_in_a_new_generat
     assert after.chunks == before.chunks
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_calibration")
 def test_what_was_learned_survives_merges_and_compaction(store: Store) -> None:
     learned = given_to(store, normal(100, SPACE.dimensions)).after.learned

@@ -30,6 +30,7 @@ def test_a_reload_uses_the_segments_again_that_are_open(tmp_path: Path) -> None:
     assert everything(new) == everything(Store(tmp_path).open(NAME))
 
 
+@pytest.mark.slow
 def test_an_open_snapshot_answers_after_later_commits_merges_and_sweeps(tmp_path: Path) -> None:
     fill(tmp_path, SPACE, ROWS, commits=5)
     old = Store(tmp_path).open(NAME)

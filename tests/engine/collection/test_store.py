@@ -77,6 +77,7 @@ def test_what_was_not_committed_is_not_there(tmp_path: Path) -> None:
     assert everything(Store(tmp_path).open(NAME)) == ["a"]
 
 
+@pytest.mark.slow
 def test_every_generation_of_a_run_can_be_opened(tmp_path: Path) -> None:
     generations = [write(tmp_path, [one], number) for number, one in enumerate(names(10))]
     assert generations[-1] > 10  # merges are generations too

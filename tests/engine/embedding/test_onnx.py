@@ -24,6 +24,7 @@ LONG = "word " * 1000
 # -- the default model -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_default_model_finds_the_passage_that_answers_a_query(default_embedder: Embedder) -> None:
     queries, passages = zip(*PROBES, strict=True)
     scores = default_embedder.embed_queries(queries) @ default_embedder.embed_documents(passages).T
@@ -58,6 +59,7 @@ def test_tokens_are_counted_and_placed_without_special_ones_and_without_a_limit(
     assert default_embedder.token_offsets(texts[0]) == [(0, 5), (6, 11), (11, 12), (13, 14), (14, 15)]
 
 
+@pytest.mark.slow
 def test_threads_may_share_an_embedder(default_embedder: Embedder) -> None:
     texts = [f"passage {number} about {'cats ' * (number % 7)}" for number in range(12)]
     expected, counted = default_embedder.embed_documents(texts), default_embedder.count_tokens(texts)

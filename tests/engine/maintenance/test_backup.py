@@ -126,6 +126,7 @@ def test_where_a_backup_may_be_written(tmp_path: Path, store: Store) -> None:
     assert not (tmp_path / "x.tar").exists()
 
 
+@pytest.mark.slow
 def test_lists_of_changes_are_saved_one_by_one_since_there_may_be_thousands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

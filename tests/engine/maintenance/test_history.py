@@ -237,6 +237,7 @@ def left_in_an_hour(store: Store) -> list[int]:
     return [number - store.current(NAME) for number in numbers(store)]
 
 
+@pytest.mark.slow
 def test_as_many_generations_are_kept_as_the_collection_says(store: Store) -> None:
     assert left_in_an_hour(store) == [0, -1]
     keep_generations(store, NAME, 4)

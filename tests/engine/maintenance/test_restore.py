@@ -348,6 +348,7 @@ def test_a_backup_of_an_earlier_release_has_no_last_member_and_comes_back(
     assert everything(Store(tmp_path / "new").open(NAME)) == everything(store.open(NAME))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_calibration")
 def test_a_scan_comes_back_without_being_built_again(tmp_path: Path) -> None:
     path, vectors = tmp_path / "store", structured(1_700, 768)

@@ -123,6 +123,7 @@ def test_depths_grow_with_the_number_of_results_and_reach_the_target() -> None:
         assert depth.p5 <= 1.0
 
 
+@pytest.mark.slow
 def test_what_is_promised_is_found_by_queries_between_the_rows() -> None:
     rng = np.random.default_rng(1)
     groups = unit(rng.standard_normal((60, 256)))
@@ -135,6 +136,7 @@ def test_what_is_promised_is_found_by_queries_between_the_rows() -> None:
     assert depth.mean >= 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_calibration")
 @pytest.mark.parametrize(
     ("candidates", "chosen"),
@@ -165,6 +167,7 @@ def test_smaller_codes_are_tried_again_where_larger_ones_have_become_dear(rows: 
     assert (_code_sizes_to_try(space, [target])[0] < 128) == is_retried
 
 
+@pytest.mark.slow
 def test_given_queries_that_are_harder_are_found_and_remembered() -> None:
     space, rows = space_of("cosine", 256), structured(8_000, 256)
     far = unit(normal(200, 256))

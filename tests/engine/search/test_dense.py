@@ -283,6 +283,7 @@ def with_duplicates(dimensions: int, copies: int, others: int) -> Vectors:
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_calibration")
 @pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize(("dimensions", "commits", "scans"), [(16, 1, False), (16, 4, False), (512, 1, True)])
@@ -316,6 +317,7 @@ def test_equal_rows_in_several_scanned_segments_come_in_order_of_id(tmp_path: Pa
     assert ask(snapshot, rows[0], 100) == equal[:100]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_calibration")
 def test_equal_rows_in_an_exact_and_a_scanned_segment_come_in_order_of_id(tmp_path: Path) -> None:
     rows = with_duplicates(768, 800, 1200)

@@ -53,6 +53,7 @@ def test_the_kind_that_needs_most_decides(hardest: Kind) -> None:
     assert 0.99 <= depth.mean < 1
 
 
+@pytest.mark.slow
 def test_what_is_promised_is_what_the_hardest_kind_finds() -> None:
     lost = RequiredDepth(np.full(10, 4_096), np.zeros(10, np.int64), np.zeros(10), np.zeros(10, np.int64))
     required = {"rows": queries(20, 2_000), "mixtures": [*queries(20, 1_999), lost]}

@@ -191,6 +191,7 @@ def test_equal_vectors_are_ordered_by_words_and_ids_without_looking_deeper(
     assert wanted == [hybrid.MIN_NEIGHBOURS]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_calibration")
 def test_scanned_candidates_are_fused_too(tmp_path: Path) -> None:
     space = space_of("cosine", 768)

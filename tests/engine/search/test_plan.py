@@ -64,6 +64,7 @@ def test_few_rows_are_gathered_and_more_are_scanned(tmp_path: Path) -> None:
     assert planned(snapshot, 0.5, 101) is half
 
 
+@pytest.mark.slow
 def test_plans_are_kept_as_long_as_together_they_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     space, size = space_of("dot", 2), 4_000
     rows = structured(size, 2)

@@ -39,6 +39,7 @@ def test_an_entry_outlives_its_json() -> None:
     assert FileEntry.from_json(entry.to_json()) == entry
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_is_found_in_the_whole_and_those_of_the_frame_on_opening(tmp_path: Path) -> None:
     path = tmp_path / "a.arrow"
     entry = written(path, 3, 2)

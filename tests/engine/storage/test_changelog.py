@@ -246,6 +246,7 @@ def age(path: Path, seconds: float) -> None:
         os.utime(one, (0, time.time() - seconds))
 
 
+@pytest.mark.slow
 def test_lists_are_kept_for_longer_than_is_promised(tmp_path: Path) -> None:
     write(tmp_path, ["a"])
     place = here(tmp_path)
@@ -263,6 +264,7 @@ def test_lists_are_kept_for_longer_than_is_promised(tmp_path: Path) -> None:
     assert since(tmp_path, later) == [("add", "e#chunk_1")]
 
 
+@pytest.mark.slow
 def test_a_writer_looks_over_the_kept_lists_once_and_removes_those_that_grow_old_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ def test_merged_intervals_hold_the_same_values_in_order_and_apart(
 # -- dictionaries ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.lists(texts, max_size=12) | st.lists(st.sampled_from("abc"), min_size=8, max_size=20))
 def test_each_string_has_the_code_of_its_rank(strings: list[str]) -> None:
     dictionary, codes = build_dictionary(binary_array(strings))
@@ -96,6 +97,7 @@ def test_each_string_has_the_code_of_its_rank(strings: list[str]) -> None:
     assert list(map(to_utf8, dictionary.texts())) == ordered
 
 
+@pytest.mark.slow
 @given(st.lists(texts, max_size=8), texts)
 def test_codes_around_a_text_compare_as_the_texts_do(strings: list[str], text: str) -> None:
     dictionary, _ = build_dictionary(binary_array(strings))

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pytest
 from hypothesis import given, strategies as st
 
 from aidre.engine.storage.json_columns import (
@@ -33,12 +34,14 @@ def binary(values: list[bytes | None]) -> Any:
     return pa.array(values, pa.large_binary())
 
 
+@pytest.mark.slow
 @given(_texts, st.integers(0, 8))
 def test_strings_are_quoted_as_one_by_one_wherever_their_column_begins(values: list[str | None], first: int) -> None:
     wanted = [None if value is None else orjson.dumps(value) for value in values[first:]]
     assert encode_strings(strings(values)[first:]).to_pylist() == wanted
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(*[st.none() | st.binary(max_size=3)] * 3), max_size=8))
 def test_what_is_there_is_listed_and_rows_of_nothing_stay(rows: list[tuple[bytes | None, ...]]) -> None:
     columns = [binary([row[place] for row in rows]) for place in range(3)]

@@ -185,6 +185,7 @@ def silence(connection: socket.socket) -> None:
     connection.recv(1)
 
 
+@pytest.mark.slow
 def test_a_server_that_trickles_is_given_up_after_the_whole_time(body: Path) -> None:
     with raw(trickle) as url:
         assert refused(url, body, replace(ALLOWED, timeout=0.3)) == "not done after 0.3 seconds"

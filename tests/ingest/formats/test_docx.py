@@ -237,6 +237,7 @@ def test_an_encrypted_part_is_named() -> None:
     assert reason(bytes(changed)) == "is encrypted: ingest a copy without a password"
 
 
+@pytest.mark.slow
 def test_a_document_that_needs_too_much_memory_costs_the_child_only() -> None:
     many = repacked(PLAIN, {BODY: part(PLAIN, BODY).replace(b"<w:body>", b"<w:body>" + b"<w:p/>" * 1_500_000)})
     with Sandbox(SandboxLimits(memory=150 << 20)) as sandbox:

@@ -136,6 +136,7 @@ def test_an_encoding_that_is_none_fails_by_name(tmp_path: Path, name: str) -> No
     assert "UTF-8" in error.value.message
 
 
+@pytest.mark.slow
 def test_a_depth_bomb_fails_and_a_deep_page_is_read(tmp_path: Path) -> None:
     with pytest.raises(InvalidDocument, match="inside each other"):
         read(tmp_path, "<div>" * 100_000)
@@ -272,6 +273,7 @@ def test_an_odd_object_does_not_fail_its_page(tmp_path: Path) -> None:
     assert (document.text, document.updated_at, document.schema_object) == ("words", None, thing)
 
 
+@pytest.mark.slow
 def test_what_a_head_says_without_end_is_cut(tmp_path: Path) -> None:
     things = ",".join(f'{{"@type":"Thing","name":"{n}"}}' for n in range(20_000))
     document = read(tmp_path, f"<title>{'long ' * 100_000}</title>{script(f'[{things}]')}<p>words")

@@ -201,6 +201,7 @@ def test_bookmarks_that_loop_come_once() -> None:
     assert parse(outline_of([loop]), {})["headings"] == [[0, 1, "x"]]
 
 
+@pytest.mark.slow
 def test_bookmarks_are_bounded_in_depth_and_number() -> None:
     deep = [b"<</Title(x)/First %d 0 R/Dest[3 0 R/Fit]>>" % (6 + number) for number in range(5000)]
     assert max(level for _, level, _ in parse(outline_of(deep), {})["headings"]) <= 20

@@ -28,6 +28,7 @@ bench = backfills.bench
 # -- filling a space -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_new_space_is_filled_from_the_stored_text_and_answers_beside_the_old_one(bench: Bench) -> None:
     before = bench.store.open("c")
     segments = [entry.id for entry in before.manifest.segments]
@@ -67,6 +68,7 @@ def test_equal_strings_are_embedded_once_over_all_segments(tmp_path: Path) -> No
     assert sorted(embedder.texts) == [f"text {n}" for n in range(5)]
 
 
+@pytest.mark.slow
 def test_an_empty_collection_gets_the_space_at_once(bench: Bench) -> None:
     for path in bench.docs.iterdir():
         path.unlink()
@@ -80,6 +82,7 @@ def test_an_empty_collection_gets_the_space_at_once(bench: Bench) -> None:
     check_complete(bench)
 
 
+@pytest.mark.slow
 def test_a_chunk_that_has_no_vector_is_named_and_the_space_stays_building(bench: Bench) -> None:
     class Zero(HashingEmbedder):
         def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -99,6 +102,7 @@ def test_a_chunk_that_has_no_vector_is_named_and_the_space_stays_building(bench:
 # -- while a space is building -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_readers_see_nothing_of_a_space_until_it_is_complete(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Store(bench.store.path)
     before = reader.open("c")
@@ -129,6 +133,7 @@ def test_readers_see_nothing_of_a_space_until_it_is_complete(bench: Bench, monke
     assert before.search(Query(query, MORE.id))[0].chunk.document_id == "docs/05.md"
 
 
+@pytest.mark.slow
 def test_ingest_and_merging_go_on_while_a_space_is_building(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     first = interrupt(bench, 30, monkeypatch)
     bench.write("99.md", "# Document 99\n\nNew.")
@@ -146,6 +151,7 @@ def test_ingest_and_merging_go_on_while_a_space_is_building(bench: Bench, monkey
     check_complete(bench)
 
 
+@pytest.mark.slow
 def test_a_run_whose_configuration_does_not_list_the_building_space_goes_on_too(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +162,7 @@ def test_a_run_whose_configuration_does_not_list_the_building_space_goes_on_too(
     check_complete(bench)
 
 
+@pytest.mark.slow
 def test_rows_may_bring_vectors_for_a_space_that_is_building(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupt(bench, 10, monkeypatch)
     bench.rows("more.jsonl", {"id": "own", "text": "Brought along.", "vectors": {MORE.id: [1.0] * 48}})
@@ -168,6 +175,7 @@ def test_rows_may_bring_vectors_for_a_space_that_is_building(bench: Bench, monke
     np.testing.assert_allclose(chunk.vectors()[MORE.id], np.ones(48, np.float32), atol=1e-2)
 
 
+@pytest.mark.slow
 def test_documents_deleted_since_the_interruption_are_left_out(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupt(bench, 10, monkeypatch)
     with bench.store.writer("c", spaces=None) as writer:
@@ -179,6 +187,7 @@ def test_documents_deleted_since_the_interruption_are_left_out(bench: Bench, mon
     check_complete(bench)
 
 
+@pytest.mark.slow
 def test_after_it_is_live_ingest_embeds_into_both(bench: Bench) -> None:
     embed(bench)
     bench.write("99.md", "# Document 99\n\nNew.")
@@ -210,6 +219,7 @@ def test_a_stored_space_that_is_not_configured_is_refused_with_the_cure(bench: B
 # -- another revision ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_live_space_of_another_revision_is_embedded_anew(bench: Bench) -> None:
     embed(bench)
     assert embed(bench, Revised(MORE)).embedded == 39
@@ -219,6 +229,7 @@ def test_a_live_space_of_another_revision_is_embedded_anew(bench: Bench) -> None
 # -- taking a space away -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_first_space_can_be_replaced_by_another(bench: Bench) -> None:
     embed(bench)
     drop_space(bench.store, "c", WORDS.id)

@@ -82,6 +82,7 @@ def test_a_document_that_cannot_be_written_is_refused(change: dict[str, Any], re
         fingerprint(replace(DOCUMENT, **change), SETTINGS)
 
 
+@pytest.mark.slow
 def test_rows_in_columns_have_the_fingerprints_of_their_documents(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"id": "a", "text": "é€😀", "title": "T", "url": "https://x.org", "updated_at": "2026-04-01", "n": 1, "a": "x"},

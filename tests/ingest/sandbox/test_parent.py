@@ -66,6 +66,7 @@ def test_what_only_the_document_is_to_blame_for_does_not_cost_the_child(sandbox:
     assert pid(sandbox) == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["spin", "sleep"])
 def test_a_document_that_takes_too_long_is_invalid_and_its_child_gone(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -99,6 +100,7 @@ def test_the_child_is_replaced_after_some_documents() -> None:
     assert not any(map(is_alive, pids))
 
 
+@pytest.mark.slow
 def test_the_child_is_replaced_when_it_keeps_much_memory() -> None:
     with Sandbox(SandboxLimits(held=100), PROGRAM) as sandbox:
         first = pid(sandbox)

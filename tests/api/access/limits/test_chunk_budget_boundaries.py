@@ -8,6 +8,7 @@ from aidre.api.access.limits.chunk_budget import GROUPS, WAYS, ChunkBudget
 from aidre.api.http.errors import RateLimited
 
 
+@pytest.mark.slow
 def test_an_account_without_a_slot_has_received_nothing() -> None:
     budget = ChunkBudget([], 10, lambda: 1_800_000_000.0)
     for number in range(3 * GROUPS * WAYS):

@@ -23,6 +23,7 @@ def check(described: dict[str, Any], schema: dict[str, Any], value: Any) -> None
     Draft202012Validator({**schema, "components": described["components"]}).validate(value)
 
 
+@pytest.mark.slow
 def test_every_route_is_described(described: dict[str, Any]) -> None:
     for route in intake.routes:
         assert {method.upper() for method in described["paths"][route.path]} == (route.methods or set()) - {"HEAD"}

@@ -136,6 +136,7 @@ def test_a_bind_is_handed_over_and_its_data_leave_the_store(store: Path) -> None
     assert [bind.sealed for bind in kept(store)] == [None]
 
 
+@pytest.mark.slow
 def test_a_webhook_that_refuses_is_asked_until_it_takes(store: Path) -> None:
     with hooked(500, 302, 404, 429) as hook:
         [offer] = asyncio.run(while_serving(store, hook.url, 1, 1, lambda: len(hook.taken) == 5))
@@ -156,6 +157,7 @@ def test_what_no_webhook_took_is_delivered_by_the_next_server(store: Path) -> No
     assert all(bind.sealed is None for bind in kept(store))
 
 
+@pytest.mark.slow
 def test_several_workers_deliver_each_bind_once(store: Path) -> None:
     both = threading.Barrier(2)
     begun = itertools.count()

@@ -278,6 +278,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(json_values)
 def test_any_json_is_either_a_filter_or_refused_by_name(value: Any) -> None:
     try:

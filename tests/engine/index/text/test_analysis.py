@@ -70,6 +70,7 @@ def test_characters_that_belong_together_are_asked_for_once_whatever_the_languag
     assert analyze_query("検索", []) == {}
 
 
+@pytest.mark.slow
 def test_what_is_too_long_for_a_word_is_not_remembered() -> None:
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()

@@ -28,6 +28,7 @@ def test_many_texts_have_the_words_of_each(blocks: list[list[str]]) -> None:
     assert list(spoken.vocabulary.values()) == list(range(len(known)))
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(st.sampled_from(_PIECES), st.text(min_size=1))), st.sampled_from([*LANGUAGES, "und"]))
 def test_many_words_have_the_terms_of_each(said: list[str], language: str) -> None:
     given_words = [word for text in said for word in tokenize(text)] + sorted(LANGUAGES["fr"].stop_words)

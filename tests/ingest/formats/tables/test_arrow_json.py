@@ -7,11 +7,13 @@ from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from aidre.ingest.records.items import Rejected
 from tests.support.rows import from_parquet, one, reason, table
 
 
+@pytest.mark.slow
 def test_json_in_a_column_of_parquet_has_the_bounds_of_a_row(tmp_path: Path) -> None:
     many = '{"a": [' + "[]," * 600_000 + "[]]}"
     rows = [{"id": "a", "text": "x", "metadata": many}, {"id": "b", "text": "x", "metadata": "{}"}]

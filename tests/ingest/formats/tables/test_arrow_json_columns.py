@@ -40,6 +40,7 @@ _KIND = pa.struct(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(_rows)
 def test_a_column_is_written_as_its_values_are(rows: list[dict[str, Any]]) -> None:

@@ -165,6 +165,7 @@ def test_rows_are_ingested_once_and_mirrored_unless_one_without_an_id_failed(tmp
     assert bench.problems == ["r.csv:4: 5 cells, but the first line names 3 columns: quote the delimiter"]
 
 
+@pytest.mark.slow
 def test_a_header_of_very_many_names_is_read_and_one_that_has_a_name_twice_is_told(tmp_path: Path) -> None:
     names = [f"c{number}" for number in range(300_000)]  # by pairs they would take an hour
     assert [each.id for each in documents(read(tmp_path, ",".join(["id", "text", *names]) + "\na,words"))] == ["a"]
