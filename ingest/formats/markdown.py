@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -33,6 +33,9 @@ MAX_LOCAL_CHARACTERS = 1 << 17
 _FENCE = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
 _OPENING = re.compile(r"---[ \t]*\r?\n")
 _LINE_END = re.compile(r"\r\n?|\n")
+_ATTRIBUTE = re.compile(r"[#.][^\s#.={}]+|[\w-]+=[^\s{}]+")
+"""One attribute as Pandoc, kramdown and Python-Markdown have them behind a heading: `#id`, `.class`, `name=value`."""
+_PERMALINK = "¶"
 
 # Only blocks: without inline rules and link references the time is linear in the length of the text.
 _BLOCKS = MarkdownIt("commonmark").disable(["inline", "text_join", "reference"])
@@ -48,8 +51,7 @@ def read_markdown(file: File, rules: VectorRules) -> Iterator[Item]:
     is_short = len(text) <= MAX_LOCAL_CHARACTERS
     outline = find_headings(text) if is_short else headings(SHARED.parse("markdown", text.encode()), len(text))
     if members.get("title") is None:
-        titles = (heading.title for heading in outline if heading.level == 1 and heading.title)
-        members["title"] = next(titles, file.path.stem)
+        members["title"] = _title_of(outline) or file.path.stem
     if members.get("url") is None and type(members.get("canonical")) is not str:
         members["url"] = file.url
     has_id = members.get("id") is not None
@@ -145,9 +147,31 @@ def find_headings(text: str) -> tuple[Heading, ...]:
     )
 
 
+def _title_of(outline: Sequence[Heading]) -> str | None:
+    """The first heading of level 1; without one, the first heading of all if the others are below it."""
+    titles = [heading.title for heading in outline if heading.level == 1 and heading.title]
+    if titles:
+        return titles[0]
+    if not outline or any(heading.level <= outline[0].level for heading in outline[1:]):
+        return None
+    return outline[0].title or None
+
+
+def _strip_attributes(heading: str) -> str:
+    """A heading without the attributes behind it, `{#anchor .class}`, and without the sign of its permalink."""
+    heading = heading.rstrip().removesuffix(_PERMALINK).rstrip()
+    start = heading.rfind("{")
+    if start <= 0 or not heading.endswith("}") or heading[start - 1] == "\\":
+        return heading
+    words = heading[start + 1 : -1].removeprefix(":").split()
+    is_attributes = words and all(map(_ATTRIBUTE.fullmatch, words))
+    return heading[:start].rstrip() if is_attributes else heading
+
+
 def _strip_markup(heading: str) -> str:
     parts: list[str] = []
-    for token in _INLINE.parseInline(heading[:_MAX_TITLE_CHARACTERS])[0].children or []:
+    heading = _strip_attributes(heading[:_MAX_TITLE_CHARACTERS])
+    for token in _INLINE.parseInline(heading)[0].children or []:
         parts.append(" " if token.type in ("softbreak", "hardbreak") else token.content)
     return " ".join("".join(parts).split())
 

@@ -84,11 +84,37 @@ def test_the_language_of_a_page_has_one_name(tmp_path: Path, matter: str, metada
         ("---\ntitle: Front\n---\n# First\n", "Front"),
         ("## Second\n\n# *First* `code` [link](x) &amp; more\n\n# Other", "First code link & more"),
         ("Setext\n===\n", "Setext"),
-        ("## only second level\n", "page"),
+        ("## only second level\n", "only second level"),
+        ("words\n\n## Chapter {#chapter}\n\n### Below\n", "Chapter"),
+        ("## one\n\n## another\n", "page"),
+        ("## deep\n\n# Top {#top}\n", "Top"),
     ],
 )
 def test_the_title_is_the_front_matters_the_first_h1s_or_the_files(tmp_path: Path, content: str, title: str) -> None:
     assert read(tmp_path, content).title == title
+
+
+@pytest.mark.parametrize(
+    ("heading", "title"),
+    [
+        ("Custom Response { #custom-response }", "Custom Response"),
+        ("Reactivity {#reactivity .wide data-level=2}", "Reactivity"),
+        ("Kramdown {: #anchor .class}", "Kramdown"),
+        ("Closed {#anchor} ##", "Closed"),
+        ("Permalink¶", "Permalink"),
+        ("Several words {#with} {#anchors}", "Several words {#with}"),
+        ("`{#code}`", "{#code}"),
+        ("Set {a, b}", "Set {a, b}"),
+        ("{{ template }}", "{{ template }}"),
+        ("Escaped \\{#anchor}", "Escaped {#anchor}"),
+        ("{#only}", "{#only}"),
+        ("Empty {}", "Empty {}"),
+        ("Unopened #a}", "Unopened #a}"),
+    ],
+)
+def test_attributes_behind_a_heading_are_no_part_of_it(heading: str, title: str) -> None:
+    assert [each.title for each in find_headings(f"# {heading}\n")] == [title]
+    assert [each.title for each in find_headings(f"{heading.removesuffix(' ##')}\n===\n")] == [title]
 
 
 def test_headings_stand_where_they_begin() -> None:
