@@ -25,6 +25,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # as many processes as cores run tests 
 settings.register_profile("aidre", deadline=None)
 settings.load_profile("aidre")
 
+os.environ.pop("AIDRE_STORE", None)  # the developer's own
+
 FEW_FILES = 50
 """Runs of fewer files are not summed up."""
 SLOWEST = 10

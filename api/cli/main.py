@@ -278,7 +278,8 @@ def run(arguments: Sequence[str]) -> int:
         console.print_message(str(error))
         return 1 if isinstance(error, StorageFailed | StoreDamaged) else 2
     except OSError as error:
-        console.print_message(str(error))
+        parts = (error.filename, error.strerror)
+        console.print_message(": ".join(str(part) for part in parts if part) or str(error))
         return 1
     except Exception as error:
         if os.environ.get("AIDRE_TRACEBACK"):

@@ -24,7 +24,10 @@ def _parse_folder(value: str) -> Path:
     return Path(value)
 
 
-StoreOption = Annotated[Path, typer.Option("--store", metavar="DIR", parser=_parse_folder, help="Folder of the store.")]
+StoreOption = Annotated[
+    Path,
+    typer.Option("--store", metavar="DIR", envvar="AIDRE_STORE", parser=_parse_folder, help="Folder of the store."),
+]
 NamedCollection = Annotated[str, typer.Option("--collection", metavar="NAME", help="Name of the collection.")]
 AnyCollection = Annotated[
     str | None,

@@ -48,6 +48,15 @@ def test_a_missing_store_is_one_line_and_2(shell: Shell, words: list[str]) -> No
     assert not shell.store.exists()
 
 
+def test_the_store_may_be_named_by_the_environment(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIDRE_STORE", "/nowhere/by-environment")
+    assert "by-environment" in shell.run("status")[2]
+    status, _, err = shell.run("status", "--store", "/nowhere/by-option")
+    assert (status, "by-option" in err, "by-environment" in err) == (2, True, False)
+    monkeypatch.setenv("AIDRE_STORE", "")
+    assert "Missing option '--store'" in shell.run("status")[2]
+
+
 def test_a_store_without_a_name_is_not_the_folder_we_happen_to_be_in(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,9 +106,11 @@ def test_help_is_no_error(shell: Shell) -> None:
     [
         (KeyboardInterrupt(), 130, ""),
         (RuntimeError("two\nlines"), 70, "aidre: a defect of aidre: RuntimeError: two lines"),
-        (OSError(5, "Input/output error"), 1, "aidre: [Errno 5] Input/output error"),
+        (OSError(5, "Input/output error"), 1, "aidre: Input/output error"),
+        (OSError(2, "No such file", "queries.txt"), 1, "aidre: queries.txt: No such file"),
+        (OSError("no number"), 1, "aidre: no number"),
     ],
-    ids=["interruption", "defect", "disk"],
+    ids=["interruption", "defect", "disk", "file", "no number"],
 )
 def test_no_traceback_reaches_the_user(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, raised: BaseException, status: int, said: str
