@@ -189,6 +189,8 @@ async def _search(arguments: Arguments, caller: Caller, service: Service) -> byt
     retrieval = service.retrieval
     if arguments.get("query") is None:
         raise invalid_query("query is missing: say what to look for")
+    if type(arguments["query"]) not in (str, dict):  # an object is taken as /ask takes it
+        raise invalid_query("query must be a string: say what to look for")
     ask = read_ask({"query": arguments["query"]}, retrieval.settings)
     page = await find_documents(retrieval, ask, rewrite(ask.text), caller)
     results = [_search_result(document.collection, document.hits[0].chunk, service) for document in page.documents]

@@ -210,6 +210,12 @@ def test_search_without_a_query_says_what_it_wants(client: Client) -> None:
     assert called["structuredContent"]["error"]["message"] == "query is missing: say what to look for"
 
 
+@pytest.mark.parametrize("query", [7, True, ["pasta"], 1.5])
+def test_search_names_the_type_that_its_schema_has(client: Client, query: Any) -> None:
+    called = call(client, "search", {"query": query})
+    assert called["structuredContent"]["error"]["message"] == "query must be a string: say what to look for"
+
+
 def test_without_text_neither_search_nor_fetch_tells_any(client: Client) -> None:
     found = call(client, "search", {"query": "secret sauce passage"})["structuredContent"]["results"]
     hidden = next(one for one in found if one["id"] == "textless:hidden_text")
