@@ -49,6 +49,9 @@ _NOTE = re.compile(
 )
 """Names of asides that belong to a text, as documentation generators write them."""
 
+_PERMALINKS = frozenset({"¶", "#", "§", "🔗", "⚓", "⚓\ufe0e", "\u200b"})
+"""Texts of links to the place where they stand, as documentation generators add them behind headings and terms."""
+
 _SPACE = re.compile(r"[ \t\r\n\f]+")
 _WORD = re.compile(r"\w+")
 _MIN_SQUEEZED_CHARACTERS = 20
@@ -217,7 +220,7 @@ def _walk(root: LexborNode, skipped: frozenset[str]) -> Iterator[tuple[str, str 
         child = None
         if tag == "-text":
             yield tag, node.text_content or ""
-        elif (tag not in skipped or _is_own_text(node)) and not tag.startswith(("-", "!", "_")):
+        elif _is_read(node, tag, skipped):
             yield tag, None
             child = node.child
             if child is None:
@@ -232,6 +235,19 @@ def _walk(root: LexborNode, skipped: frozenset[str]) -> Iterator[tuple[str, str 
             node = parent
             yield f"/{node.tag or ''}", None
         node = node.next
+
+
+def _is_read(node: LexborNode, tag: str, skipped: frozenset[str]) -> bool:
+    if tag.startswith(("-", "!", "_")):
+        return False
+    if tag == "a":
+        return tag not in skipped and not _is_permalink(node)
+    return tag not in skipped or _is_own_text(node)
+
+
+def _is_permalink(node: LexborNode) -> bool:
+    target = node.attributes.get("href") or ""
+    return target.startswith("#") and node.text(deep=True).strip() in _PERMALINKS
 
 
 def _is_own_text(node: LexborNode) -> bool:

@@ -76,6 +76,27 @@ def test_headings_stand_where_they_begin_also_after_what_was_left_out(markup: st
     assert len(page.headings) == (2 if markup is NEWS else 4)
 
 
+@pytest.mark.parametrize(
+    "link",
+    [
+        '<a class="headerlink" href="#usage" title="Link to this heading">¶</a>',
+        '<a href="#USAGE" class="id_link">#</a>',
+        '<a class="header-anchor" href="#usage" aria-label="Permalink">&#8203;</a>',
+        '<a href="#usage"><span> § </span></a>',
+        '<a href="#usage"></a>',
+    ],
+)
+def test_a_link_to_the_place_where_it_stands_is_no_text(link: str) -> None:
+    page = read(f"<h2>Usage{link}</h2><dl><dt>range(stop){link}</dt><dd>counts</dd></dl>")
+    assert page.text == "Usage\n\nrange(stop)\ncounts"
+    assert [title for _, _, title in page.headings] == ["Usage"]
+
+
+def test_other_links_are_text_whatever_their_words() -> None:
+    page = '<p>Written in C<a href="/sharp">#</a>, see <a href="#note">note</a> and <a href="#two">§ 2</a></p>'
+    assert read(page).text == "Written in C#, see note and § 2"
+
+
 def test_a_short_page_is_kept_whole() -> None:
     assert read("<div>Closed on Mondays.</div><ul><li><a href=/>Home</a></ul>").text == "Closed on Mondays.\n\nHome"
 
