@@ -214,13 +214,18 @@ def search(
     if collection is None and settings.server.default_collection in opened.collections():
         collection = settings.server.default_collection
     snapshot = opened.open(select_collection(opened, collection))
+    hits = 0
     for record in search_records(
         snapshot, query, k, filter=filter, mode=mode, settings=settings, note=console.print_message
     ):
+        hits += 1
         if as_json:
             console.print_json(record)
         else:
             console.print_lines(console.hit_lines(record))
+    if not hits:
+        where = "" if filter is None else " among the documents that match the filter"
+        console.print_message(f"nothing found{where}")
     return 0
 
 

@@ -35,6 +35,21 @@ def test_search_takes_a_filter(read_only: Shell) -> None:
     assert [hit["document_id"] for hit in hits] == ["texts/bread.md"]
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--filter", '{"type": "Nothing"}'], "nothing found among the documents that match the filter"),
+        (["--mode", "lexical"], "nothing found"),
+    ],
+    ids=["filter", "words"],
+)
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["people", "programs"])
+def test_a_search_that_finds_nothing_says_so(read_only: Shell, form: list[str], more: list[str], said: str) -> None:
+    status, out, err = read_only.run("search", "xyzzyplugh", "--store", read_only.store, *more, *form)
+    assert (status, out) == (0, "")
+    assert err == f"aidre: {said}\n"
+
+
 @pytest.mark.parametrize("filter", ["{", "[]", '{"and": 1}', "[" * 100_000])
 def test_a_wrong_filter_is_one_line_and_2(read_only: Shell, filter: str) -> None:
     status, _, err = read_only.run("search", "tea", "--store", read_only.store, "--filter", filter)
