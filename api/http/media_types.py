@@ -47,6 +47,6 @@ def _weights(accept: str) -> Mapping[str, float]:
         for parameter in parameters:
             name, _, value = parameter.strip().partition("=")
             if name == "q":
-                weight = float(value) if re.fullmatch(r"[01](\.\d{0,3})?", value) else 0.0
+                weight = float(value) if re.fullmatch(r"0(\.\d{0,3})?|1(\.0{0,3})?", value) else 0.0
         weights[media_range.strip()] = max(weight, weights.get(media_range.strip(), 0.0))
     return weights

@@ -195,7 +195,8 @@ def tokens(folder: Path) -> Parser:
         if credential not in genuine:
             hold(credential, None)
 
-    weakref.finalize(parse, runner.close)  # with the parser goes its loop
+    # With the parser goes its loop. `runner.close` would run it once more, maybe while another loop runs.
+    weakref.finalize(parse, runner.get_loop().close)
     genuine = [issuer.signed(alg=alg) for alg in ("ES256", "Ed25519")]
     none = ".".join((issuer.encoded({"alg": "none"}), issuer.encoded(issuer.CLAIMS), "")).encode()
     odd = issuer.encoded({"alg": "ES256", "kid": ["e"], "crit": ["b64"], "b64": False}).encode() + b".e30.AA"

@@ -8,11 +8,12 @@ import pytest
 
 from aidre.api.protocols.intake import bind_key
 
+_COST = bind_key.SCRYPT_COST
+
 
 @pytest.fixture(scope="session", autouse=True)
 def cheap_bind_keys() -> Iterator[int]:
-    """The cost outside of tests."""
+    """The cost outside of tests. Several folders have this fixture, each one of its own."""
     with pytest.MonkeyPatch.context() as patched:
-        cost = bind_key.SCRYPT_COST
         patched.setattr(bind_key, "SCRYPT_COST", 2)
-        yield cost
+        yield _COST

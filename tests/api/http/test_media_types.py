@@ -21,6 +21,9 @@ from aidre.api.http.media_types import exact_quality, quality
         ("text/html", 0.0),
         ("text/*", 0.0),
         ("application/json;q=nonsense", 0.0),
+        ("application/json;q=1.000", 1.0),
+        ("application/json;q=1.5", 0.0),
+        ("application/json;q=0.1234", 0.0),
         (",,application/json,", 1.0),
     ],
 )

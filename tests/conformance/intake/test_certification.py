@@ -15,6 +15,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from aidre.api.cli.main import run
+from aidre.api.protocols.intake import bind_key
 from tests.support.clocks import until
 from tests.support.intake_agent import WELL_KNOWN, Agent
 from tests.support.intake_schemas import ANSWER, BOUND, MANIFEST, check
@@ -112,8 +113,11 @@ def test_an_agent_is_served_by_either_worker(provider: Running) -> None:
         assert {agent.bind_again(answer, PERSON).content for _ in range(4)} == {first.content}
 
 
-def test_a_full_run_leaves_no_word_of_it_in_the_clear(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_run_leaves_no_word_of_it_in_the_clear(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, cheap_bind_keys: int
+) -> None:
     """Not while it runs, not when it was killed, not in what it said."""
+    monkeypatch.setattr(bind_key, "SCRYPT_COST", cheap_bind_keys)  # as the server, a process, derives its key
     with providing(folder, workers=1) as provider:
         agent = Agent(send, provider.url)
         intake = agent.discover()["intakes"][0]
