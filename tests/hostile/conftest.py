@@ -1,15 +1,13 @@
-"""What the quick forms share: files that are synced, a report in a folder of its own, and chance whose seed a failure
-shows."""
+"""What the quick forms share: files that are synced, a report in a folder of its own, and chance."""
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 
 import pytest
 
-from tests.hostile.report import Report
+from tests.hostile.report import Report, seed_of_run
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -24,7 +22,4 @@ def report(tmp_path: Path) -> Report:
 
 @pytest.fixture
 def chance(request: pytest.FixtureRequest) -> random.Random:
-    """`AIDRE_SEED` repeats a run; what is printed here pytest shows with a failure."""
-    seed = int(os.environ.get("AIDRE_SEED", "0")) or random.randrange(1 << 32)
-    print(f"AIDRE_SEED={seed}")  # noqa: T201 - where a test writes
-    return random.Random(f"{seed} {request.node.name}")
+    return random.Random(f"{seed_of_run()} {request.node.name}")

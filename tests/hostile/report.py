@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from dataclasses import dataclass, field
@@ -37,3 +38,12 @@ class Proof(Protocol):
     """What a subject offers: AssertionError, with the round in its message, where something did not hold."""
 
     def __call__(self, report: Report, rounds: int, chance: random.Random) -> None: ...
+
+
+def seed_of_run() -> int:
+    """The same in every run unless AIDRE_SEED is another number, or "random" for a new one; pytest shows it with a
+    failure."""
+    chosen = os.environ.get("AIDRE_SEED", "1")
+    number = random.randrange(1 << 32) if chosen == "random" else int(chosen)
+    print(f"AIDRE_SEED={number}")  # noqa: T201 - where a test writes
+    return number

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 import pytest
 
 from tests.hostile import unsynced
 from tests.hostile.nursery import asked
-from tests.hostile.report import Report
+from tests.hostile.report import Report, seed_of_run
 from tests.hostile.unsynced import Outcome
 
 SOME = 6
@@ -18,9 +17,7 @@ SOME = 6
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    seed = int(os.environ.get("AIDRE_SEED", "0")) or random.randrange(1 << 32)
-    print(f"AIDRE_SEED={seed}")  # noqa: T201 - pytest shows it with a failure
-    return asked(unsynced.examine, Report(tmp_path_factory.mktemp("replay")), SOME, random.Random(seed), False)
+    return asked(unsynced.examine, Report(tmp_path_factory.mktemp("replay")), SOME, random.Random(seed_of_run()), False)
 
 
 def test_what_was_acknowledged_survives_the_loss_of_all_that_was_not_synced(outcome: Outcome) -> None:
