@@ -21,8 +21,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # as many processes as cores run tests 
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# A busy machine may stop any test for longer than the deadline that Hypothesis sets for one example. What CI tries is the
-# same in every run; AIDRE_SEED=random tries something new.
+# A busy machine may stop any test for longer than the deadline that Hypothesis sets for one example. All runs try the
+# same examples, those with AIDRE_SEED=random new ones.
 settings.register_profile("aidre", deadline=None, derandomize=os.environ.get("AIDRE_SEED") != "random")
 settings.load_profile("aidre")
 
