@@ -1,5 +1,5 @@
-"""What holds for all tests: threads, garbage, files that are not synced, the markers of folders, the time by file, the
-skips without a package registry."""
+"""Settings of all tests: threads, garbage collection, no fsync, markers by folder, the time by file, and the skips of
+tests that need a package registry where none is reached."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Modules and tests live to the end: the garbage collector no longer goes over them, and begins less often."""
+    """Exclude the collected tests and modules, which are never freed, from garbage collection, and make that rarer."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000)

@@ -99,7 +99,8 @@ def facts_of(collection: str, space_id: str, result: Recalibration) -> dict[str,
 
 
 def lines_of(collection: str, space_id: str, result: Recalibration) -> Iterator[str]:
-    yield f"{collection}: space {space_id} calibrated with {result.queries:,} queries, generation {result.generation}"
+    queries = "1 query" if result.queries == 1 else f"{result.queries:,} queries"
+    yield f"{collection}: space {space_id} calibrated with {queries}, generation {result.generation}"
     for name, calibration, found in (
         ("before", result.before, result.found_before),
         ("after", result.after, result.found_after),

@@ -64,7 +64,7 @@ class Kernels:
         return {**inherited, **threads, **{name: value for name, value in told.items() if value is not None}}
 
     def __str__(self) -> str:
-        return f"OpenBLAS {self.core_type or 'chosen'}, FAISS {self.simd_level or 'chosen'}, {self.threads} threads"
+        return f"OpenBLAS {self.core_type or 'chosen'}, FAISS {self.simd_level or 'chosen'}, threads {self.threads}"
 
 
 def running(kernels: Kernels) -> tuple[str, str] | None:

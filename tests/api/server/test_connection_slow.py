@@ -1,4 +1,4 @@
-"""Clients that do not come along, over real connections: each ends in its time, and not before."""
+"""Slow clients over real connections: each time-out closes the connection when it is over, and not earlier."""
 
 from __future__ import annotations
 

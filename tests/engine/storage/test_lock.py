@@ -1,4 +1,4 @@
-"""The writer's lock: one holder at a time, named to the others, and free as soon as it is let go."""
+"""The writer's lock: one process holds it at a time, others are told which one, and closing the writer frees it."""
 
 from __future__ import annotations
 
