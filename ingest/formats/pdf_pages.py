@@ -74,7 +74,11 @@ class _Head:
 def _find_head(pages: Sequence[Sequence[str]], line: int) -> _Head | None:
     numbered: list[tuple[int, str, bool]] = []
     for number, lines in enumerate(pages):
-        numbered += [(value - number, words, is_first) for value, words, is_first in _numbers(_edge(lines, line))]
+        numbered += [
+            (value - number, words, is_first)
+            for text, _ in _edges(lines, line)
+            for value, words, is_first in _numbers(text)
+        ]
     offsets = Counter(offset for offset, _, _ in numbered)
     offset, count = offsets.most_common(1)[0] if offsets else (0, 0)
     if count < _MIN_HEADED_PAGES or 3 * count < len(pages):
@@ -87,9 +91,17 @@ def _find_head(pages: Sequence[Sequence[str]], line: int) -> _Head | None:
     return _Head(line, offset, repeated, is_book and (4 * min(firsts, lasts) > max(firsts, lasts) or not firsts))
 
 
-def _edge(lines: Sequence[str], line: int) -> str:
-    texts = [text for text in lines if text]
-    return texts[line] if texts and len(texts[line]) <= _MAX_HEAD_CHARACTERS else ""
+def _edges(lines: Sequence[str], line: int) -> Iterator[tuple[str, Sequence[int]]]:
+    """The first line of a page (or the last, -1), and the first two if one of them is a number, with their places."""
+    places = [place for place, text in enumerate(lines) if text]
+    pair = places[:2] if line == 0 else places[-2:]
+    found = [[places[line]]] if places else []
+    if len(places) > 2 and sum(lines[place].isdigit() for place in pair) == 1 and not lines[places[line]].isdigit():
+        found.append(pair)
+    for each in found:
+        text = " ".join(lines[place] for place in each)
+        if len(text) <= _MAX_HEAD_CHARACTERS:
+            yield text, each
 
 
 def _numbers(text: str) -> Iterator[tuple[int, str, bool]]:
@@ -104,16 +116,15 @@ def _numbers(text: str) -> Iterator[tuple[int, str, bool]]:
 def _strip_heads(lines: Sequence[str], number: int, heads: Sequence[_Head | None]) -> list[str]:
     kept = list(lines)
     for head in heads:
-        text = _edge(kept, head.line) if head else ""
-        if head is None or not text:
-            continue
-        is_head = _ROMAN.match(text) is not None or any(
-            value - number == head.offset and (words in head.words or head.is_book)
-            for value, words, _ in _numbers(text)
-        )
-        if is_head:
-            places = [place for place, line in enumerate(kept) if line]
-            kept[places[head.line]] = ""
+        for text, places in _edges(kept, head.line) if head else ():
+            is_head = _ROMAN.match(text) is not None or any(
+                value - number == head.offset and (words in head.words or head.is_book)
+                for value, words, _ in _numbers(text)
+            )
+            if is_head:
+                for place in places:
+                    kept[place] = ""
+                break
     return kept
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-_ATTRIBUTE = re.compile(r"[#.][^\s#.={}]+|[\w-]+=[^\s{}]+")
+_ATTRIBUTE = re.compile(r"#[^\s#={}]+|\.[^\s#.={}]+|[\w-]+=[^\s{}]+")
 """One attribute as Pandoc, kramdown and Python-Markdown have them behind a heading: `#id`, `.class`, `name=value`."""
 _PERMALINK = "¶"
 

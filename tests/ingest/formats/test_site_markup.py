@@ -11,6 +11,7 @@ from aidre.ingest.formats.site_markup import strip_site_markup
     ("written", "seen"),
     [
         ("# Title {#title}\n\nwords", "# Title\n\nwords"),
+        ("# Title {#title.of-it}\n", "# Title\n"),
         ("## Steps { #steps .wide } ##\n", "## Steps\n"),
         ("Title {#title}\n===\n", "Title\n===\n"),
         ("# Title¶\r\nwords\r\n", "# Title\r\nwords\r\n"),
