@@ -50,7 +50,7 @@ _SAME = 0.95
 
 def strip_page_furniture(pages: Sequence[Sequence[str]]) -> list[list[str]]:
     """The lines of each page without running heads, contents and index; all of them if nothing else is there."""
-    heads = [_find_head(pages, 0), _find_head(pages, -1)]
+    heads = [head for line in (0, -1) if (head := _find_head(pages, line))]
     stripped: list[list[str]] = []
     is_listed = False
     for number, lines in enumerate(pages):
@@ -113,10 +113,10 @@ def _numbers(text: str) -> Iterator[tuple[int, str, bool]]:
         yield int(last[2]), last[1] or "", False
 
 
-def _strip_heads(lines: Sequence[str], number: int, heads: Sequence[_Head | None]) -> list[str]:
+def _strip_heads(lines: Sequence[str], number: int, heads: Sequence[_Head]) -> list[str]:
     kept = list(lines)
     for head in heads:
-        for text, places in _edges(kept, head.line) if head else ():
+        for text, places in _edges(kept, head.line):
             is_head = _ROMAN.match(text) is not None or any(
                 value - number == head.offset and (words in head.words or head.is_book)
                 for value, words, _ in _numbers(text)
