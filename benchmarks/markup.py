@@ -17,6 +17,7 @@ NAVIGATION_KEYS: Final = frozenset("npuhi")
 """Values of `accesskey` that DocBook, Sphinx and Texinfo give to the links between pages."""
 
 MIN_PARAGRAPH_WORDS: Final = 8
+_HIDDEN: Final = {"<!--": "-->", "<script": "</script>", "<style": "</style>"}
 _PLAIN: Final = re.compile(r"[^<>\[\]{}`*_|#:/\\&]+")
 """A line of Markdown without any mark."""
 
@@ -168,6 +169,7 @@ def read_markdown_markup(content: str) -> Markup:
     paragraphs: list[str] = []
     rows: list[tuple[str, ...]] = []
     fence, block = "", list[str]()
+    hidden = ""
     for line in content.splitlines():
         stripped = line.strip()
         mark = re.match(r"(`{3,}|~{3,})", stripped)
@@ -177,6 +179,9 @@ def read_markdown_markup(content: str) -> Markup:
                 fence = ""
             else:
                 block.append(line)
+            continue
+        if hidden or (hidden := next((end for begin, end in _HIDDEN.items() if stripped.startswith(begin)), "")):
+            hidden = "" if hidden in line else hidden
             continue
         if mark:
             fence, block = mark[1], []

@@ -41,8 +41,10 @@ _LONE_ATTRIBUTES = re.compile(r"[ \t]*\{:[ \t]*[#.][^{}\n]{0,200}\}[ \t]*$")
 _HIDDEN = {"<!--": "-->", "<script": "</script>", "<style": "</style>", "<svg": "</svg>"}
 """What begins a passage that no reader sees, and what ends it."""
 
-_OPENING = re.compile(r"<!--|<(?:script|style|svg)(?=[\s>])", re.IGNORECASE)
-_TAG = re.compile(r"</?([A-Za-z][\w.-]{0,60})((?:\s+[\w:@#.-]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s\"'<>`]+))?)*)\s*/?>")
+_OPENING = re.compile(r"(?<!\\)<!--|(?<!\\)<(?:script|style|svg)(?=[\s>])", re.IGNORECASE)
+_TAG = re.compile(
+    r"(?<!\\)</?([A-Za-z][\w.-]{0,60})((?:\s+[\w:@#.-]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s\"'<>`]+))?)*)\s*/?>"
+)
 _LABEL = re.compile(r"\s(?:data-)?text\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _CAPTION = re.compile(r"\scaption\s*=\s*\"([^\"]*)\"")
 _NUMBER = re.compile(r"\snumber\s*=\s*\"([^\"]*)\"")

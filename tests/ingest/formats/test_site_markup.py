@@ -96,6 +96,7 @@ def test_the_words_inside_of_markup_stay(written: str, seen: str) -> None:
         "    <div> in indented code\n",
         "`<div>` and ``a ` <b> `` and Vec<T>, a < b > c, <https://x.org>, <me@x.org>\n",
         "1 <!-- never closed\n\nthe rest\n",
+        "# \\<script setup>\n\nwords\n\n```\n<script setup>\n</script>\n```\n\\<div class=x>\n",
         "a footnote[^1]\n\n[^1]: its text\n",
         "/// a comment in the manner of Rust\n",
         "!!! Attention\n",
