@@ -323,13 +323,15 @@ def _repeated_edges(documents: Sequence[ReadDocument]) -> frozenset[str]:
     for inside in folders.values():
         counts: Counter[str] = Counter()
         for read in inside:
-            lines = [solid for line in read.document.text.splitlines() if (solid := _squeeze(line))]
-            counts.update({*lines[:_EDGE_LINES], *lines[-_EDGE_LINES:]} - set(_CODE_EDGES))
+            lines = [line for line in read.document.text.splitlines() if line.strip()]
+            counts.update({_squeeze(line) for line in (*lines[:_EDGE_LINES], *lines[-_EDGE_LINES:]) if _is_words(line)})
         found.update(line for line, number in counts.items() if number >= max(3, _EDGE_SHARE * len(inside)))
     return frozenset(found)
 
 
-_CODE_EDGES: Final = ("```", "```python", "```py", "}", "</script>", "</template>", "</div>", "---")
+def _is_words(line: str) -> bool:
+    """Whether a line is neither code nor markup."""
+    return line[0].isalpha() and not _DIRECTIVE.match(line)
 
 
 def _common_tails(titles: Sequence[str]) -> frozenset[str]:

@@ -17,6 +17,7 @@ from aidre.ingest.formats.site_markup import strip_site_markup
         ("# Title¶\r\nwords\r\n", "# Title\r\nwords\r\n"),
         ('## run() <sup class="vt-badge" data-text="3.5+" /> {#run}', "## run() 3.5+"),
         ('## run() <Badge type="tip" text="new" />', "## run() new"),
+        ('<h1 align="center">The <em>Project</em></h1>\n', "# The Project\n"),
         ("a\n\n{: .lead }\nwords", "a\n\nwords"),
         ('see [it](http://x.org){.external target="_blank"}.', "see [it](http://x.org)."),
     ],
