@@ -2,7 +2,7 @@
 
 The operators are those that ONNX Runtime's optimiser makes of a traced BERT, with one for the attention of a layer. The
 int8 graph holds the same numbers as `onnxruntime.quantization` makes, so that vectors of both graphs can be compared.
-There is no attention mask: each run is one text without padding. onnx is imported when a graph is built.
+There is no attention mask: each run is one text without padding.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.engine.embedding import onnx_format
 from aidre.engine.embedding.tensors import Tensors
 
-OPSET = 17
-IR_VERSION = 8
 RUNTIME_DOMAIN = "com.microsoft"
 """The domain of the operators that only ONNX Runtime has."""
+OPERATORS = {"": 17, RUNTIME_DOMAIN: 1}
+"""Versions of the operators of each domain."""
 LEAST_LENGTH = 1e-12
 """Shorter vectors are divided by this instead of their length, as by sentence-transformers."""
 
@@ -74,23 +75,26 @@ class _Graph:
     def __init__(self, int8: bool, epsilon: float) -> None:
         self._int8 = int8
         self._epsilon = epsilon
-        self._nodes: list[Any] = []
-        self._constants: list[Any] = []
+        self._nodes: list[bytes] = []
+        self._constants: list[bytes] = []
 
-    def add(self, operator: str, inputs: Sequence[str], outputs: int = 1, **attributes: Any) -> str:
+    def add(
+        self,
+        operator: str,
+        inputs: Sequence[str],
+        outputs: int = 1,
+        domain: str = "",
+        **attributes: int | float | list[int],
+    ) -> str:
         """The first output; further ones have its name with ".1", ".2" and so on."""
-        from onnx import helper
-
         name = f"{operator}_{len(self._nodes)}"
         names = [name, *(f"{name}.{number}" for number in range(1, outputs))]
-        self._nodes.append(helper.make_node(operator, inputs, names, **attributes))
+        self._nodes.append(onnx_format.node(operator, inputs, names, domain, attributes))
         return name
 
     def constant(self, values: NDArray[Any]) -> str:
-        from onnx import numpy_helper
-
         name = f"constant_{len(self._constants)}"
-        self._constants.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
+        self._constants.append(onnx_format.constant(name, values))
         return name
 
     def norm(self, rows: str, tensors: Tensors, name: str) -> str:
@@ -134,15 +138,10 @@ class _Graph:
         return self.add("DynamicQuantizeMatMul", [rows, codes, scale, zero, bias], domain=RUNTIME_DOMAIN)
 
     def serialised(self, output: str, dimensions: int) -> bytes:
-        from onnx import TensorProto, helper
-
-        nodes = [*self._nodes, helper.make_node("Identity", [output], ["embedding"])]
-        inputs = [helper.make_tensor_value_info("input_ids", TensorProto.INT64, [1, "tokens"])]
-        outputs = [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, [1, dimensions])]
-        graph = helper.make_graph(nodes, "bert", inputs, outputs, self._constants)
-        domains = [helper.make_opsetid("", OPSET), helper.make_opsetid(RUNTIME_DOMAIN, 1)]
-        model = helper.make_model(graph, ir_version=IR_VERSION, opset_imports=domains)
-        return bytes(model.SerializeToString())
+        self._nodes.append(onnx_format.node("Identity", [output], ["embedding"], "", {}))
+        inputs = [onnx_format.tensor("input_ids", np.int64, [1, "tokens"])]
+        outputs = [onnx_format.tensor("embedding", np.float32, [1, dimensions])]
+        return onnx_format.model(onnx_format.graph(self._nodes, self._constants, inputs, outputs), OPERATORS)
 
 
 def _signed(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32], NDArray[np.int8]]:

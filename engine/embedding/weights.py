@@ -62,7 +62,7 @@ def require_sentence_transformers(model: str) -> None:
     if find_spec("sentence_transformers") is None:
         raise ModelUnavailable(
             f"model {model!r} needs package sentence-transformers, which is not installed: run `pip install "
-            f"sentence-transformers`, or use {DEFAULT_MODEL}, which needs no such package",
+            f"sentence-transformers onnx`, or use {DEFAULT_MODEL}, which needs neither",
             package="sentence-transformers",
         )
 
@@ -95,13 +95,14 @@ def _local_folder(model: str) -> Path:
 
 
 def _hub_folder(model: str) -> Path:
+    require_sentence_transformers(model)
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
         return Path(snapshot_download(model, allow_patterns=FOLDER_FILES, local_files_only=True))
     except (LocalEntryNotFoundError, HFValidationError):
-        require_sentence_transformers(model)  # before a download in vain
+        pass
     try:
         return Path(snapshot_download(model, allow_patterns=FOLDER_FILES, ignore_patterns=["onnx/*", "openvino/*"]))
     except (OSError, HfHubHTTPError, HFValidationError) as error:

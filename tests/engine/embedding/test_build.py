@@ -83,7 +83,7 @@ def test_an_incomplete_folder_is_named(missing: str, weights: Weights, cache: Pa
 
 PROGRAM = """
 import sys
-absent = "torch transformers sentence_transformers huggingface_hub safetensors scipy sklearn sympy"
+absent = "torch transformers sentence_transformers huggingface_hub safetensors scipy sklearn onnx google.protobuf"
 sys.modules.update(dict.fromkeys(absent.split()))  # an import of these fails
 from dataclasses import replace
 from aidre.engine.embedding import DEFAULT_SPACE, load_embedder
