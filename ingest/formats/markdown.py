@@ -13,6 +13,7 @@ from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Heading, Json
 from aidre.ingest.formats.tables import has_url_lines, read_json_lines
 from aidre.ingest.records import (
+    ARTICLE,
     MAX_CONVERTED_VALUES,
     File,
     Item,
@@ -54,6 +55,8 @@ def read_markdown(file: File, rules: VectorRules) -> Iterator[Item]:
         members["title"] = _title_of(outline) or file.path.stem
     if members.get("url") is None and type(members.get("canonical")) is not str:
         members["url"] = file.url
+    if members.get("type") is None:
+        members["type"] = ARTICLE
     has_id = members.get("id") is not None
     identity = to_document_id(members["id"]) if has_id else to_document_id(file.id, "the path")
     yield file.origin, to_document(members, file, identity, text=text, headings=outline)
@@ -75,7 +78,7 @@ def read_text(file: File, rules: VectorRules) -> Iterator[Item]:
     if has_url_lines(file):
         yield from read_json_lines(file, rules)
         return
-    members = {"title": file.path.stem, "url": file.url}
+    members = {"title": file.path.stem, "url": file.url, "type": ARTICLE}
     yield (
         file.origin,
         to_document(members, file, to_document_id(file.id, "the path"), text=decode_text(read_content(file))),
