@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.index.text.languages import DEFAULT_LANGUAGE, LANGUAGES, UNKNOWN
+from aidre.engine.index.text.languages import DEFAULT_LANGUAGE, LANGUAGES, UNKNOWN, Language
 from aidre.engine.index.text.scripts import LATIN, script_of
 from aidre.engine.storage import is_run_start
 
@@ -27,11 +27,20 @@ paragraph are stop words; code has hardly any."""
 
 _LAST_LATIN: Final = "\u024f"
 
-_OTHER_LETTERS: Final = {"arabic": "ټډړښېۍێۆڕڵەۇۈڭ", "cyrillic": "әғқңөұүһҳҷӣӯ"}
-"""Letters of languages that are not in the table: of Pashto, Kurdish and Uyghur; of Kazakh, Kyrgyz, Tajik and Tatar."""
+_CANDIDATES: Final = (
+    *LANGUAGES.values(),
+    Language(UNKNOWN, "pashto, kurdish, uyghur", None, ("arabic",), "ټډړښېۍێۆڕڵەۇۈڭ"),
+    Language(UNKNOWN, "kazakh, kyrgyz, tajik, tatar", None, ("cyrillic",), "әғқңөұүһҳҷӣӯ"),
+)
+"""The languages, and letters of others whose words are not to be taken for words of these."""
 
-_KANA_PER_HAN: Final = 0.1
-"""Japanese has kana in most pairs of characters, Chinese only in quotations and names."""
+_STOP_WORD_EVIDENCE: Final = 0.5
+"""Weight of a stop word; that of a word with a letter of the language is 1. A single stop word decides nothing: the
+first language of the script is taken."""
+
+_HAN_EVIDENCE: Final = 0.1
+"""Weight of a pair of Han characters for Chinese; that of a pair with a kana for Japanese is 1. Japanese has kana in
+most pairs, Chinese only in quotations and names."""
 
 Codes = NDArray[np.int32]
 
@@ -154,24 +163,24 @@ def _detect_in_family(
 ) -> list[str]:
     """The language of each of the given rows, by the evidence of the words of one script."""
     scripts = {script_of(word) for word in words}
-    tags = [tag for tag, language in LANGUAGES.items() if scripts & set(language.scripts)]
-    letters = [frozenset(LANGUAGES[tag].letters) for tag in tags]
-    stop_words = [LANGUAGES[tag].stop_words for tag in tags]
-    others = "".join(_OTHER_LETTERS.get(script, "") for script in scripts)
-    if others:
-        tags, letters, stop_words = [*tags, UNKNOWN], [*letters, frozenset(others)], [*stop_words, frozenset()]
-    evidence = np.zeros((len(tags), len(vocabulary)))
-    for word in words:
-        evidence[:, vocabulary[word]] = (
-            _kana_evidence(word, tags)
-            if "zh" in tags
-            else [not own.isdisjoint(word) or word in small for own, small in zip(letters, stop_words, strict=True)]
-        )
+    candidates = [language for language in _CANDIDATES if scripts & set(language.scripts)]
+    if len(candidates) == 1:
+        return [candidates[0].tag] * len(rows)
     size = int(rows.max(initial=-1)) + 1
-    counts = np.stack([np.bincount(hits.rows, of[hits.codes], size)[rows] for of in evidence])
-    return [tags[n] for n in counts.argmax(axis=0).tolist()]
+    counts = np.empty((len(candidates), len(rows)))
+    for number, language in enumerate(candidates):
+        evidence = np.zeros(len(vocabulary))
+        evidence[[vocabulary[word] for word in words]] = [_evidence(word, language) for word in words]
+        counts[number] = np.bincount(hits.rows, evidence[hits.codes], size)[rows]
+    counts[0] += _STOP_WORD_EVIDENCE
+    return [candidates[number].tag for number in counts.argmax(axis=0).tolist()]
 
 
-def _kana_evidence(word: str, tags: Sequence[str]) -> list[float]:
-    has_kana = any(script_of(letter) == "kana" for letter in word)
-    return [has_kana if tag == "ja" else _KANA_PER_HAN * (tag == "zh") for tag in tags]
+def _evidence(word: str, language: Language) -> float:
+    """The weight of a word as evidence for a language, in a script that it shares with others."""
+    if "han" in language.scripts:
+        has_kana = any(script_of(letter) == "kana" for letter in word)
+        return float(has_kana) if "kana" in language.scripts else _HAN_EVIDENCE
+    if not set(language.letters).isdisjoint(word):
+        return 1.0
+    return _STOP_WORD_EVIDENCE if word in language.stop_words else 0.0

@@ -1,8 +1,8 @@
 """Stop words: the function words of each language, that is articles, pronouns, prepositions, conjunctions, auxiliaries.
 
 They are no terms, and they serve to detect the language of a text. They are in lower case, and split at apostrophes as
-tokens are ("don't" is `don` and `t`). Lists of languages whose function words are single ASCII letters leave these out:
-they are variables in code.
+tokens are ("don't" is `don` and `t`). The lists from Catalan on have no single ASCII letters, which are variables in
+code.
 """
 
 from __future__ import annotations
@@ -92,11 +92,11 @@ mer mest min mitt mot mye må ned noe noen nå når og også om opp oss over på
 skulle slik som så til ut uten var ved vi vil ville vår være vært
 """,
     "ca": """
-a al d de del en es i l s un això aquest aquesta aquestes aquests aquell aquella altra altre altres amb així cada com
-contra dels del des dins doncs durant el els ella elles ells en encara entre era eren es és està estan et fer fins ha
-han haver hi ho la les li llavors lo los més mentre meu mica molt molta molts ni no nosaltres nostra nostre on pel
-pels per però perquè poc pot què quan que qual quals quin quina sense ser seu seus seva seves si sobre sota són també
-tan tant tot tota totes tots una unes uns us va van vegada vostè vostra ja aquí només
+al de del en es un això aquest aquesta aquestes aquests aquell aquella altra altre altres amb així cada com contra
+dels del des dins doncs durant el els ella elles ells en encara entre era eren es és està estan et fer fins ha han
+haver hi ho la les li llavors lo los més mentre meu mica molt molta molts ni no nosaltres nostra nostre on pel pels
+per però perquè poc pot què quan que qual quals quin quina sense ser seu seus seva seves si sobre sota són també tan
+tant tot tota totes tots una unes uns us va van vegada vostè vostra ja aquí només
 """,
     "hr": """
 ali bez bi bih bila bile bili bilo biti bio bit će ću da do dok drugi ga gdje god ih ili im ima isto iz iza između ja
