@@ -46,6 +46,7 @@ def to_document(
     *,
     text: str | None = None,
     headings: tuple[Heading, ...] = (),
+    verbatim: tuple[tuple[int, int], ...] = (),
     vectors: Mapping[str, NDArray[np.float32]] | None = None,
     schema_object: Mapping[str, Json] | None = None,
 ) -> Document:
@@ -77,6 +78,7 @@ def to_document(
         schema_object,
         vectors,
         headings,
+        verbatim,
         file.source,
         file.origin,
     )
