@@ -55,8 +55,9 @@ class Document:
 
     `updated_at` is RFC 3339 in UTC ("2026-04-01T10:00:00Z"), None where the source has no date. `schema_object` is a
     whole schema.org object. `vectors` maps space ids to a vector of shape (dimensions,); a document with any is stored
-    as one chunk. `origin` is the path of its file inside the source, or the URL it was fetched from; `state` then holds
-    the validators for a later conditional request (etag, last_modified).
+    as one chunk. `verbatim` are the spans of code and tables, which are split only where a chunk cannot hold them,
+    and then between lines. `origin` is the path of its file inside the source, or the URL it was fetched from; `state`
+    then holds the validators for a later conditional request (etag, last_modified).
     """
 
     id: str
@@ -72,6 +73,7 @@ class Document:
     schema_object: Mapping[str, Json] | None = None
     vectors: Mapping[str, NDArray[np.float32]] | None = None
     headings: tuple[Heading, ...] = ()
+    verbatim: tuple[tuple[int, int], ...] = ()
     source: str = ""
     origin: str = ""
     state: Mapping[str, str] | None = None

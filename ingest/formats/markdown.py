@@ -11,8 +11,10 @@ from markdown_it import MarkdownIt
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Heading, Json
+from aidre.ingest.formats.site_markup import strip_attributes, strip_site_markup
 from aidre.ingest.formats.tables import has_url_lines, read_json_lines
 from aidre.ingest.records import (
+    ARTICLE,
     MAX_CONVERTED_VALUES,
     File,
     Item,
@@ -33,10 +35,6 @@ MAX_LOCAL_CHARACTERS = 1 << 17
 _FENCE = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
 _OPENING = re.compile(r"---[ \t]*\r?\n")
 _LINE_END = re.compile(r"\r\n?|\n")
-_ATTRIBUTE = re.compile(r"[#.][^\s#.={}]+|[\w-]+=[^\s{}]+")
-"""One attribute as Pandoc, kramdown and Python-Markdown have them behind a heading: `#id`, `.class`, `name=value`."""
-_PERMALINK = "¶"
-
 # Only blocks: without inline rules and link references the time is linear in the length of the text.
 _BLOCKS = MarkdownIt("commonmark").disable(["inline", "text_join", "reference"])
 _INLINE = MarkdownIt("commonmark")
@@ -47,13 +45,16 @@ _ROW_ONLY_MEMBERS = ("text", "vectors", "@type", "@id")
 
 def read_markdown(file: File, rules: VectorRules) -> Iterator[Item]:
     """The one document of a file; raises InvalidDocument, OSError."""
-    members, text = split_front_matter(decode_text(read_content(file)))
+    members, body = split_front_matter(decode_text(read_content(file)))
+    text = strip_site_markup(body)
     is_short = len(text) <= MAX_LOCAL_CHARACTERS
     outline = find_headings(text) if is_short else headings(SHARED.parse("markdown", text.encode()), len(text))
     if members.get("title") is None:
-        members["title"] = _title_of(outline) or file.path.stem
+        members["title"] = _title_of(outline, text) or file.path.stem
     if members.get("url") is None and type(members.get("canonical")) is not str:
         members["url"] = file.url
+    if members.get("type") is None:
+        members["type"] = ARTICLE
     has_id = members.get("id") is not None
     identity = to_document_id(members["id"]) if has_id else to_document_id(file.id, "the path")
     yield file.origin, to_document(members, file, identity, text=text, headings=outline)
@@ -75,7 +76,7 @@ def read_text(file: File, rules: VectorRules) -> Iterator[Item]:
     if has_url_lines(file):
         yield from read_json_lines(file, rules)
         return
-    members = {"title": file.path.stem, "url": file.url}
+    members = {"title": file.path.stem, "url": file.url, "type": ARTICLE}
     yield (
         file.origin,
         to_document(members, file, to_document_id(file.id, "the path"), text=decode_text(read_content(file))),
@@ -147,30 +148,22 @@ def find_headings(text: str) -> tuple[Heading, ...]:
     )
 
 
-def _title_of(outline: Sequence[Heading]) -> str | None:
-    """The first heading of level 1; without one, the first heading of all if the others are below it."""
+def _title_of(outline: Sequence[Heading], text: str) -> str | None:
+    """The first heading of level 1; without one, the first of all if most of the text stands below it."""
     titles = [heading.title for heading in outline if heading.level == 1 and heading.title]
     if titles:
         return titles[0]
-    if not outline or any(heading.level <= outline[0].level for heading in outline[1:]):
+    if not outline:
         return None
-    return outline[0].title or None
-
-
-def _strip_attributes(heading: str) -> str:
-    """A heading without the attributes behind it, `{#anchor .class}`, and without the sign of its permalink."""
-    heading = heading.rstrip().removesuffix(_PERMALINK).rstrip()
-    start = heading.rfind("{")
-    if start <= 0 or not heading.endswith("}") or heading[start - 1] == "\\":
-        return heading
-    words = heading[start + 1 : -1].removeprefix(":").split()
-    is_attributes = words and all(map(_ATTRIBUTE.fullmatch, words))
-    return heading[:start].rstrip() if is_attributes else heading
+    first = outline[0]
+    end = next((other.start for other in outline[1:] if other.level <= first.level), len(text))
+    is_main = end == len(text) or end - first.start > len(text) / 2
+    return first.title or None if is_main else None
 
 
 def _strip_markup(heading: str) -> str:
     parts: list[str] = []
-    heading = _strip_attributes(heading[:_MAX_TITLE_CHARACTERS])
+    heading = strip_attributes(heading[:_MAX_TITLE_CHARACTERS])
     for token in _INLINE.parseInline(heading)[0].children or []:
         parts.append(" " if token.type in ("softbreak", "hardbreak") else token.content)
     return " ".join("".join(parts).split())

@@ -1,6 +1,7 @@
 """Document fingerprints: sixteen bytes over the content of a document and the settings, without its id and source.
 
-The first twelve are BLAKE2b over settings, text, properties and vectors; the last four are CRC-32 of the text alone.
+The first twelve are BLAKE2b over settings, text, properties, outline (headings, which become sections, and passages
+that are not split) and vectors; the last four are CRC-32 of the text alone.
 """
 
 from __future__ import annotations
@@ -70,6 +71,9 @@ def fingerprint(document: Document, settings: bytes) -> bytes:
     except orjson.JSONEncodeError as error:
         raise InvalidDocument(f"cannot be written as JSON: {error}") from None
     fields = [settings, text, properties]
+    if document.headings or document.verbatim:
+        outline = [[each.start, each.level, each.title] for each in document.headings], document.verbatim
+        fields.append(orjson.dumps(outline))
     if document.vectors:
         for name in sorted(document.vectors):
             fields += (name.encode(), xxh3_128_digest(np.ascontiguousarray(document.vectors[name]).data))

@@ -24,7 +24,7 @@ from aidre.ingest.sources.body import convert_to_utf8, gunzip, kind_of, listing_
 
 ReadFile: TypeAlias = Callable[[File], Iterator[Item]]
 
-VERSION = "1"
+VERSION = "2"
 """Version of the conversion of pages to documents. A new one causes every page to be fetched again."""
 
 _TEXT_KINDS = frozenset({".html", ".txt", ".md", ".csv", ".tsv"})

@@ -26,7 +26,13 @@ def read(tmp_path: Path, content: str, url: str | None = None) -> Document:
     return one(list(read_markdown(File(path, "docs", "page.md", url), VectorRules([], []))))
 
 
-def test_the_text_is_the_body_byte_for_byte(tmp_path: Path) -> None:
+def test_the_text_is_the_body_without_marks_for_a_generator_of_sites(tmp_path: Path) -> None:
+    document = read(tmp_path, "---\nid: x\n---\n# One {#one}\n\n:::tip\nUse it.\n:::\n\n## Two {#two}\n\nend\n")
+    assert document.text == "# One\n\nTip: Use it.\n\n## Two\n\nend\n"
+    assert [document.text[each.start :].split("\n")[0] for each in document.headings] == ["# One", "## Two"]
+
+
+def test_the_text_is_otherwise_the_body_byte_for_byte(tmp_path: Path) -> None:
     body = "\r\n# Title \x00\r\n\r\nWords  with\ttabs.\r\n\u2028é\n"
     assert read(tmp_path, "---\r\nid: x\r\n---\r\n" + body).text == body
     assert read(tmp_path, body).text == body
@@ -87,6 +93,8 @@ def test_the_language_of_a_page_has_one_name(tmp_path: Path, matter: str, metada
         ("## only second level\n", "only second level"),
         ("words\n\n## Chapter {#chapter}\n\n### Below\n", "Chapter"),
         ("## one\n\n## another\n", "page"),
+        ("## Chapter\n\nwords of it\n\n### Below\n\nmore of them\n\n## Summary\n\nshort\n", "Chapter"),
+        ("## run() <sup class='badge' data-text='3.5+' /> {#run}\n", "run() 3.5+"),
         ("## deep\n\n# Top {#top}\n", "Top"),
     ],
 )

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from aidre.engine.errors import InvalidDocument
-from aidre.engine.model import Document
+from aidre.engine.model import Document, Heading
 from aidre.ingest.chunking import Chunker
 from aidre.ingest.formats.tables.parquet import read_parquet
 from aidre.ingest.pipeline.fingerprint import columnar_fingerprints, fingerprint, same_text, settings_digest
@@ -37,6 +37,8 @@ CHANGES: list[dict[str, Any]] = [
     {"vectors": {"s": np.array([1, 1, 2], np.float32)}},
     {"vectors": {"t": np.ones(3, np.float32)}},
     {"vectors": None},
+    {"headings": (Heading(0, 1, "T"),)},
+    {"verbatim": ((0, 5),)},
 ]
 
 
