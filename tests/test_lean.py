@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -18,6 +19,7 @@ from tests import ROOT
 
 LEFT_OUT = {"sentence-transformers", "huggingface-hub", "onnx", "protobuf", "flatbuffers"}
 """What loads other models, and what ONNX Runtime uses to change graphs only."""
+FOLDERS, FILES = ("aidre", "engine", "ingest", "api"), ("pyproject.toml", "README.md", "LICENSE", "lean.txt")
 LIMIT_MIB = 700
 TIMEOUT_SECONDS = 300
 
@@ -68,18 +70,23 @@ def pip_lines(document: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh environment with the lines of the guide."""
+    """A fresh environment with the lines of the guide, from a copy: setuptools writes beside what it installs."""
     folder = tmp_path_factory.mktemp("lean") / "environment"
+    checkout = folder.with_name("checkout")
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in FILES:
+        shutil.copy(ROOT / name, checkout)
     run([sys.executable, "-m", "venv", str(folder)])
     for line in pip_lines((ROOT / "docs/guide.md").read_text("utf-8")):
-        run([str(folder / "bin/python"), "-m", *line.split(), "-q", "--disable-pip-version-check"])
+        run([str(folder / "bin/python"), "-m", *line.split(), "-q", "--disable-pip-version-check"], checkout)
     return folder
 
 
-def run(command: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
+def run(command: list[str], folder: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **variables}
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS
     )
     assert done.returncode == 0, done.stderr
     return done

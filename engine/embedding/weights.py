@@ -62,7 +62,7 @@ def require_sentence_transformers(model: str) -> None:
     if find_spec("sentence_transformers") is None:
         raise ModelUnavailable(
             f"model {model!r} needs package sentence-transformers, which is not installed: run `pip install "
-            f"sentence-transformers onnx`, or use {DEFAULT_MODEL}, which needs neither",
+            f"sentence-transformers onnx`, or use {DEFAULT_MODEL} in ONNX Runtime, which needs neither",
             package="sentence-transformers",
         )
 
