@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from aidre.api.cli import commands, console, maintenance
+from aidre.api.cli.coercion import convert_plainly
 from aidre.api.cli.options import AnyCollection, ConfigOption, JsonOption, NamedCollection, StoreOption, print_result
 from aidre.api.cli.select import open_store, select_collection
 from aidre.engine.errors import AidreError, ConfigurationError, StorageFailed, StoreDamaged
@@ -296,7 +297,9 @@ def run(arguments: Sequence[str]) -> int:
 @cache
 def _command() -> typer.core.TyperGroup:
     """All commands; who runs several in one process makes them once."""
-    return typer.main.get_group(app)
+    group = typer.main.get_group(app)
+    convert_plainly(group)
+    return group
 
 
 if __name__ == "__main__":
