@@ -99,6 +99,8 @@ class _Page:
         }
         self._hidden: str | None = None
         """The end of the passage that no reader sees, inside such a passage."""
+        self._code_line = -1
+        """The last line of indented code."""
         self._box = ""
         """The name of a box whose first words are not reached."""
 
@@ -137,7 +139,7 @@ class _Page:
             yield line
             return
         body, ending = (line[:-1], "\r") if line.endswith("\r") else (line, "")
-        if not body.startswith(("    ", "\t")) or self._hidden:
+        if self._hidden or not self._is_indented_code(index):
             body = self._strip_passages(body, index)
         named = _to_name(body)
         if named is not None:
@@ -157,6 +159,13 @@ class _Page:
                 start = len(body) - len(body.lstrip(" \t>"))
                 body, self._box = f"{body[:start]}{self._box} {body[start:]}", ""
         yield body + ending
+
+    def _is_indented_code(self, index: int) -> bool:
+        """Whether a line is indented as code is, below a blank line or below such a line."""
+        follows = index == 0 or self._code_line == index - 1 or not self._lines[index - 1].strip()
+        if follows and self._lines[index].startswith(("    ", "\t")):
+            self._code_line = index
+        return self._code_line == index
 
     def _name_box(self) -> Iterator[str]:
         """The name of a box that does not begin with a paragraph, as a paragraph."""
