@@ -101,7 +101,7 @@ def test_a_lean_installation_is_small_and_answers_from_an_empty_cache(environmen
     packages = {path.name for path in environment.glob("lib/*/site-packages/*")}
     assert {"aidre", "onnxruntime"} <= packages
     assert not packages & {"torch", "sentence_transformers", "onnx"}
-    aidre, store, variables = str(environment / "bin/aidre"), str(tmp_path / "store"), {"AIDRE_CACHE": str(tmp_path)}
-    run([aidre, "ingest", "demo/corpus", "--collection", "ellery", "--store", store], **variables)
-    found = run([aidre, "search", "a lentil dish without meat", "--store", store, "-k", "1"], **variables)
+    aidre, store, cache = str(environment / "bin/aidre"), str(tmp_path / "store"), str(tmp_path)
+    run([aidre, "ingest", "demo/corpus", "--collection", "ellery", "--store", store], AIDRE_CACHE=cache)
+    found = run([aidre, "search", "a lentil dish without meat", "--store", store, "-k", "1"], AIDRE_CACHE=cache)
     assert "entil" in found.stdout
