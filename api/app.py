@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from aidre.api.access import Guard, WebOrigins, metadata
+from aidre.api.access import Guard, OriginalTargetMiddleware, WebOrigins, metadata
 from aidre.api.config import Protocol, Settings
 from aidre.api.http import (
     STATUS,
@@ -175,7 +175,7 @@ def _framed(
     for one in mounted:
         if one.wrap is not None:
             framed = one.wrap(framed)
-    return framed
+    return OriginalTargetMiddleware(framed, settings.server) if settings.server.trusted_proxies else framed
 
 
 def _renderer_of_http(errors: ErrorResponses) -> Callable[[Request, Exception], Awaitable[Response]]:

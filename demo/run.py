@@ -34,7 +34,7 @@ CONFIG = "demo/aidre.toml"
 PARTNER, SECRET = "a-platform", "known-to-all-who-read-this"
 """The partner of Agentic Intent in demo/aidre.toml, and its shared secret."""
 START_SECONDS = 120
-"""Time-out for the start of the server, which exports the embedding model on its first run."""
+"""Time-out for the start of the server, which builds the graph of the embedding model on its first run."""
 QUESTIONS = ("mend a flat tyre at the roadside", "something warm with lentils", "a concert on a summer evening")
 PASSAGE_CHARS = 220
 

@@ -17,4 +17,5 @@ from .guard import (
     mark_private as mark_private,
 )
 from .metadata import MCP as MCP, RESOURCE_METADATA as RESOURCE_METADATA
+from .original_target import OriginalTargetMiddleware as OriginalTargetMiddleware
 from .web_origins import WebOrigins as WebOrigins

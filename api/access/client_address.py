@@ -27,6 +27,7 @@ class ClientAddresses:
             with suppress(ValueError):  # a host name is compared as it is
                 self._networks.append(ip_network(name, strict=False))
         self._cached_group = lru_cache(CACHE_SIZE)(self._find_group)
+        self._cached_trust = lru_cache(CACHE_SIZE)(self._is_trusted)
 
     def of(self, scope: Any) -> str:
         """The group of the client's address, the same for all requests of one network."""
@@ -36,6 +37,11 @@ class ClientAddresses:
             return self._cached_group(host, b"")
         forwarded = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
         return self._cached_group(host, _right_end(b",".join(forwarded)))
+
+    def trusts(self, scope: Any) -> bool:
+        """Whether the connection comes from a trusted proxy."""
+        client = scope.get("client")
+        return client is not None and self._cached_trust(client[0])
 
     def _find_group(self, host: str, forwarded: bytes) -> str:
         if forwarded and self._is_trusted(host):

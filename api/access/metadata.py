@@ -24,7 +24,7 @@ def metadata_url(settings: Settings, path: str) -> str:
     """The URL of the metadata of the resource at this path: inserted before the path of base_url (RFC 9728, 3.1)."""
     base_url = str(settings.server.base_url)
     parts = urlsplit(settings.server.origin or base_url)
-    resource = urlsplit(base_url).path.rstrip("/") + (MCP if path == MCP else "")
+    resource = urlsplit(base_url).path.rstrip("/") + (MCP if path.rstrip("/") == MCP else "")
     return f"{parts.scheme}://{parts.netloc}{RESOURCE_METADATA}{resource}"
 
 

@@ -93,6 +93,7 @@ def _report_missing(store: Path, settings: Settings) -> None:
 
 
 async def _answer_stdio(app: Starlette) -> None:
+    app.state.retrieval.preloads = False  # a client that starts the server waits for its first answer
     async with app.router.lifespan_context(app):
         await app.state.mcp.serve_stdio()
 

@@ -33,6 +33,7 @@ from .settings import (
     Key as Key,
     Limits as Limits,
     Protocol as Protocol,
+    Server as Server,
     Settings as Settings,
     is_loopback as is_loopback,
     load_settings as load_settings,

@@ -45,7 +45,7 @@ class OfferedIntake:
 
     `query`, `summary` and the strings in `details` are templates: `{name}` is a member of the submitted data,
     `{hits.titles}` and the other HIT_NAMES are values of the hits. Without an `input_schema` the names in the query are
-    required.
+    required. `min_score` is the least relevance (0 to 1) of a hit that is offered; without it the calibrated bound.
     """
 
     id: str
@@ -57,7 +57,7 @@ class OfferedIntake:
     filter: Any = None
     query: str = "{query}"
     top_k: int = 5
-    min_score: float = 0.0
+    min_score: float | None = None
     summary: str = "Found, best first: {hits.titles}"
     details: Table = field(default_factory=dict)
     decline_reason: str = "Nothing here fits what was asked for."
@@ -136,8 +136,8 @@ def check_intakes(intakes: tuple[OfferedIntake, ...], settings: Intake) -> None:
             raise ConfigurationError(f"{where}.category must be like data/retrieval, of a-z and _ only")
         if not 1 <= intake.top_k <= MAX_HITS:
             raise ConfigurationError(f"{where}.top_k must be from 1 to {MAX_HITS}, not {intake.top_k}")
-        if not math.isfinite(intake.min_score):
-            raise ConfigurationError(f"{where}.min_score must be a finite number")
+        if intake.min_score is not None and not 0 <= intake.min_score <= 1:
+            raise ConfigurationError(f"{where}.min_score must be a relevance from 0 to 1, not {intake.min_score}")
         if intake.expires_in <= 0:
             raise ConfigurationError(f"{where}.expires_in must be at least 1s")
         if intake.expires_in > MAX_OFFER_SECONDS:

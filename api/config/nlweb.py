@@ -92,7 +92,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Nlweb:
-    """`min_score` is a share of the best possible score; without it the calibrated bound applies, 0 disables it.
+    """`min_score` is the least relevance (0 to 1) of a result; without it the calibrated bound applies, 0 disables it.
 
     `sites` are the hosts that GET /sites lists beside the collections. Work longer than `budget` becomes a promise;
     longer than `timeout` it fails. `elicitation` is by site: a collection, a host, or "*" for all others.

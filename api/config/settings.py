@@ -45,8 +45,9 @@ class Server:
     """`base_url` is the prefix of published URLs; the command line sets it on loopback. `tls` says what terminates TLS,
     which is required beyond loopback. `cors_origins` are the web origins whose scripts may ask; None means any where a
     `base_url` beyond loopback is declared, else those of loopback. `hosts` are names that a request may be for, beside
-    those of `base_url`, `origin` and loopback. `metrics` says who may read /metrics. `scrub` is the period in which all
-    files are read once to find damage (0s: never)."""
+    those of `base_url`, `origin` and loopback. `trusted_proxies` are believed in what X-Forwarded-For says of the
+    client, and `original_uri_header` of the target that it sent. `metrics` says who may read /metrics. `scrub` is the
+    period in which all files are read once to find damage (0s: never)."""
 
     base_url: str | None = None
     origin: str | None = None
@@ -55,6 +56,7 @@ class Server:
     hosts: tuple[str, ...] = ()
     default_collection: str | None = None
     trusted_proxies: tuple[str, ...] = ()
+    original_uri_header: str = "X-Original-URI"
     tls: Literal["proxy", "none"] | None = None
     log: Literal["none", "requests"] = "none"
     metrics: Literal["open", "callers"] = "open"
@@ -134,10 +136,11 @@ class Key:
 @dataclass(frozen=True, slots=True)
 class Provenance:
     """`key` is a file written by `aidre keys new --provenance`, searched beside the configuration first; `lifetime` is
-    that of chunk signatures."""
+    that of chunk signatures; `alg` is the name of their algorithm: that of RFC 9864, or the one that it replaces."""
 
     key: str | None = None
     lifetime: Duration = MONTH
+    alg: Literal["Ed25519", "EdDSA"] = "Ed25519"
 
 
 MAX_DIMENSIONS = 65_536
@@ -298,6 +301,11 @@ def _check_server(server: Server) -> None:
     check_origins(server.cors_origins or (), "server.cors_origins")
     check_hosts(server.hosts, "server.hosts")
     check_proxies(server.trusted_proxies, "server.trusted_proxies")
+    if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", server.original_uri_header):
+        raise ConfigurationError(
+            f'server.original_uri_header must be the name of a header such as "X-Original-URI", '
+            f"not {server.original_uri_header!r}"
+        )
     if server.default_collection is not None:
         _check_name(server.default_collection, "server.default_collection")
 

@@ -54,6 +54,7 @@ METADATA = _object(
     etag=STRING,
     provenance=provenance.STATEMENT,
 )
+RELEVANCE = {"type": "number", "minimum": 0, "maximum": 1}
 SPACE = _object(
     ["id", "dimensions", "distance", "normalized"],
     id=STRING,
@@ -88,6 +89,7 @@ RESULT = _object(
     ["score"],
     id=STRING,
     score={"type": "number"},
+    relevance=RELEVANCE,
     source=_ref("Source"),
     metadata=_ref("Metadata"),
     text=STRING,
@@ -112,6 +114,7 @@ META = _object(
     embedding_space=STRING,
     ignored=_list(STRING),
     next_cursor=STRING,
+    relevance_bound=RELEVANCE,
 )
 SEARCH_RESPONSE = _object(
     ["request_id", "collection", "results", "meta"],

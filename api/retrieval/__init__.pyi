@@ -1,3 +1,12 @@
+from .content_words import (
+    MAX_TEXT_CHARS as MAX_TEXT_CHARS,
+    REQUEST_WORDS as REQUEST_WORDS,
+    WORD as WORD,
+    content_words as content_words,
+    count_words as count_words,
+    stop_words as stop_words,
+    words_except as words_except,
+)
 from .cursor import (
     LIFETIME_SECONDS as LIFETIME_SECONDS,
     SECRET_BYTES as SECRET_BYTES,
@@ -9,6 +18,7 @@ from .cursor import (
 from .query_embedding import QueryEmbedders as QueryEmbedders
 from .question import Question as Question, text_modes as text_modes
 from .redaction import is_body_field as is_body_field, strip_bodies as strip_bodies, visible_payload as visible_payload
+from .relevance import RELEVANT as RELEVANT, RelevanceScale as RelevanceScale, relevance_scale as relevance_scale
 from .retrieve import Answer as Answer, Retrieval as Retrieval
 from .snapshots import LiveSnapshots as LiveSnapshots
 from .visibility import VisibleCollection as VisibleCollection

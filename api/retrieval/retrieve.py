@@ -73,6 +73,8 @@ class Retrieval:
         self.metrics = metrics
         self.max_results = max(MAX_RESULTS, settings.limits.top_k_max)
         """Limit of the results over all pages of a search."""
+        self.preloads = True
+        """Whether `warm` loads models; if not, the first question to a collection does."""
         self._budget = budget
         self._cursors = cursors
         self._scheduler = Scheduler(settings.limits.wait)
@@ -235,7 +237,7 @@ class Retrieval:
 
     def warm(self) -> None:
         """Starts to load the models of all spaces that take text."""
-        for current in self.snapshots.collections.values():
+        for current in self.snapshots.collections.values() if self.preloads else ():
             if current.snapshot is not None:
                 self.embedders.warm(current.snapshot.collection.spaces)
 

@@ -13,6 +13,7 @@ from aidre.api.retrieval.snapshots import LiveSnapshots, OpenCollection
 from aidre.engine.collection import Snapshot
 from aidre.engine.errors import CollectionMissing
 from aidre.engine.model import Mode, Visibility
+from aidre.engine.segment import StoredChunk
 
 MAX_CACHED_LOOKUPS = 1_024
 
@@ -34,6 +35,10 @@ class VisibleCollection:
     def text_modes(self) -> list[Mode]:
         """The modes in which it is searched by text, the default one first."""
         return text_modes(self.snapshot, self.settings.lexical)
+
+    def searched_text(self, chunk: StoredChunk) -> str:
+        """Where words of a query may be looked for: title and text, the title alone if words must not find a chunk."""
+        return f"{chunk.title or ''} {chunk.text}" if self.settings.lexical else chunk.title or ""
 
 
 class VisibleCollections:

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aidre.api.access import Guard, WebOrigins, caller_in, mark_private
 from aidre.api.access.limits import Slot
-from aidre.api.http import CONNECTION_ERROR, ErrorRenderer, HttpError, Overloaded, ServerFault
+from aidre.api.http import CONNECTION_ERROR, ErrorRenderer, HttpError, MethodNotAllowed, Overloaded, ServerFault
 from aidre.api.server.overload import REJECTED
 from aidre.engine.errors import AidreError
 
@@ -57,8 +57,9 @@ class FrameMiddleware:
             app: ASGIApp = self.app
             try:
                 self._check(scope)
-                if _is_preflight(scope):
-                    app = _preflight(scope)
+                unmetered = _unmetered(scope)
+                if unmetered is not None:
+                    app = unmetered
                 else:
                     framed.slot = self._guard.enter(scope["path"], scope["method"], receive)
                     framed.admitted = await self._guard.admit(scope)
@@ -120,11 +121,25 @@ class _FramedSend:
         return self._send(message)
 
 
+def _unmetered(scope: Scope) -> Response | None:
+    """The answer to a request that nobody has to be admitted for. Raises MethodNotAllowed."""
+    if _is_preflight(scope):
+        return _preflight(scope)
+    return _server_options(scope) if scope["path"] == "*" else None
+
+
 def _is_preflight(scope: Scope) -> bool:
     if scope["method"] != "OPTIONS":
         return False
     headers = Headers(scope=scope)
     return "origin" in headers and "access-control-request-method" in headers
+
+
+def _server_options(scope: Scope) -> Response:
+    """The answer to `OPTIONS *`, which asks about the server as a whole (RFC 9110, 9.3.7). Raises MethodNotAllowed."""
+    if scope["method"] != "OPTIONS":
+        raise MethodNotAllowed("* is an address for OPTIONS alone", {"Allow": "OPTIONS"})
+    return Response(status_code=204, headers={"Allow": METHODS})
 
 
 def _preflight(scope: Scope) -> Response:

@@ -115,7 +115,7 @@ def _native(space: EmbeddingSpace, weights: Weights) -> Embedder:
 
 
 def _auto(space: EmbeddingSpace, weights: Weights) -> Embedder:
-    from aidre.engine.embedding.export import NotExportable
+    from aidre.engine.embedding.graph import NotExportable
 
     try:
         return _exported(space, weights)

@@ -1,7 +1,8 @@
 """Exports a sentence-transformers model to one ONNX graph, once per machine: with pooling and normalization inside, in
 int8 if a self-test finds it close enough to the reference, else in float32.
 
-`onnx` runs the graph. torch and onnx are imported when `export` is called.
+`onnx` runs the graph, `build` makes that of the default model without torch. torch and onnx are imported when `export`
+is called.
 """
 
 from __future__ import annotations
@@ -12,58 +13,21 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aidre.engine.embedding.cache import publish, staging
-from aidre.engine.embedding.graph import (
-    GRAPH,
-    TOKENIZER,
-    Card,
-    Graph,
-    available_cores,
-    open_tokenizer,
-    read_card,
-    sha256_of,
-)
-from aidre.engine.embedding.probes import PROBES, probe_texts
+from aidre.engine.embedding.graph import GRAPH, TOKENIZER, Card, NotExportable, read_card, sha256_of
+from aidre.engine.embedding.probes import probe_texts
+from aidre.engine.embedding.self_test import SelfTest, probe_vectors, self_test
 from aidre.engine.embedding.torch import SentenceTransformer, load_model, prompts_of, special_tokens
 from aidre.engine.embedding.weights import Weights
-from aidre.engine.errors import ModelUnavailable
 
 log = logging.getLogger(__name__)
 
 OPSET = 17
-MIN_COSINE_FLOAT = 0.9999
-"""Cosine that every float32 vector must have with its reference; with less the graph is wrong."""
-MIN_COSINE_INT8 = 0.99
-"""Mean cosine that int8 vectors must have with their references, else float32 is used."""
-MAX_RANKING_LOSS = 0.005
-"""Loss of nDCG@10 up to which int8 is used."""
-
-
-class NotExportable(ModelUnavailable):
-    """The model cannot be exported, or its graph gives other vectors; sentence-transformers can still run it."""
-
-
-@dataclass(frozen=True, slots=True)
-class SelfTest:
-    """A graph compared with the reference on the probes; `ndcg` and `reference_ndcg` are nDCG@10 of the labelled
-    ones."""
-
-    cosine_mean: float
-    cosine_least: float
-    ndcg: float
-    reference_ndcg: float
-    top10_agreement: float
-
-    @property
-    def int8_is_close_enough(self) -> bool:
-        return self.cosine_mean >= MIN_COSINE_INT8 and self.reference_ndcg - self.ndcg <= MAX_RANKING_LOSS
 
 
 def export(weights: Weights, target: Path) -> None:
@@ -77,7 +41,7 @@ def export(weights: Weights, target: Path) -> None:
         with _as_not_exportable(weights), _preserved_path():
             _write_graphs(model, folder)
         precision, tests = _choose(model, folder)
-        if tests["fp32"].cosine_least < MIN_COSINE_FLOAT:
+        if not tests["fp32"].float32_is_right:
             raise NotExportable(f"the exported graph of the model in {weights.folder} gives other vectors")
         (folder / f"{precision}.onnx").rename(folder / GRAPH)
         for path in folder.glob("*.onnx"):
@@ -218,12 +182,10 @@ def _optimize(source: Path, path: Path) -> None:
 
 def _choose(model: SentenceTransformer, folder: Path) -> tuple[str, dict[str, SelfTest]]:
     reference = np.asarray(model.encode(probe_texts(), show_progress_bar=False, prompt=""), np.float32)
-    tokenizer = open_tokenizer(folder / TOKENIZER, int(model.max_seq_length))
-    ids = [tokens.ids or [0] for tokens in tokenizer.encode_batch_fast(probe_texts())]
-    tests: dict[str, SelfTest] = {}
-    for precision in ("fp32", "int8"):
-        graph = Graph(folder / f"{precision}.onnx", available_cores())
-        tests[precision] = self_test(reference, np.array([graph.run(tokens) for tokens in ids]))
+    tests = {
+        precision: self_test(reference, probe_vectors(folder / f"{precision}.onnx", int(model.max_seq_length)))
+        for precision in ("fp32", "int8")
+    }
     return ("int8" if tests["int8"].int8_is_close_enough else "fp32"), tests
 
 
@@ -235,39 +197,6 @@ def _card(model: SentenceTransformer, folder: Path, precision: str, tests: dict[
         special_tokens=special_tokens(model),
         normalized=any(type(module).__name__ == "Normalize" for module in model),
         prompts=prompts_of(model),
-        self_test={name: {key: round(value, 5) for key, value in asdict(test).items()} for name, test in tests.items()},
+        self_test={name: test.rounded() for name, test in tests.items()},
         files={name: sha256_of(folder / name) for name in (GRAPH, TOKENIZER)},
     )
-
-
-def self_test(reference: NDArray[np.float32], candidate: NDArray[np.float32]) -> SelfTest:
-    """Compare the vectors of `probe_texts()` by two embedders; a candidate with non-finite values fails."""
-    reference, candidate = _unit(reference), _unit(candidate)
-    cosines = np.nan_to_num((reference * candidate).sum(axis=1))
-    before, after = _ranking(reference), _ranking(np.nan_to_num(candidate))
-    shared = [np.intersect1d(a, b).size / a.size for a, b in zip(before[:, :10], after[:, :10], strict=True)]
-    return SelfTest(
-        cosine_mean=float(cosines.mean()),
-        cosine_least=float(cosines.min()),
-        ndcg=_ndcg(after),
-        reference_ndcg=_ndcg(before),
-        top10_agreement=float(np.mean(shared)),
-    )
-
-
-def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    unit: NDArray[np.float32] = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    return unit
-
-
-def _ranking(rows: NDArray[np.float32]) -> NDArray[np.intp]:
-    """For each probe's query the numbers of all passages, best first; `rows` are the queries, then the passages."""
-    queries, passages = rows[: len(PROBES)], rows[len(PROBES) : 2 * len(PROBES)]
-    order: NDArray[np.intp] = np.argsort(-(queries @ passages.T), axis=1, kind="stable")
-    return order
-
-
-def _ndcg(ranking: NDArray[np.intp]) -> float:
-    """nDCG@10 with one relevant passage per query."""
-    ranks = np.argmax(ranking == np.arange(len(ranking))[:, None], axis=1)
-    return float(np.where(ranks < 10, 1.0 / np.log2(ranks + 2.0), 0.0).mean())

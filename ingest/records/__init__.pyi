@@ -1,5 +1,6 @@
 from .batch import EMPTY_OBJECT as EMPTY_OBJECT, Columns as Columns, RowBatch as RowBatch
 from .document import (
+    ARTICLE as ARTICLE,
     MAX_ID_CHARACTERS as MAX_ID_CHARACTERS,
     RESERVED_METADATA as RESERVED_METADATA,
     escape_unprintable as escape_unprintable,

@@ -19,6 +19,8 @@ from aidre.engine.model import Document, Heading, Json
 from aidre.ingest.records.file import File
 
 MAX_ID_CHARACTERS = 1024
+ARTICLE = "Article"
+"""The schema.org type of a file that is a text of its own and names no type: Markdown, plain text, PDF, DOCX."""
 _MEMBERS = frozenset(
     {
         "id", "title", "text", "url", "updated_at", "section", "type", "canonical", "metadata",

@@ -9,7 +9,16 @@ from typing import TypeAlias
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document, Heading, Json
-from aidre.ingest.records import File, Item, VectorRules, normalize_timestamp, read_content, to_document, to_document_id
+from aidre.ingest.records import (
+    ARTICLE,
+    File,
+    Item,
+    VectorRules,
+    normalize_timestamp,
+    read_content,
+    to_document,
+    to_document_id,
+)
 from aidre.ingest.sandbox.parent import SHARED
 
 Reader: TypeAlias = Callable[[File, VectorRules], Iterator[Item]]
@@ -40,6 +49,7 @@ class Extracted:
             "title": self.title or file.path.stem,
             "url": self.url or self.canonical or file.url,
             "updated_at": self.updated_at,
+            "type": ARTICLE,
             "metadata": language | dict(self.metadata),
         }
         identity = to_document_id(file.id, "the path")

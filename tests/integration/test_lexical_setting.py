@@ -154,7 +154,7 @@ def submit(client: Client, intake: str) -> httpx.Response:
 def test_an_intake_offers_by_vectors_and_names_the_setting_where_it_cannot(client: Client) -> None:
     dense = search(client, "quiet", mode="dense").json()["results"]
     offer = submit(client, "quiet").json()["offer"]
-    assert [item["score"] for item in offer["details"]["items"]] == [result["score"] for result in dense]
+    assert [item["score"] for item in offer["details"]["items"]] == [result["relevance"] for result in dense]
     response = submit(client, "bare")
     assert (response.status_code, response.json()["error"]["code"]) == (422, "INVALID_INPUT")
     assert SETTING in response.json()["error"]["message"]

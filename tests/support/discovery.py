@@ -76,5 +76,3 @@ def documents() -> list[Document]:
         semantic_payload={"type": "application/semantic+json", "claims": [{"subject": "SSO"}]},
     )
     return [*plain, rich, *(a_document(special, f"special {number}") for number, special in enumerate(SPECIAL_IDS))]
-
-

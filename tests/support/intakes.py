@@ -97,7 +97,7 @@ rate_limit = {{ requests_per_day = 2 }}
 [[intakes]]
 id = "choosy"
 collection = "trades"
-min_score = 5.0
+min_score = 1.0
 
 [[intakes]]
 id = "nowhere"

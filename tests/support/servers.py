@@ -55,6 +55,7 @@ class Server:
             interface="asgi3",
             http=protocol,
             log_level="critical",
+            proxy_headers=False,
             ws="none",
             timeout_graceful_shutdown=GRACE_SECONDS,
             **options,

@@ -76,6 +76,7 @@ class TimedConnection(CountingConnection):
     check_seconds = 0.005
     checks: ClassVar[int] = 0
     """How often all connections of the server were checked."""
+
     @property
     def has_ended_its_side(self) -> bool:
         """Whether the client's end of file has come."""

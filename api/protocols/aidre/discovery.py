@@ -8,7 +8,7 @@ from typing import Any
 from aidre.api.access import Caller, may_query_by_vector
 from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT, CHANGES_MAX
 from aidre.api.protocols.provenance import Provenance
-from aidre.api.retrieval import LIFETIME_SECONDS, Retrieval, VisibleCollection
+from aidre.api.retrieval import LIFETIME_SECONDS, RELEVANT, Retrieval, VisibleCollection
 from aidre.engine.index.fields import MAX_DEPTH, MAX_NODES, MAX_VALUES
 from aidre.engine.index.vectors import MAX_NORM
 from aidre.engine.model import EmbeddingSpace, Mode
@@ -30,6 +30,8 @@ FILTER = (
 
 BEHAVIOUR = {
     "score": "larger is better in every embedding space; results are ordered by score, then by id",
+    "relevance": "a result of a text query has relevance beside its score: 0 to 1, on one scale for all modes and "
+    "collections; from extensions.relevance.bound on it counts as relevant; top_k results come all the same",
     "mode": "how query is answered: dense compares vectors, lexical words (score: BM25), hybrid both (score: "
     "a * cosine + (1 - a) * bm25 / (bm25 + c)); left out it is the first of the collection's modes: hybrid where "
     "it has a model, else lexical; one without lexical refuses that mode (422) and answers hybrid as dense; "
@@ -83,6 +85,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
         "defaults": _defaults(retrieval, modes, collections),
         "limits": _limits(retrieval),
         "filter": FILTER,
+        "extensions": {"relevance": {"minimum": 0, "maximum": 1, "bound": RELEVANT}},
         "behaviour": BEHAVIOUR,
         **({"provenance": provenance.declaration()} if provenance is not None else {}),
         "openapi": f"{base}/openapi.json",

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from aidre.api.config import OfferedIntake, fill_all_templates, fill_template, hit_values
-from aidre.api.retrieval import Answer, Question
+from aidre.api.retrieval import Answer, Question, RelevanceScale
 
 
 def build_question(intake: OfferedIntake, data: Mapping[str, Any], query_chars: int) -> Question | None:
@@ -19,16 +19,19 @@ def build_question(intake: OfferedIntake, data: Mapping[str, Any], query_chars: 
     return Question(top_k=intake.top_k, text=text, filter=intake.filter) if text else None
 
 
-def offer_items(answer: Answer, min_score: float) -> list[dict[str, Any]]:
-    """The hits that score above `min_score`, as items of an offer; with their text if the collection returns it."""
+def offer_items(answer: Answer, scale: RelevanceScale, min_score: float) -> list[dict[str, Any]]:
+    """The hits with a relevance of at least `min_score`, as items of an offer; `score` is their relevance.
+
+    They have their text if the collection returns it.
+    """
     items = []
-    for hit in answer.hits:
-        if hit.score > min_score:
+    for hit, relevance in zip(answer.hits, scale.relevances(hit.score for hit in answer.hits), strict=True):
+        if relevance >= min_score:
             source = orjson.loads(hit.chunk.json_source)
             item = {"id": hit.chunk.id, **{name: source[name] for name in ("title", "url") if source.get(name)}}
             if answer.collection.settings.return_text:
                 item["text"] = hit.chunk.text
-            items.append({**item, "score": hit.score})
+            items.append({**item, "score": relevance})
     return items
 
 

@@ -43,7 +43,7 @@ from aidre.api.protocols.intake.outbox import (
     retry_seconds,
 )
 from aidre.api.protocols.intake.rates import RateLimiter
-from aidre.api.retrieval import Retrieval
+from aidre.api.retrieval import RELEVANT, Retrieval, relevance_scale
 from aidre.engine.errors import AidreError
 from aidre.engine.index.fields import parse_filter
 
@@ -129,9 +129,10 @@ class IntakeService:
             async with asyncio.timeout(SEARCH_TIMEOUT_SECONDS):
                 collection = self.retrieval.collections.find(intake.collection, caller, "intake")
                 answer = await self.retrieval.search(collection, question, caller, "intake")
+                scale = await relevance_scale(self.retrieval, question, answer)
         except TimeoutError as error:
             raise unavailable("the answer takes too long at the moment: try again later") from error
-        return offer_items(answer, intake.min_score)
+        return offer_items(answer, scale, RELEVANT if intake.min_score is None else intake.min_score)
 
     async def bind(self, request: BindRequest) -> bytes:
         """The body of the answer, the same for every repetition of the same bind. Raises IntakeError."""

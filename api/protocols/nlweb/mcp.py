@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -74,7 +74,10 @@ class McpEndpoint:
         return await cancel_on_disconnect(request.receive, _exchange(manager, scope, body))
 
     async def serve_stdio(self) -> None:
-        """Serves one client on standard input and output until the input ends."""
+        """Serves one client on standard input and output until the input ends.
+
+        Models are loaded after the first answer, that to `initialize`, which clients wait for at their start.
+        """
         import anyio
         from mcp.server.stdio import stdio_server
 
@@ -86,12 +89,16 @@ class McpEndpoint:
             async with stdio_server() as (stdin, stdout), anyio.create_task_group() as readers:
                 readers.start_soon(_forward_requests, stdin, to_server, stdout, pending)
                 async with anyio.create_task_group() as writers:
-                    writers.start_soon(_forward_responses, from_server, stdout, pending)
-                    async with server_output:
+                    writers.start_soon(_forward_responses, from_server, stdout, pending, self._preload)
+                    async with server_input, server_output:
                         await server.run(server_input, server_output, server.create_initialization_options())
                 readers.cancel_scope.cancel()
         except* (BrokenPipeError, anyio.BrokenResourceError):
             logger.info("the client has disconnected")
+
+    def _preload(self) -> None:
+        self._service.retrieval.preloads = True
+        self._service.retrieval.warm()
 
     async def close(self) -> None:
         self._closed.set()
@@ -249,11 +256,17 @@ async def _forward_requests(stdin: Any, to_server: Any, stdout: Any, pending: _P
         await pending.drain()
 
 
-async def _forward_responses(from_server: Any, stdout: Any, pending: _PendingRequests) -> None:
-    async with stdout:
+async def _forward_responses(
+    from_server: Any, stdout: Any, pending: _PendingRequests, after_first: Callable[[], None]
+) -> None:
+    is_first = True
+    async with stdout, from_server:
         async for message in from_server:
             await stdout.send(message)
             pending.remove(getattr(message.message, "id", None))
+            if is_first:
+                after_first()
+                is_first = False
 
 
 def _reject_unreadable(error: Exception) -> SessionMessage | None:
@@ -391,4 +404,9 @@ async def _post(request: Request) -> Response:
     return await endpoint.respond(request)
 
 
-routes = [Route("/mcp", renders_errors_with(refuse)(_post), methods=["POST"])]
+_answer = renders_errors_with(refuse)(_post)
+routes = [
+    Route("/mcp", _answer, methods=["POST"]),
+    # For a user who typed a slash behind the address: a redirection would lose the body.
+    Route("/mcp/", _answer, methods=["POST"], include_in_schema=False),
+]

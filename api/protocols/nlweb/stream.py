@@ -2,7 +2,8 @@
 
 0.55 names its events: start, result, error, complete. A browser's EventSource receives only unnamed events in its
 `message` handler, so a legacy stream names each frame in a member (`message_type`); 0.54 has frames of `_meta` and of
-`results`.
+`results`. Frames of results of a legacy stream have the item twice: older clients read `results`, the chat page of
+NLWeb_Core reads `content` as MCP has it, parts of the type `resource`.
 """
 
 from __future__ import annotations
@@ -95,8 +96,10 @@ def _result_event(index: int, item: bytes, dialect: Dialect, summary: str | None
         return b'event: result\ndata: {"index":%d,"item":%b}\n\n' % (index, item)
     if dialect == "legacy" and summary is not None:
         return _frame("summary", dialect, {"message": summary})
-    message_type = b"" if dialect == "0.54" else b'"message_type":"result_batch",'
-    return b'data: {%b"results":[%b]}\n\n' % (message_type, item)
+    if dialect == "0.54":
+        return b'data: {"results":[%b]}\n\n' % item
+    content = b'[{"type":"resource","resource":{"data":%b}}]' % item
+    return b'data: {"message_type":"result_batch","results":[%b],"content":%b}\n\n' % (item, content)
 
 
 def _frame(event: str, dialect: Dialect, data: Mapping[str, Json]) -> bytes:

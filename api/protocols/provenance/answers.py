@@ -2,7 +2,8 @@
 
 The signature covers the digest, the status, the Content-Type, and the method and URI of the request. Every answer with
 a Content-Length, a Content-Type and a body is signed, including errors. Streams are not, since their digest is known
-only at the end and this server sends no trailers; nor are answers to HEAD, 204 and 304, which have no content.
+only at the end and this server sends no trailers; nor are answers to HEAD, 204 and 304, which have no content. Signed
+answers must not be transformed on their way (Cache-Control: no-transform, RFC 9111 5.2.2.6).
 """
 
 from __future__ import annotations
@@ -86,11 +87,14 @@ class SignatureMiddleware:
                 if content_type and headers.get(b"content-length", b"0") != b"0":
                     start_message = message  # held back until the body arrives
                     return
+                if message["status"] == 304:  # its Cache-Control replaces that of the signed answer in a cache
+                    message = {**message, "headers": _untransformed(message["headers"])}
             elif start_message is not None:
                 start, start_message = start_message, None
                 if not message.get("more_body", False):
                     fields = self._fields(scope, start["status"], content_type, message.get("body", b""))
-                    start = {**start, "headers": [*start["headers"], *fields]}
+                    if fields:
+                        start = {**start, "headers": [*_untransformed(start["headers"]), *fields]}
                 await send(start)
             await send(message)
 
@@ -101,3 +105,12 @@ class SignatureMiddleware:
         if not body or target[:1] != b"/" or not target.isascii():
             return []  # without an absolute path in ASCII there is no target URI
         return self._signer.fields(scope["method"], target, status, content_type, body)
+
+
+def _untransformed(fields: Fields) -> Fields:
+    """The fields with `no-transform` in Cache-Control: a proxy that recompresses a body breaks its digest."""
+    values = [value for name, value in fields if name == b"cache-control"]
+    if any(b"no-transform" in value for value in values):
+        return fields
+    others = [field for field in fields if field[0] != b"cache-control"]
+    return [*others, (b"cache-control", b", ".join([*values, b"no-transform"]))]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from aidre.api.protocols.provenance.keys import ALGORITHM, MAX_LIFETIME_SECONDS, KeyRing, SigningKey, base64url
+from aidre.api.protocols.provenance.keys import CURVE, MAX_LIFETIME_SECONDS, KeyRing, SigningKey, base64url
 
 TYPE = "aidre-provenance+jws"
 CACHED_SIGNATURES = 4_096
@@ -31,7 +31,8 @@ class Claims:
 
 
 class ChunkSigner:
-    """Signs chunks in one process; `lifetime` is in seconds, at most MAX_LIFETIME_SECONDS."""
+    """Signs chunks in one process; `lifetime` is in seconds, at most MAX_LIFETIME_SECONDS; `algorithm` is the name of
+    Ed25519 in the header: that of RFC 9864, or "EdDSA", which some libraries know alone."""
 
     def __init__(
         self,
@@ -39,11 +40,13 @@ class ChunkSigner:
         issuer: str,
         lifetime: float,
         *,
+        algorithm: str = CURVE,
         clock: Callable[[], float] = time.time,
         cache_size: int = CACHED_SIGNATURES,
     ) -> None:
         self._ring = ring
         self._issuer = issuer
+        self.algorithm = algorithm
         self.lifetime = min(int(lifetime), MAX_LIFETIME_SECONDS)
         self._clock = clock
         self._cache_size = cache_size
@@ -87,7 +90,7 @@ class ChunkSigner:
         if key is not self._key:
             self._key = key
             self._cache.clear()
-            self._header = base64url(orjson.dumps({"alg": ALGORITHM, "kid": key.public.id, "typ": TYPE}))
+            self._header = base64url(orjson.dumps({"alg": self.algorithm, "kid": key.public.id, "typ": TYPE}))
 
     def _make_token(self, claims: Claims, issued: int) -> str:
         payload = {

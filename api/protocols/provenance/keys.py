@@ -31,8 +31,7 @@ from aidre.engine.errors import ConfigurationError
 
 logger = logging.getLogger("aidre")
 
-ALGORITHM = "Ed25519"
-"""The name in JOSE by RFC 9864, which deprecates EdDSA."""
+CURVE = "Ed25519"
 MAX_LIFETIME_SECONDS = 30 * 86_400
 """The longest validity of a chunk's signature: a retired key stays published for this time and MARGIN_SECONDS."""
 MARGIN_SECONDS = 86_400
@@ -58,10 +57,9 @@ class PublicKey:
     pem: str
     retired: float | None = None
 
-    @property
-    def jwk(self) -> dict[str, str]:
-        """The JSON Web Key of RFC 8037."""
-        return {"kty": "OKP", "crv": ALGORITHM, "x": self.x, "kid": self.id, "alg": ALGORITHM, "use": "sig"}
+    def jwk(self, algorithm: str) -> dict[str, str]:
+        """The JSON Web Key of RFC 8037, for signatures whose algorithm has this name."""
+        return {"kty": "OKP", "crv": CURVE, "x": self.x, "kid": self.id, "alg": algorithm, "use": "sig"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +78,9 @@ class Keys:
     signing: SigningKey
     published: tuple[PublicKey, ...]
 
-    def document(self) -> bytes:
+    def document(self, algorithm: str = CURVE) -> bytes:
         """The JWK set (RFC 7517), without any private member."""
-        return orjson.dumps({"keys": [key.jwk for key in self.published]})
+        return orjson.dumps({"keys": [key.jwk(algorithm) for key in self.published]})
 
 
 def read_keys(path: Path) -> Keys:
@@ -171,7 +169,7 @@ def _public_key(key: Ed25519PublicKey, retired: float | None) -> PublicKey:
 
 def thumbprint(x: str) -> str:
     """The SHA-256 thumbprint of an Ed25519 key (RFC 7638, RFC 8037); `x` is the public key in base64url."""
-    canonical = f'{{"crv":"{ALGORITHM}","kty":"OKP","x":"{x}"}}'
+    canonical = f'{{"crv":"{CURVE}","kty":"OKP","x":"{x}"}}'
     return base64url(hashlib.sha256(canonical.encode()).digest())
 
 

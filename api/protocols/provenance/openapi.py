@@ -18,7 +18,7 @@ KEY: Schema = {
         "crv": {"const": "Ed25519"},
         "x": {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"},
         "kid": {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"},
-        "alg": {"const": "Ed25519"},
+        "alg": {"enum": ["Ed25519", "EdDSA"]},
         "use": {"const": "sig"},
     },
     "not": {"required": ["d"]},

@@ -16,7 +16,7 @@ CACHE = "max-age=300"
 
 async def keys(request: Request) -> Response:
     provenance: Provenance = request.app.state.provenance
-    body = provenance.ring.keys.document()
+    body = provenance.keys()
     headers = {"ETag": f'"{etag_digest(body)}"', "Cache-Control": CACHE}
     if not_modified(request, headers["ETag"], None):
         return Response(status_code=304, headers=headers)

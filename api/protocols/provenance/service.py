@@ -10,7 +10,7 @@ from starlette.requests import Request
 from aidre.api.config import Settings
 from aidre.api.protocols.provenance.answers import COMPONENTS, LABEL, LIFETIME_SECONDS, TAG, AnswerSigner
 from aidre.api.protocols.provenance.chunks import TYPE, ChunkSigner, Claims
-from aidre.api.protocols.provenance.keys import ALGORITHM, KeyRing
+from aidre.api.protocols.provenance.keys import CURVE, KeyRing
 from aidre.engine.segment import StoredChunk
 
 WELL_KNOWN = "/.well-known/aidre-keys.json"
@@ -19,28 +19,32 @@ WELL_KNOWN = "/.well-known/aidre-keys.json"
 class Provenance:
     """The key ring and the two signers. `issuer` is the origin that publishes the keys."""
 
-    def __init__(self, ring: KeyRing, base_url: str, origin: str | None, lifetime: float) -> None:
+    def __init__(self, ring: KeyRing, base_url: str, origin: str | None, lifetime: float, algorithm: str) -> None:
         self.ring = ring
         self.issuer = (origin or base_url).rstrip("/")
-        self.chunks = ChunkSigner(ring, self.issuer, lifetime)
+        self.chunks = ChunkSigner(ring, self.issuer, lifetime, algorithm=algorithm)
         self.answers = AnswerSigner(ring, base_url)
 
     def chunk(self, collection: str, chunk: StoredChunk) -> str:
         """The signed statement about a chunk (a compact JWS), for `metadata.provenance`."""
         return self.chunks.sign(Claims(collection, chunk.id, chunk.content_hash, chunk.url, chunk.updated_at))
 
+    def keys(self) -> bytes:
+        """The JWK set of the public keys."""
+        return self.ring.keys.document(self.chunks.algorithm)
+
     def declaration(self) -> dict[str, Any]:
         """The member of the discovery document: where the keys are, and how chunks and answers are signed."""
         return {
             "issuer": self.issuer,
             "jwks_uri": self.issuer + WELL_KNOWN,
-            "alg": ALGORITHM,
+            "alg": self.chunks.algorithm,
             "typ": TYPE,
             "lifetime_seconds": self.chunks.lifetime,
             "responses": {
                 "label": LABEL,
                 "tag": TAG,
-                "alg": ALGORITHM.lower(),
+                "alg": CURVE.lower(),
                 "components": COMPONENTS.decode()[1:-1].split(" "),
                 "lifetime_seconds": LIFETIME_SECONDS,
             },
@@ -51,10 +55,9 @@ def provenance_for(settings: Settings) -> Provenance | None:
     """The signers, or None if no key is configured. Raises ConfigurationError if the key cannot be read."""
     if settings.provenance.key is None:
         return None
-    server = settings.server
-    return Provenance(
-        KeyRing(Path(settings.provenance.key)), str(server.base_url), server.origin, settings.provenance.lifetime
-    )
+    server, provenance = settings.server, settings.provenance
+    ring = KeyRing(Path(settings.provenance.key))
+    return Provenance(ring, str(server.base_url), server.origin, provenance.lifetime, provenance.alg)
 
 
 def provenance_of(request: Request) -> Provenance | None:

@@ -11,17 +11,15 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
+from aidre.engine.index.text.languages import LANGUAGES, Language, language_of_word
+from aidre.engine.index.text.light_stemmers import LIGHT_STEMMERS
+from aidre.engine.index.text.scripts import LATIN
 
-from aidre.engine.index.text.languages import LANGUAGES
-from aidre.engine.storage import is_run_start
-
-ANALYSIS_VERSION: Final = "1"
+ANALYSIS_VERSION: Final = "2"
 """Stored in each lexicon. A lexicon of another version cannot answer queries of this one and is rebuilt."""
 
 MAX_TERM_CHARACTERS: Final = 64
@@ -30,14 +28,6 @@ MAX_TERM_CHARACTERS: Final = 64
 MAX_CACHED_CHARACTERS: Final = 24
 """Longer tokens and words bypass the caches. Callers choose the texts, so entries must be small: with the numbers of
 entries below, the caches hold some megabytes in all."""
-
-DEFAULT_LANGUAGE: Final = "en"
-
-MIN_EVIDENCE: Final = 3
-"""Distinct stop words that make a text one of another language than the default. They must also be twice as many as
-those of the default language, since every language has words that mean something else in another. A stop word beyond
-the Latin alphabet, where such coincidence is rare, counts twice.
-"""
 
 # \w matches letters and digits but no combining marks, without which words of Indic and other scripts would be split.
 _MARKS: Final = (
@@ -146,9 +136,9 @@ def to_term(word: str, language: str) -> str | None:
 
 
 def _term(word: str, language: str) -> str | None:
-    rules = LANGUAGES.get(language)
-    if rules is None or UNSPACED_RUN.match(word):
-        return _fold_accents(word)
+    rules = language_of_word(word, language)
+    if rules is None or rules.stemmer is None:
+        return None if rules is not None and word in rules.stop_words else _fold_accents(word)
     if word in rules.stop_words:
         return None
     with _STEMMER_LOCK:
@@ -161,6 +151,8 @@ _cached_term = lru_cache(maxsize=1 << 13)(_term)
 
 @lru_cache(maxsize=64)
 def _stemmer(algorithm: str) -> Callable[[str], str]:
+    if algorithm in LIGHT_STEMMERS:
+        return LIGHT_STEMMERS[algorithm]
     import Stemmer
 
     stem: Callable[[str], str] = Stemmer.Stemmer(algorithm, 0).stemWord
@@ -170,22 +162,44 @@ def _stemmer(algorithm: str) -> Callable[[str], str]:
 def to_terms(words: Sequence[str], language: str) -> list[str | None]:
     """`to_term` of many words at once, without the caches."""
     rules = LANGUAGES.get(language)
-    stems: Sequence[str]
+    terms = _terms(words, rules)
     if rules is None:
-        stems, stop_words = words, frozenset[str]()
-    else:
-        import Stemmer
+        return terms
+    of_other_languages: dict[Language | None, list[int]] = {}
+    has_latin = LATIN in rules.scripts
+    for position in [n for n, word in enumerate(words) if not (has_latin and word.isascii())]:
+        of_word = language_of_word(words[position], language)
+        if of_word is not rules:
+            of_other_languages.setdefault(of_word, []).append(position)
+    for other, positions in of_other_languages.items():
+        for position, term in zip(positions, _terms([words[n] for n in positions], other), strict=True):
+            terms[position] = term
+    return terms
 
-        # A stemmer of its own, so that no other thread waits for the lock until all words are done.
-        stems, stop_words = Stemmer.Stemmer(rules.stemmer, 0).stemWords(words), rules.stop_words
+
+def _terms(words: Sequence[str], rules: Language | None) -> list[str | None]:
+    """The terms of words that are all of one language."""
+    stop_words = frozenset[str]() if rules is None else rules.stop_words
     return [
         None
         if len(word) > MAX_TERM_CHARACTERS or word in stop_words
         else (stem or word)
         if stem.isascii()
-        else _fold_accents(word if UNSPACED_RUN.match(word) else stem or word)
-        for word, stem in zip(words, stems, strict=True)
+        else _fold_accents(stem or word)
+        for word, stem in zip(words, _stems(words, None if rules is None else rules.stemmer), strict=True)
     ]
+
+
+def _stems(words: Sequence[str], algorithm: str | None) -> Sequence[str]:
+    if algorithm is None:
+        return words
+    if algorithm in LIGHT_STEMMERS:
+        return list(map(LIGHT_STEMMERS[algorithm], words))
+    import Stemmer
+
+    # A stemmer of its own, so that no other thread waits for the lock until all words are done.
+    stems: Sequence[str] = Stemmer.Stemmer(algorithm, 0).stemWords(words)
+    return stems
 
 
 def _fold_accents(word: str) -> str:
@@ -221,54 +235,3 @@ def _variants(token: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], 
 
 
 _cached_variants = lru_cache(maxsize=1 << 13)(_variants)
-
-
-# -- language detection ----------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=1)
-def _detectable() -> tuple[tuple[str, frozenset[str]], ...]:
-    """The languages with stop words and these, the default language first: it wins a tie."""
-    by_tag = [(tag, language.stop_words) for tag, language in LANGUAGES.items() if language.stop_words]
-    return tuple(sorted(by_tag, key=lambda pair: pair[0] != DEFAULT_LANGUAGE))
-
-
-def detect_languages(
-    vocabulary: Mapping[str, int], codes: NDArray[np.int32], rows: NDArray[np.int32], size: int
-) -> list[str]:
-    """The tag of the language of each of `size` rows, by its distinct stop words.
-
-    `rows[i]` holds the word whose code in the vocabulary is `codes[i]`.
-    """
-    candidates = _detectable()
-    stop_words = frozenset().union(*(stop_words for _, stop_words in candidates))
-    used = [word for word in stop_words if word in vocabulary]
-    weights = np.array([[(word in own) * (2 if word > "\u024f" else 1) for word in used] for _, own in candidates])
-    pair_rows, pair_words = _distinct_pairs(vocabulary, used, codes, rows)
-    # Few rows can be of another language than the default one: only these are scored for every language.
-    other, default = (np.bincount(pair_rows, of[pair_words], size) for of in (weights[1:].max(axis=0), weights[0]))
-    is_doubtful = (other >= MIN_EVIDENCE) & (other >= 2 * default)
-    in_doubtful = is_doubtful[pair_rows]
-    doubtful_rows = (np.cumsum(is_doubtful) - 1)[pair_rows[in_doubtful]]
-    doubtful_words = pair_words[in_doubtful]
-    evidence = np.stack([np.bincount(doubtful_rows, of[doubtful_words], is_doubtful.sum()) for of in weights])
-    best, best_evidence = evidence.argmax(axis=0), evidence.max(axis=0, initial=0)
-    best[(best_evidence < MIN_EVIDENCE) | (best_evidence < 2 * evidence[0])] = 0
-    languages = np.zeros(size, np.intp)
-    languages[is_doubtful] = best
-    return [candidates[i][0] for i in languages.tolist()]
-
-
-def _distinct_pairs(
-    vocabulary: Mapping[str, int], stop_words: Sequence[str], codes: NDArray[np.int32], rows: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The distinct (row, index of a stop word) pairs, as two arrays."""
-    stop_word_of_code = np.full(len(vocabulary), -1, np.int32)
-    stop_word_of_code[[vocabulary[word] for word in stop_words]] = np.arange(len(stop_words))
-    indices = stop_word_of_code[codes]
-    keys = rows[indices >= 0].astype(np.int64)
-    keys *= len(stop_words)
-    keys += indices[indices >= 0]
-    keys.sort()
-    pair_rows, pair_words = np.divmod(keys[is_run_start(keys)], max(1, len(stop_words)))
-    return pair_rows, pair_words

@@ -16,7 +16,8 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine.index.text.analysis import ANALYSIS_VERSION, detect_languages, split_text, to_terms
+from aidre.engine.index.text.analysis import ANALYSIS_VERSION, split_text, to_terms
+from aidre.engine.index.text.detection import detect_languages
 from aidre.engine.index.text.inversion import EncodedWords, Tokens, split_tokens, split_words
 from aidre.engine.storage import (
     BinaryArray,
@@ -28,6 +29,7 @@ from aidre.engine.storage import (
     is_run_start,
     join_present,
     kernels,
+    list_array,
     list_values,
 )
 
@@ -96,9 +98,9 @@ class Lexicon:
     def __init__(self, batch: pa.RecordBatch) -> None:
         metadata = batch.schema.metadata or {}
         if not batch.schema.equals(_SCHEMA) or metadata.get(b"analysis") != ANALYSIS_VERSION.encode():
-            raise ValueError("is of another version of text analysis")
+            raise ValueError("is of another version of text analysis; compact the collection")
         self.tags: tuple[str, ...] = tuple(orjson.loads(metadata[b"tags"]))
-        self.terms = StringDictionary(batch.column("terms").flatten())
+        self.terms = StringDictionary(list_array(batch.column("terms")))
         self.starts: NDArray[np.int64] = list_values(batch.column("starts"))
         self.rows: NDArray[np.uint32] = list_values(batch.column("rows"))
         self.counts: NDArray[np.uint16] = list_values(batch.column("counts"))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from typing import Any
 
 import pytest
-from joserfc.jwk import Key, RSAKey
+from joserfc.jwk import Key, OKPKey, RSAKey
 
 from aidre.api.access.credentials import Grant
 from aidre.api.access.jwt import MAX_SUBJECT_CHARS
 from aidre.api.http.errors import Unauthorized
-from tests.support.issuer import EC, NOW, Issuer, oauth, signed, without
+from tests.support.issuer import EC, ED, NOW, Issuer, oauth, signed, without
 
 LEEWAY = oauth().leeway
 
@@ -63,6 +64,18 @@ def test_a_key_verifies_its_own_algorithm_alone() -> None:
         private = RSAKey.import_key({**key.as_dict(private=True), "alg": alg})
         found = grant(signed(alg=alg, key=private), key, algorithms=algorithms)
         assert (found is not None) is (alg == "RS256")
+
+
+@pytest.mark.filterwarnings("ignore:EdDSA is deprecated")  # by the library that signs here
+@pytest.mark.parametrize("of_key", ["Ed25519", "EdDSA", None])
+@pytest.mark.parametrize("of_token", ["Ed25519", "EdDSA"])
+def test_both_names_of_one_algorithm_are_taken_whichever_the_key_has(of_key: str | None, of_token: str) -> None:
+    published = OKPKey.import_key({**ED.as_dict(private=False), **({"alg": of_key} if of_key else {})})
+    token = signed(alg=of_token, key=ED)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert grant(token, published) is not None
+    assert grant(token[:-8] + b"AAAAAAAA", published) is None
 
 
 def test_without_a_claim_for_collections_only_scopes_open_them() -> None:

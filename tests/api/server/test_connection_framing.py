@@ -93,9 +93,7 @@ INSIDE = b"GET /smuggled HTTP/1.1\r\nHost:\r\n\r\n"[:31]
 
 
 @pytest.mark.parametrize("at", [[], [len(UPGRADE)], [30, len(UPGRADE), len(UPGRADE) + 7], [len(UPGRADE) - 1]])
-def test_the_body_of_a_request_that_offers_another_protocol_is_its_body(
-    server: Server, at: list[int]
-) -> None:
+def test_the_body_of_a_request_that_offers_another_protocol_is_its_body(server: Server, at: list[int]) -> None:
     _, said = told(server, *split(UPGRADE + INSIDE + NEXT, at))
     names = ["host", "connection", "http2-settings", "content-length"]
     assert said == [["POST", "/first", names, INSIDE.decode()], ["GET", "/next", ["host", "connection"], ""]]

@@ -50,14 +50,14 @@ def call(
     return asyncio.run(story())
 
 
-def sent_by(app: ASGIApp, method: str) -> list[Message]:
+def sent_by(app: ASGIApp, method: str, path: str = "/search") -> list[Message]:
     """What a server is given to send; the place that the request took is free again."""
     guard, sent = Guard(parse_settings(CONFIGURATION)), list[Message]()
 
     async def send(message: Message) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "method": method, "path": "/search", "headers": [], "client": ("192.0.2.1", 1)}
+    scope = {"type": "http", "method": method, "path": path, "headers": [], "client": ("192.0.2.1", 1)}
     origins = WebOrigins(parse_settings(CONFIGURATION))
     asyncio.run(FrameMiddleware(app, guard, refused, refused, origins)(scope, whole, send))
     assert guard.running.count == 0
@@ -74,6 +74,13 @@ def test_head_is_answered_without_a_body() -> None:
     start, body = sent_by(answering, "HEAD")
     assert (start["status"], dict(start["headers"])[b"content-length"]) == (200, b"9")
     assert body["body"] == b""
+
+
+def test_the_server_as_a_whole_says_its_methods_and_has_no_others() -> None:
+    start, _ = sent_by(answering, "OPTIONS", "*")
+    assert (start["status"], dict(start["headers"])[b"allow"]) == (204, b"GET, HEAD, POST, OPTIONS")
+    start, _ = sent_by(answering, "GET", "*")
+    assert start["status"] == 405
 
 
 def test_where_all_origins_may_read_all_are_told_so() -> None:

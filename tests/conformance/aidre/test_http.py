@@ -21,7 +21,7 @@ from tests.support.discovery import DISCOVERY, ERROR_MEMBERS, JSON, SPECIAL_IDS,
 PROBLEM = "application/problem+json"
 CHUNK = "/chunks/rich%23chunk_1"
 RICH = {"query": "sso setup", "top_k": 1}
-DEFAULTS = {"id", "score", "source", "metadata"}
+DEFAULTS = {"id", "score", "relevance", "source", "metadata"}
 
 
 def rich(client: Client, **returns: Any) -> dict[str, Any]:
@@ -92,7 +92,8 @@ def test_7_3_vectors_come_as_they_were_given_and_only_where_granted(client: Clie
 def test_8_a_chunk_is_found_by_its_id(client: Client) -> None:
     chunk = client.get(CHUNK).json()
     result = rich(client, text=True, semantic_payload=True)
-    assert chunk == {**{name: value for name, value in result.items() if name != "score"}, "collection": "docs"}
+    stored = {name: value for name, value in result.items() if name not in {"score", "relevance"}}
+    assert chunk == {**stored, "collection": "docs"}
     assert client.get("/chunks/quiet%23chunk_1").json().keys() == {"id", "collection", "source", "metadata"}
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
 from http_message_signatures import InvalidSignature
 
@@ -167,6 +168,19 @@ def test_what_is_not_signed_has_no_content_or_no_end(publisher: Client) -> None:
         assert not SIGNED & response.headers.keys()
 
 
+@pytest.mark.parametrize("path", [DISCOVERY, KEYS, "/", "/collections", CHUNK, "/chunks/nothing", "/aip/retrieve"])
+def test_what_is_signed_must_not_be_transformed_on_its_way(publisher: Client, path: str) -> None:
+    response = publisher.get(path)
+    assert "content-digest" in response.headers
+    [field] = response.headers.get_list("cache-control")
+    directives = field.split(", ")
+    assert directives.count("no-transform") == 1
+    etag = response.headers.get("etag")
+    if etag is not None:
+        unchanged = publisher.get(path, {"if-none-match": etag})
+        assert (unchanged.status_code, unchanged.headers["cache-control"]) == (304, field)
+
+
 def test_signatures_can_be_read_by_pages_of_other_origins(publisher: Client) -> None:
     exposed = publisher.get(CHUNK).headers["access-control-expose-headers"].lower().split(", ")
     assert set(exposed) >= SIGNED
@@ -215,7 +229,7 @@ def test_the_keys_are_those_on_the_publishers_origin(articles: Path, key: Path) 
 def test_the_document_of_keys_is_public_and_can_be_kept_for_a_while(publisher: Client) -> None:
     response = publisher.get(KEYS)
     assert response.headers["content-type"] == "application/jwk-set+json"
-    assert response.headers["cache-control"] == "max-age=300"
+    assert response.headers["cache-control"] == "max-age=300, no-transform"
     assert all(key.keys() == {"kty", "crv", "x", "kid", "alg", "use"} for key in response.json()["keys"])
     assert publisher.get(KEYS, {"if-none-match": response.headers["etag"]}).status_code == 304
     refused = publisher.request("POST", KEYS)
@@ -229,6 +243,27 @@ def test_what_is_declared_is_what_is_sent(publisher: Client) -> None:
     assert label == said["label"]
     assert re.findall(r'"[^"]+"(?:;req)?', rest.partition(")")[0]) == said["components"]
     assert f';alg="{said["alg"]}";tag="{said["tag"]}"' in rest
+
+
+@pytest.mark.parametrize("name", ["Ed25519", "EdDSA"])
+def test_the_algorithm_has_the_name_that_the_configuration_chooses(articles: Path, key: Path, name: str) -> None:
+    with serving(articles, configured(key, f'alg = "{name}"')) as client:
+        document = published(client)
+        assert declared(client)["alg"] == name
+        assert {one["alg"] for one in json.loads(document)["keys"]} == {name}
+        assert declared(client)["responses"]["alg"] == "ed25519"
+        response = client.get(CHUNK)
+    verified_answer(Received.of(response, BASE + CHUNK), document)
+    header, _ = verified_chunk(response.json()["metadata"]["provenance"], document)
+    assert header["alg"] == name
+
+
+def test_pyjwt_verifies_chunks_that_are_signed_as_eddsa(articles: Path, key: Path) -> None:
+    with serving(articles, configured(key, 'alg = "EdDSA"')) as client:
+        [public] = jwt.PyJWKSet.from_json(published(client).decode()).keys
+        chunk = client.get(CHUNK).json()
+    claims = jwt.decode(chunk["metadata"]["provenance"], public, algorithms=["EdDSA"], issuer=BASE)
+    assert claims["sub"] == chunk["id"]
 
 
 # -- how long signatures live, and rotation --------------------------------------------------------------------------
@@ -289,4 +324,4 @@ def test_a_cache_does_not_keep_a_chunk_longer_than_its_signature_is_good(
     articles: Path, key: Path, lifetime: str, kept: int
 ) -> None:
     with serving(articles, configured(key, f'lifetime = "{lifetime}"')) as client:
-        assert client.get(CHUNK).headers["cache-control"] == f"max-age={kept}, must-revalidate"
+        assert client.get(CHUNK).headers["cache-control"] == f"max-age={kept}, must-revalidate, no-transform"

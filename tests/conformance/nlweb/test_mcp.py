@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCRequest
 
 from aidre.api.access.caller import Caller
+from aidre.api.app import create_app
+from aidre.api.cli.serve import _answer_stdio
+from aidre.api.config.settings import parse_settings
 from aidre.api.protocols.nlweb.answer import service
+from aidre.engine.collection.store import Store
 from tests.support.clients import Client, a_document, fill, serving
 from tests.support.clocks import until
 from tests.support.mcp_calls import call, message, post, refused, result
@@ -266,3 +276,37 @@ def test_any_arguments_are_answered_without_a_defect(client: Client, name: str, 
     called = result(response)
     assert called["content"][0]["text"]
     assert called["structuredContent"].get("error", {}).get("code") != "INTERNAL_ERROR"
+
+
+def test_over_standard_input_the_first_answer_does_not_wait_for_a_model(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients wait for `initialize` at their start, some of them for a few seconds only."""
+    app = create_app(Store(client.store), parse_settings(""))
+    steps: list[str] = []
+
+    class Output:
+        async def send(self, message: Any) -> None:
+            steps.append("answer")
+
+        async def __aenter__(self) -> None: ...
+
+        async def __aexit__(self, *error: object) -> None: ...
+
+    async def story() -> None:
+        to_server, stdin = anyio.create_memory_object_stream[Any](2)
+        for number in range(2):
+            to_server.send_nowait(SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=number, method="ping")))
+        to_server.close()
+
+        @asynccontextmanager
+        async def standard_streams() -> AsyncIterator[tuple[Any, Any]]:
+            async with stdin:
+                yield stdin, Output()
+
+        monkeypatch.setattr(app.state.retrieval.embedders, "warm", lambda spaces: steps.append("model"))
+        monkeypatch.setattr("mcp.server.stdio.stdio_server", standard_streams)
+        await _answer_stdio(app)
+
+    asyncio.run(story())
+    assert steps[0] == "answer" and steps.count("answer") == 2 and "model" in steps

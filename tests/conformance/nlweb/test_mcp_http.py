@@ -28,6 +28,14 @@ def test_anything_but_post_ends_at_once_with_405(client: Client, method: str) ->
     assert "POST" in response.headers["allow"]
 
 
+def test_a_slash_behind_the_address_changes_nothing(client: Client) -> None:
+    options: dict[str, Any] = {"json": message("ping"), "headers": {"content-type": "application/json"}}
+    plain, slashed = (client.request("POST", path, **options) for path in ("/mcp", "/mcp/"))
+    assert (slashed.status_code, slashed.content) == (plain.status_code, plain.content) == (200, plain.content)
+    assert client.get("/mcp/").status_code == client.get("/mcp").status_code == 405
+    assert client.request("POST", "/mcp//", **options).status_code == 404
+
+
 @pytest.mark.parametrize("id", [{}, [], [1], True, 1.5, None])
 def test_an_id_that_could_not_be_answered_is_refused(client: Client, id: Any) -> None:
     refused(post(client, {**message("ping"), "id": id}), -32600, 400)

@@ -22,7 +22,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def default_embedder() -> Embedder:
-    """The default model from the ordinary cache: its export takes far longer than all tests that use it."""
+    """The default model from the ordinary cache: to build it takes longer than most tests that use it."""
     return load_embedder(DEFAULT_SPACE)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aidre.engine.embedding import export
+from aidre.engine.embedding import self_test
 from aidre.engine.embedding.embedder import Embedder, load_embedder
 from aidre.engine.embedding.graph import CARD, GRAPH
 from aidre.engine.embedding.probes import probe_texts
@@ -102,7 +102,7 @@ def test_wrong_dimensions_are_refused_by_the_reference_too(tiny: EmbeddingSpace,
 def test_a_graph_that_ranks_worse_is_not_used_in_int8(
     tiny: EmbeddingSpace, tiny_reference: Embedder, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "MIN_COSINE_INT8", 1.1)
+    monkeypatch.setattr(self_test, "MIN_COSINE_INT8", 1.1)
     embedder = load_embedder(tiny)
     assert embedder.runtime == "onnxruntime fp32"
     rows, reference = (one.embed_documents(["the cat"]) for one in (embedder, tiny_reference))
@@ -116,7 +116,7 @@ def test_a_graph_that_ranks_worse_is_not_used_in_int8(
 def test_a_model_that_cannot_be_exported_runs_natively_unless_the_graph_is_asked_for(
     tiny: EmbeddingSpace, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "MIN_COSINE_FLOAT", 1.1)
+    monkeypatch.setattr(self_test, "MIN_COSINE_FLOAT", 1.1)
     with pytest.raises(ModelUnavailable, match="gives other vectors"):
         load_embedder(tiny, runtime="onnxruntime")
     assert load_embedder(tiny).runtime == "sentence-transformers"

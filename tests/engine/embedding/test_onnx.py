@@ -15,7 +15,7 @@ from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder
 from aidre.engine.embedding.graph import CARD, GRAPH, TOKENIZER, Card, read_card, sha256_of
 from aidre.engine.embedding.onnx import export_key, load_exported
 from aidre.engine.embedding.probes import PROBES
-from aidre.engine.embedding.weights import Weights
+from aidre.engine.embedding.weights import DEFAULT_DIGEST, DEFAULT_REVISION, Weights
 from aidre.engine.errors import ConfigurationError, ModelUnavailable
 
 LONG = "word " * 1000
@@ -111,6 +111,17 @@ def test_each_model_has_an_export_of_its_own(exports: list[Path], cache: Path) -
     for weights in others:
         load_exported(SPACE, weights)
     assert len(set(exports)) == len(list((cache / "models").iterdir())) == 3
+
+
+def test_only_the_export_of_a_traced_model_depends_on_the_version_of_the_runtime(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    default = Weights(Path("model"), DEFAULT_DIGEST, DEFAULT_REVISION)
+    pooled_otherwise = replace(default, revision=DEFAULT_REVISION.replace("mean", "cls"))
+    before = [export_key(one) for one in (default, pooled_otherwise, WEIGHTS)]
+    monkeypatch.setattr("aidre.engine.embedding.onnx.version", lambda name: "1.99")
+    after = [export_key(one) for one in (default, pooled_otherwise, WEIGHTS)]
+    assert [first == second for first, second in zip(before, after, strict=True)] == [True, False, False]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,9 @@ def test_an_operators_label_stays_behind_the_revision_however_often_it_is_loaded
     assert once == "sha256:ab;mean;v1;spring"
     assert weights.with_label("sha256:cd;mean;v1", once) == "sha256:cd;mean;v1;spring"
     assert weights.with_label("sha256:cd;mean;v1", "sha256:ab;mean;v1") == "sha256:cd;mean;v1"
+
+
+def test_a_name_on_the_hub_is_not_downloaded_without_sentence_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(ModelUnavailable, match=r"'somebody/model' needs package sentence-transformers, .* run `pip"):
+        weights.find_weights("somebody/model")

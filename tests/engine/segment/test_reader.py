@@ -10,6 +10,7 @@ import pytest
 
 from aidre.engine.errors import StoreDamaged
 from aidre.engine.index.fields.filters import parse_filter
+from aidre.engine.index.text import postings
 from aidre.engine.segment.reader import SegmentReader
 from aidre.engine.storage.format import (
     CHUNKS_FILE,
@@ -115,3 +116,15 @@ def test_a_segment_whose_primary_file_is_damaged_is_not_opened(name: str, how: s
         open_segment(tmp_path, entry, SPACE)
     if how != "rows" or name != vectors_file(SPACE.id):  # chunks.arrow, which has as many rows, is opened before
         assert str(caught.value.details["file"]).endswith(f"{entry.id}/{name}")
+
+
+def test_a_lexicon_of_another_analysis_answers_no_query_and_is_rebuilt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr(postings, "ANALYSIS_VERSION", "1")
+        entry = write(tmp_path).entry
+    opened = open_segment(tmp_path, entry, SPACE, ["born"])
+    assert_answers(opened)
+    (warning,) = opened.warnings
+    assert f"{entry.id}/{LEXICON_FILE}" in warning and "text analysis; compact the collection" in warning

@@ -13,19 +13,18 @@ from urllib.parse import urlsplit
 
 from aidre.api.access import Caller
 from aidre.api.config import Settings
-from aidre.api.protocols.nlweb.answer.relevance import boost, matches_any_word, relevance_bound, to_percent
 from aidre.api.protocols.nlweb.answer.rewriting import RewrittenQuery
 from aidre.api.protocols.nlweb.query import Ask, AttributeFilter, build_filter, has_location
-from aidre.api.retrieval import Answer, Question, Retrieval, VisibleCollection
+from aidre.api.retrieval import RELEVANT, Question, Retrieval, VisibleCollection, relevance_scale
 from aidre.engine.collection import Hit, Snapshot
 from aidre.engine.index.fields import site_of
-from aidre.engine.model import EmbeddingSpace, Json
+from aidre.engine.model import Json
 
 MIN_RERANKED = 50
 """The least number of documents fetched from each collection if keywords of the user reorder them."""
 ALL_SITES = frozenset({"all", "*"})
-MATCHED_HITS = 3
-"""Best hits in which the words of the query are searched for."""
+MAX_BOOST = 5.0
+"""Percentage points that a document gains if its best chunk has all keywords of the user."""
 MAX_SITE_CHARS = 2_048
 """Characters of a site that are parsed: its host comes first, and `urlsplit` caches its arguments."""
 MAX_TEXTS_SCANNED = 2_000_000
@@ -80,7 +79,8 @@ async def find_documents(retrieval: Retrieval, ask: Ask, query: RewrittenQuery, 
     end = ask.start + ask.count
     k = max(end, MIN_RERANKED) if query.keywords else end
     question = Question(k, text=query.query, filter=filtered.filter)
-    searches = [_search_scope(retrieval, scope, question, caller) for scope in scopes]
+    bound = _bound(retrieval.settings, ask)
+    searches = [_search_scope(retrieval, scope, question, caller, bound) for scope in scopes]
     results = [await searches[0]] if len(searches) == 1 else await asyncio.gather(*searches)
     documents = list(chain.from_iterable(documents for documents, _ in results))
     if query.keywords:
@@ -95,15 +95,10 @@ async def find_documents(retrieval: Retrieval, ask: Ask, query: RewrittenQuery, 
 
 
 def _boost(document: DocumentHit, keywords: Sequence[str]) -> DocumentHit:
-    """Raises the score of a document by the keywords of the user that its best chunk has."""
-    boosted = boost(document.score, _text_to_match(document.hits[0], document.collection), keywords)
-    return replace(document, score=round(min(boosted, 100.0), 2))
-
-
-def _text_to_match(hit: Hit, collection: VisibleCollection) -> str:
-    """Where words of the user are looked for: title and text, the title alone if words must not find the chunk."""
-    title = hit.chunk.title or ""
-    return f"{title} {hit.chunk.text}" if collection.settings.lexical else title
+    """Raises the score by the share of the user's keywords that the best chunk has; it only orders results."""
+    lower = document.collection.searched_text(document.hits[0].chunk).lower()
+    gain = MAX_BOOST * sum(word.lower() in lower for word in keywords) / len(keywords)
+    return replace(document, score=round(min(document.score + gain, 100.0), 2))
 
 
 # -- filters ---------------------------------------------------------------------------------------------------
@@ -198,9 +193,9 @@ def _spell_host(host: str) -> list[str]:
 
 
 async def _search_scope(
-    retrieval: Retrieval, scope: SearchScope, question: Question, caller: Caller
+    retrieval: Retrieval, scope: SearchScope, question: Question, caller: Caller, bound: float
 ) -> tuple[list[DocumentHit], bool]:
-    """The best documents of one scope, at most `question.top_k`, and whether the relevance bound cut any hits off."""
+    """The best documents of one scope, at most `question.top_k`, and whether the bound, a percentage, cut hits off."""
     snapshot, k = scope.collection.snapshot, question.top_k
     if scope.filter is not None:
         conjunction = scope.filter if question.filter is None else {"and": [scope.filter, question.filter]}
@@ -208,13 +203,12 @@ async def _search_scope(
     one_chunk_each = snapshot.chunks == snapshot.documents
     if not one_chunk_each:
         question = replace(question, top_k=k * CHUNKS_PER_DOCUMENT)
-    chunks = snapshot.chunks if question.filter is None else await retrieval.count(snapshot, question.filter)
     while True:
         answer = await retrieval.search(scope.collection, question, caller, "nlweb", charge=False)
-        space = _space(answer)
-        bound = _relevance_bound(retrieval.settings, question, answer, space, chunks)
-        scored = [(to_percent(hit.score, answer.mode, space), hit) for hit in answer.hits]
-        relevant = [pair for pair in scored if bound is None or pair[0] >= bound]
+        scale = await relevance_scale(retrieval, question, answer)
+        percentages = map(_to_percent, scale.relevances(hit.score for hit in answer.hits))
+        scored = list(zip(percentages, answer.hits, strict=True))
+        relevant = [pair for pair in scored if pair[0] >= bound]
         groups = [[pair] for pair in relevant] if one_chunk_each else _group_by_document(relevant)
         cut = len(relevant) < len(scored)
         # Nothing more can follow if the bound cut hits off or the hits have ended.
@@ -226,19 +220,17 @@ async def _search_scope(
         question = replace(question, top_k=question.top_k * DEPTH_FACTOR)
 
 
-def _relevance_bound(
-    settings: Settings, question: Question, answer: Answer, space: EmbeddingSpace | None, chunks: int
-) -> float | None:
-    """The bound for the hits of one search. A filtered search counts as matched: its filter selects more than words."""
-    text = str(question.text)
-    best = (_text_to_match(hit, answer.collection) for hit in answer.hits[:MATCHED_HITS])
-    is_matched = question.filter is not None or matches_any_word(text, best)
-    return relevance_bound(settings.nlweb.min_score, answer.mode, space, text, chunks, word_matched=is_matched)
+def _bound(settings: Settings, ask: Ask) -> float:
+    """The percentage below which a hit is irrelevant. A client's bound holds in place of the calibrated one, and beside
+    one of the configuration."""
+    configured = settings.nlweb.min_score
+    if ask.min_score is None:
+        return _to_percent(RELEVANT if configured is None else configured)
+    return max(ask.min_score, _to_percent(configured or 0.0))
 
 
-def _space(answer: Answer) -> EmbeddingSpace | None:
-    """The embedding space of an answer; None for a lexical search."""
-    return None if answer.space is None else answer.collection.snapshot.space(answer.space).space
+def _to_percent(relevance: float) -> float:
+    return round(100 * relevance, 2)
 
 
 def _group_by_document(scored: Iterable[tuple[float, Hit]]) -> list[list[tuple[float, Hit]]]:

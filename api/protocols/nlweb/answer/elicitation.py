@@ -13,8 +13,8 @@ from typing import Final
 
 from aidre.api.config import ElicitationSettings, QuestionSettings
 from aidre.api.protocols.nlweb import ElicitationResponse
-from aidre.api.protocols.nlweb.answer.rewriting import content_words
 from aidre.api.protocols.nlweb.query import Ask
+from aidre.api.retrieval import content_words
 from aidre.engine.model import Json
 
 ANY_SITE: Final = "*"

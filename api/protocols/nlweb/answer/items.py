@@ -38,7 +38,7 @@ MAX_CACHED_BYTES = 8_192
 ITEM_OVERHEAD_BYTES = 600
 """Bytes of a cache entry in addition to its texts."""
 
-CacheKey: TypeAlias = tuple[str, str, int, bool]
+CacheKey: TypeAlias = tuple[str, str, int, bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +78,22 @@ class Items:
         self._cache: OrderedDict[CacheKey, _CachedItem] = OrderedDict()
         self._cached_bytes = 0
 
-    async def build(self, documents: Sequence[DocumentHit]) -> list[Item]:
-        """The items of the documents, in their order."""
-        cached = [self._cache.get(_cache_key(document)) for document in documents]
+    async def build(self, documents: Sequence[DocumentHit], *, as_articles: bool = False) -> list[Item]:
+        """The items of the documents, in their order.
+
+        With `as_articles` a document without a stored object is an Article beside its own type, for clients that show
+        only the types that they know.
+        """
+        cached = [self._cache.get(_cache_key(document, as_articles)) for document in documents]
         missing = [document for document, entry in zip(documents, cached, strict=True) if entry is None]
         if missing:
             objects = [document.hits[0].chunk.schema_object for document in missing]
             if sum(len(stored or b"") for stored in objects) <= INLINE_BYTES:
-                created = self._create_all(missing, objects)
+                created = self._create_all(missing, objects, as_articles)
             else:
-                created = await asyncio.to_thread(self._create_all, missing, objects)
+                created = await asyncio.to_thread(self._create_all, missing, objects, as_articles)
             for document, entry in zip(missing, created, strict=True):
-                self._store(_cache_key(document), entry)
+                self._store(_cache_key(document, as_articles), entry)
             rest = iter(created)
             cached = [entry or next(rest) for entry in cached]
         return [
@@ -106,16 +110,22 @@ class Items:
         while self._cached_bytes > CACHE_BYTES:
             self._cached_bytes -= self._cache.popitem(last=False)[1].size
 
-    def _create_all(self, documents: Iterable[DocumentHit], objects: Iterable[bytes | None]) -> list[_CachedItem]:
+    def _create_all(
+        self, documents: Iterable[DocumentHit], objects: Iterable[bytes | None], as_articles: bool
+    ) -> list[_CachedItem]:
         pairs = zip(documents, objects, strict=True)
-        return [self._create(document.collection, document.hits[0].chunk, stored) for document, stored in pairs]
+        return [
+            self._create(document.collection, document.hits[0].chunk, stored, as_articles) for document, stored in pairs
+        ]
 
-    def _create(self, collection: VisibleCollection, chunk: StoredChunk, stored: bytes | None) -> _CachedItem:
+    def _create(
+        self, collection: VisibleCollection, chunk: StoredChunk, stored: bytes | None, as_articles: bool
+    ) -> _CachedItem:
         returns_text, url = collection.settings.return_text, chunk.url
         if stored is None:  # describe the document by its first chunk, whichever chunk this query matched
             chunk = next(iter(collection.snapshot.document(chunk.document_id)), chunk)
         schema_object: dict[str, Json] = (
-            _default_object(chunk, returns_text) if stored is None else orjson.loads(stored)
+            _default_object(chunk, returns_text, as_articles) if stored is None else orjson.loads(stored)
         )
         added = self._added_members(schema_object, chunk.document_id, url, collection.name)
         if stored is None or not returns_text or not {*ADDED_MEMBERS, *added}.isdisjoint(schema_object):
@@ -145,9 +155,9 @@ class Items:
         return added
 
 
-def _cache_key(document: DocumentHit) -> CacheKey:
-    collection = document.collection
-    return (collection.snapshot.lineage, *document.hits[0].chunk.document_location, collection.settings.return_text)
+def _cache_key(document: DocumentHit, as_article: bool) -> CacheKey:
+    collection, chunk = document.collection, document.hits[0].chunk
+    return (collection.snapshot.lineage, *chunk.document_location, collection.settings.return_text, as_article)
 
 
 def _render(document: DocumentHit, entry: _CachedItem) -> Item:
@@ -163,12 +173,15 @@ def _render(document: DocumentHit, entry: _CachedItem) -> Item:
     return Item(json, entry.name, entry.description, entry.url, passage)
 
 
-def _default_object(chunk: StoredChunk, returns_text: bool) -> dict[str, Json]:
+def _default_object(chunk: StoredChunk, returns_text: bool, as_article: bool) -> dict[str, Json]:
     """An object for a document that has none: a WebPage if it has a URL, else an Article (see `query/filters.py`)."""
     own_type = chunk.type if chunk.type is not None and TYPE_NAME.fullmatch(chunk.type) else None
+    schema_type: Json = own_type or ("Article" if chunk.url is None else "WebPage")
+    if as_article:
+        schema_type = ["WebPage" if schema_type == "Article" else schema_type, "Article"]
     schema_object: dict[str, Json] = {
         "@context": "https://schema.org",
-        "@type": own_type or ("Article" if chunk.url is None else "WebPage"),
+        "@type": schema_type,
         "name": chunk.title or chunk.document_id,
         "dateModified": chunk.updated_at,
     }

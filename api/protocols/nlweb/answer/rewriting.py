@@ -2,8 +2,7 @@
 
 A question depends on the earlier ones if it is short, begins like a continuation ("and", "with", "what about") or
 refers to something named before ("those", "cheaper ones"). The rule appends content words of the earlier questions.
-Memory and background of the user never enter the query: their words only boost the order of the results a little (see
-`relevance.py`).
+Memory and background of the user never enter the query: their words only boost the order of the results a little.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from aidre.api.protocols.nlweb.answer.llm import ChatModel
-from aidre.engine.index.text import LANGUAGES
+from aidre.api.retrieval import MAX_TEXT_CHARS, REQUEST_WORDS, WORD, count_words, stop_words, words_except
 from aidre.engine.model import Json
 
 MAX_DEPENDENT_WORDS: Final = 3
@@ -26,10 +25,7 @@ MAX_PREVIOUS: Final = 5
 """Earlier questions that a language model sees."""
 MAX_MODEL_CHARS: Final = 300
 """Characters of a question that a language model writes."""
-_MAX_TEXT_CHARS: Final = 2_000
-"""Characters of an earlier question, of memory or of background that are read."""
 
-_WORD: Final = re.compile(r"\w+(?:['’.-]\w+)*")
 _CLAUSE: Final = re.compile(r"[,;.!?\n()]+")
 
 
@@ -37,13 +33,6 @@ def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_REQUEST_WORDS: Final = _set(
-    """
-    anything find get give i'd i'm it's let like list look looking looks lots need needs please recommend search
-    searching see show some someone something sort suggest tell thing things try user want wants what's user's
-    """
-)
-"""Words of a request that say nothing about its object, in addition to the stop words of its language."""
 _REFERRING: Final = _set(
     """
     another different else he her him his instead it its one ones other others same she similar such that their them
@@ -70,8 +59,6 @@ _INSTRUCTIONS: Final = (
     "Rewrite `last_question` so that it can be understood without `previous_questions`, as one short search query in "
     "its own language. Add nothing that was not asked."
 )
-_UNSPACED: Final = "\u2e80"
-"""Code point from which scripts put no spaces between words, roughly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +76,7 @@ def rewrite(
     language: str | None = None,
 ) -> RewrittenQuery:  # fmt: skip
     """Rewrites by rule. `prev` has the oldest question first; `language` is a tag such as "de-AT", if it is known."""
-    ignored = _REQUEST_WORDS | _stop_words(language)
+    ignored = REQUEST_WORDS | stop_words(language)
     own = _lower_words(text)
     borrowed = _borrow_words(text, prev, ignored) if prev else []
     query = " ".join([text.strip(), *borrowed]) if borrowed else text
@@ -112,46 +99,18 @@ async def rewrite_with_model(
     data: Json = {"previous_questions": list(prev[-MAX_PREVIOUS:]), "last_question": text}
     answer = await model.complete(_INSTRUCTIONS, data, MAX_MODEL_CHARS)
     conversation = " ".join([text, *prev[-MAX_PREVIOUS:]])
-    if answer is None or _lower_words(answer).isdisjoint(_lower_words(conversation) - _stop_words(language)):
+    if answer is None or _lower_words(answer).isdisjoint(_lower_words(conversation) - stop_words(language)):
         return by_rule
     return RewrittenQuery(answer, answer != text, by_rule.keywords, "llm")
 
 
-def content_words(text: str, language: str | None = None) -> list[str]:
-    """The words that say what a question is about, in their original case."""
-    return _filter_words(text, _REQUEST_WORDS | _stop_words(language))
-
-
-def word_count(text: str, language: str | None = None) -> float:
-    """The number of content words; two characters of a script without spaces count as one."""
-    return _count(content_words(text, language))
-
-
-def _filter_words(text: str, ignored: Collection[str]) -> list[str]:
-    """The words of a text without the ignored ones and without single characters, except digits."""
-    words = (word for word in _WORD.findall(text[:_MAX_TEXT_CHARS]) if len(word) > 1 or word.isdigit())
-    return [word for word in words if word.lower() not in ignored]
-
-
-def _stop_words(language: str | None) -> frozenset[str]:
-    """English stop words and those of the language."""
-    tag = (language or "en").replace("_", "-").partition("-")[0].lower()
-    analysis = LANGUAGES.get(tag)
-    return LANGUAGES["en"].stop_words | (analysis.stop_words if analysis is not None else frozenset())
-
-
 def _lower_words(text: str) -> set[str]:
-    return {word.lower() for word in _WORD.findall(text)}
-
-
-def _count(words: Iterable[str]) -> float:
-    """The number of words; two characters of a script without spaces count as one."""
-    return sum(max(1, len(word) / 2) if word[0] >= _UNSPACED else 1 for word in words)
+    return {word.lower() for word in WORD.findall(text)}
 
 
 def _depends_on_previous(text: str, ignored: Collection[str]) -> bool:
-    lower = [word.lower() for word in _WORD.findall(text)]
-    if not lower or _count(_filter_words(text, ignored)) <= MAX_DEPENDENT_WORDS:
+    lower = [word.lower() for word in WORD.findall(text)]
+    if not lower or count_words(words_except(text, ignored)) <= MAX_DEPENDENT_WORDS:
         return True
     if lower[0] in _CONTINUING or " ".join(lower).startswith(_OPENINGS):
         return True
@@ -163,9 +122,9 @@ def _borrow_words(text: str, prev: Sequence[str], ignored: frozenset[str]) -> li
     if not _depends_on_previous(text, ignored):
         return []
     own = _lower_words(text)
-    words = _distinct(_filter_words(prev[-1], ignored | _CONTINUING | _REFERRING), own)
+    words = _distinct(words_except(prev[-1], ignored | _CONTINUING | _REFERRING), own)
     if len(prev) > 1 and _depends_on_previous(prev[-1], ignored):
-        earlier = _filter_words(prev[-2], ignored | _CONTINUING | _REFERRING)
+        earlier = words_except(prev[-2], ignored | _CONTINUING | _REFERRING)
         words += _distinct(earlier, own | {word.lower() for word in words})
     return words[:MAX_BORROWED_WORDS]
 
@@ -181,7 +140,7 @@ def _distinct(words: Iterable[str], excluded: Collection[str]) -> list[str]:
 
 def _preferences(text: str | None, ignored: Collection[str]) -> Iterator[str]:
     """The content words of a user's preferences, without the part of a clause after "no" or "allergic to"."""
-    for clause in _CLAUSE.split((text or "")[:_MAX_TEXT_CHARS]):
-        words = _WORD.findall(clause)
+    for clause in _CLAUSE.split((text or "")[:MAX_TEXT_CHARS]):
+        words = WORD.findall(clause)
         negation = next((index for index, word in enumerate(words) if word.lower() in _NEGATIONS), len(words))
-        yield from _filter_words(" ".join(words[:negation]), ignored)
+        yield from words_except(" ".join(words[:negation]), ignored)

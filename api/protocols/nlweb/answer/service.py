@@ -149,7 +149,7 @@ async def _find(ask: Ask, caller: Caller, service: Service, now: float) -> Parti
     if not page.documents:
         message = "nothing relevant was found" if page.irrelevant else "nothing was found that matches the query"
         raise NlwebFailure("NO_RESULTS", message, meta=meta)
-    items = await service.items.build(page.documents)
+    items = await service.items.build(page.documents, as_articles=ask.dialect == "0.54")
     meta = {"response_format": ask.format, **meta}
     return PartialAnswer(query.query, items, meta, now, _embedding_of(retrieval, page.documents[0].collection, caller))
 

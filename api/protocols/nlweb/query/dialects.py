@@ -83,7 +83,7 @@ def _add(members: Body, name: str, value: str) -> None:
 def _unflatten(body: Mapping[str, Json]) -> Body:
     """Moves the parameters of a legacy request to the sections of 0.55."""
     query: Body = {"text": next(body[name] for name in QUERY_NAMES if type(body.get(name)) is str)}
-    for name in ("site", "decontextualized_query", "start_num", *COUNT_NAMES, *LEGACY_FILTERS):
+    for name in ("site", "decontextualized_query", "start_num", "min_score", *COUNT_NAMES, *LEGACY_FILTERS):
         if body.get(name) is not None:
             query[name] = body[name]
     if body.get("item_type") is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -35,18 +36,23 @@ MAX_START = 10_000
 """Documents to skip; a larger number counts as this one."""
 NON_FILTERS = frozenset({"text", "site", "start_num", "decontextualized_query", *COUNT_NAMES})
 """Members of `query` that are no filter attributes."""
+MIN_SCORE_DIALECTS = frozenset[Dialect]({"0.54", "legacy"})
+"""Dialects in which `query.min_score` is the least score of a result; in 0.55 it is a filter attribute as any other."""
+MAX_SCORE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """A checked request. `sites` is empty for all sites; `attributes` are the members of `query` that may filter;
-    `count` and `start` are numbers of documents; `decontextualized` is the client's own rewriting of the query."""
+    `count` and `start` are numbers of documents; `decontextualized` is the client's own rewriting of the query;
+    `min_score` is the least score (0 to 100) of a result, None for the bound of the server."""
 
     text: str
     count: int
     sites: tuple[str, ...] = ()
     attributes: Members = field(default_factory=dict)
     start: int = 0
+    min_score: float | None = None
     prev: tuple[str, ...] = ()
     background: str | None = None
     memory: str | None = None
@@ -75,8 +81,9 @@ def read_ask(body: Members, settings: Settings, *, streaming: bool = False) -> A
         text=_required_text(query, "text", limits),
         count=min(_count(query) or limits.top_k_default, limits.top_k_max),
         sites=_sites(query.get("site")),
-        attributes=_attributes(query),
+        attributes=_attributes(query, dialect),
         start=_start(query, meta),
+        min_score=_min_score(query) if dialect in MIN_SCORE_DIALECTS else None,
         prev=prev,
         background=background,
         memory=memory,
@@ -148,11 +155,12 @@ def _sites(value: Json) -> tuple[str, ...]:
     return tuple(dict.fromkeys(site.strip() for site in sites if site.strip()))
 
 
-def _attributes(query: Members) -> Members:
+def _attributes(query: Members, dialect: Dialect) -> Members:
+    non_filters = NON_FILTERS | {"min_score"} if dialect in MIN_SCORE_DIALECTS else NON_FILTERS
     attributes = {
         name: value
         for name, value in query.items()
-        if name not in NON_FILTERS and not name.startswith("@") and value is not None
+        if name not in non_filters and not name.startswith("@") and value is not None
     }
     if len(attributes) > MAX_ATTRIBUTES:
         raise NlwebFailure("TOKEN_LIMIT", f"query has more than {MAX_ATTRIBUTES} filter attributes: send fewer")
@@ -172,6 +180,16 @@ def _start(query: Members, meta: Members) -> int:
         if members.get("start_num") is not None:
             return min(_integer(members["start_num"], f"{where}.start_num", 0), MAX_START)
     return 0
+
+
+def _min_score(query: Members) -> float | None:
+    """A number from 0 to 100; query strings have it as a string."""
+    value = query.get("min_score")
+    if type(value) is str and re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,17})?", value):
+        value = float(value)
+    if value is not None and (type(value) not in {int, float} or not 0 <= value <= MAX_SCORE):
+        raise invalid_query(f"query.min_score must be a number from 0 to {MAX_SCORE}")
+    return value
 
 
 def _integer(value: Json, where: str, minimum: int) -> int:

@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 
 from aidre.engine.index.text import analysis
-from aidre.engine.index.text.analysis import MAX_TERM_CHARACTERS, analyze_query, to_term, tokenize
+from aidre.engine.index.text.analysis import MAX_TERM_CHARACTERS, analyze_query, to_term, to_terms, tokenize
 from aidre.engine.index.text.postings import LexicalText, Lexicon, build_lexicon
 
 
@@ -45,6 +45,52 @@ def _found(document: str, query: str, language: str | None = None) -> bool:
 )
 def test_a_word_is_found_as_it_is_asked_for(document: str, query: str) -> None:
     assert _found(document, query)
+
+
+@pytest.mark.parametrize(
+    ("document", "query"),
+    [
+        ("يثبّت مدير النظام الحزمة من المستودع", "حزمة"),
+        ("تعتمد الحزمة على المكتبة والحزمة الأخرى", "حزمة"),
+        ("لا تكتف بالحزمة الأولى", "الحزمة"),
+        ("نقرأ معلومات إضافية للحزمة", "حزمة"),
+        ("اكتب أسماء الملفات هنا", "ملف"),
+        ("Администратор читает файлы настроек", "файл настройка"),
+        ("Ο διαχειριστής διαβάζει τα αρχεία του συστήματος", "αρχείο"),
+        ("מנהל המערכת קורא את הקבצים שבשרת", "שרת מערכות"),
+        ("המשתמשים מתקינים את החבילות מהשרת", "חבילה"),
+        ("ผู้ดูแลระบบอ่านแฟ้มตั้งค่าก่อนเริ่มเซิร์ฟเวอร์", "แฟ้ม"),
+        ("उसने सभी पुस्तकों को पढ़ा है", "पुस्तक"),
+        ("系统管理员阅读配置文件", "配置"),
+        ("システムの管理者はサーバーを起動します", "サーバー"),
+        ("관리자는 서버를 시작하기 전에 설정을 읽는다", "서버"),
+        ("مدیر سامانه بسته‌های نرم‌افزار را نصب می‌کند", "بسته"),
+        ("Ադմինիստրատորը տեղադրում է փաթեթները", "փաթեթ"),
+    ],
+)
+def test_an_inflected_or_embedded_word_is_found_in_each_script(document: str, query: str) -> None:
+    assert _found(document, query)
+
+
+@pytest.mark.parametrize(
+    ("document", "language", "query"),
+    [
+        ("يثبت الأمر packages من المستودعات", None, "package"),
+        ("Install the package, in Arabic والحزمة", "en", "حزمة"),
+        ("安装 packages 和更新", "zh", "package"),
+        ("The Russian word пакетами is plural", None, "пакет"),
+    ],
+)
+def test_each_word_of_a_mixed_text_is_found_as_one_of_its_own_script(
+    document: str, language: str | None, query: str
+) -> None:
+    assert _found(document, query, language)
+
+
+@pytest.mark.parametrize("language", ["en", "ar", "fa", "zh", "sr", "xh", "de"])
+def test_many_words_have_the_terms_that_single_ones_have(language: str) -> None:
+    words = tokenize("The packages والحزمة بالحزمة пакетами Häuser 検索 ספרים the في और पुस्तकों ٣ ᚠᚢ " + "a" * 80)
+    assert to_terms(words, language) == [to_term(word, language) for word in words]
 
 
 @pytest.mark.parametrize(

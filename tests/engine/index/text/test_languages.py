@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from aidre.engine.index.text.analysis import analyze_query, to_term, tokenize
-from aidre.engine.index.text.languages import LANGUAGES, UNKNOWN, declared_language, language_tag
+from aidre.engine.index.text.languages import LANGUAGES, UNKNOWN, declared_language, language_of_word, language_tag
 from aidre.engine.index.text.postings import LexicalText, Lexicon, build_lexicon
+from aidre.engine.index.text.stop_words import STOP_WORDS
 
 
 @pytest.mark.parametrize(
@@ -33,8 +34,8 @@ def test_a_declared_language_is_believed() -> None:
 
 @pytest.mark.parametrize(
     ("declared", "tag"),
-    [("de-AT", "de"), ("German", "de"), ("EN_us", "en"), ("nb", "no"), ("zh-Hant", UNKNOWN), ("", None), ("x1", None),
-     (7, None), (["fr", "en"], "fr"), ({"@type": "Language", "name": "Spanish"}, "es"), ([], None)],
+    [("de-AT", "de"), ("German", "de"), ("EN_us", "en"), ("nb", "no"), ("zh-Hant", "zh"), ("xh", UNKNOWN), ("", None),
+     ("x1", None), (7, None), (["fr", "en"], "fr"), ({"@type": "Language", "name": "Spanish"}, "es"), ([], None)],
 )  # fmt: skip
 def test_declared_languages_are_read(declared: object, tag: str | None) -> None:
     assert language_tag(declared) == tag
@@ -46,9 +47,25 @@ def test_metadata_declare_a_language_before_the_object_does() -> None:
     assert declared_language(None, None) is None
 
 
-def test_every_language_has_a_stemmer_and_its_stop_words_are_words_of_documents() -> None:
+def test_every_language_has_a_stemmer_or_none_and_its_stop_words_are_words_of_documents() -> None:
     for tag, language in LANGUAGES.items():
         assert to_term("x1y2", tag) is not None
         for word in language.stop_words:
             assert tokenize(word) == [word]
             assert to_term(word, tag) is None
+    assert set(STOP_WORDS) <= set(LANGUAGES)
+
+
+@pytest.mark.parametrize(
+    ("word", "tag", "expected"),
+    [
+        ("حزمة", "en", "ar"), ("حزمة", "fa", "fa"), ("packages", "ar", "en"), ("packages", "zh", "en"),
+        ("packages", "fr", "fr"), ("paketi", "sr", "sr"), ("пакети", "sr", "sr"), ("пакеты", "de", "ru"),
+        ("ᚠᚢᚦ", "en", None), ("пакеты", UNKNOWN, None), ("検索", "en", "zh"),
+    ],
+)  # fmt: skip
+def test_a_word_in_another_script_is_of_the_first_language_of_that_script(
+    word: str, tag: str, expected: str | None
+) -> None:
+    language = language_of_word(word, tag)
+    assert (None if language is None else language.tag) == expected

@@ -77,9 +77,7 @@ class Endpoint:
             self.gone += 1
 
 
-def asked(
-    endpoint: Endpoint, data: Any = None, *, characters: int = 500, key: str | None = KEY
-) -> str | None:
+def asked(endpoint: Endpoint, data: Any = None, *, characters: int = 500, key: str | None = KEY) -> str | None:
     """What a client of the endpoint gets that waits for TIMEOUT."""
 
     async def story() -> str | None:

@@ -12,7 +12,6 @@ from aidre.api.protocols.nlweb.answer.llm import ChatModel
 from aidre.api.protocols.nlweb.answer.rewriting import (
     MAX_BORROWED_WORDS,
     MAX_KEYWORDS,
-    content_words,
     rewrite,
     rewrite_with_model,
 )
@@ -104,10 +103,6 @@ def test_keywords_are_few_and_none_of_the_query() -> None:
 @pytest.mark.parametrize("text", ["", "   ", "?!", "\u0000", "🥐", "a" * 100_000, "\ud800"])
 def test_odd_questions_are_rewritten_without_an_error(text: str) -> None:
     assert rewrite(text, ["breakfast muffins", text], text, text).query.startswith(text.strip())
-
-
-def test_content_words_leave_out_what_says_nothing() -> None:
-    assert content_words("I need something for dinner with 2 eggs") == ["dinner", "2", "eggs"]
 
 
 class Told(ChatModel):

@@ -111,5 +111,3 @@ def test_any_text_is_bounds_in_order_or_none(text: str) -> None:
     bounds = read_bounds(text)
     if bounds is not None and bounds.low is not None and bounds.high is not None:
         assert bounds.low <= bounds.high
-
-

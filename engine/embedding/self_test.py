@@ -1,0 +1,95 @@
+"""The self-test of a graph: its vectors of the probes compared with those of sentence-transformers.
+
+It decides between int8 and float32 on the machine that will run the graph, since kernels differ between processors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.embedding.graph import TOKENIZER, Graph, open_tokenizer
+from aidre.engine.embedding.probes import PROBES, probe_texts
+from aidre.engine.model import Json
+
+MIN_COSINE_FLOAT = 0.9999
+"""Cosine that every float32 vector must have with its reference; with less the graph is wrong."""
+MIN_COSINE_INT8 = 0.99
+"""Mean cosine that int8 vectors must have with their references, else float32 is used."""
+MAX_RANKING_LOSS = 0.005
+"""Loss of nDCG@10 up to which int8 is used."""
+REFERENCE = Path(__file__).with_name("reference.npy")
+"""The default model's vectors of `probe_texts()` by sentence-transformers, in float16."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTest:
+    """A graph compared with the reference on the probes; `ndcg` and `reference_ndcg` are nDCG@10 of the labelled
+    ones."""
+
+    cosine_mean: float
+    cosine_least: float
+    ndcg: float
+    reference_ndcg: float
+    top10_agreement: float
+
+    @property
+    def float32_is_right(self) -> bool:
+        return self.cosine_least >= MIN_COSINE_FLOAT
+
+    @property
+    def int8_is_close_enough(self) -> bool:
+        return self.cosine_mean >= MIN_COSINE_INT8 and self.reference_ndcg - self.ndcg <= MAX_RANKING_LOSS
+
+    def rounded(self) -> Mapping[str, Json]:
+        return {key: round(value, 5) for key, value in asdict(self).items()}
+
+
+def default_reference() -> NDArray[np.float32]:
+    """The vectors that the default model must give for the probes, without torch."""
+    rows: NDArray[np.float32] = np.load(REFERENCE, allow_pickle=False).astype(np.float32)
+    return rows
+
+
+def probe_vectors(graph: Path, max_length: int) -> NDArray[np.float32]:
+    """The vectors of the probes by `graph` and the tokenizer beside it. One thread: spinning ones would double the
+    time of the processor."""
+    session, tokenizer = Graph(graph, 1), open_tokenizer(graph.with_name(TOKENIZER), max_length)
+    return np.array([session.run(tokens.ids or [0]) for tokens in tokenizer.encode_batch_fast(probe_texts())])
+
+
+def self_test(reference: NDArray[np.float32], candidate: NDArray[np.float32]) -> SelfTest:
+    """Compare the vectors of `probe_texts()` by two embedders; a candidate with non-finite values fails."""
+    reference, candidate = _unit(reference), _unit(candidate)
+    cosines = np.nan_to_num((reference * candidate).sum(axis=1))
+    before, after = _ranking(reference), _ranking(np.nan_to_num(candidate))
+    shared = [np.intersect1d(a, b).size / a.size for a, b in zip(before[:, :10], after[:, :10], strict=True)]
+    return SelfTest(
+        cosine_mean=float(cosines.mean()),
+        cosine_least=float(cosines.min()),
+        ndcg=_ndcg(after),
+        reference_ndcg=_ndcg(before),
+        top10_agreement=float(np.mean(shared)),
+    )
+
+
+def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    unit: NDArray[np.float32] = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    return unit
+
+
+def _ranking(rows: NDArray[np.float32]) -> NDArray[np.intp]:
+    """For each probe's query the numbers of all passages, best first; `rows` are the queries, then the passages."""
+    queries, passages = rows[: len(PROBES)], rows[len(PROBES) : 2 * len(PROBES)]
+    order: NDArray[np.intp] = np.argsort(-(queries @ passages.T), axis=1, kind="stable")
+    return order
+
+
+def _ndcg(ranking: NDArray[np.intp]) -> float:
+    """nDCG@10 with one relevant passage per query."""
+    ranks = np.argmax(ranking == np.arange(len(ranking))[:, None], axis=1)
+    return float(np.where(ranks < 10, 1.0 / np.log2(ranks + 2.0), 0.0).mean())
