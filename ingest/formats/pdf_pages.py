@@ -50,7 +50,7 @@ _SAME = 0.95
 
 def strip_page_furniture(pages: Sequence[Sequence[str]]) -> list[list[str]]:
     """The lines of each page without running heads, contents and index; all of them if nothing else is there."""
-    heads = [_find_head(pages, 0), _find_head(pages, -1)]
+    heads = [head for line in (0, -1) if (head := _find_head(pages, line))]
     stripped: list[list[str]] = []
     is_listed = False
     for number, lines in enumerate(pages):
@@ -74,7 +74,11 @@ class _Head:
 def _find_head(pages: Sequence[Sequence[str]], line: int) -> _Head | None:
     numbered: list[tuple[int, str, bool]] = []
     for number, lines in enumerate(pages):
-        numbered += [(value - number, words, is_first) for value, words, is_first in _numbers(_edge(lines, line))]
+        numbered += [
+            (value - number, words, is_first)
+            for text, _ in _edges(lines, line)
+            for value, words, is_first in _numbers(text)
+        ]
     offsets = Counter(offset for offset, _, _ in numbered)
     offset, count = offsets.most_common(1)[0] if offsets else (0, 0)
     if count < _MIN_HEADED_PAGES or 3 * count < len(pages):
@@ -87,9 +91,17 @@ def _find_head(pages: Sequence[Sequence[str]], line: int) -> _Head | None:
     return _Head(line, offset, repeated, is_book and (4 * min(firsts, lasts) > max(firsts, lasts) or not firsts))
 
 
-def _edge(lines: Sequence[str], line: int) -> str:
-    texts = [text for text in lines if text]
-    return texts[line] if texts and len(texts[line]) <= _MAX_HEAD_CHARACTERS else ""
+def _edges(lines: Sequence[str], line: int) -> Iterator[tuple[str, Sequence[int]]]:
+    """The first line of a page (or the last, -1), and the first two if one of them is a number, with their places."""
+    places = [place for place, text in enumerate(lines) if text]
+    pair = places[:2] if line == 0 else places[-2:]
+    found = [[places[line]]] if places else []
+    if len(places) > 2 and sum(lines[place].isdigit() for place in pair) == 1 and not lines[places[line]].isdigit():
+        found.append(pair)
+    for each in found:
+        text = " ".join(lines[place] for place in each)
+        if len(text) <= _MAX_HEAD_CHARACTERS:
+            yield text, each
 
 
 def _numbers(text: str) -> Iterator[tuple[int, str, bool]]:
@@ -101,19 +113,18 @@ def _numbers(text: str) -> Iterator[tuple[int, str, bool]]:
         yield int(last[2]), last[1] or "", False
 
 
-def _strip_heads(lines: Sequence[str], number: int, heads: Sequence[_Head | None]) -> list[str]:
+def _strip_heads(lines: Sequence[str], number: int, heads: Sequence[_Head]) -> list[str]:
     kept = list(lines)
     for head in heads:
-        text = _edge(kept, head.line) if head else ""
-        if head is None or not text:
-            continue
-        is_head = _ROMAN.match(text) is not None or any(
-            value - number == head.offset and (words in head.words or head.is_book)
-            for value, words, _ in _numbers(text)
-        )
-        if is_head:
-            places = [place for place, line in enumerate(kept) if line]
-            kept[places[head.line]] = ""
+        for text, places in _edges(kept, head.line):
+            is_head = _ROMAN.match(text) is not None or any(
+                value - number == head.offset and (words in head.words or head.is_book)
+                for value, words, _ in _numbers(text)
+            )
+            if is_head:
+                for place in places:
+                    kept[place] = ""
+                break
     return kept
 
 

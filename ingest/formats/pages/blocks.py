@@ -38,7 +38,7 @@ _NOTE = re.compile(
 )
 """Names of asides that belong to a text, as documentation generators write them."""
 
-_DATA_ROW, _BOX_TITLE = "-data-row", "-box-title"
+_DATA_ROW, _BOX, _BOX_TITLE = "-data-row", "-box", "-box-title"
 """Names of the walk for elements that are read in their own way; no element has such a name."""
 
 _OWN_LINES = frozenset({"pre", "ul", "ol", "dl", "table", "h1", "h2", "h3", "h4", "h5", "h6"})
@@ -100,7 +100,11 @@ def _walk(root: LexborNode, skipped: frozenset[str], parts: PageParts) -> Iterat
     """
     node, end = root, root.mem_id  # `==` on nodes would compare their whole markup
     left_out = parts.navigation | parts.contents
-    names = dict.fromkeys(parts.rows, _DATA_ROW) | dict.fromkeys(parts.titles, _BOX_TITLE)
+    names = {
+        **dict.fromkeys(parts.rows, _DATA_ROW),
+        **dict.fromkeys(parts.boxes, _BOX),
+        **dict.fromkeys(parts.titles, _BOX_TITLE),
+    }
     while True:
         tag = node.tag or ""
         child = None
@@ -164,7 +168,7 @@ class _BlockWriter:
     def __init__(self) -> None:
         self.blocks: list[TextBlock] = []
         self._gap = ""
-        self._depth = dict.fromkeys(("a", "pre", "table", "aside", _DATA_ROW, _BOX_TITLE), 0)
+        self._depth = dict.fromkeys(("a", "pre", "table", "aside", _DATA_ROW, _BOX, _BOX_TITLE), 0)
         self._heading: _OpenHeading | None = None
         self._part = 0
         self._has_title = False
@@ -219,7 +223,7 @@ class _BlockWriter:
         elif tag in _BLOCKS:
             is_inner = self._depth[_DATA_ROW] + self._depth[_BOX_TITLE] > 0
             self._widen(" " if is_inner else "\n\n")
-        elif tag == _BOX_TITLE:
+        elif tag in (_BOX, _BOX_TITLE):
             self._widen("\n\n")
 
     def _widen(self, gap: str) -> None:
@@ -245,5 +249,5 @@ class _BlockWriter:
         if self._depth["pre"] or self._depth[_DATA_ROW]:
             block.part = self._part
         block.is_verbatim = block.is_verbatim or self._depth["pre"] > 0 or self._depth["table"] > 0
-        block.is_note = block.is_note or self._depth["aside"] > 0
+        block.is_note = block.is_note or self._depth["aside"] + self._depth[_BOX] > 0
         self._gap = ""

@@ -2,7 +2,7 @@
 
 The walk alone keeps every word, also menus that no element marks as such. trafilatura alone loses much that is not
 prose: code, tables, definitions. So the result is the walk's blocks without those that trafilatura leaves out, or all
-blocks if trafilatura keeps too few of their words to be trusted.
+blocks if trafilatura keeps too few of their words to be trusted, or if the page says itself what is navigation.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def extract_main_text(tree: LexborHTMLParser, markup: str, *, deep: bool) -> Mai
     """
     parts = NO_PARTS if deep else find_parts(tree)
     blocks = _find_own_blocks(_find_root(tree), SKIPPED, parts)
-    is_selected = not deep and len(markup) <= MAX_CHARACTERS and markup.count("<") <= MAX_TAGS
+    is_selected = not (deep or parts.is_book) and len(markup) <= MAX_CHARACTERS and markup.count("<") <= MAX_TAGS
     lines = _trafilatura(markup) if is_selected else []
     if lines and tree.body is not None:
         passages = _Passages("\n".join(block.text for block in blocks).splitlines())

@@ -1,4 +1,4 @@
-"""The parts of an HTML page that are read in their own way: navigation, contents lists, titles of boxes, rows of data.
+"""The parts of an HTML page that are read in their own way: navigation, contents and indexes, boxes, rows of data.
 
 They are found by roles, class names and relations of links as documentation generators write them (DocBook, Publican,
 Sphinx, Texinfo, MkDocs, VitePress, Docusaurus), never by words: navigation is in the language of the page.
@@ -20,13 +20,10 @@ _NAVIGATION = ",".join(
 )
 _CONTENTS = (
     ".toc,#toc,.table-of-contents,[role=doc-toc],.contents,.shortcontents,.section-toc,table.menu,ul.menu,"
-    ".toctree-wrapper,.table-of-contents"
+    ".toctree-wrapper,.printindex,.genindextable,.indextable,table[class^=index-],.index"
 )
-_STEPS = (
-    ",".join(f'a[rel~="{name}"]' for name in ("next", "prev", "previous", "up"))
-    + ","
-    + (",".join(f'a[accesskey="{key}"]' for key in "npuNPU"))
-)
+_KEYS = ",".join(f'a[accesskey="{key}"]' for key in "npuNPU")
+_STEPS = ",".join(f'a[rel~="{name}"]' for name in ("next", "prev", "previous", "up")) + f",{_KEYS}"
 """Links to the pages before, behind and above this one."""
 
 _MAX_STEPS = 10_000
@@ -57,15 +54,20 @@ _MAX_ROW_CHARACTERS = 1500
 
 @dataclass(frozen=True, slots=True)
 class PageParts:
-    """Nodes by `mem_id`: navigation, lists of contents, titles of boxes, rows of tables of data."""
+    """Nodes by `mem_id`: navigation, lists of contents, boxes and the titles that they begin with, rows of data.
+
+    A page of a book says by access keys which links are navigation, as pages of DocBook, Sphinx and Texinfo do.
+    """
 
     navigation: frozenset[int]
     contents: frozenset[int]
+    boxes: frozenset[int]
     titles: frozenset[int]
     rows: frozenset[int]
+    is_book: bool = False
 
 
-NO_PARTS = PageParts(frozenset(), frozenset(), frozenset(), frozenset())
+NO_PARTS = PageParts(frozenset(), frozenset(), frozenset(), frozenset(), frozenset())
 
 
 def find_parts(tree: LexborHTMLParser) -> PageParts:
@@ -75,11 +77,14 @@ def find_parts(tree: LexborHTMLParser) -> PageParts:
     half = len(_text_of(body)) // 2
     navigation = {node.mem_id for node in tree.css(_NAVIGATION) if _is_small(node, half)}
     contents = {node.mem_id for node in tree.css(_CONTENTS) if _is_small(node, half) and _is_linked(node)}
+    boxes = dict(_find_boxes(tree, half))
     return PageParts(
         frozenset(navigation | set(_find_steps(tree, half))),
         frozenset(contents),
-        frozenset(_find_titles(tree, half)),
+        frozenset(boxes),
+        frozenset(boxes.values()),
         frozenset(node.mem_id for node in tree.css("tr") if _is_data(node)),
+        len(tree.css(_KEYS)) > 1,
     )
 
 
@@ -135,8 +140,8 @@ def _holds_steps(node: LexborNode, half: int) -> bool:
     return is_short and (len(node.css(_STEPS)) > 1 or (is_alone and node.tag != "p") or 4 * others < solid)
 
 
-def _find_titles(tree: LexborHTMLParser, half: int) -> Iterator[int]:
-    """The titles that boxes begin with."""
+def _find_boxes(tree: LexborHTMLParser, half: int) -> Iterator[tuple[int, int]]:
+    """Each box with the title that it begins with."""
     for box in tree.css(_BOXES):
         title = box.css_first(_TITLES)
         if title is None or title.mem_id == box.mem_id:
@@ -144,7 +149,7 @@ def _find_titles(tree: LexborHTMLParser, half: int) -> Iterator[int]:
         words, text = _squeeze(_text_of(title)), _squeeze(_text_of(box))
         is_short = 0 < len(words) <= _MAX_TITLE_CHARACTERS and len(text) <= max(half, _MAX_BOX_CHARACTERS)
         if is_short and len(words) < len(text) and text.startswith(words):
-            yield title.mem_id
+            yield box.mem_id, title.mem_id
 
 
 def _is_data(row: LexborNode) -> bool:

@@ -141,3 +141,12 @@ def test_a_table_that_lays_out_a_page_keeps_its_paragraphs() -> None:
     page = read(f"<body><table><tr><td>Menu</td><td><h1>Title</h1>{BODY}</td></tr></table></body>")
     assert f"Title\n\n{FIRST}\n\n{SECOND}" in page.text
     assert page.verbatim == ()
+
+
+def test_a_box_between_paragraphs_stays_on_a_page_from_which_others_are_left_out() -> None:
+    long = "".join(f"<p>Paragraph {number}. {FIRST} {SECOND} It is number {number} of many.</p>" for number in range(8))
+    box = '<div class="sidebar"><p class="title">BASICS Pipes</p><p>A pipe is a file of a kind of its own.</p></div>'
+    links = '<div class="sidebar"><p class="title">Read also</p><ul><li><a href="a">A teaser</a></li></ul></div>'
+    text = read(f"<body><h1>Isolation</h1>{long}{box}{links}{long.replace('Paragraph', 'Part')}</body>").text
+    assert "BASICS Pipes: A pipe is a file of a kind of its own." in text
+    assert "teaser" not in text
