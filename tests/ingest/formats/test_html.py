@@ -44,9 +44,16 @@ def test_a_date_in_another_notation_is_not_taken(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("page", "title"),
-    [("<h2>a</h2><h1>The <b>one</b></h1>", "The one"), ("<p>x", "page"), ("<title> </title><p>x", "page")],
+    [
+        ("<h2>a</h2><h1>The <b>one</b></h1>", "The one"),
+        ("<h3>First</h3><p>x<h3>Second</h3>", "First"),
+        ("<p>x", "page"),
+        ("<title> </title><p>x", "page"),
+        ("<title>The one — A site</title><h1>The one</h1>", "The one"),
+        ("<title>One | Two</title><meta property=og:site_name content=Two><p>x", "One"),
+    ],
 )
-def test_the_title_is_the_first_h1_or_the_file_where_the_head_has_none(tmp_path: Path, page: str, title: str) -> None:
+def test_the_title_is_that_of_the_head_the_first_heading_or_the_file(tmp_path: Path, page: str, title: str) -> None:
     assert read(tmp_path, page).title == title
 
 
