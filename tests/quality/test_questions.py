@@ -2,7 +2,8 @@
 
 questions.jsonl holds questions that were written from the documents in samples/ alone, as users of such documentation
 ask them, each with the documents that answer it and a passage that does, word for word. Relevance was judged by reading
-the documents, before any search was run. foreign.jsonl holds questions on subjects that no sample is about. Questions are never changed, a judgement only where reading the document shows that it is wrong.
+the documents, before any search was run. foreign.jsonl holds questions on subjects that no sample is about. Questions
+are never changed, a judgement only where reading the document shows that it is wrong.
 """
 
 from __future__ import annotations

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-_SEPARATOR = re.compile(r"\s+[-–—|·•:«»/]\s+|\s*[|»]\s*|:\s+")
-"""What stands between the name of a page and that of its site or chapter."""
+_SEPARATOR = re.compile(r" [-–—|·•:«»/] | ?[|»] ?|: ")
+"""What stands between the name of a page and that of its site or chapter; white space is collapsed."""
 
-_SITE_SEPARATOR = re.compile(r"\s+[-–—|·«»]\s+")
+_SITE_SEPARATOR = re.compile(r" [-–—|·«»] ")
+_MAX_CHARACTERS = 1_000
+"""Characters of a title in which names are looked for: the time grows with their number times the length."""
 _NO_WORD = re.compile(r"\W+")
 _MIN_CHARACTERS = 3
 """Characters of a heading that is looked for in a title: a shorter one occurs by chance."""
@@ -24,6 +26,9 @@ def find_title(title: str | None, headings: Sequence[tuple[int, int, str]], site
     heading = next((words for _, level, words in headings if level == 1), headings[0][2] if headings else "")
     if not title:
         return None
+    title = " ".join(title.split())
+    if len(title) > _MAX_CHARACTERS:
+        return title
     key = _to_key(heading)
     parts = list(_parts(title))
     if len(key) >= _MIN_CHARACTERS and any(_to_key(part) == key for part in parts):
