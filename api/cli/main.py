@@ -112,6 +112,7 @@ def ingest(
     from aidre.ingest.fetch import FetchRules
     from aidre.ingest.pipeline import IngestOptions, ingest as pipeline
     from aidre.ingest.records import parse_column_mapping
+    from aidre.ingest.sources import count_documents, locate_sources
 
     settings = load_settings(config)
     collection_settings = settings.collection(check_collection_name(collection))
@@ -135,6 +136,7 @@ def ingest(
     generations = None if dry_run else collection_settings.generations
     maintenance.set_retention(opened, collection, generations)  # before garbage collection
     with Reporter(as_json) as report:
+        report.expect(lambda: count_documents(locate_sources(sources, source)))
         summary = pipeline.ingest(
             opened, collection, sources, spaces=spaces, embedders=embedders, options=options, report=report
         )

@@ -1,17 +1,29 @@
 """Reports an ingest: JSON lines for programs; for people a progress bar on a terminal, and a line at the end.
 
-Failures are always named on stderr. Knows no store.
+Failures are always named on stderr, and what an interrupted run has stored. Knows no store.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from threading import Thread
 from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import Progress as Bar, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress as Bar,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from aidre.api.cli import console
 from aidre.ingest.pipeline import Committed, EmbedSummary, Event, Notice, Problem, Progress, Summary
@@ -24,6 +36,7 @@ class Reporter:
         self._json = as_json
         self._bar = None if as_json or not sys.stderr.isatty() else _bar()
         self._task = self._bar.add_task("ingest", total=None, chunks=0) if self._bar else None
+        self._committed_last: Committed | None = None
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             Committed: self._committed,
             Progress: self._progress,
@@ -43,11 +56,31 @@ class Reporter:
     ) -> None:
         if self._bar:
             self._bar.stop()
+        if kind is not None and issubclass(kind, KeyboardInterrupt | SystemExit):
+            console.print_message(self._describe_interruption())
+
+    def expect(self, count: Callable[[], int | None]) -> None:
+        """Show the total that `count` gives, once it has counted beside the ingest; errors of it are not reported."""
+        bar, task = self._bar, self._task
+        if bar is None or task is None:
+            return
+
+        def run() -> None:
+            with suppress(Exception):  # a source that cannot be read is reported by the ingest
+                bar.update(task, total=count())
+
+        Thread(target=run, name="count", daemon=True).start()
+
+    def _describe_interruption(self) -> str:
+        last = self._committed_last
+        kept = "nothing of this run" if last is None else f"{last.documents:,} documents, generation {last.generation},"
+        return f"interrupted: {kept} {'is' if last is None else 'are'} stored; run the same command again to go on"
 
     def __call__(self, event: Event) -> None:
         self._handlers[type(event)](event)
 
     def _committed(self, event: Committed) -> None:
+        self._committed_last = event
         if self._json:
             console.print_json(event.as_json())
 
@@ -82,12 +115,24 @@ class Reporter:
         console.print_line(text)
 
 
+class _DocumentsColumn(ProgressColumn):
+    """Documents, of how many if that is known, and how many in a second."""
+
+    def render(self, task: Task) -> Text:
+        total = "" if task.total is None else f" of {task.total:,.0f}"
+        rate = "" if task.speed is None else f", {task.speed:,.0f}/s"
+        return Text(f"{task.completed:,.0f}{total} documents{rate}")
+
+
 def _bar() -> Bar:
     return Bar(
         SpinnerColumn(),
-        TextColumn("{task.completed:,.0f} documents"),
+        _DocumentsColumn(),
+        BarColumn(20),
         TextColumn("{task.fields[chunks]:,} chunks"),
         TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
     )

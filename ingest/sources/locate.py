@@ -29,9 +29,11 @@ def locate_sources(paths: Sequence[str | Path], name: str | None = None, url_bas
     sources = [_locate(path, name, url_base) for path in paths]
     roots: dict[str, Path | str] = {}
     for source in sources:
-        if roots.setdefault(source.name, source.root) != source.root:
+        other = roots.setdefault(source.name, source.root)
+        if other != source.root:
             raise ConfigurationError(
-                f"two sources are both named {source.name!r}: ingest one of them on its own with --source NAME"
+                f"{other} and {source.root} are both named {source.name!r}: ingest them one after the other, the "
+                "second with --source NAME"
             )
     return list(dict.fromkeys(sources))
 
