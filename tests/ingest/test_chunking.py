@@ -79,9 +79,11 @@ def test_a_passage_that_is_longer_than_its_section_is_split_with_it() -> None:
 
 
 def test_lines_that_were_wrapped_do_not_end_a_sentence() -> None:
-    sentence = "A sentence of a book that was wrapped by hand at some\nRust column goes on with its next line here."
-    text = " ".join([sentence] * 6)
-    for chunk in cut(text, Chunker(words, 40, 30)):
+    sentence = (
+        "A sentence of a book that was wrapped by hand at some\nRust column goes on with its next line, and then for one\n"
+        "more line until it ends here."
+    )
+    for chunk in cut("\n".join([sentence] * 5), Chunker(words, 60, 35)):
         assert chunk.text.startswith("A sentence") and chunk.text.endswith("here.")
 
 
@@ -91,8 +93,8 @@ def test_lines_that_are_not_wrapped_are_parts_of_their_own() -> None:
 
 
 def test_a_sentence_that_no_chunk_holds_is_split_between_its_clauses() -> None:
-    text = ", ".join(["in one clause of the many that there are"] * 8) + "."
-    assert all(chunk.text.startswith("in one clause") for chunk in cut(text, Chunker(words, 20, 20)))
+    text = ", ".join(["in one clause of the many that there are in it and beyond"] * 5) + "."
+    assert all(chunk.text.startswith("in one clause") for chunk in cut(text, Chunker(words, 30, 16)))
 
 
 def test_a_short_text_is_one_chunk() -> None:
