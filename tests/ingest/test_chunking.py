@@ -47,6 +47,16 @@ def test_every_solid_character_is_in_exactly_one_chunk(text: str, limit: int, ta
     assert not text[at:].strip()
 
 
+@given(texts, st.lists(st.integers(0, 400), max_size=8, unique=True), st.integers(8, 40))
+def test_spans_of_code_and_rows_lose_and_repeat_nothing(text: str, bounds: list[int], limit: int) -> None:
+    edges = sorted(bound for bound in bounds if bound <= len(text))
+    verbatim = tuple(zip(edges[::2], edges[1::2], strict=False))
+    document = Document("d", text, headings=find_headings(text), verbatim=verbatim)
+    chunks = Chunker(words, limit, limit).chunks(document)
+    assert solid("".join(chunk.text for chunk in chunks)) == solid(text)
+    assert all(len(chunk.text.split()) <= limit for chunk in chunks)
+
+
 @given(texts, st.integers(8, 60))
 def test_what_is_embedded_never_has_more_tokens_than_the_model_reads(text: str, limit: int) -> None:
     chunker = Chunker(characters, limit, limit)
@@ -79,9 +89,11 @@ def test_a_passage_that_is_longer_than_its_section_is_split_with_it() -> None:
 
 
 def test_lines_that_were_wrapped_do_not_end_a_sentence() -> None:
-    sentence = "A sentence of a book that was wrapped by hand at some\nRust column goes on with its next line here."
-    text = " ".join([sentence] * 6)
-    for chunk in cut(text, Chunker(words, 40, 30)):
+    sentence = (
+        "A sentence of a book that was wrapped by hand at some\nRust column goes on with its next line, "
+        "and then for one\nmore line until it ends here."
+    )
+    for chunk in cut("\n".join([sentence] * 5), Chunker(words, 60, 35)):
         assert chunk.text.startswith("A sentence") and chunk.text.endswith("here.")
 
 
@@ -91,8 +103,8 @@ def test_lines_that_are_not_wrapped_are_parts_of_their_own() -> None:
 
 
 def test_a_sentence_that_no_chunk_holds_is_split_between_its_clauses() -> None:
-    text = ", ".join(["in one clause of the many that there are"] * 8) + "."
-    assert all(chunk.text.startswith("in one clause") for chunk in cut(text, Chunker(words, 20, 20)))
+    text = ", ".join(["in one clause of the many that there are in it and beyond"] * 5) + "."
+    assert all(chunk.text.startswith("in one clause") for chunk in cut(text, Chunker(words, 30, 16)))
 
 
 def test_a_short_text_is_one_chunk() -> None:
