@@ -1,4 +1,6 @@
-"""Splits documents into chunks: at headings, then paragraphs, sentences and words, within a model's token limit.
+"""Splits documents into chunks within a model's limit: at headings, paragraphs, sentences, clauses and words.
+
+Code and tables of data stay whole where a chunk can hold them, and are split between lines where none can.
 
 Every chunk is a span of the text. Together the chunks hold every non-blank character exactly once.
 """
@@ -6,9 +8,11 @@ Every chunk is a span of the text. Together the chunks hold every non-blank char
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
+from operator import itemgetter
 from typing import TypeAlias
 
 import orjson
@@ -27,7 +31,7 @@ DEFAULT_LIMIT_TOKENS = 256
 MAX_LIMIT_TOKENS = 512
 """Tokens of the longest code block that stays whole, even if a model reads more."""
 
-VERSION = 1
+VERSION = 2
 """Part of every fingerprint: raise it when chunk boundaries change, so that documents are chunked again."""
 
 MAX_REPEATED_BYTES = 256 << 20
@@ -47,7 +51,14 @@ _MIN_SENTENCE_CHARACTERS = 40
 
 _PARAGRAPH = re.compile(r"\n[ \t\r\f\v]*\n\s*")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$", re.MULTILINE)
-_SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[.!?…][\"'”’»)\]])\s+|[。！？]+[”’」』）]*\s*|\n\s*")
+_SENTENCE = re.compile(r"(?<=[.!?…؟۔।])\s+|(?<=[.!?…؟۔।][\"'”’»)\]])\s+|[。！？]+[”’」』）]*\s*|\n\s*")
+_LINE = re.compile(r"\n\s*")
+_CLAUSE = re.compile(r"(?<=[,;:،؛])\s+|[，；：、]+\s*|(?<=\s[–—])\s+")
+_WRAPPED_CHARACTERS = 40
+"""Characters of a line that may have been wrapped inside a sentence; a shorter one ends where its author ended it."""
+
+_LINE_START = re.compile(r"[-*+•‣▪◦●○■□–—|>#`~=]|[(\[]?\w{1,3}[.)\]]\s")
+"""The beginning of a list item, a row or a quotation: no sentence goes on with it."""
 _WORD = re.compile(r"\w+|[^\w\s]")
 _SPACED = re.compile(r"\w\S*")
 """Each match is at least one token, since no token contains white space."""
@@ -88,7 +99,7 @@ class Chunker:
         chunks: list[Chunk] = []
         for section, start, end in _split_sections(document):
             limit = self.limit - self._prefix(document.title, section)[1]
-            for span, tokens in self._split_section(document.text, start, end, limit):
+            for span, tokens in self._split_section(document.text, (start, end), limit, document.verbatim):
                 number = len(chunks) + 1
                 chunks.append(
                     Chunk(
@@ -130,35 +141,44 @@ class Chunker:
             tokens = self._count([prefix])[0] if prefix else 0
         return prefix, tokens
 
-    def _split_section(self, text: str, start: int, end: int, limit: int) -> Iterator[tuple[Span, int]]:
+    def _split_section(
+        self, text: str, section: Span, limit: int, verbatim: Sequence[Span]
+    ) -> Iterator[tuple[Span, int]]:
         """Spans of the chunks of a section with their tokens."""
         target = min(self.target, limit)
-        atoms = list(self._split_atoms(text, start, end, target, limit))
+        paragraphs = list(_split_paragraphs(text, *section, verbatim))
+        atoms = list(self._split_atoms(text, paragraphs, target, limit))
         counts = {(atom.start, atom.end): atom.tokens for atom in atoms}
         yield from self._enforce_limit(text, _pack(atoms, target), limit, counts)
 
-    def _split_atoms(self, text: str, start: int, end: int, target: int, limit: int) -> Iterator[_Atom]:
-        paragraphs = list(_split_paragraphs(text, start, end))
+    def _split_atoms(
+        self, text: str, paragraphs: Sequence[tuple[int, int, bool]], target: int, limit: int
+    ) -> Iterator[_Atom]:
         limits = [limit if is_code else target for _, _, is_code in paragraphs]
         short = [
             span for span, most in zip(paragraphs, limits, strict=True) if not _surely_exceeds(text, *span[:2], most)
         ]
         counts = dict(zip(short, self._count_spans(text, short), strict=True))
         for span, most in zip(paragraphs, limits, strict=True):
-            begin, stop, _ = span
+            begin, stop, is_code = span
             tokens = counts.get(span, _TOO_MANY)
             if tokens <= most:
                 yield _Atom(begin, stop, tokens, tokens)
             else:
-                pieces = self._split_paragraph(text, begin, stop, target)
+                pieces = self._split_paragraph(text, begin, stop, target, is_code=is_code)
                 total = sum(count for _, count in pieces)
                 for index, (piece, count) in enumerate(pieces):
                     yield _Atom(*piece, count, 0 if index else total)
 
-    def _split_paragraph(self, text: str, start: int, end: int, target: int) -> list[tuple[Span, int]]:
-        """Sentences; a long sentence as runs of words, a long word as runs of characters."""
+    def _split_paragraph(
+        self, text: str, start: int, end: int, target: int, *, is_code: bool
+    ) -> list[tuple[Span, int]]:
+        """Sentences, of code lines; a long one as lines, then clauses, runs of words, and runs of characters."""
         done: list[tuple[Span, int]] = []
-        pending = list(_split(text, start, end, _SENTENCE, _MIN_SENTENCE_CHARACTERS))
+        if is_code:
+            pending = list(_split(text, start, end, _LINE))
+        else:
+            pending = list(_split(text, start, end, _SENTENCE, _MIN_SENTENCE_CHARACTERS, is_boundary=_ends_sentence))
         while pending:
             counts = self._count_spans(text, pending)
             pieces: list[Span] = []
@@ -166,7 +186,7 @@ class Chunker:
                 if count <= target or span[1] - span[0] <= 1:
                     done.append((span, count))
                 else:
-                    pieces.extend(_split_words(text, *span, target))
+                    pieces.extend(_split_sentence(text, *span, target))
             pending = pieces
         return sorted(done)
 
@@ -247,10 +267,16 @@ def _has_no_body(text: str, heading: Heading, end: int) -> bool:
     return line_end < 0 or not text[line_end:end].strip(" \t\r\n=-")
 
 
-def _split_paragraphs(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
-    """Spans between blank lines, and whether each is a fenced code block, which is never split here."""
+def _split_paragraphs(text: str, start: int, end: int, verbatim: Sequence[Span]) -> Iterator[tuple[int, int, bool]]:
+    """Spans between blank lines, and whether each is code or a table of data, which is never split here.
+
+    Such spans are `verbatim`, in order and apart; where there are none, fenced code blocks.
+    """
     position = start
-    for begin, stop in _find_code_blocks(text, start, end):
+    first = bisect_right(verbatim, start, key=itemgetter(1))
+    last = bisect_left(verbatim, end, key=itemgetter(0))
+    inside = ((max(start, begin), min(end, stop)) for begin, stop in verbatim[first:last])
+    for begin, stop in inside if verbatim else _find_code_blocks(text, start, end):
         yield from ((*span, False) for span in _split(text, position, begin, _PARAGRAPH))
         block = _trim(text, begin, stop)
         if block:
@@ -270,11 +296,19 @@ def _find_code_blocks(text: str, start: int, end: int) -> Iterator[Span]:
             opening = None
 
 
-def _split(text: str, start: int, end: int, boundary: re.Pattern[str], min_characters: int = 1) -> Iterator[Span]:
+def _split(
+    text: str,
+    start: int,
+    end: int,
+    boundary: re.Pattern[str],
+    min_characters: int = 1,
+    *,
+    is_boundary: Callable[[re.Match[str]], bool] | None = None,
+) -> Iterator[Span]:
     """Trimmed spans between boundaries, at least `min_characters` long; a boundary belongs to the span before it."""
     position = start
     for match in boundary.finditer(text, start, end):
-        if match.end() >= position + min_characters:
+        if match.end() >= position + min_characters and (is_boundary is None or is_boundary(match)):
             span = _trim(text, position, match.end())
             if span:
                 yield span
@@ -298,6 +332,29 @@ def _trim(text: str, start: int, end: int) -> Span | None:
     while end > start and text[end - 1].isspace():
         end -= 1
     return (start, end) if start < end else None
+
+
+def _ends_sentence(boundary: re.Match[str]) -> bool:
+    """Whether a sentence ends at a match of _SENTENCE: a line that was wrapped does not end one."""
+    text, start = boundary.string, boundary.start()
+    if not boundary[0].startswith("\n"):
+        return True
+    line_start = text.rfind("\n", max(0, start - 2 * _WRAPPED_CHARACTERS), start) + 1
+    is_long = start - line_start > _WRAPPED_CHARACTERS
+    following = text[boundary.end() : boundary.end() + 1]
+    if _LINE_START.match(text, boundary.end()) or text[max(0, start - 1) : start] in ":;":
+        return True
+    return not (is_long or following.islower())
+
+
+def _split_sentence(text: str, start: int, end: int, target: int) -> Iterator[Span]:
+    """A long sentence as its lines, else its clauses, else runs of words."""
+    for boundary in (_LINE, _CLAUSE):
+        pieces = list(_split(text, start, end, boundary, _MIN_SENTENCE_CHARACTERS))
+        if len(pieces) > 1:
+            yield from pieces
+            return
+    yield from _split_words(text, start, end, target)
 
 
 def _split_words(text: str, start: int, end: int, target: int) -> Iterator[Span]:

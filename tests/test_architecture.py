@@ -38,7 +38,13 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "collection",
         "maintenance",
     ),
-    "ingest": ("records chunking prefetch", "fetch sandbox", "formats formats/tables", "sources", "pipeline"),
+    "ingest": (
+        "records chunking prefetch",
+        "fetch sandbox",
+        "formats formats/tables formats/pages",
+        "sources",
+        "pipeline",
+    ),
     "api": (
         "config http",
         "access access/limits",

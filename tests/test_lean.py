@@ -83,8 +83,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(command: list[str], folder: Path = ROOT, cache: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, **({"AIDRE_CACHE": str(cache)} if cache is not None else {})}
+def run(command: list[str], folder: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **variables}
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS
     )
@@ -101,7 +101,7 @@ def test_a_lean_installation_is_small_and_answers_from_an_empty_cache(environmen
     packages = {path.name for path in environment.glob("lib/*/site-packages/*")}
     assert {"aidre", "onnxruntime"} <= packages
     assert not packages & {"torch", "sentence_transformers", "onnx"}
-    aidre, store, empty = str(environment / "bin/aidre"), str(tmp_path / "store"), tmp_path / "cache"
-    run([aidre, "ingest", "demo/corpus", "--collection", "ellery", "--store", store], cache=empty)
-    found = run([aidre, "search", "a lentil dish without meat", "--store", store, "-k", "1"], cache=empty)
+    aidre, store, cache = str(environment / "bin/aidre"), str(tmp_path / "store"), str(tmp_path)
+    run([aidre, "ingest", "demo/corpus", "--collection", "ellery", "--store", store], AIDRE_CACHE=cache)
+    found = run([aidre, "search", "a lentil dish without meat", "--store", store, "-k", "1"], AIDRE_CACHE=cache)
     assert "entil" in found.stdout

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from aidre.api.cli import console
+from aidre.api.cli.completion import space_ids
 from aidre.api.cli.options import (
     AnyCollection,
     ConfigOption,
@@ -127,7 +128,12 @@ def calibrate(
     collection: AnyCollection = None,
     space: Annotated[
         str | None,
-        typer.Option("--space", metavar="ID", help="The space; default: that of text searches, or the only one."),
+        typer.Option(
+            "--space",
+            metavar="ID",
+            autocompletion=space_ids,
+            help="The space; default: that of text searches, or the only one.",
+        ),
     ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,

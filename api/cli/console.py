@@ -79,13 +79,15 @@ def _counts(facts: Mapping[str, Json]) -> str:
 
 
 def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
-    """One line for a collection, then one for each of its spaces and warnings."""
+    """One line for a collection, one for its languages by number of chunks, then one for each space and warning."""
     segments = f"{status['segments']} segment{'s' * (status['segments'] != 1)}"
     counts = f"{status['documents']:,} documents, {status['chunks']:,} chunks, {segments}"
     size = format_bytes(status["disk_bytes"])
     yield f"{status['collection']}: generation {status['generation']}, {counts}, {size} on disk"
     if status.get("documents_without_url"):
         yield f"  {status['documents_without_url']:,} documents have no url: answers cannot link to them (--url-base)"
+    if status.get("languages"):
+        yield f"  languages: {', '.join(f'{tag} {chunks:,}' for tag, chunks in status['languages'].items())}"
     for space in status["spaces"]:
         yield f"  {printable(space['id'])}: {space['dimensions']} dimensions, {space['distance']}, {_index(space)}"
     yield from (f"  warning: {printable(warning)}" for warning in status["warnings"])

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from aidre.api.cli import commands, console, maintenance
+from aidre.api.cli import commands, completion, console, maintenance
+from aidre.api.cli.coercion import convert_plainly
 from aidre.api.cli.options import AnyCollection, ConfigOption, JsonOption, NamedCollection, StoreOption, print_result
 from aidre.api.cli.select import open_store, select_collection
 from aidre.engine.errors import AidreError, ConfigurationError, StorageFailed, StoreDamaged
@@ -49,6 +50,26 @@ def _global_options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    show_completion: Annotated[
+        completion.Shell | None,
+        typer.Option(
+            "--show-completion",
+            metavar="SHELL",
+            callback=completion.show,
+            is_eager=True,
+            help="Print the completion script for bash, zsh, fish or powershell, and exit.",
+        ),
+    ] = None,
+    install_completion: Annotated[
+        completion.Shell | None,
+        typer.Option(
+            "--install-completion",
+            metavar="SHELL",
+            callback=completion.install,
+            is_eager=True,
+            help="Install the completion script for your account, and exit.",
+        ),
+    ] = None,
 ) -> None: ...
 
 
@@ -125,8 +146,14 @@ def ingest(
 def embed(
     store: StoreOption,
     collection: NamedCollection,
-    space: Annotated[str | None, typer.Option("--space", metavar="ID", help="The space to embed.")] = None,
-    drop: Annotated[str | None, typer.Option("--drop", metavar="ID", help="The space to remove.")] = None,
+    space: Annotated[
+        str | None,
+        typer.Option("--space", metavar="ID", autocompletion=completion.space_ids, help="The space to embed."),
+    ] = None,
+    drop: Annotated[
+        str | None,
+        typer.Option("--drop", metavar="ID", autocompletion=completion.space_ids, help="The space to remove."),
+    ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -272,6 +299,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; returns its exit status. Errors are printed as one line; AIDRE_TRACEBACK lets a defect raise."""
+    completion.prepare()
     try:
         return _command().main(list(arguments), prog_name="aidre", standalone_mode=False) or 0
     except typer.TyperException as error:
@@ -296,7 +324,9 @@ def run(arguments: Sequence[str]) -> int:
 @cache
 def _command() -> typer.core.TyperGroup:
     """All commands; who runs several in one process makes them once."""
-    return typer.main.get_group(app)
+    group = typer.main.get_group(app)
+    convert_plainly(group)
+    return group
 
 
 if __name__ == "__main__":

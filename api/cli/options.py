@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from aidre.api.cli import console
+from aidre.api.cli.completion import collection_names
 
 if TYPE_CHECKING:
     from aidre.engine.model import Json
@@ -28,14 +29,15 @@ StoreOption = Annotated[
     Path,
     typer.Option("--store", metavar="DIR", envvar="AIDRE_STORE", parser=_parse_folder, help="Folder of the store."),
 ]
-NamedCollection = Annotated[str, typer.Option("--collection", metavar="NAME", help="Name of the collection.")]
-AnyCollection = Annotated[
-    str | None,
-    typer.Option("--collection", metavar="NAME", help="Name of the collection; optional if the store has only one."),
-]
-EveryCollection = Annotated[
-    str | None, typer.Option("--collection", metavar="NAME", help="Only this collection; default: all collections.")
-]
+
+
+def _collection_option(help: str) -> Any:
+    return typer.Option("--collection", metavar="NAME", autocompletion=collection_names, help=help)
+
+
+NamedCollection = Annotated[str, _collection_option("Name of the collection.")]
+AnyCollection = Annotated[str | None, _collection_option("Name of the collection; optional if the store has only one.")]
+EveryCollection = Annotated[str | None, _collection_option("Only this collection; default: all collections.")]
 ConfigOption = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="Configuration file (aidre.toml); default: the default settings."),

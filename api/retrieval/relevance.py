@@ -33,9 +33,10 @@ Many foreign queries share words with a collection and are rightly answered. If 
 hits, the factor of the bound is at least 0.65: that rejects nine of ten queries of one meaningless word, and a quarter
 to a half of the own queries of that kind, which are 4 to 8 % of the own queries of one or two words.
 
-Lexical scores separate the two kinds badly: the slope 2.5 rejects 1.5 % of the own queries and 4 % of the foreign ones,
-beside those without any hit (5.4 and 34 %); 3.5 would reject 7 and 19 %. A model other than the one that this release
-ships has no bound, because each model spreads its cosines differently: all of its hits have at least RELEVANT.
+Lexical scores do not separate the two kinds: the bound that loses 1.5 % of the own queries with hits rejects 4 % of the
+foreign ones, and in a small collection, where a word that every document has weighs little, also what was meant. So
+lexical scores have no bound, and the others have one only for the model that this release ships, because each model
+spreads its cosines differently. Without a bound every hit has at least RELEVANT.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from aidre.engine.model import EmbeddingSpace, Mode
 RELEVANT: Final = 0.51
 """The relevance from which on a hit counts as relevant: the least score that NLWeb's first implementation sends."""
 
-_SLOPES: Final[dict[Mode, float]] = {"hybrid": 0.037, "dense": 0.049, "lexical": 0.025}
+_SLOPES: Final[dict[Mode, float]] = {"hybrid": 0.037, "dense": 0.049}
 _CHUNK_OFFSET: Final = 10
 _MAX_MEASURED_CHUNKS: Final = 10_000
 _FACTOR: Final = 0.3
@@ -91,7 +92,7 @@ async def relevance_scale(retrieval: Retrieval, question: Question, answer: Answ
     """The scale for the hits of an answer to a question with text. Raises the errors of `Retrieval.count`."""
     snapshot = answer.collection.snapshot
     space = None if answer.space is None else snapshot.space(answer.space).space
-    if not _is_calibrated(answer.mode, space):
+    if answer.mode not in _SLOPES or space is None or space.model != DEFAULT_SPACE.model:
         return RelevanceScale(answer.mode, space, 0.0)
     chunks = snapshot.chunks if question.filter is None else await retrieval.count(snapshot, question.filter)
     factor = word_factor(str(question.text))
@@ -129,12 +130,8 @@ def to_share(score: float, mode: Mode, space: EmbeddingSpace | None = None) -> f
     return min(max(share, 0.0), 1.0)
 
 
-def _is_calibrated(mode: Mode, space: EmbeddingSpace | None) -> bool:
-    return mode == "lexical" or (space is not None and space.model == DEFAULT_SPACE.model)
-
-
 def calibrated_bound(mode: Mode, chunks: int, factor: float) -> float:
-    """The share below which a hit is irrelevant, for the default model or a lexical search.
+    """The share below which a hit of the default model is irrelevant; `mode` is hybrid or dense.
 
     `chunks` is the number of chunks that pass the filter, `factor` grows with the words of the query to 1.
     """

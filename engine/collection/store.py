@@ -7,10 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
+from typing import TYPE_CHECKING
 
-from aidre.engine.collection.asked_queries import EmbedQueries
 from aidre.engine.collection.snapshot import Snapshot
-from aidre.engine.collection.writer import Writer
 from aidre.engine.errors import (
     CollectionMissing,
     GenerationMissing,
@@ -32,6 +31,10 @@ from aidre.engine.storage import (
     read_manifest,
     with_precision,
 )
+
+if TYPE_CHECKING:
+    from aidre.engine.collection.asked_queries import EmbedQueries
+    from aidre.engine.collection.writer import Writer
 
 _MAX_OPEN_ATTEMPTS = 5
 _GENERATION_NUMBER = re.compile(rb"[0-9]{6,18}\n?")
@@ -122,6 +125,8 @@ class Store:
         StoreLocked, SpaceConflict, InvalidInput for the name, StorageFailed, StoreDamaged, FormatTooNew; Missing where
         the store is a file; CollectionMissing with `spaces=None` where there is no collection.
         """
+        from aidre.engine.collection.writer import Writer  # two dozen modules that a reader does without
+
         folder = self._make_folder(check_collection_name(collection))
         lock = WriterLock(folder, collection).__enter__()
         try:

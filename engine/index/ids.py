@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import xxhash
 from numpy.typing import NDArray
 
-from aidre.engine.storage import IDS_SCHEMA, KEYS_SCHEMA, NO_KEY, list_values
+from aidre.engine.storage import IDS_SCHEMA, KEYS_SCHEMA, NO_KEY, kernels, list_values
 
 _STEP_ROWS = 4096
 """Hashes that `Lookup.hashes_after` filters at a time."""
@@ -107,7 +106,7 @@ def build_ids(chunk_ids: pa.ChunkedArray, document_ids: pa.ChunkedArray) -> pa.R
     """The batch of an ids file: look-ups of chunk ids and document ids, and the ranks of the chunk ids."""
     chunk_hashes, chunk_rows = _sorted_lookup(hashes_of(_encoded(chunk_ids)))
     document_hashes, document_rows = _sorted_lookup(hashes_of(_encoded(document_ids)))
-    order = pc.sort_indices(chunk_ids).to_numpy()
+    order = kernels.sort_indices(chunk_ids).to_numpy()
     ranks = np.empty(len(order), dtype=np.uint32)
     ranks[order] = np.arange(len(order), dtype=np.uint32)
     return _one_row(IDS_SCHEMA, chunk_hashes, chunk_rows, ranks, document_hashes, document_rows)

@@ -5,6 +5,7 @@ from .arrow import (
     FileProblem as FileProblem,
     FileUnreadable as FileUnreadable,
     check_file as check_file,
+    list_array as list_array,
     list_values as list_values,
     open_file as open_file,
     write_file as write_file,
@@ -27,7 +28,6 @@ from .dictionary import (
     build_dictionary as build_dictionary,
     empty_binary_array as empty_binary_array,
     is_run_start as is_run_start,
-    kernels as kernels,
     merge_intervals as merge_intervals,
     to_utf8 as to_utf8,
 )
@@ -88,6 +88,7 @@ from .json_columns import (
     split_binary as split_binary,
     strip_braces as strip_braces,
 )
+from .kernels import kernels as kernels
 from .lock import WriterLock as WriterLock
 from .manifest import (
     MAX_KEPT_GENERATIONS as MAX_KEPT_GENERATIONS,

@@ -179,9 +179,17 @@ def open_file(path: Path, entry: FileEntry, *, whole: bool = False) -> ArrowFile
     return ArrowFile(reader.schema, batches)
 
 
+def list_array(column: pa.Array) -> pa.Array:
+    """The values of a list column that has one row, as a view. ValueError where the list is null."""
+    values = column[0].values  # `flatten` would import Arrow's compute functions
+    if values is None:
+        raise ValueError("holds no list")
+    return values
+
+
 def list_values(column: pa.Array) -> NDArray[Any]:
-    """The values of a list column that has one row, as a numpy view."""
-    return np.asarray(column.flatten().to_numpy(zero_copy_only=True))
+    """The same as a numpy view."""
+    return np.asarray(list_array(column).to_numpy(zero_copy_only=True))
 
 
 def checksum_of(data: NDArray[np.uint8]) -> str:

@@ -20,11 +20,11 @@ from typing import NamedTuple
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from aidre.engine.storage import durable
 from aidre.engine.storage.arrow import write_file
 from aidre.engine.storage.format import CHANGES, CHANGES_SCHEMA, CHUNKS_SCHEMA
+from aidre.engine.storage.kernels import kernels
 from aidre.engine.storage.manifest import ChangesEntry, Manifest
 
 PROMISED_SECONDS = 30 * 24 * 3600
@@ -66,7 +66,7 @@ def diff_table(after: pa.Table, before: Mapping[str, ChunkState]) -> pa.RecordBa
     """The same from a table with the columns of CHUNK_STATE_SCHEMA."""
     deleted = dict(before)
     ops: list[str | None] = ["add"] * after.num_rows
-    existed = pc.is_in(after.column("id"), pa.array(list(before), pa.large_string()))
+    existed = kernels.is_in(after.column("id"), pa.array(list(before), pa.large_string()))
     for row in np.flatnonzero(existed.to_numpy()).tolist():
         chunk_id, *state = (column[row].as_py() for column in after.columns)
         ops[row] = None if deleted.pop(chunk_id) == ChunkState(*state) else "change"
@@ -74,7 +74,7 @@ def diff_table(after: pa.Table, before: Mapping[str, ChunkState]) -> pa.RecordBa
     rows = [["delete"] * len(deleted), list(deleted), [state.content_hash for state in deleted.values()]]
     arrays = [pa.array(column, field.type) for column, field in zip(rows, CHANGES_SCHEMA, strict=True)]
     both = pa.concat_tables([written, pa.Table.from_arrays(arrays, schema=CHANGES_SCHEMA)])
-    columns = [column.combine_chunks() for column in both.filter(pc.is_valid(both.column("op"))).columns]
+    columns = [column.combine_chunks() for column in both.filter(kernels.is_valid(both.column("op"))).columns]
     return pa.RecordBatch.from_arrays(columns, schema=CHANGES_SCHEMA)
 
 

@@ -16,8 +16,9 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from aidre.engine.storage.kernels import kernels
 
 # -- intervals ---------------------------------------------------------------------------------------------------
 
@@ -92,8 +93,6 @@ def merge_intervals(intervals: Iterable[Interval], *, whole: bool) -> list[Inter
 BinaryArray: TypeAlias = "pa.Array[Any]"
 """Strings as an Arrow array of large binary."""
 Codes: TypeAlias = NDArray[np.int32]
-kernels: Final[Any] = pc
-"""pyarrow.compute, untyped: its stubs reject arrays of `Any`."""
 _SAMPLE_ROWS: Final = 4_096
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SCANNED_PER_LOOK_UP: Final = 200

@@ -12,16 +12,14 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from aidre.engine.storage.kernels import kernels
 
 Column: TypeAlias = "pa.Array[Any]"
 """An Arrow array of large binary, large string or a scalar type, as each function says."""
 
 _BINARY: Final = pa.large_binary()
-_kernels: Final[Any] = pc
-"""pyarrow.compute, untyped: its stubs reject arrays of `Any`."""
-_join: Final[Any] = pc.binary_join_element_wise
 
 
 def encode_strings(column: Column) -> Column:
@@ -33,7 +31,7 @@ def encode_strings(column: Column) -> Column:
     mask = np.zeros(len(column), np.bool_)
     mask[rows] = True
     values = [None if text is None else orjson.dumps(text) for text in column.take(pa.array(rows)).to_pylist()]
-    return _kernels.replace_with_mask(encoded, pa.array(mask), pa.array(values, _BINARY))
+    return kernels.replace_with_mask(encoded, pa.array(mask), pa.array(values, _BINARY))
 
 
 def encode_scalars(column: Column) -> Column:
@@ -51,9 +49,9 @@ def join_present(columns: Sequence[Column], separator: bytes = b",") -> Column:
     """The non-null values of each row joined by the separator; empty where every column is null."""
     first, *others = columns
     if all(column.null_count for column in columns):
-        is_empty = reduce(_kernels.and_, map(_kernels.is_null, columns))
-        first = _kernels.if_else(is_empty, _scalar(b""), first)  # Arrow makes a row null where all columns are null
-    return _join(first, *others, _scalar(separator), null_handling="skip")
+        is_empty = reduce(kernels.and_, map(kernels.is_null, columns))
+        first = kernels.if_else(is_empty, _scalar(b""), first)  # Arrow makes a row null where all columns are null
+    return kernels.binary_join_element_wise(first, *others, _scalar(separator), null_handling="skip")
 
 
 def add_braces(content: Column) -> Column:
@@ -61,13 +59,15 @@ def add_braces(content: Column) -> Column:
 
 
 def strip_braces(objects: Column) -> Column:
-    return _kernels.binary_slice(objects, 1, -1)
+    return kernels.binary_slice(objects, 1, -1)
 
 
 def join_columns(columns: Sequence[Any], separator: bytes = b"", null: bytes | None = None) -> Column:
     """Large binary columns and scalars joined row by row. A null is replaced by `null`, or makes the row null."""
     handling = "emit_null" if null is None else "replace"
-    return _join(*columns, _scalar(separator), null_handling=handling, null_replacement=null or b"")
+    return kernels.binary_join_element_wise(
+        *columns, _scalar(separator), null_handling=handling, null_replacement=null or b""
+    )
 
 
 def fixed_binary(values: bytes | NDArray[Any], width: int) -> Column:

@@ -14,7 +14,7 @@ import orjson
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
-from aidre.ingest.formats.main_text import extract_fragment_text
+from aidre.ingest.formats.pages import extract_fragment_text
 from aidre.ingest.formats.xml import MalformedXml, read_events
 from aidre.ingest.records import File, Item, Rejected, Unchanged, VectorRules, read_content, to_document, to_document_id
 from aidre.ingest.sandbox import SHARED

@@ -47,6 +47,7 @@ def page_to_document(page: Extracted, file: File) -> Document:
         to_document_id(file.id, "the path"),
         text=page.text if has_words else str(row.get("text") or ""),
         headings=page.headings,
+        verbatim=page.verbatim if has_words else (),
         schema_object=about,
     )
 
@@ -62,4 +63,8 @@ def _to_valid_row(about: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _first_heading(page: Extracted) -> str | None:
-    return next((heading.title for heading in page.headings if heading.level == 1), None)
+    """The first heading of level 1; without one, the first of all."""
+    titles = [heading.title for heading in page.headings if heading.level == 1] or [
+        heading.title for heading in page.headings
+    ]
+    return titles[0] if titles else None

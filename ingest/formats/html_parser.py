@@ -18,7 +18,7 @@ from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest.formats import jsonld
 from aidre.ingest.formats.charsets import find_codec
-from aidre.ingest.formats.main_text import extract_main_text
+from aidre.ingest.formats.pages import extract_main_text, find_title
 from aidre.ingest.formats.schemaorg import list_types
 from aidre.ingest.records import decode_text, normalize_timestamp
 
@@ -63,7 +63,13 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
     tree = LexborHTMLParser(markup)
     objects = list(islice(_find_objects(tree), MAX_OBJECTS))
     main = extract_main_text(tree, markup, deep=depth > MAX_EXTRACTED_DEPTH)
-    page = _read_head(tree, options.get("url")) | {"text": main.text, "headings": main.headings, "objects": objects}
+    page = _read_head(tree, options.get("url")) | {
+        "text": main.text,
+        "headings": main.headings,
+        "verbatim": main.verbatim,
+        "objects": objects,
+    }
+    page["title"] = find_title(page["title"], main.headings, page.pop("site"))
     return {name: value for name, value in page.items() if value or name == "text"}
 
 
@@ -107,6 +113,7 @@ def _read_head(tree: LexborHTMLParser, url: str | None) -> dict[str, Json]:
     description = metas.get("description") or metas.get("og:description")
     return {
         "title": _to_title(title.text() if title is not None else "") or metas.get("og:title"),
+        "site": metas.get("og:site_name") or metas.get("application-name"),
         "canonical": _find_canonical(tree, metas.get("og:url"), url),
         "updated_at": next(filter(None, (_read_date(metas.get(name)) for name in _DATES)), None),
         "language": (language or "").strip(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import yaml
@@ -39,6 +40,11 @@ _LINE_END = re.compile(r"\r\n?|\n")
 _BLOCKS = MarkdownIt("commonmark").disable(["inline", "text_join", "reference"])
 _INLINE = MarkdownIt("commonmark")
 _MAX_TITLE_CHARACTERS = 1000
+_TITLE_CHARACTERS = 10_000
+"""Characters at the beginning of a plain text in which its title is sought."""
+
+_UNDERLINE = re.compile(r"([=\-~^*+#])\1{2,}")
+_ROLE = re.compile(r":[a-z][\w:-]{0,30}:`[!~]?([^`]{1,200})`")
 _ROW_ONLY_MEMBERS = ("text", "vectors", "@type", "@id")
 """Members with a meaning in rows that are a page author's own fields in front matter."""
 
@@ -76,11 +82,19 @@ def read_text(file: File, rules: VectorRules) -> Iterator[Item]:
     if has_url_lines(file):
         yield from read_json_lines(file, rules)
         return
-    members = {"title": file.path.stem, "url": file.url, "type": ARTICLE}
-    yield (
-        file.origin,
-        to_document(members, file, to_document_id(file.id, "the path"), text=decode_text(read_content(file))),
-    )
+    text = decode_text(read_content(file))
+    members = {"title": _find_text_title(text) or file.path.stem, "url": file.url, "type": ARTICLE}
+    yield file.origin, to_document(members, file, to_document_id(file.id, "the path"), text=text)
+
+
+def _find_text_title(text: str) -> str | None:
+    """The first line that is underlined from its beginning to its end, as in reStructuredText; None without one."""
+    lines = [line.rstrip() for line in text[:_TITLE_CHARACTERS].splitlines()]
+    for line, below in pairwise(lines):
+        if 1 < len(line) <= len(below) and _UNDERLINE.fullmatch(below) and any(map(str.isalpha, line)):
+            title = _ROLE.sub(r"\1", line).replace("``", "").strip()
+            return title[:_MAX_TITLE_CHARACTERS] or None
+    return None
 
 
 def split_front_matter(text: str) -> tuple[dict[str, Json], str]:
@@ -149,7 +163,7 @@ def find_headings(text: str) -> tuple[Heading, ...]:
 
 
 def _title_of(outline: Sequence[Heading], text: str) -> str | None:
-    """The first heading of level 1; without one, the first of all if most of the text stands below it."""
+    """The first heading of level 1; without one, the first of all if a third of the text stands below it."""
     titles = [heading.title for heading in outline if heading.level == 1 and heading.title]
     if titles:
         return titles[0]
@@ -157,7 +171,8 @@ def _title_of(outline: Sequence[Heading], text: str) -> str | None:
         return None
     first = outline[0]
     end = next((other.start for other in outline[1:] if other.level <= first.level), len(text))
-    is_main = end == len(text) or end - first.start > len(text) / 2
+    line_end = text.find("\n", first.start, end)
+    is_main = end == len(text) or (line_end >= 0 and end - line_end > len(text) / 3)
     return first.title or None if is_main else None
 
 

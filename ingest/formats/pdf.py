@@ -1,5 +1,7 @@
 """PDF as text: pages in PDFium's reading order, lines joined into paragraphs, bookmarks as headings.
 
+Running heads, contents and indexes are left out (pdf_pages.py).
+
 Runs in the sandbox's child; knows no file.
 """
 
@@ -10,11 +12,13 @@ import re
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from aidre.engine.errors import InvalidDocument
+from aidre.ingest.formats.pdf_pages import find_page_title, strip_page_furniture
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
@@ -39,6 +43,10 @@ _LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi",
 _ITEM = re.compile(r"[•‣▪◦●○■□–—*·-]\s|[(\[]?(?:\d{1,3}|[a-zA-Z])[.)\]]\s")
 _UNSPACED = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff60]")
 _SENTENCE_ENDS = tuple('.!?:…。！？”"»')
+_SENTENCE_END = re.compile(r"[.!?…]\s+")
+_MAX_SENTENCE_CHARACTERS = 1000
+"""Characters of a page in which a sentence of the page before it may end; the section of the page begins behind it."""
+
 _FULL_LINE = 0.75
 """Share of the length of the page's longer lines: a line of at least this length was wrapped."""
 
@@ -69,9 +77,12 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
         bookmarks = _read_bookmarks(document)
         pages = list(_read_pages(document))
         properties = _read_properties(document)
+        if "title" not in properties:
+            properties |= _find_title(document, bookmarks)
     finally:
         document.close()
-    text, headings = _join_pages(_join_hyphenated(pages), bookmarks)
+    lines = [[line.strip() for line in page.split("\n")] for page in _join_hyphenated(pages)]
+    text, headings = _join_pages(strip_page_furniture(lines), bookmarks)
     return {"text": text, "headings": headings} | properties
 
 
@@ -198,30 +209,51 @@ def _clean(text: str) -> str:
     return _INVISIBLE.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).translate(_LIGATURES)
 
 
-def _join_pages(pages: Sequence[str], bookmarks: Sequence[_Bookmark]) -> tuple[str, list[list[Any]]]:
+def _find_title(document: PdfDocument, bookmarks: Sequence[_Bookmark]) -> dict[str, str]:
+    """The title as it stands in the largest type of the first page, else the only bookmark of the first level."""
+    from pypdfium2 import PdfiumError
+
+    title: str | None = None
+    with suppress(PdfiumError):
+        title = find_page_title(document[0]) if len(document) else None
+    title = _clean_title(_to_line(_clean(_HYPHEN.sub(r"\1\2", title or ""))))
+    roots = [bookmark.title for bookmark in bookmarks if bookmark.level == 1]
+    title = title or (_clean_title(roots[0]) if len(roots) == 1 else None)
+    return {"title": title} if title else {}
+
+
+def _join_pages(pages: Sequence[Sequence[str]], bookmarks: Sequence[_Bookmark]) -> tuple[str, list[list[Any]]]:
     """The text and its headings (start, level, title); without bookmarks each of several pages is a section."""
     waiting = deque(bookmarks)
     parts: list[str] = []
     headings: list[list[Any]] = []
     length = 0
     for number, page in enumerate(pages):
-        lines = [line.strip() for line in page.split("\n")]
+        lines = page or [""]
         page_bookmarks = []
         while waiting and waiting[0].page == number:
             page_bookmarks.append(waiting.popleft())
         heading_lines = _find_heading_lines(lines, page_bookmarks)
         text, starts = _join_lines(lines, frozenset(heading_lines))
-        gap = "\n\n" if length and text else ""
+        goes_on = bool(parts) and 0 not in starts.values() and _goes_on(parts[-1], text)
+        gap = " " if goes_on else "\n\n" if length and text else ""
         start = length + len(gap)
         headings += [
             [start + starts[line], bookmark.level, bookmark.title]
             for line, bookmark in zip(heading_lines, page_bookmarks, strict=True)
         ]
         if not bookmarks and len(pages) > 1 and text:
-            headings.append([start, 1, f"Page {number + 1}"])
-        parts.append(gap + text)
+            sentence = _SENTENCE_END.search(text, 0, _MAX_SENTENCE_CHARACTERS) if goes_on else None
+            headings.append([start + (sentence.end() if sentence else 0), 1, f"Page {number + 1}"])
+        if text:
+            parts.append(gap + text)
         length = start + len(text)
     return "".join(parts), headings
+
+
+def _goes_on(page: str, following: str) -> bool:
+    """Whether a sentence goes on from the end of a page at the beginning of the next one."""
+    return following[:1].islower() and not page.rstrip().endswith(_SENTENCE_ENDS)
 
 
 def _find_heading_lines(lines: Sequence[str], bookmarks: Sequence[_Bookmark]) -> list[int]:

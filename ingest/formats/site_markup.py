@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-_ATTRIBUTE = re.compile(r"[#.][^\s#.={}]+|[\w-]+=[^\s{}]+")
+_ATTRIBUTE = re.compile(r"#[^\s#={}]+|\.[^\s#.={}]+|[\w-]+=[^\s{}]+")
 """One attribute as Pandoc, kramdown and Python-Markdown have them behind a heading: `#id`, `.class`, `name=value`."""
 _PERMALINK = "¶"
 
 _FENCE = re.compile(r"([ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?)(`{3,}|~{3,})(.*)")
 _HEADING = re.compile(r"( {0,3}#{1,6}[ \t]+)(.*)")
+_HEADING_ELEMENT = re.compile(r"<h([1-6])(?:\s[^<>]*)?>(.+)</h\1\s*>", re.IGNORECASE)
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
 _INCLUDE = re.compile(r"[ \t]*(?:\{\{ ?#\w+.*\}\}|\{([*!%])[> \t].*\1\}|\{\{[<%].*[%>]\}\}|-{1,3}8<-{1,3}.*)$")
 """A line that a generator replaces by a file or a component: mdBook, MkDocs, Jinja, Hugo, PyMdown."""
@@ -41,8 +42,10 @@ _LONE_ATTRIBUTES = re.compile(r"[ \t]*\{:[ \t]*[#.][^{}\n]{0,200}\}[ \t]*$")
 _HIDDEN = {"<!--": "-->", "<script": "</script>", "<style": "</style>", "<svg": "</svg>"}
 """What begins a passage that no reader sees, and what ends it."""
 
-_OPENING = re.compile(r"<!--|<(?:script|style|svg)(?=[\s>])", re.IGNORECASE)
-_TAG = re.compile(r"</?([A-Za-z][\w.-]{0,60})((?:\s+[\w:@#.-]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s\"'<>`]+))?)*)\s*/?>")
+_OPENING = re.compile(r"(?<!\\)<!--|(?<!\\)<(?:script|style|svg)(?=[\s>])", re.IGNORECASE)
+_TAG = re.compile(
+    r"(?<!\\)</?([A-Za-z][\w.-]{0,60})((?:\s+[\w:@#.-]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s\"'<>`]+))?)*)\s*/?>"
+)
 _LABEL = re.compile(r"\s(?:data-)?text\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _CAPTION = re.compile(r"\scaption\s*=\s*\"([^\"]*)\"")
 _NUMBER = re.compile(r"\snumber\s*=\s*\"([^\"]*)\"")
@@ -99,6 +102,8 @@ class _Page:
         }
         self._hidden: str | None = None
         """The end of the passage that no reader sees, inside such a passage."""
+        self._code_line = -1
+        """The last line of indented code."""
         self._box = ""
         """The name of a box whose first words are not reached."""
 
@@ -137,8 +142,8 @@ class _Page:
             yield line
             return
         body, ending = (line[:-1], "\r") if line.endswith("\r") else (line, "")
-        if not body.startswith(("    ", "\t")) or self._hidden:
-            body = self._strip_passages(body, index)
+        if self._hidden or not self._is_indented_code(index):
+            body = self._strip_passages(_to_heading(body), index)
         named = _to_name(body)
         if named is not None:
             yield from self._name_box()
@@ -157,6 +162,13 @@ class _Page:
                 start = len(body) - len(body.lstrip(" \t>"))
                 body, self._box = f"{body[:start]}{self._box} {body[start:]}", ""
         yield body + ending
+
+    def _is_indented_code(self, index: int) -> bool:
+        """Whether a line is indented as code is, below a blank line or below such a line."""
+        follows = index == 0 or self._code_line == index - 1 or not self._lines[index - 1].strip()
+        if follows and self._lines[index].startswith(("    ", "\t")):
+            self._code_line = index
+        return self._code_line == index
 
     def _name_box(self) -> Iterator[str]:
         """The name of a box that does not begin with a paragraph, as a paragraph."""
@@ -197,6 +209,12 @@ def _strip_includes(block: Sequence[str]) -> Sequence[str]:
     """A block of code without the lines that include files; nothing if no other line has text."""
     kept = [line for line in block if not _INCLUDE.match(line.removesuffix("\r"))]
     return block if len(kept) == len(block) else kept if any(map(str.strip, kept[1:-1])) else ()
+
+
+def _to_heading(line: str) -> str:
+    """A heading that is written as an element, as on the first page of many projects, in Markdown."""
+    match = _HEADING_ELEMENT.fullmatch(line.strip())
+    return f"{'#' * int(match[1])} {match[2].strip()}" if match else line
 
 
 def _strip_heading(line: str, following: str) -> str:

@@ -29,6 +29,7 @@ from aidre.ingest.sandbox import SHARED, TABLES
 from aidre.ingest.sources import (
     READERS,
     FetchSession,
+    ReadFiles,
     Source,
     StoredState,
     WebSource,
@@ -81,10 +82,11 @@ def ingest(
             embedded=embedded,
         )
         settings = settings_digest(spaces, chunker) + repr(options.mapping).encode()
+        files = ReadFiles()
         for source in located:
             stored = load_stored_state(writer, source, settings) if isinstance(source, WebSource) else StoredState()
             notes: list[str] = []
-            run.take(_read(source, stored, rules, options, notes.append))
+            run.take(_read(source, stored, rules, options, notes.append, files=files))
             for note in notes:
                 run.note(note)
         run.finish()
@@ -173,10 +175,15 @@ def _read(
     rules: VectorRules,
     options: IngestOptions,
     note: Callable[[str], None],
+    *,
+    files: ReadFiles,
 ) -> Iterator[Item]:
-    """The items of a source. The next pages of a web source are fetched while one is stored."""
+    """The items of a source, without the `files` that were read already.
+
+    The next pages of a web source are fetched while one is stored.
+    """
     if not isinstance(source, WebSource):
-        return read_source(source, rules, note, options.mapping)
+        return read_source(source, rules, note, options.mapping, files=files)
     fetcher = Fetcher(options.fetching)
     session = FetchSession(
         source,

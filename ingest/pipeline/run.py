@@ -140,6 +140,7 @@ class Run:
         """Commit the rest, delete documents that mirrored sources no longer have, merge and index after a bulk load."""
         self._output.commit()
         self._tally.note_repeated_ids()
+        self._tally.note_rows_without_text()
         if self._mirror is not None and self._writer is not None:
             self._delete_missing(self._mirror, self._writer)
         self._output.finish()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 
@@ -10,6 +11,9 @@ from aidre.ingest.records import Rejected, escape_unprintable
 
 MAX_REASON = 500
 """Characters of the reason for a failure; parsers quote their input."""
+
+MAX_NAMED_ROWS = 3
+"""Rows without text that are named of a file; the others are counted."""
 
 
 class Tally:
@@ -23,6 +27,8 @@ class Tally:
         self.unread_sources: set[str] = set()
         """Names of sources that could not be read at all."""
         self._repeated_ids = 0
+        self._rows_without_text: Counter[str] = Counter()
+        """By file."""
 
     def add_unchanged(self, documents: int) -> None:
         self.counts.documents += documents
@@ -46,7 +52,11 @@ class Tally:
     def skip(self, where: str, hint: str) -> None:
         """A document has no text: no failure, and not counted as read."""
         self.counts.skipped += 1
-        self.note(f"{where}: no text, skipped{hint}")
+        file, _, row = where.rpartition(":")
+        if file and row.isdecimal():
+            self._rows_without_text[file] += 1
+        if self._rows_without_text[file] <= MAX_NAMED_ROWS:
+            self.note(f"{where}: no text, skipped{hint}")
 
     def reject(self, rejected: Rejected) -> None:
         self.counts.failed += 1
@@ -61,6 +71,12 @@ class Tally:
     def note_repeated_ids(self) -> None:
         if self._repeated_ids:
             self.note(f"{self._repeated_ids} documents repeat the id of an earlier one: the last of each id was kept")
+
+    def note_rows_without_text(self) -> None:
+        for file, rows in self._rows_without_text.items():
+            if rows > MAX_NAMED_ROWS:
+                more = f"{rows - MAX_NAMED_ROWS:,} more rows without text skipped"
+                self.note(f"{file}: {more}: if they have one, map its column in [collections.NAME.mapping]")
 
     def report_progress(self) -> None:
         self.report(Progress(self.counts.documents, self.counts.chunks))

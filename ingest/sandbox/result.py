@@ -38,6 +38,7 @@ class Extracted:
     updated_at: str | None
     language: str | None
     headings: tuple[Heading, ...]
+    verbatim: tuple[tuple[int, int], ...]
     metadata: Mapping[str, Json]
     objects: tuple[dict[str, Json], ...]
 
@@ -51,7 +52,8 @@ class Extracted:
             "type": ARTICLE,
             "metadata": language | dict(self.metadata),
         }
-        return to_document(members, file, to_document_id(file.id, "the path"), text=self.text, headings=self.headings)
+        identity = to_document_id(file.id, "the path")
+        return to_document(members, file, identity, text=self.text, headings=self.headings, verbatim=self.verbatim)
 
 
 def sandboxed_reader(kind: str) -> Reader:
@@ -78,6 +80,7 @@ def check_answer(answer: Json) -> Extracted:
         _date(answer),
         _string(answer, "language"),
         headings(answer.get("headings", []), len(answer["text"])),
+        _spans(answer.get("verbatim", []), len(answer["text"])),
         metadata,
         _objects(answer.get("objects", [])),
     )
@@ -107,6 +110,20 @@ def headings(found: Json, length: int) -> tuple[Heading, ...]:
     if any(one.start > other.start for one, other in pairwise(made)):
         raise _nonsense("headings")
     return made
+
+
+def _spans(found: Json, length: int) -> tuple[tuple[int, int], ...]:
+    """Spans of a text of this length, in order and apart; raises InvalidDocument for anything else."""
+    if type(found) is not list or len(found) > MAX_HEADINGS:
+        raise _nonsense("verbatim")
+    end = 0
+    for each in found:
+        if type(each) is not list or [type(part) for part in each] != [int, int] or not end <= each[0] < each[1]:
+            raise _nonsense("verbatim")
+        end = each[1]
+    if end > length:
+        raise _nonsense("verbatim")
+    return tuple((start, stop) for start, stop in found)
 
 
 def _heading(found: Json, length: int) -> Heading:

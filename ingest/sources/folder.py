@@ -34,22 +34,57 @@ class FileSource:
         return File(path, self.name, origin, url, within=self.root if self.only is None else None)
 
 
+@dataclass(frozen=True, slots=True)
+class ReadFiles:
+    """The files that one ingest has read, by device and inode, each with its name ("source/path")."""
+
+    names: dict[tuple[int, int], str] = field(default_factory=dict)
+
+    def first_name(self, path: Path, name: str) -> str:
+        """The name under which the file was read first: this one for a file that was not, or that cannot be opened."""
+        try:
+            status = path.stat()
+        except OSError:
+            return name
+        return self.names.setdefault((status.st_dev, status.st_ino), name)
+
+
 def read_source(
-    source: FileSource, rules: VectorRules, note: Callable[[str], None], mapping: ColumnMapping | None = None
+    source: FileSource,
+    rules: VectorRules,
+    note: Callable[[str], None],
+    mapping: ColumnMapping | None = None,
+    *,
+    files: ReadFiles | None = None,
 ) -> Iterator[Item]:
-    """All items of a source, in the order of its file names; skipped files and links are reported to `note`."""
+    """All items of a source, in the order of its file names; skipped files and links are reported to `note`.
+
+    A file that has several names (links) is read once; `files` are those that other sources have read.
+    """
+    files = files or ReadFiles()
     other_kinds: Counter[str] = Counter()
     outside_links: list[str] = []
+    second_names: list[str] = []
     for path in walk(source, outside_links.append):
         if isinstance(path, Rejected):
             yield path
         elif path.suffix.lower() in READERS and (source.only is not None or is_document_file(source.file(path))):
-            yield from read_file(source.file(path), rules, mapping)
+            name = f"{source.name}/{source.file(path).origin}"
+            first = files.first_name(path, name)
+            if first == name:
+                yield from read_file(source.file(path), rules, mapping)
+            else:
+                second_names.append(f"{name} is {first}")
         else:
             other_kinds[path.suffix.lower() or "no suffix"] += 1
     if other_kinds:
         kinds = ", ".join(f"{suffix} {count}" for suffix, count in other_kinds.most_common(_MAX_NAMED))
         note(f"{source.name}: {other_kinds.total()} files of other kinds skipped ({escape_unprintable(kinds)})")
+    if second_names:
+        names = escape_unprintable(", ".join(second_names[:_MAX_NAMED])) + (
+            ", ..." if len(second_names) > _MAX_NAMED else ""
+        )
+        note(f"{source.name}: files with several names are read once ({names})")
     if outside_links:
         links = escape_unprintable(", ".join(outside_links[:_MAX_NAMED])) + (
             ", ..." if len(outside_links) > _MAX_NAMED else ""
@@ -72,18 +107,20 @@ def walk(source: FileSource, on_outside_link: Callable[[str], object]) -> Iterat
 
 @dataclass(slots=True)
 class _Walk:
-    """State of a walk: the folders visited, and the links to folders, which are followed after all other folders."""
+    """State of a walk: the folders visited, and the links to folders and to files, which follow all others."""
 
     source: FileSource
     root: Path
     on_outside_link: Callable[[str], object]
     visited: set[tuple[int, int]] = field(default_factory=set)
     linked: list[Path] = field(default_factory=list)
+    linked_files: list[Path] = field(default_factory=list)
 
     def files(self) -> Iterator[Path | Rejected]:
         yield from self._files_below(self.source.root)
         while self.linked:
             yield from self._files_below(self.linked.pop(0))
+        yield from self.linked_files
 
     def _files_below(self, top: Path) -> Iterator[Path | Rejected]:
         pending = [top]
@@ -102,7 +139,9 @@ class _Walk:
             folders = [entry for entry in entries if _is_folder(entry)]
             self.linked.extend(Path(entry.path) for entry in folders if entry.is_symlink())
             pending.extend(Path(entry.path) for entry in reversed(folders) if not entry.is_symlink())
-            yield from (Path(entry.path) for entry in entries if _is_openable(entry))
+            files = [entry for entry in entries if _is_openable(entry)]
+            self.linked_files.extend(Path(entry.path) for entry in files if entry.is_symlink())
+            yield from (Path(entry.path) for entry in files if not entry.is_symlink())
 
     def _is_inside(self, entry: os.DirEntry[str]) -> bool:
         try:

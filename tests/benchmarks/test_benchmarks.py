@@ -19,6 +19,7 @@ from benchmarks import (
     __main__ as runner,
     bench_calibration,
     bench_cost,
+    bench_documents,
     bench_embed,
     bench_filter,
     bench_index,
@@ -175,6 +176,18 @@ def test_trust(results: Path) -> None:
     assert figures.keys() >= {"guard_us", "trusted_us", "trusted_signed_us"}
     assert 0 <= figures["guesses_right"] <= bench_trust.GUESSES
     assert figures["own_guesses_right"] <= bench_trust.GUESSES
+
+
+@pytest.mark.slow
+def test_faults_of_documents(tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "soup.md").write_text("# Soup {#soup}\n\nA soup of lentils.\n", encoding="utf-8")
+    (tmp_path / "notes" / "bread.md").write_text("A bread of rye, which took a whole day.\n", encoding="utf-8")
+    assert bench_documents.main(["--folders", str(tmp_path / "notes"), "--places", "1"]) == 0
+    found = json.loads((results / "bench_documents.json").read_bytes())["notes"]
+    assert (found["documents"], found["chunks"], found["anchors"], found["stems"]) == (2, 2, 0, 1)
+    shown = capsys.readouterr().out
+    assert "notes, stems: bread.md: 'bread'" in shown and "| notes | 2 | 2 | 0.0 |" in shown
 
 
 def test_no_benchmark_is_left_out() -> None:

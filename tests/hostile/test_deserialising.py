@@ -25,6 +25,8 @@ FORBIDDEN_CALLS = frozenset(
 FORBIDDEN_CALLS |= {"yaml.unsafe_load", "yaml.full_load", "numpy.fromregex", "np.fromregex"}
 TRUSTING_WORDS = frozenset({"allow_pickle", "trust_remote_code", "shell", "weights_only"})
 """Arguments that let what is read run; `weights_only` may be true alone."""
+NAMING_A_SHELL = frozenset({"_scripts().get_completion_script", "_scripts().install"})
+"""Functions of typer that take the name of a shell."""
 FAISS_READERS = frozenset({"read_index", "deserialize_index", "read_VectorTransform", "read_ProductQuantizer"})
 
 
@@ -48,7 +50,8 @@ def _faults(name: str, tree: ast.AST) -> Iterator[str]:
                     yield f"{name}:{node.lineno} calls {ast.unparse(func)}"
                 for word in words:
                     safe = isinstance(word.value, ast.Constant) and word.value.value is (word.arg == "weights_only")
-                    if word.arg in TRUSTING_WORDS and not safe:
+                    names_shell = word.arg == "shell" and ast.unparse(func) in NAMING_A_SHELL
+                    if word.arg in TRUSTING_WORDS and not (safe or names_shell):
                         yield f"{name}:{node.lineno} passes {word.arg}"
             case _:
                 continue

@@ -57,6 +57,44 @@ def test_what_is_embedded_never_has_more_tokens_than_the_model_reads(text: str, 
         assert chunk.token_count == len(chunk.text)
 
 
+def test_code_and_rows_stay_whole_where_a_chunk_can_hold_them() -> None:
+    code = "one two three\n\nfour five six\n\nseven eight"
+    text = f"{'before ' * 9}.\n\n{code}\n\n{'after ' * 9}."
+    start = text.index(code)
+    document = Document("d", text, verbatim=((start, start + len(code)),))
+    assert code in [chunk.text for chunk in Chunker(words, 10, 6).chunks(document)]
+    assert code not in [chunk.text for chunk in Chunker(words, 10, 6).chunks(Document("d", text))]
+
+
+def test_long_code_is_split_between_lines() -> None:
+    code = "\n".join(f"a{number} = f(x). g(y); h(z)" for number in range(40))
+    for chunk in Chunker(words, 20, 10).chunks(Document("d", code, verbatim=((0, len(code)),))):
+        assert chunk.text.startswith("a") and chunk.text.endswith("h(z)")
+
+
+def test_a_passage_that_is_longer_than_its_section_is_split_with_it() -> None:
+    text = "# A\n\none\ntwo\n\n# B\n\nthree"
+    document = Document("d", text, headings=find_headings(text), verbatim=((5, len(text)),))
+    assert [chunk.text for chunk in Chunker(words, 20, 10).chunks(document)] == ["# A\n\none\ntwo", "# B\n\nthree"]
+
+
+def test_lines_that_were_wrapped_do_not_end_a_sentence() -> None:
+    sentence = "A sentence of a book that was wrapped by hand at some\nRust column goes on with its next line here."
+    text = " ".join([sentence] * 6)
+    for chunk in cut(text, Chunker(words, 40, 30)):
+        assert chunk.text.startswith("A sentence") and chunk.text.endswith("here.")
+
+
+def test_lines_that_are_not_wrapped_are_parts_of_their_own() -> None:
+    text = "\n".join(f"- item {number} of a list that is long enough for a line" for number in range(20))
+    assert all(chunk.text.startswith("- item") for chunk in cut(text, Chunker(words, 30, 25)))
+
+
+def test_a_sentence_that_no_chunk_holds_is_split_between_its_clauses() -> None:
+    text = ", ".join(["in one clause of the many that there are"] * 8) + "."
+    assert all(chunk.text.startswith("in one clause") for chunk in cut(text, Chunker(words, 20, 20)))
+
+
 def test_a_short_text_is_one_chunk() -> None:
     (chunk,) = cut("  one two three \n")
     assert (chunk.text, chunk.start, chunk.end, chunk.token_count, chunk.section) == ("one two three", 2, 15, 3, None)

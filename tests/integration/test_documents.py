@@ -31,9 +31,9 @@ NOTES = {
 
 
 def shell_lines(text: str) -> list[str]:
-    """The lines of all shell blocks, without those of make, which install what the tests run in."""
+    """The lines of all shell blocks, without those of make and pip, which install what the tests run in."""
     blocks = re.findall(r"^```sh\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
-    return [line for block in blocks for line in block.splitlines() if line and not line.startswith("make ")]
+    return [line for block in blocks for line in block.splitlines() if line and not line.startswith(("make ", "pip "))]
 
 
 def script_of(lines: list[str], folder: Path, port: int) -> str:

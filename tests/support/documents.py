@@ -19,8 +19,12 @@ def pdf(
     info: Mapping[str, str] | None = None,
     catalog: bytes = b"",
     trailer: bytes = b"",
+    size_of: Callable[[str], int] = lambda _: 12,
 ) -> bytes:
-    """A PDF of these pages of lines; `outline` has titles with the number of their page, from 0."""
+    """A PDF of these pages of lines; `outline` has titles with the number of their page, from 0.
+
+    `size_of` gives the type of a line, in points.
+    """
     objects: list[bytes] = [b"", b"", b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>"]
 
     def add(content: bytes) -> int:
@@ -29,8 +33,9 @@ def pdf(
 
     kids = []
     for lines in pages:
-        shown = b" ".join(b"(%s) Tj T*" % _escaped(line) for line in lines)
-        content = add(stream(b"BT /F1 12 Tf 72 720 Td 14 TL %s ET" % shown))
+        shown = b" ".join(b"/F1 %d Tf (%s) Tj T*" % (size_of(line), _escaped(line)) for line in lines)
+        leading = 14 if all(size_of(line) == 12 for line in lines) else 36
+        content = add(stream(b"BT /F1 12 Tf 72 720 Td %d TL %s ET" % (leading, shown)))
         kids.append(add(_PAGE % content))
     objects[1] = b"<</Type/Pages/Count %d/Kids[%s]>>" % (len(kids), b" ".join(b"%d 0 R" % kid for kid in kids))
     if outline:

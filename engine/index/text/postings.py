@@ -29,6 +29,7 @@ from aidre.engine.storage import (
     is_run_start,
     join_present,
     kernels,
+    list_array,
     list_values,
 )
 
@@ -99,7 +100,7 @@ class Lexicon:
         if not batch.schema.equals(_SCHEMA) or metadata.get(b"analysis") != ANALYSIS_VERSION.encode():
             raise ValueError("is of another version of text analysis; compact the collection")
         self.tags: tuple[str, ...] = tuple(orjson.loads(metadata[b"tags"]))
-        self.terms = StringDictionary(batch.column("terms").flatten())
+        self.terms = StringDictionary(list_array(batch.column("terms")))
         self.starts: NDArray[np.int64] = list_values(batch.column("starts"))
         self.rows: NDArray[np.uint32] = list_values(batch.column("rows"))
         self.counts: NDArray[np.uint16] = list_values(batch.column("counts"))

@@ -19,7 +19,7 @@ from typing import BinaryIO
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest.formats.tables.json_lines import bounded_lines, has_url_lines, read_json_lines
-from aidre.ingest.formats.tables.row_documents import read_json_row
+from aidre.ingest.formats.tables.row_documents import read_json_row, require_searchable
 from aidre.ingest.records import ColumnMapping, File, Item, Rejected, VectorRules, open_file, parse_json
 
 MAX_ROW_BYTES = 16 << 20
@@ -28,9 +28,6 @@ MAX_ROW_BYTES = 16 << 20
 _DELIMITERS = (",", ";", "\t", "|")
 _TEXT_COLUMNS = frozenset({"id", "title", "text", "url", "updated_at", "section", "type", "@type", "@id"})
 _JSON_COLUMNS = frozenset({"metadata", "semantic_payload", "vectors"})
-_SEARCHABLE_COLUMNS = frozenset({"text", "vectors", "@type"})
-"""A table without any of these columns has nothing that a search could find."""
-
 _SAMPLE_ROWS = 50
 _SAMPLE_LINES = 20 * _SAMPLE_ROWS
 _SAMPLE_BYTES = 1 << 18
@@ -51,10 +48,7 @@ def read_csv(file: File, rules: VectorRules) -> Iterator[Item]:
         names = table.read_header()
         if names is None:
             return
-        if file.mapping is None and _SEARCHABLE_COLUMNS.isdisjoint(names):
-            raise InvalidDocument(
-                "no column is named text: name it in the first line, or map columns in [collections.NAME.mapping]"
-            )
+        require_searchable(names, file, "the first line")
         types = _CellTypes.of(file.mapping)
         for number, cells in table.rows():
             where = f"{file.origin}:{number}"

@@ -20,7 +20,13 @@ from aidre.engine.model import EmbeddingSpace, Json
 from aidre.ingest.formats.tables.arrow_json import Faults, to_json_values, to_rows
 from aidre.ingest.formats.tables.columnar import build_row_batch
 from aidre.ingest.formats.tables.parquet_child import REJECTED
-from aidre.ingest.formats.tables.row_documents import is_graph, read_linked_row, read_row, reject_row
+from aidre.ingest.formats.tables.row_documents import (
+    is_graph,
+    read_linked_row,
+    read_row,
+    reject_row,
+    require_searchable,
+)
 from aidre.ingest.prefetch import prefetch
 from aidre.ingest.records import (
     ROW_MEMBERS,
@@ -63,6 +69,7 @@ def read_parquet(file: File, rules: VectorRules) -> Iterator[Item]:
     for batch in prefetch(_stream_batches(file), 1):
         reason = (batch.schema.metadata or {}).get(REJECTED)
         if reason is None:
+            require_searchable(batch.schema.names, file, "the schema")
             yield from _read_batch(batch, first, file, rules)
         else:
             yield Rejected(f"{file.origin}:{first}", reason.decode(), file.source, file.origin)

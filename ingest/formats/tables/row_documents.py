@@ -6,7 +6,7 @@ Decides the id of a row's document. Knows no file format.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -27,6 +27,18 @@ from aidre.ingest.records import (
 
 _ID_MEMBERS = ("id", "@id", "url")
 """The first of these that a row has is the id of its document."""
+
+
+_SEARCHABLE_COLUMNS = frozenset({"text", "vectors", "@type", "@graph"})
+
+
+def require_searchable(names: Collection[str], file: File, place: str) -> None:
+    """Raises InvalidDocument for a table whose columns hold nothing that a search could find, unless a mapping says
+    where its text is. `place` is where its columns are named."""
+    if file.mapping is None and _SEARCHABLE_COLUMNS.isdisjoint(names):
+        raise InvalidDocument(
+            f"no column is named text: name it in {place}, or map columns in [collections.NAME.mapping]"
+        )
 
 
 def read_json_row(row: Json, where: str, file: File, rules: VectorRules) -> Iterator[Item]:

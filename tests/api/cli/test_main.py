@@ -57,6 +57,22 @@ def test_the_store_may_be_named_by_the_environment(shell: Shell, monkeypatch: py
     assert "Missing option '--store'" in shell.run("status")[2]
 
 
+def test_every_command_on_a_store_takes_it_from_the_environment(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIDRE_STORE", "/nowhere/by-environment")
+    words = {"search": ["tea"], "delete": ["a"], "rollback": ["1"], "backup": ["/nowhere/b"], "restore": ["/nowhere/b"]}
+    words |= {"calibrate": ["--queries", "q"], "embed": ["--collection", "c", "--space", "s"]}
+    words["ingest"] = [".", "--collection", "c"]
+    help_text = shell.run("--help")[1]
+    commands = [line.split()[0] for line in help_text.partition("Commands:")[2].splitlines() if line.strip()]
+    assert {"ingest", "serve", "search", "status"} < set(commands)
+    for command in set(commands) - {"bench", "keys"}:
+        assert "AIDRE_STORE" in shell.run(command, "--help")[1]
+        if command not in {"ingest", "restore"}:  # which make the store
+            status, _, err = shell.run(command, *words.get(command, []))
+            assert status == 2
+            assert "/nowhere/by-environment" in err, command
+
+
 def test_a_store_without_a_name_is_not_the_folder_we_happen_to_be_in(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,7 +77,7 @@ def test_without_a_bound_every_hit_is_relevant() -> None:
     assert min(RelevanceScale("dense", DOT, 0.0).relevances([-1e9, 0.0, 1e9])) >= RELEVANT
 
 
-@pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])
+@pytest.mark.parametrize("mode", ["hybrid", "dense"])
 def test_the_calibrated_bound_grows_with_the_collection_as_far_as_it_was_measured(mode: Mode) -> None:
     bounds = [calibrated_bound(mode, chunks, word_factor(LONG)) for chunks in (0, 10, 100, 1_000, 10_000)]
     assert bounds == sorted(set(bounds))
@@ -113,17 +113,18 @@ collection = "soups"
 top_k = 50
 min_score = 0
 """
-WEAK = "soup of chanterelles from Zanzibar, served lukewarm to astronauts"
-"""A question that has only its most frequent word in common with the documents."""
+FOREIGN = "chanterelles from Zanzibar, served lukewarm to astronauts"
+WORDS = EmbeddingSpace("aidre:hashing:512:cosine:v1", 512, "cosine", True, "aidre", "hashing", "hashing;v1")
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """Searched by words alone: their scores are calibrated and need no model."""
+    """A collection of a model that is taken for the calibrated one."""
     store = tmp_path_factory.mktemp("relevance")
     texts = [f"soup number {n} with tomatoes" for n in range(30)]
-    fill(store, "soups", [a_document(f"d{n:02}", text) for n, text in enumerate(texts)], spaces=())
-    with serving(store, CONFIGURATION) as client:
+    fill(store, "soups", [a_document(f"d{n:02}", text) for n, text in enumerate(texts)], spaces=(WORDS,))
+    with pytest.MonkeyPatch.context() as patch, serving(store, CONFIGURATION) as client:
+        patch.setattr("aidre.api.retrieval.relevance.DEFAULT_SPACE", WORDS)
         yield client
 
 
@@ -137,7 +138,7 @@ def _submit(client: Client, intake: str, query: str) -> dict[str, Any]:
     return answered(submit(client, a_submission({"query": query}), intake))
 
 
-@pytest.mark.parametrize("query", ["soup number 7 with tomatoes", "number 12", WEAK])
+@pytest.mark.parametrize("query", ["soup number 7 with tomatoes", "12", FOREIGN])
 def test_nlweb_and_an_intake_show_the_relevance_that_aidre_shows(client: Client, query: str) -> None:
     relevances = _relevances(client, query)
     relevant = {id: relevance for id, relevance in relevances.items() if relevance >= RELEVANT}
@@ -149,10 +150,19 @@ def test_nlweb_and_an_intake_show_the_relevance_that_aidre_shows(client: Client,
 
 
 def test_data_that_match_nothing_are_declined_unless_the_intake_asks_for_everything(client: Client) -> None:
-    assert _relevances(client, WEAK), "hits come all the same where the caller cuts"
-    assert _submit(client, "find", WEAK)["status"] == "declined"
-    assert len(_submit(client, "find-all", WEAK)["offer"]["details"]["items"]) == 30
-    assert ask(client, {"query": {"text": WEAK}}).json()["error"]["code"] == "NO_RESULTS"
+    assert _relevances(client, FOREIGN), "hits come all the same where the caller cuts"
+    assert _submit(client, "find", FOREIGN)["status"] == "declined"
+    assert len(_submit(client, "find-all", FOREIGN)["offer"]["details"]["items"]) == 30
+    assert ask(client, {"query": {"text": FOREIGN}}).json()["error"]["code"] == "NO_RESULTS"
+
+
+def test_words_alone_and_other_models_have_no_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aidre.api.retrieval.relevance.DEFAULT_SPACE", DEFAULT_SPACE)
+    fill(tmp_path, "soups", [a_document(f"d{n}", "soup with tomatoes") for n in range(3)], spaces=(WORDS,))
+    with serving(tmp_path) as client:
+        for mode, query in (("lexical", "soup of chanterelles"), ("dense", FOREIGN), ("hybrid", FOREIGN)):
+            results = client.search({"query": query, "mode": mode}).json()["results"]
+            assert len(results) == 3 and all(result["relevance"] >= RELEVANT for result in results)
 
 
 def test_a_vector_query_has_no_relevance(tmp_path: Path) -> None:

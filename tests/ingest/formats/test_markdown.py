@@ -13,7 +13,7 @@ import pytest
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document
 from aidre.ingest.formats import markdown
-from aidre.ingest.formats.markdown import find_headings, read_markdown, split_front_matter
+from aidre.ingest.formats.markdown import find_headings, read_markdown, read_text, split_front_matter
 from aidre.ingest.records.file import File
 from aidre.ingest.records.vectors import VectorRules
 from aidre.ingest.sandbox.parent import Sandbox, SandboxLimits
@@ -274,3 +274,23 @@ def test_a_long_text_of_too_many_headings_is_refused(monkeypatch: pytest.MonkeyP
     assert len(markdown.parse(b"# a\n" * 1000, {})) == 1000
     with pytest.raises(InvalidDocument, match="has more than 1,000 headings: split it"):
         markdown.parse(b"# a\n" * 1001, {})
+
+
+@pytest.mark.parametrize(
+    ("content", "title"),
+    [
+        (".. _about:\n\nAbout these documents\n=====================\n\nwords", "About these documents"),
+        ("====\nThe\n====\n", "The"),
+        (":mod:`!abc` --- Abstract ``Base``\n=================================\n", "abc --- Abstract Base"),
+        ("Notes of Monday\n===\n", "page"),
+        ("- one\n---\n", "page"),
+        ("words\nand more\n", "page"),
+    ],
+)
+def test_the_title_of_a_text_is_its_first_underlined_line_or_the_files_name(
+    tmp_path: Path, content: str, title: str
+) -> None:
+    path = tmp_path / "page.txt"
+    path.write_text(content, encoding="utf-8")
+    document = one(list(read_text(File(path, "docs", "page.txt", None), VectorRules([], []))))
+    assert (document.title, document.text) == (title, content)

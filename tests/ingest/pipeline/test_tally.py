@@ -13,6 +13,19 @@ def test_a_document_without_text_is_skipped_and_no_failure(bench: Bench) -> None
     assert bench.notices == ["a.md: no text, skipped", "r.jsonl:1: no text, skipped"]
 
 
+def test_of_many_rows_without_text_few_are_named_and_the_others_counted(bench: Bench) -> None:
+    bench.rows("r.jsonl", *({"id": str(number), "title": "only a title"} for number in range(1_203)))
+    bench.write("a.md", "\n")
+    bench.write("b.md", "\n")
+    assert bench.run().skipped == 1_205
+    assert bench.notices == [
+        "a.md: no text, skipped",
+        "b.md: no text, skipped",
+        *(f"r.jsonl:{number}: no text, skipped" for number in (1, 2, 3)),
+        "r.jsonl: 1,200 more rows without text skipped: if they have one, map its column in [collections.NAME.mapping]",
+    ]
+
+
 def test_failures_are_named_counted_and_do_not_stop_the_rest(bench: Bench) -> None:
     bench.write("r.jsonl", '{"id": "a", "text": "x"}\n{oops\n\n[1]\n{"id": "b", "text": "y"}\n')
     bench.write("bad.md", b"caf\xe9")

@@ -10,7 +10,7 @@ import pytest
 from aidre.engine.errors import ConfigurationError
 from aidre.ingest.sources.folder import FileSource, read_source
 from aidre.ingest.sources.locate import locate_sources
-from tests.support.folders import RULES, documents, rejections, write
+from tests.support.folders import RULES, documents, found_in, rejections, write
 from tests.support.ingests import Bench
 from tests.support.rows import documents as documents_of
 
@@ -46,7 +46,27 @@ def test_links_are_followed_once_and_loops_end(tmp_path: Path) -> None:
     (tmp_path / "docs" / "link.md").symlink_to(tmp_path / "docs" / "z" / "a.md")
     write(tmp_path / "docs" / ".hidden" / "c.md")
     (tmp_path / "docs" / "shown").symlink_to(".hidden")
-    assert [each.origin for each in documents(tmp_path / "docs")] == ["link.md", "z/a.md", "shown/c.md"]
+    assert [each.origin for each in documents(tmp_path / "docs")] == ["z/a.md", "shown/c.md"]
+
+
+def test_a_file_of_several_names_is_read_once_and_a_notice_names_both(tmp_path: Path) -> None:
+    root = tmp_path / "docs"
+    write(root / "b.md")
+    os.link(root / "b.md", root / "z.md")
+    (root / "a.md").symlink_to("b.md")
+    write(root / "other.md")
+    notes: list[str] = []
+    assert [each.origin for each in documents_of(found_in(root, notes=notes))] == ["b.md", "other.md"]
+    assert notes == ["docs: files with several names are read once (docs/z.md is docs/b.md, docs/a.md is docs/b.md)"]
+
+
+def test_a_folder_that_is_given_by_two_names_is_read_once(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.write("a.md", "# One\n\nwords of it\n")
+    (tmp_path / "again").symlink_to(bench.docs)
+    bench.run(bench.docs, tmp_path / "again")
+    assert bench.notices == ["again: files with several names are read once (again/a.md is docs/a.md)"]
+    assert bench.ids() == ["docs/a.md"]
 
 
 def test_a_link_that_may_not_be_followed_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,9 +107,10 @@ def test_links_out_of_a_folder_are_left_out_and_told_of(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_a_link_is_read_with_the_links_inside(tmp_path: Path) -> None:
     write(tmp_path / "v2" / "data" / "a.md")
-    (tmp_path / "v2" / "b.md").symlink_to("data/a.md")
+    (tmp_path / "v2" / "b.md").symlink_to("data/.hidden.md")
+    write(tmp_path / "v2" / "data" / ".hidden.md")
     (tmp_path / "current").symlink_to("v2")
-    assert [each.origin for each in documents(tmp_path / "current")] == ["b.md", "data/a.md"]
+    assert [each.origin for each in documents(tmp_path / "current")] == ["data/a.md", "b.md"]
 
 
 def test_what_a_link_out_of_a_folder_brought_before_is_taken_back_by_a_mirror(tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ def test_a_relative_source_has_the_name_of_the_folder_it_is(tmp_path: Path, monk
 def test_a_source_that_is_a_link_has_the_links_name(tmp_path: Path) -> None:
     write(tmp_path / "v2" / "a.md")
     (tmp_path / "current").symlink_to("v2")
-    (tmp_path / "v2" / "b.md").symlink_to("a.md")
+    write(tmp_path / "v2" / ".hidden.md")
+    (tmp_path / "v2" / "b.md").symlink_to(".hidden.md")
     assert [each.id for each in documents(tmp_path / "current")] == ["current/a.md", "current/b.md"]
     assert documents(tmp_path / "v2" / "b.md")[0].id == "v2/b.md"
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.tables.parquet import _split_spaces, find_parquet_spaces
 from aidre.ingest.records.file import File
 from aidre.ingest.records.items import Rejected
@@ -80,3 +81,10 @@ def test_empty_tables_and_odd_columns(tmp_path: Path) -> None:
     assert documents(table(tmp_path, {"id": ["a"], "text": pa.array(["x"], pa.string_view())}))[0].text == "x"
     with pytest.raises(pa.ArrowTypeError, match="vectors"):
         table(tmp_path, {"id": ["a"], "vectors": [[1.0, 2.0]]})
+
+
+def test_a_table_without_a_column_of_text_fails_as_a_whole(tmp_path: Path) -> None:
+    """As CSV does: not one message for each of its rows."""
+    with pytest.raises(InvalidDocument, match="no column is named text: name it in the schema, or map columns in"):
+        table(tmp_path, {"sku": ["a", "b"], "name": ["Lamp", "Chair"]})
+    assert table(tmp_path, {"sku": pa.array([], pa.string())}) == []

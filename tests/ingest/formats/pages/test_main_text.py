@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
-from aidre.ingest.formats import main_text as module
-from aidre.ingest.formats.main_text import MainText, extract_main_text
+from aidre.ingest.formats.pages import main_text as module
+from aidre.ingest.formats.pages.main_text import MainText, extract_main_text
 
 PARAGRAPHS = [
     "The city council voted on Tuesday to rebuild the old harbour bridge, which has been closed since a barge struck "

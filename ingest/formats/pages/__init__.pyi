@@ -1,0 +1,2 @@
+from .main_text import extract_fragment_text as extract_fragment_text, extract_main_text as extract_main_text
+from .title import find_title as find_title

@@ -1,0 +1,253 @@
+"""The text blocks of an HTML page: a walk of the tree, element by element, that keeps every word but navigation's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from selectolax.lexbor import LexborNode
+
+from aidre.ingest.formats.pages.parts import PageParts
+
+SKIPPED = frozenset(
+    {
+        "script", "style", "noscript", "template", "head", "nav", "aside", "form", "button", "select", "textarea",
+        "iframe", "svg", "math", "object", "canvas", "dialog",
+    }
+)  # fmt: skip
+"""Elements with text that is not the page's own."""
+
+_BLOCKS = frozenset(
+    {
+        "address", "article", "blockquote", "body", "center", "dd", "details", "div", "dl", "dt", "fieldset",
+        "figcaption", "figure", "footer", "form", "header", "hr", "li", "main", "ol", "p", "pre", "section",
+        "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul", "h1", "h2", "h3", "h4", "h5",
+        "h6",
+    }
+)  # fmt: skip
+_BREAKS = {
+    "br": "\n", "li": "\n", "tr": "\n", "thead": "\n", "tbody": "\n", "tfoot": "\n", "dt": "\n", "dd": "\n",
+    "td": "\t", "th": "\t",
+}  # fmt: skip
+_WIDTHS = {"": 0, " ": 1, "\t": 2, "\n": 3, "\n\n": 4}
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_NOTE = re.compile(
+    r"(?<![a-z])(?:admonition|callout|caution|danger|footnotes?|hint|important|note|tip|topic|warning)(?![a-z])",
+    re.IGNORECASE,
+)
+"""Names of asides that belong to a text, as documentation generators write them."""
+
+_DATA_ROW, _BOX, _BOX_TITLE = "-data-row", "-box", "-box-title"
+"""Names of the walk for elements that are read in their own way; no element has such a name."""
+
+_OWN_LINES = frozenset({"pre", "ul", "ol", "dl", "table", "h1", "h2", "h3", "h4", "h5", "h6"})
+"""Elements that do not go on with the title of a box on one line."""
+
+_SENTENCE_ENDS = tuple(".:!?…。：！？؟")
+
+_PERMALINKS = frozenset({"¶", "#", "§", "🔗", "⚓", "⚓\ufe0e", "\u200b"})
+"""Texts of links to the place where they stand, as documentation generators add them behind headings and terms."""
+
+_SPACE = re.compile(r"[ \t\r\n\f]+")
+
+
+@dataclass(slots=True)
+class TextBlock:
+    """Text between two blank lines; code or a table `is_verbatim`, an aside that belongs to the text `is_note`."""
+
+    parts: list[str] = field(default_factory=list)
+    linked_characters: int = 0
+    is_verbatim: bool = False
+    is_note: bool = False
+    part: int = 0
+    """The number of the code or table of data that the block belongs to, from 1; 0 for other text."""
+    headings: list[tuple[int, int, str]] = field(default_factory=list)
+    """Start in the block, level and title of each."""
+
+    @property
+    def text(self) -> str:
+        return "".join(self.parts)
+
+    @property
+    def is_link_list(self) -> bool:
+        return 2 * self.linked_characters > sum(map(len, self.parts))
+
+    @property
+    def is_link(self) -> bool:
+        """Whether all its words are links."""
+        return len("".join(self.text.split())) <= self.linked_characters
+
+
+def find_blocks(root: LexborNode | None, skipped: frozenset[str], parts: PageParts) -> list[TextBlock]:
+    """The blocks below an element, without `skipped` tags and the navigation and contents of `parts`."""
+    writer = _BlockWriter()
+    if root is not None:
+        for tag, text in _walk(root, skipped, parts):
+            if text is not None:
+                writer.add_text(text)
+            elif tag.startswith("/"):
+                writer.close(tag[1:])
+            else:
+                writer.open(tag)
+    return writer.blocks
+
+
+def _walk(root: LexborNode, skipped: frozenset[str], parts: PageParts) -> Iterator[tuple[str, str | None]]:
+    """Start tags ("p", None), end tags ("/p", None) and texts; a loop, since pages may be deeper than the stack.
+
+    Titles of boxes and rows of data have names of their own.
+    """
+    node, end = root, root.mem_id  # `==` on nodes would compare their whole markup
+    left_out = parts.navigation | parts.contents
+    names = {
+        **dict.fromkeys(parts.rows, _DATA_ROW),
+        **dict.fromkeys(parts.boxes, _BOX),
+        **dict.fromkeys(parts.titles, _BOX_TITLE),
+    }
+    while True:
+        tag = node.tag or ""
+        child = None
+        if tag == "-text":
+            yield tag, node.text_content or ""
+        elif node.mem_id not in left_out and _is_read(node, tag, skipped):
+            tag = names.get(node.mem_id, tag)
+            yield tag, None
+            child = node.child
+            if child is None:
+                yield f"/{tag}", None
+        if child is not None:
+            node = child
+            continue
+        while node.next is None or node.mem_id == end:
+            parent = None if node.mem_id == end else node.parent
+            if parent is None:
+                return
+            node = parent
+            yield f"/{names.get(node.mem_id, node.tag or '')}", None
+        node = node.next
+
+
+def _is_read(node: LexborNode, tag: str, skipped: frozenset[str]) -> bool:
+    if tag.startswith(("-", "!", "_")):
+        return False
+    if tag == "a":
+        return tag not in skipped and not _is_permalink(node)
+    return tag not in skipped or _is_own_text(node)
+
+
+def _is_permalink(node: LexborNode) -> bool:
+    target = node.attributes.get("href") or ""
+    return target.startswith("#") and node.text(deep=True).strip() in _PERMALINKS
+
+
+def _is_own_text(node: LexborNode) -> bool:
+    """Whether a skipped element is text of the page: a button that is all of a heading and opens its section, or an
+    aside that is a note on the text."""
+    if node.tag == "button":
+        return node.parent is not None and node.parent.tag in _HEADINGS
+    if node.tag != "aside":
+        return False
+    attributes = node.attributes
+    return _NOTE.search(" ".join(attributes.get(name) or "" for name in ("class", "role", "aria-label"))) is not None
+
+
+@dataclass(slots=True)
+class _OpenHeading:
+    """A heading whose end tag is not reached; `block` and `start` are where its first text was written."""
+
+    level: int
+    parts: list[str] = field(default_factory=list)
+    block: TextBlock | None = None
+    start: int = 0
+
+
+class _BlockWriter:
+    """Collects text into blocks, with white space collapsed outside <pre>."""
+
+    def __init__(self) -> None:
+        self.blocks: list[TextBlock] = []
+        self._gap = ""
+        self._depth = dict.fromkeys(("a", "pre", "table", "aside", _DATA_ROW, _BOX, _BOX_TITLE), 0)
+        self._heading: _OpenHeading | None = None
+        self._part = 0
+        self._has_title = False
+        """Whether words of the open title of a box were written."""
+        self._is_titled = False
+        """Whether the title of a box was written last, which the next paragraph goes on with."""
+
+    def add_text(self, text: str) -> None:
+        verbatim = self._depth["pre"] > 0
+        tail = ""
+        if not verbatim:
+            text = _SPACE.sub(" ", text)
+            if text.startswith(" ") or not text:
+                self._widen(" ")
+            tail, text = text[-1:], text.strip(" ")
+        if text:
+            self._write(text)
+            if tail == " ":
+                self._widen(" ")
+
+    def open(self, tag: str) -> None:
+        self._break(tag)
+        if tag in self._depth:
+            self._depth[tag] += 1
+            self._part += tag in ("pre", "table") and self._depth["pre"] + self._depth["table"] == 1
+        if tag in _OWN_LINES:
+            self._is_titled = False
+        if tag in _HEADINGS and not self._depth[_BOX_TITLE]:
+            self._heading = _OpenHeading(_HEADINGS[tag])
+
+    def close(self, tag: str) -> None:
+        if tag in self._depth:
+            self._depth[tag] -= 1
+        if tag == _BOX_TITLE and self._has_title:
+            parts = self.blocks[-1].parts
+            if not parts[-1].endswith(_SENTENCE_ENDS):
+                parts.append(":")
+            self._is_titled, self._has_title = True, False
+        if tag in _HEADINGS and self._heading is not None:
+            heading, self._heading = self._heading, None
+            title = " ".join("".join(heading.parts).split())
+            if title and heading.block is not None:
+                heading.block.headings.append((heading.start, heading.level, title))
+        self._break(tag)
+
+    def _break(self, tag: str) -> None:
+        if tag == _DATA_ROW:
+            self._widen("\n")
+        elif tag in _BREAKS:
+            is_inner = self._depth[_DATA_ROW] > 0 and tag not in ("td", "th", "br")
+            self._widen(" " if is_inner else _BREAKS[tag])
+        elif tag in _BLOCKS:
+            is_inner = self._depth[_DATA_ROW] + self._depth[_BOX_TITLE] > 0
+            self._widen(" " if is_inner else "\n\n")
+        elif tag in (_BOX, _BOX_TITLE):
+            self._widen("\n\n")
+
+    def _widen(self, gap: str) -> None:
+        """Of all gaps between two texts the widest is written."""
+        if self.blocks and _WIDTHS[gap] > _WIDTHS[self._gap]:
+            self._gap = gap
+
+    def _write(self, text: str) -> None:
+        self._has_title = self._depth[_BOX_TITLE] > 0
+        if self._is_titled and not self._has_title:
+            self._gap, self._is_titled = " ", False
+        if not self.blocks or self._gap == "\n\n":
+            self.blocks.append(TextBlock())
+            self._gap = ""
+        block = self.blocks[-1]
+        heading = self._heading
+        if heading is not None:
+            if heading.block is None:
+                heading.block, heading.start = block, sum(map(len, block.parts)) + len(self._gap)
+            heading.parts.append(self._gap + text)
+        block.parts.append(self._gap + text)
+        block.linked_characters += len(text) * (self._depth["a"] > 0)
+        if self._depth["pre"] or self._depth[_DATA_ROW]:
+            block.part = self._part
+        block.is_verbatim = block.is_verbatim or self._depth["pre"] > 0 or self._depth["table"] > 0
+        block.is_note = block.is_note or self._depth["aside"] + self._depth[_BOX] > 0
+        self._gap = ""

@@ -1,0 +1,161 @@
+"""The parts of an HTML page that are read in their own way: navigation, contents and indexes, boxes, rows of data.
+
+They are found by roles, class names and relations of links as documentation generators write them (DocBook, Publican,
+Sphinx, Texinfo, MkDocs, VitePress, Docusaurus), never by words: navigation is in the language of the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+_NAVIGATION = ",".join(
+    (
+        "[role=navigation],[role=search],.navheader,.navfooter,.docnav,.sphinxsidebar,.breadcrumb,.breadcrumbs",
+        ".pagination,.pager,.nav-panel,.nav-links,.nav-buttons,.skip-link,.prev-next-area,.wy-breadcrumbs",
+        ".contents-heading,.shortcontents-heading,.md-nav,.prev-next,.pagination-nav,.edit-page-link",
+    )
+)
+_CONTENTS = (
+    ".toc,#toc,.table-of-contents,[role=doc-toc],.contents,.shortcontents,.section-toc,table.menu,ul.menu,"
+    ".toctree-wrapper,.printindex,.genindextable,.indextable,table[class^=index-],.index"
+)
+_KEYS = ",".join(f'a[accesskey="{key}"]' for key in "npuNPU")
+_STEPS = ",".join(f'a[rel~="{name}"]' for name in ("next", "prev", "previous", "up")) + f",{_KEYS}"
+"""Links to the pages before, behind and above this one."""
+
+_MAX_STEPS = 10_000
+_STEPS_CHARACTERS = 600
+_STEPS_OTHER_CHARACTERS = 160
+"""Text of an element around such links, and how much of it may be outside of links (titles of neighbouring pages)."""
+
+_STEPS_DEPTH = 6
+_PAGE_TAGS = frozenset({"html", "body", "main", "article"})
+
+_BOXES = ",".join(
+    f"{tag}.{name}"
+    for tag in ("div", "aside", "section", "blockquote", "details")
+    for name in (
+        "note", "tip", "warning", "caution", "important", "danger", "hint", "attention", "info", "error", "seealso",
+        "admonition", "callout", "custom-block", "markdown-alert", "theme-admonition", "sidebar",
+    )
+)  # fmt: skip
+_TITLES = "h2,h3,h4,h5,h6,[class*=title],[class*=heading],[class*=label],summary"
+_MAX_TITLE_CHARACTERS = 200
+_MAX_BOX_CHARACTERS = 4000
+"""A longer box that is most of a page is the page."""
+
+_UNFLAT = "table,pre,h1,h2,h3,h4,h5,h6"
+_MAX_ROW_CHARACTERS = 1500
+"""A row of data has less text; a longer one lays out a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageParts:
+    """Nodes by `mem_id`: navigation, lists of contents, boxes and the titles that they begin with, rows of data.
+
+    A page of a book says by access keys which links are navigation, as pages of DocBook, Sphinx and Texinfo do.
+    """
+
+    navigation: frozenset[int]
+    contents: frozenset[int]
+    boxes: frozenset[int]
+    titles: frozenset[int]
+    rows: frozenset[int]
+    is_book: bool = False
+
+
+NO_PARTS = PageParts(frozenset(), frozenset(), frozenset(), frozenset(), frozenset())
+
+
+def find_parts(tree: LexborHTMLParser) -> PageParts:
+    body = tree.body
+    if body is None:
+        return NO_PARTS
+    half = len(_text_of(body)) // 2
+    navigation = {node.mem_id for node in tree.css(_NAVIGATION) if _is_small(node, half)}
+    contents = {node.mem_id for node in tree.css(_CONTENTS) if _is_small(node, half) and _is_linked(node)}
+    boxes = dict(_find_boxes(tree, half))
+    return PageParts(
+        frozenset(navigation | set(_find_steps(tree, half))),
+        frozenset(contents),
+        frozenset(boxes),
+        frozenset(boxes.values()),
+        frozenset(node.mem_id for node in tree.css("tr") if _is_data(node)),
+        len(tree.css(_KEYS)) > 1,
+    )
+
+
+def _squeeze(text: str) -> str:
+    return "".join(text.split())
+
+
+def _text_of(node: LexborNode) -> str:
+    return node.text(deep=True) or ""
+
+
+def _is_small(node: LexborNode, half: int) -> bool:
+    """Whether an element can be left out: it is neither the page nor most of its text, and holds no title of a page."""
+    return node.tag not in _PAGE_TAGS and node.css_first("h1,main") is None and len(_text_of(node)) <= half
+
+
+def _is_linked(node: LexborNode) -> bool:
+    return 2 * _linked_characters(node) > len(_squeeze(_text_of(node)))
+
+
+def _linked_characters(node: LexborNode) -> int:
+    return sum(len(_squeeze(_text_of(link))) for link in node.css("a[href]"))
+
+
+def _find_steps(tree: LexborHTMLParser, half: int) -> Iterator[int]:
+    """The largest elements around links to neighbouring pages that hold little else."""
+    verdicts: dict[int, bool] = {}
+    for link in tree.css(_STEPS)[:_MAX_STEPS]:
+        found, node = None, link.parent
+        for _ in range(_STEPS_DEPTH):
+            if node is None or node.tag in _PAGE_TAGS:
+                break
+            if node.mem_id not in verdicts:
+                verdicts[node.mem_id] = _holds_steps(node, half)
+            if verdicts[node.mem_id]:
+                found = node.mem_id
+            elif len(_text_of(node)) > _STEPS_CHARACTERS:
+                break
+            node = node.parent
+        if found is not None:
+            yield found
+
+
+def _holds_steps(node: LexborNode, half: int) -> bool:
+    """Whether an element has two links of navigation, and little text beside links."""
+    text = _text_of(node)
+    if len(text) > 4 * _STEPS_CHARACTERS or node.css_first("h1,h2,h3,h4,h5,h6,pre") is not None:
+        return False
+    solid = len(_squeeze(text))
+    others = solid - _linked_characters(node)
+    is_short = solid <= min(_STEPS_CHARACTERS, half) and others <= _STEPS_OTHER_CHARACTERS
+    is_alone = 2 * others < solid
+    return is_short and (len(node.css(_STEPS)) > 1 or (is_alone and node.tag != "p") or 4 * others < solid)
+
+
+def _find_boxes(tree: LexborHTMLParser, half: int) -> Iterator[tuple[int, int]]:
+    """Each box with the title that it begins with."""
+    for box in tree.css(_BOXES):
+        title = box.css_first(_TITLES)
+        if title is None or title.mem_id == box.mem_id:
+            continue
+        words, text = _squeeze(_text_of(title)), _squeeze(_text_of(box))
+        is_short = 0 < len(words) <= _MAX_TITLE_CHARACTERS and len(text) <= max(half, _MAX_BOX_CHARACTERS)
+        if is_short and len(words) < len(text) and text.startswith(words):
+            yield box.mem_id, title.mem_id
+
+
+def _is_data(row: LexborNode) -> bool:
+    """Whether a row has several cells with short texts."""
+    cells, child = 0, row.child
+    while child is not None:
+        cells += child.tag in ("td", "th")
+        child = child.next
+    return cells > 1 and row.css_first(_UNFLAT) is None and len(_text_of(row)) <= _MAX_ROW_CHARACTERS
