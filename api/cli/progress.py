@@ -18,10 +18,13 @@ from aidre.ingest.pipeline import Committed, EmbedSummary, Event, Notice, Proble
 
 
 class Reporter:
-    """Call it with every event. As a context manager it shows the bar, and removes it at the end."""
+    """Call it with every event. As a context manager it shows the bar, removes it at the end, and says what an ingest
+    has stored that is interrupted; `stores` is False for a dry run and for other commands."""
 
-    def __init__(self, as_json: bool) -> None:
+    def __init__(self, as_json: bool, *, stores: bool = False) -> None:
         self._json = as_json
+        self._stores = stores
+        self._stored: Committed | None = None
         self._bar = None if as_json or not sys.stderr.isatty() else _bar()
         self._task = self._bar.add_task("ingest", total=None, chunks=0) if self._bar else None
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
@@ -43,11 +46,14 @@ class Reporter:
     ) -> None:
         if self._bar:
             self._bar.stop()
+        if self._stores and isinstance(error, KeyboardInterrupt | SystemExit):
+            console.print_message(_kept(self._stored))
 
     def __call__(self, event: Event) -> None:
         self._handlers[type(event)](event)
 
     def _committed(self, event: Committed) -> None:
+        self._stored = event
         if self._json:
             console.print_json(event.as_json())
 
@@ -80,6 +86,16 @@ class Reporter:
         if self._bar:
             self._bar.stop()
         console.print_line(text)
+
+
+def _kept(stored: Committed | None) -> str:
+    if stored is None:
+        return "interrupted before the first commit: this run has stored nothing; the next one begins anew"
+    documents = f"{stored.documents:,} document{'s' * (stored.documents != 1)}"
+    return (
+        f"interrupted: {documents} of this run are stored, generation {stored.generation}; the next run skips them and "
+        "reads the others"
+    )
 
 
 def _bar() -> Bar:

@@ -41,3 +41,27 @@ def test_a_terminal_shows_progress_and_others_do_not(
     out, err = told()
     assert out.startswith("1,200 documents: 9 written")
     assert "3,400 chunks" in err
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt(), SystemExit(143)], ids=["interrupt", "terminate"])
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ([], "interrupted before the first commit: this run has stored nothing; the next one begins anew"),
+        ([Committed(7, 1200, 3400), Progress(1300, 3500)],
+         "interrupted: 1,200 documents of this run are stored, generation 7; the next run skips them and reads the "
+         "others"),
+    ],
+    ids=["nothing", "some"],
+)  # fmt: skip
+def test_an_interrupted_ingest_says_what_it_has_stored(
+    capsys: pytest.CaptureFixture[str], end: BaseException, events: list[Committed | Progress], said: str
+) -> None:
+    with pytest.raises(type(end)), Reporter(as_json=False, stores=True) as report:
+        for event in events:
+            report(event)
+        raise end
+    assert capsys.readouterr().err == f"aidre: {said}\n"
+    with pytest.raises(type(end)), Reporter(as_json=False):
+        raise end
+    assert capsys.readouterr().err == ""
