@@ -1,4 +1,5 @@
-"""Reports an ingest: JSON lines for programs; for people a progress bar on a terminal, and a line at the end.
+"""Reports an ingest: JSON lines for programs; for people a progress bar on a terminal, a line every ten seconds in a
+log, and a line at the end.
 
 Failures are always named on stderr. Knows no store.
 """
@@ -7,8 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from datetime import timedelta
+from time import monotonic
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.progress import Progress as Bar, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -16,17 +19,22 @@ from rich.progress import Progress as Bar, SpinnerColumn, TextColumn, TimeElapse
 from aidre.api.cli import console
 from aidre.ingest.pipeline import Committed, EmbedSummary, Event, Notice, Problem, Progress, Summary
 
+LOG_SECONDS: Final = 10.0
+"""Between two lines of progress where there is no terminal."""
+
 
 class Reporter:
     """Call it with every event. As a context manager it shows the bar, removes it at the end, and says what an ingest
     has stored that is interrupted; `stores` is False for a dry run and for other commands."""
 
-    def __init__(self, as_json: bool, *, stores: bool = False) -> None:
+    def __init__(self, as_json: bool, *, stores: bool = False, clock: Callable[[], float] = monotonic) -> None:
         self._json = as_json
+        self._clock = clock
+        self._started = self._told = clock()
         self._stores = stores
         self._stored: Committed | None = None
         self._bar = None if as_json or not sys.stderr.isatty() else _bar()
-        self._task = self._bar.add_task("ingest", total=None, chunks=0) if self._bar else None
+        self._task = self._bar.add_task("ingest", total=None, text="") if self._bar else None
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             Committed: self._committed,
             Progress: self._progress,
@@ -58,8 +66,12 @@ class Reporter:
             console.print_json(event.as_json())
 
     def _progress(self, event: Progress) -> None:
+        now = self._clock()
         if self._bar and self._task is not None:
-            self._bar.update(self._task, completed=event.documents, chunks=event.chunks)
+            self._bar.update(self._task, text=_state(event, now - self._started))
+        elif not self._json and now - self._told >= LOG_SECONDS:
+            self._told = now
+            console.print_message(_state(event, now - self._started))
 
     def _summary(self, summary: Summary) -> None:
         if summary.refused:
@@ -88,6 +100,19 @@ class Reporter:
         console.print_line(text)
 
 
+def _state(progress: Progress, seconds: float) -> str:
+    """Counts, rate, and the time left if the other files take as long as those that were read."""
+    files, total = progress.files, progress.total_files
+    parts = [f"{progress.documents:,} documents", f"{progress.chunks:,} chunks"]
+    if total is not None:
+        parts.insert(0, f"{files:,} of {total:,} files")
+    if progress.documents and seconds > 0:
+        parts.append(f"{progress.documents / seconds:,.1f} documents/s")
+    if total is not None and 0 < files <= total and progress.documents:
+        parts.append(f"{timedelta(seconds=round(seconds * (total - files) / files))} left")
+    return ", ".join(parts)
+
+
 def _kept(stored: Committed | None) -> str:
     if stored is None:
         return "interrupted before the first commit: this run has stored nothing; the next one begins anew"
@@ -101,8 +126,7 @@ def _kept(stored: Committed | None) -> str:
 def _bar() -> Bar:
     return Bar(
         SpinnerColumn(),
-        TextColumn("{task.completed:,.0f} documents"),
-        TextColumn("{task.fields[chunks]:,} chunks"),
+        TextColumn("{task.fields[text]}"),
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,

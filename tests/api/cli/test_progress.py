@@ -65,3 +65,30 @@ def test_an_interrupted_ingest_says_what_it_has_stored(
     with pytest.raises(type(end)), Reporter(as_json=False):
         raise end
     assert capsys.readouterr().err == ""
+
+
+def test_a_log_gets_totals_rate_and_time_left_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    seconds = [0.0]
+    with Reporter(as_json=False, clock=lambda: seconds[0]) as report:
+        for seconds[0], event in (
+            (0.1, Progress(0, 0, 0, 1200)),
+            (9.0, Progress(200, 500, 250, 1200)),
+            (20.0, Progress(400, 1000, 300, 1200)),
+            (29.0, Progress(500, 1250, 400, 1200)),
+            (30.0, Progress(600, 1500, 0, None)),
+        ):
+            report(event)
+    assert capsys.readouterr().err.splitlines() == [
+        "aidre: 300 of 1,200 files, 400 documents, 1,000 chunks, 20.0 documents/s, 0:01:00 left",
+        "aidre: 600 documents, 1,500 chunks, 20.0 documents/s",
+    ]
+
+
+def test_a_terminal_shows_the_total_at_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with Reporter(as_json=False) as report:
+        report(Progress(0, 0, 0, 1200))
+    assert "0 of 1,200 files" in capsys.readouterr().err
