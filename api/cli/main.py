@@ -1,8 +1,8 @@
 """The command `aidre`: parses arguments, runs one command, prints its result, sets the exit status.
 
 Exit status: 0 success; 1 data were rejected or are damaged, or a file cannot be read or written; 2 the call, the
-configuration or a name is wrong; 70 a defect of aidre; 130 an interruption. Each command imports its libraries itself,
-so that `--help` is quick.
+configuration or a name is wrong; 70 a defect of aidre; 130 an interruption, 143 SIGTERM. Each command
+imports its libraries itself, so that `--help` is quick.
 """
 
 from __future__ import annotations
@@ -20,7 +20,15 @@ import typer
 
 from aidre.api.cli import commands, completion, console, maintenance
 from aidre.api.cli.coercion import convert_plainly
-from aidre.api.cli.options import AnyCollection, ConfigOption, JsonOption, NamedCollection, StoreOption, print_result
+from aidre.api.cli.options import (
+    AnyCollection,
+    ConfigOption,
+    JsonOption,
+    NamedCollection,
+    StoreOption,
+    print_result,
+    terminable,
+)
 from aidre.api.cli.select import open_store, select_collection
 from aidre.engine.errors import AidreError, ConfigurationError, StorageFailed, StoreDamaged
 
@@ -112,7 +120,6 @@ def ingest(
     from aidre.ingest.fetch import FetchRules
     from aidre.ingest.pipeline import IngestOptions, ingest as pipeline
     from aidre.ingest.records import parse_column_mapping
-    from aidre.ingest.sources import count_documents, locate_sources
 
     settings = load_settings(config)
     collection_settings = settings.collection(check_collection_name(collection))
@@ -135,8 +142,7 @@ def ingest(
     opened = Store(store)
     generations = None if dry_run else collection_settings.generations
     maintenance.set_retention(opened, collection, generations)  # before garbage collection
-    with Reporter(as_json) as report:
-        report.expect(lambda: count_documents(locate_sources(sources, source)))
+    with terminable(), Reporter(as_json, stores=not dry_run) as report:
         summary = pipeline.ingest(
             opened, collection, sources, spaces=spaces, embedders=embedders, options=options, report=report
         )

@@ -1,42 +1,40 @@
-"""Reports an ingest: JSON lines for programs; for people a progress bar on a terminal, and a line at the end.
+"""Reports an ingest: JSON lines for programs; for people a progress bar on a terminal, a line every ten seconds in a
+log, and a line at the end.
 
-Failures are always named on stderr, and what an interrupted run has stored. Knows no store.
+Failures are always named on stderr. Knows no store.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import suppress
-from threading import Thread
+from datetime import timedelta
+from time import monotonic
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress as Bar,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
+from rich.progress import Progress as Bar, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from aidre.api.cli import console
 from aidre.ingest.pipeline import Committed, EmbedSummary, Event, Notice, Problem, Progress, Summary
 
+LOG_SECONDS: Final = 10.0
+"""Between two lines of progress where there is no terminal."""
+
 
 class Reporter:
-    """Call it with every event. As a context manager it shows the bar, and removes it at the end."""
+    """Call it with every event. As a context manager it shows the bar, removes it at the end, and says what an ingest
+    has stored that is interrupted; `stores` is False for a dry run and for other commands."""
 
-    def __init__(self, as_json: bool) -> None:
+    def __init__(self, as_json: bool, *, stores: bool = False, clock: Callable[[], float] = monotonic) -> None:
         self._json = as_json
+        self._clock = clock
+        self._started = self._told = clock()
+        self._stores = stores
+        self._stored: Committed | None = None
         self._bar = None if as_json or not sys.stderr.isatty() else _bar()
-        self._task = self._bar.add_task("ingest", total=None, chunks=0) if self._bar else None
-        self._committed_last: Committed | None = None
+        self._task = self._bar.add_task("ingest", total=None, text="") if self._bar else None
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             Committed: self._committed,
             Progress: self._progress,
@@ -56,37 +54,24 @@ class Reporter:
     ) -> None:
         if self._bar:
             self._bar.stop()
-        if kind is not None and issubclass(kind, KeyboardInterrupt | SystemExit):
-            console.print_message(self._describe_interruption())
-
-    def expect(self, count: Callable[[], int | None]) -> None:
-        """Show the total that `count` gives, once it has counted beside the ingest; errors of it are not reported."""
-        bar, task = self._bar, self._task
-        if bar is None or task is None:
-            return
-
-        def run() -> None:
-            with suppress(Exception):  # a source that cannot be read is reported by the ingest
-                bar.update(task, total=count())
-
-        Thread(target=run, name="count", daemon=True).start()
-
-    def _describe_interruption(self) -> str:
-        last = self._committed_last
-        kept = "nothing of this run" if last is None else f"{last.documents:,} documents, generation {last.generation},"
-        return f"interrupted: {kept} {'is' if last is None else 'are'} stored; run the same command again to go on"
+        if self._stores and isinstance(error, KeyboardInterrupt | SystemExit):
+            console.print_message(_kept(self._stored))
 
     def __call__(self, event: Event) -> None:
         self._handlers[type(event)](event)
 
     def _committed(self, event: Committed) -> None:
-        self._committed_last = event
+        self._stored = event
         if self._json:
             console.print_json(event.as_json())
 
     def _progress(self, event: Progress) -> None:
+        now = self._clock()
         if self._bar and self._task is not None:
-            self._bar.update(self._task, completed=event.documents, chunks=event.chunks)
+            self._bar.update(self._task, text=_state(event, now - self._started))
+        elif not self._json and now - self._told >= LOG_SECONDS:
+            self._told = now
+            console.print_message(_state(event, now - self._started))
 
     def _summary(self, summary: Summary) -> None:
         if summary.refused:
@@ -115,24 +100,34 @@ class Reporter:
         console.print_line(text)
 
 
-class _DocumentsColumn(ProgressColumn):
-    """Documents, of how many if that is known, and how many in a second."""
+def _state(progress: Progress, seconds: float) -> str:
+    """Counts, rate, and the time left if the other files take as long as those that were read."""
+    files, total = progress.files, progress.total_files
+    parts = [f"{progress.documents:,} documents", f"{progress.chunks:,} chunks"]
+    if total is not None:
+        parts.insert(0, f"{files:,} of {total:,} files")
+    if progress.documents and seconds > 0:
+        parts.append(f"{progress.documents / seconds:,.1f} documents/s")
+    if total is not None and 0 < files <= total and progress.documents:
+        parts.append(f"{timedelta(seconds=round(seconds * (total - files) / files))} left")
+    return ", ".join(parts)
 
-    def render(self, task: Task) -> Text:
-        total = "" if task.total is None else f" of {task.total:,.0f}"
-        rate = "" if task.speed is None else f", {task.speed:,.0f}/s"
-        return Text(f"{task.completed:,.0f}{total} documents{rate}")
+
+def _kept(stored: Committed | None) -> str:
+    if stored is None:
+        return "interrupted before the first commit: this run has stored nothing; the next one begins anew"
+    documents = f"{stored.documents:,} document{'s' * (stored.documents != 1)}"
+    return (
+        f"interrupted: {documents} of this run are stored, generation {stored.generation}; the next run skips them and "
+        "reads the others"
+    )
 
 
 def _bar() -> Bar:
     return Bar(
         SpinnerColumn(),
-        _DocumentsColumn(),
-        BarColumn(20),
-        TextColumn("{task.fields[chunks]:,} chunks"),
+        TextColumn("{task.fields[text]}"),
         TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import monotonic, time
@@ -21,7 +22,7 @@ from aidre.ingest.fetch import Fetcher
 from aidre.ingest.pipeline.embedding import StoredChunkEncoder
 from aidre.ingest.pipeline.fingerprint import settings_digest
 from aidre.ingest.pipeline.last_read import save_read_times
-from aidre.ingest.pipeline.progress import Event, Notice, Summary
+from aidre.ingest.pipeline.progress import Event, Notice, Progress, Summary
 from aidre.ingest.pipeline.run import IngestOptions, Run
 from aidre.ingest.prefetch import prefetch
 from aidre.ingest.records import Item, VectorRules
@@ -34,6 +35,7 @@ from aidre.ingest.sources import (
     StoredState,
     WebSource,
     check_mapping,
+    count_files,
     load_stored_state,
     locate_sources,
     read_file,
@@ -67,7 +69,10 @@ def ingest(
     located = _locate(sources, options, f"collections.{collection}.mapping")
     spaces = [embedders[space.id].space if space.id in embedders else space for space in spaces]
     rules = VectorRules(spaces, embedders.keys())
+    files = ReadFiles()
+    report = _with_files(report, files, located)
     with _open_writer(store, collection, spaces, embedders, options) as writer, SHARED, TABLES:
+        report(Progress(0, 0))
         spaces = _live_spaces(writer, spaces, report) if writer else spaces
         chunker = chunker_for(spaces, embedders, options.chunk_tokens)
         embedded = _reembed(writer, spaces, embedders, chunker, report) if writer and not options.dry_run else 0
@@ -82,7 +87,6 @@ def ingest(
             embedded=embedded,
         )
         settings = settings_digest(spaces, chunker) + repr(options.mapping).encode()
-        files = ReadFiles()
         for source in located:
             stored = load_stored_state(writer, source, settings) if isinstance(source, WebSource) else StoredState()
             notes: list[str] = []
@@ -96,6 +100,22 @@ def ingest(
     summary = run.summary(monotonic() - started)
     report(summary)
     return summary
+
+
+def _with_files(
+    report: Callable[[Event], None], files: ReadFiles, sources: Sequence[Source]
+) -> Callable[[Event], None]:
+    """The receiver, which gets with all progress the number of files read and that of all files."""
+    counts = [None if isinstance(source, WebSource) else count_files(source) for source in sources]
+    known = [count for count in counts if count is not None]
+    total = sum(known) if len(known) == len(counts) else None
+
+    def report_with_files(event: Event) -> None:
+        if isinstance(event, Progress):
+            event = replace(event, files=len(files.names), total_files=total)
+        report(event)
+
+    return report_with_files
 
 
 def chunker_for(

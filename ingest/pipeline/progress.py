@@ -27,10 +27,15 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Documents and chunks processed so far, not yet durable. Reported after every batch."""
+    """Documents and chunks processed so far, not yet durable. Reported at the beginning and after every batch.
+
+    `files` have been opened of the `total_files` of the sources; None where a source is an address.
+    """
 
     documents: int
     chunks: int
+    files: int = 0
+    total_files: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,12 @@ def read_source(
         note(f"{source.name}: {skipped}: ingest their targets as a source of their own")
 
 
+def count_files(source: FileSource) -> int:
+    """The files of a source that have a reader by their suffix; opens none of them."""
+    paths = walk(source, lambda _: None)
+    return sum(isinstance(path, Path) and path.suffix.lower() in READERS for path in paths)
+
+
 def walk(source: FileSource, on_outside_link: Callable[[str], object]) -> Iterator[Path | Rejected]:
     """The files of a source in the order of their names, each folder once even if links form a cycle.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -29,11 +30,10 @@ def locate_sources(paths: Sequence[str | Path], name: str | None = None, url_bas
     sources = [_locate(path, name, url_base) for path in paths]
     roots: dict[str, Path | str] = {}
     for source in sources:
-        other = roots.setdefault(source.name, source.root)
-        if other != source.root:
+        if roots.setdefault(source.name, source.root) != source.root:
             raise ConfigurationError(
-                f"{other} and {source.root} are both named {source.name!r}: ingest them one after the other, the "
-                "second with --source NAME"
+                f"two sources are both named {source.name!r}: ingest {escape_unprintable(str(source.root))} on its own "
+                f"with a name, such as --source {_suggest_name(source.root)}"
             )
     return list(dict.fromkeys(sources))
 
@@ -45,8 +45,14 @@ def check_source_roots(stored: Mapping[str, str], roots: Mapping[str, str]) -> N
         stored_root = stored.get(name, root)
         if stored_root != root and Path(stored_root).exists():
             raise ConfigurationError(
-                f"source {name!r} is already {stored_root}: give {root} a name of its own with --source NAME"
+                f"source {name!r} is already {stored_root}: give {root} a name of its own, such as "
+                f"--source {_suggest_name(root)}"
             )
+
+
+def _suggest_name(root: Path | str) -> str:
+    """A name for a folder whose own is taken: with that of the folder above, as an argument of a shell."""
+    return shlex.quote(escape_unprintable("-".join(part for part in Path(root).parts[-2:] if part.strip("/"))))
 
 
 def _locate(path: str | Path, name: str | None, url_base: str | None) -> Source:

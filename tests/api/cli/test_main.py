@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import subprocess
 
 import pytest
@@ -294,3 +295,24 @@ def test_ingest_speaks_to_people_without_json(shell: Shell) -> None:
     assert status == 0, err
     assert "3 documents" in out
     assert "\x1b" not in out + err
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["int", "term"])
+def test_an_interrupted_ingest_ends_with_one_line(shell: Shell, number: signal.Signals, status: int) -> None:
+    """The process sends the signal to itself when it would read the first document."""
+    program = (
+        "import os, sys\n"
+        "from aidre.ingest.pipeline import run\n"
+        f"run.Run.take = lambda *_: os.kill(os.getpid(), {int(number)})\n"
+        "from aidre.api.cli.main import main\n"
+        "main()\n"
+    )
+    words = ["ingest", shell.source, "--store", shell.store, "--collection", "docs", "--config", shell.config]
+    done = subprocess.run(
+        [COMMAND[0], "-c", program, *map(str, words)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == status
+    assert done.stderr == (
+        "aidre: interrupted before the first commit: this run has stored nothing; the next one begins anew\n"
+    )

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Callable
 
 import pytest
 
 from aidre.api.cli.progress import Reporter
-from aidre.ingest.pipeline.progress import Committed, Event, Notice, Problem, Progress, Summary
+from aidre.ingest.pipeline.progress import Committed, Notice, Problem, Progress, Summary
 
 SUMMARY = Summary(
     documents=1200, chunks=3400, embedded=9, updated=9, unchanged=1190, deleted=0, failed=1, skipped=0, seconds=2.0
@@ -45,57 +43,52 @@ def test_a_terminal_shows_progress_and_others_do_not(
     assert "3,400 chunks" in err
 
 
-def shown_on_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], total: Callable[[], int | None]
-) -> str:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with Reporter(as_json=False) as report:
-        report.expect(total)
-        for thread in threading.enumerate():
-            if thread.name == "count":
-                thread.join()
-        report(Progress(1200, 3400))
-    return capsys.readouterr().err
+@pytest.mark.parametrize("end", [KeyboardInterrupt(), SystemExit(143)], ids=["interrupt", "terminate"])
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ([], "interrupted before the first commit: this run has stored nothing; the next one begins anew"),
+        ([Committed(7, 1200, 3400), Progress(1300, 3500)],
+         "interrupted: 1,200 documents of this run are stored, generation 7; the next run skips them and reads the "
+         "others"),
+    ],
+    ids=["nothing", "some"],
+)  # fmt: skip
+def test_an_interrupted_ingest_says_what_it_has_stored(
+    capsys: pytest.CaptureFixture[str], end: BaseException, events: list[Committed | Progress], said: str
+) -> None:
+    with pytest.raises(type(end)), Reporter(as_json=False, stores=True) as report:
+        for event in events:
+            report(event)
+        raise end
+    assert capsys.readouterr().err == f"aidre: {said}\n"
+    with pytest.raises(type(end)), Reporter(as_json=False):
+        raise end
+    assert capsys.readouterr().err == ""
 
 
-def test_a_terminal_shows_the_total_and_the_time_left(
+def test_a_log_gets_totals_rate_and_time_left_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    seconds = [0.0]
+    with Reporter(as_json=False, clock=lambda: seconds[0]) as report:
+        for seconds[0], event in (
+            (0.1, Progress(0, 0, 0, 1200)),
+            (9.0, Progress(200, 500, 250, 1200)),
+            (20.0, Progress(400, 1000, 300, 1200)),
+            (29.0, Progress(500, 1250, 400, 1200)),
+            (30.0, Progress(600, 1500, 0, None)),
+        ):
+            report(event)
+    assert capsys.readouterr().err.splitlines() == [
+        "aidre: 300 of 1,200 files, 400 documents, 1,000 chunks, 20.0 documents/s, 0:01:00 left",
+        "aidre: 600 documents, 1,500 chunks, 20.0 documents/s",
+    ]
+
+
+def test_a_terminal_shows_the_total_at_once(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = shown_on_a_terminal(monkeypatch, capsys, lambda: 2400)
-    assert "0 of 2,400 documents" in shown, "before the first batch"
-    assert "1,200 of 2,400 documents" in shown and "left" in shown
-
-
-@pytest.mark.parametrize("total", [lambda: None, lambda: 1 // 0], ids=["unknown", "failed"])
-def test_without_a_total_the_documents_are_counted(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, total: Callable[[], int | None]
-) -> None:
-    shown = shown_on_a_terminal(monkeypatch, capsys, total)
-    assert "1,200 documents" in shown and " of " not in shown
-
-
-@pytest.mark.parametrize("interruption", [KeyboardInterrupt(), SystemExit(143)])
-@pytest.mark.parametrize("as_json", [True, False])
-def test_an_interrupted_ingest_says_what_is_stored(
-    capsys: pytest.CaptureFixture[str], interruption: BaseException, as_json: bool
-) -> None:
-    def told(*events: Event) -> str:
-        with pytest.raises(type(interruption)), Reporter(as_json) as report:
-            for event in events:
-                report(event)
-            raise interruption
-        return capsys.readouterr().err
-
-    again = "run the same command again to go on\n"
-    assert told(Progress(5, 9)) == f"aidre: interrupted: nothing of this run is stored; {again}"
-    committed = told(Committed(3, 1200, 3400), Committed(4, 2400, 6800), Progress(3000, 9000))
-    assert committed == f"aidre: interrupted: 2,400 documents, generation 4, are stored; {again}"
-
-
-def test_an_error_is_no_interruption(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ValueError, match="x"), Reporter(as_json=False) as report:
-        report(Committed(3, 1200, 3400))
-        raise ValueError("x")
-    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with Reporter(as_json=False) as report:
+        report(Progress(0, 0, 0, 1200))
+    assert "0 of 1,200 files" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aidre.ingest.pipeline.progress import Progress
 from tests.support.ingests import Bench
 
 
@@ -59,3 +60,13 @@ def test_a_reason_is_one_printable_line_whatever_a_row_says(bench: Bench) -> Non
     bench.run()
     (problem,) = bench.problems
     assert problem.isprintable() and len(problem) < 600
+
+
+def test_progress_counts_the_files_of_all_sources_before_the_first_is_read(bench: Bench) -> None:
+    for name in ("a.md", "sub/b.md", ".hidden.md", "image.png"):
+        bench.write(name, "Apples.")
+    bench.rows("r.jsonl", {"id": "x", "text": "Pears."}, {"id": "y", "text": "Plums."})
+    bench.run()
+    progress = [event for event in bench.events if isinstance(event, Progress)]
+    assert progress[0] == Progress(0, 0, 0, 3)
+    assert (progress[-1].documents, progress[-1].files, progress[-1].total_files) == (4, 3, 3)

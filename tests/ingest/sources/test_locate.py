@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aidre.engine.errors import ConfigurationError
-from aidre.ingest.sources.locate import locate_sources
+from aidre.ingest.sources.locate import check_source_roots, locate_sources
 from tests.support.folders import documents, write
 
 
@@ -63,8 +63,17 @@ def test_a_source_without_a_name_is_not_the_folder_one_happens_to_be_in(
 def test_two_folders_of_one_name_in_one_run_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "x" / "docs" / "a.md")
     write(tmp_path / "y" / "docs" / "a.md")
-    with pytest.raises(ConfigurationError, match="'docs'"):
+    with pytest.raises(ConfigurationError, match=r"'docs': ingest .*/y/docs on its own .* --source y-docs$"):
         locate_sources([tmp_path / "x" / "docs", tmp_path / "y" / "docs"])
+
+
+def test_a_name_that_another_folder_has_is_refused_with_a_free_one(tmp_path: Path) -> None:
+    for folder in ("x", "y z"):
+        write(tmp_path / folder / "docs" / "a.md")
+    stored = {"docs": str(tmp_path / "x" / "docs")}
+    with pytest.raises(ConfigurationError, match=r"is already .*/x/docs: give .* --source 'y z-docs'$"):
+        check_source_roots(stored, {"docs": str(tmp_path / "y z" / "docs")})
+    check_source_roots(stored, {"docs": str(tmp_path / "x" / "docs"), "y z-docs": str(tmp_path / "y z" / "docs")})
 
 
 def test_the_url_base_is_joined_with_the_encoded_path(tmp_path: Path) -> None:
