@@ -105,14 +105,18 @@ def ingest(
 def _with_files(
     report: Callable[[Event], None], files: ReadFiles, sources: Sequence[Source]
 ) -> Callable[[Event], None]:
-    """The receiver, which gets with all progress the number of files read and that of all files."""
+    """The receiver, which gets with all progress the number of files processed and that of all files.
+
+    Small files are read many at a time, before the first of their documents is embedded: no more files count as
+    processed than documents are.
+    """
     counts = [None if isinstance(source, WebSource) else count_files(source) for source in sources]
     known = [count for count in counts if count is not None]
     total = sum(known) if len(known) == len(counts) else None
 
     def report_with_files(event: Event) -> None:
         if isinstance(event, Progress):
-            event = replace(event, files=len(files.names), total_files=total)
+            event = replace(event, files=min(len(files.names), event.documents), total_files=total)
         report(event)
 
     return report_with_files

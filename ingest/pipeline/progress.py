@@ -29,7 +29,8 @@ class Committed:
 class Progress:
     """Documents and chunks processed so far, not yet durable. Reported at the beginning and after every batch.
 
-    `files` have been opened of the `total_files` of the sources; None where a source is an address.
+    `files` of the `total_files` of the sources are processed, as far as documents tell; None where a source is an
+    address.
     """
 
     documents: int
