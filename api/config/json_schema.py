@@ -11,10 +11,12 @@ import graphlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import jsonschema_rs
 import orjson
+
+if TYPE_CHECKING:  # a search on the command line reads settings without schemas, and the library takes a while to load
+    import jsonschema_rs
 
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -97,6 +99,8 @@ def compile_schema(schema: Schema) -> jsonschema_rs.Draft202012Validator:
 
 @lru_cache(maxsize=256)
 def _validator(schema: bytes) -> jsonschema_rs.Draft202012Validator:
+    import jsonschema_rs
+
     return jsonschema_rs.Draft202012Validator(
         orjson.loads(schema),
         validate_formats=True,
@@ -107,6 +111,8 @@ def _validator(schema: bytes) -> jsonschema_rs.Draft202012Validator:
 
 def schema_violation(schema: Schema, value: Any, root: str) -> str | None:
     """The first violation of a schema, by member; None for a valid value. `root` is the name of the value itself."""
+    import jsonschema_rs
+
     validator = compile_schema(schema)
     if validator.is_valid(value):
         return None
