@@ -182,7 +182,7 @@ def _header(token: bytes) -> Mapping[str, Any]:
 def _verify(token: bytes, key: Key, algorithm: str) -> Mapping[str, Any] | None:
     """The claims, or None if this key did not sign them with this algorithm."""
     from joserfc import jwt
-    from joserfc.errors import JoseError
+    from joserfc.errors import JoseError, SecurityWarning
     from joserfc.jws import JWSRegistry
 
     if key.key_type != KEY_TYPES[algorithm[:2]] or key.get("alg", algorithm) != algorithm:
@@ -191,7 +191,7 @@ def _verify(token: bytes, key: Key, algorithm: str) -> Mapping[str, Any] | None:
         # Unknown header members are ignored (RFC 7515, 4); `crit` was rejected before.
         registry = JWSRegistry(algorithms=[algorithm], strict_check_header=False)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it warns about the name EdDSA, which the operator has listed
+            warnings.simplefilter("ignore", SecurityWarning)  # about the name EdDSA, which the operator has listed
             return jwt.decode(token, key, registry=registry).claims
     except (JoseError, ValueError, TypeError, RecursionError):
         return None

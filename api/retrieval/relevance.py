@@ -54,7 +54,7 @@ from aidre.engine.index.text import to_term, tokenize_query
 from aidre.engine.model import EmbeddingSpace, Mode
 
 RELEVANT: Final = 0.51
-"""The relevance from which on a hit counts as relevant: the least score that NLWeb's first implementation sends."""
+"""The relevance from which on a hit counts as relevant. NLWeb's first implementation demands a score above 51."""
 
 _SLOPES: Final[dict[Mode, float]] = {"hybrid": 0.037, "dense": 0.049}
 _CHUNK_OFFSET: Final = 10
@@ -63,7 +63,8 @@ _FACTOR: Final = 0.3
 _FACTOR_PER_WORD: Final = 0.1
 _MIN_FACTOR_UNMATCHED: Final = 0.65
 _EXPONENT: Final = 3
-"""Steepness above the bound: of most own queries the best hit has 0.6 to 0.9, a title as it stands about 0.9."""
+"""Steepness above the bound. With it the best hits of the questions in `tests/quality` have 0.71 to 0.90 (the tenth
+and the ninetieth percentile), and those of its questions on other subjects 0.58 at most."""
 _BM25_SATURATION: Final = 15.0
 """The BM25 score that is a share of one half."""
 _MATCHED_HITS: Final = 3

@@ -142,6 +142,7 @@ def _submit(client: Client, intake: str, query: str) -> dict[str, Any]:
 def test_nlweb_and_an_intake_show_the_relevance_that_aidre_shows(client: Client, query: str) -> None:
     relevances = _relevances(client, query)
     relevant = {id: relevance for id, relevance in relevances.items() if relevance >= RELEVANT}
+    assert bool(relevant) is (query != FOREIGN)
     asked = ask(client, {"query": {"text": query, "limit": 50}}).json()
     scores = {item["grounding"]["chunk_ids"][0]: item["score"] for item in asked.get("results", [])}
     assert scores == pytest.approx({id: 100 * relevance for id, relevance in relevant.items()}, abs=0.006)
