@@ -8,15 +8,12 @@ from .intake import (
 from .intent import (
     DOMAIN as DOMAIN,
     HOSTNAME as HOSTNAME,
-    PUBLISHER_ID as PUBLISHER_ID,
     EditorialDomain as EditorialDomain,
     Intent as Intent,
     parse_date as parse_date,
 )
 from .json_schema import (
     BIND_DATA as BIND_DATA,
-    BIND_REQUEST as BIND_REQUEST,
-    INTAKE_REQUEST as INTAKE_REQUEST,
     schema_violation as schema_violation,
 )
 from .nlweb import (

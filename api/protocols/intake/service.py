@@ -14,24 +14,27 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import orjson
 
 from aidre.api.access import intake_caller
 from aidre.api.config import BIND_DATA, OfferedIntake, retention_of, schema_violation
 from aidre.api.protocols.intake.bind_key import BindKey, find_bind_key
-from aidre.api.protocols.intake.envelope import PROTOCOL_VERSION, IntakeError, invalid, parse_uuid, unavailable
+from aidre.api.protocols.intake.envelope import PROTOCOL_VERSION, IntakeError, invalid, unavailable
 from aidre.api.protocols.intake.ledger import Ledger, StoredBind, StoredOffer
 from aidre.api.protocols.intake.manifest import bind_endpoint
+from aidre.api.protocols.intake.messages import BindAnswer, IntakeAnswer, OfferItem, parse_uuid
 from aidre.api.protocols.intake.offers import (
-    binding_members,
     build_offer,
     build_question,
     expiry_of,
     format_timestamp,
     offer_items,
+    with_binding,
 )
 from aidre.api.protocols.intake.outbox import (
     DELIVERY_SECONDS,
@@ -62,8 +65,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class BindRequest:
-    """A bind request that fits its schema."""
+class Acceptance:
+    """A bind request that was checked; its parts as they came."""
 
     offer: str
     session: str
@@ -103,23 +106,24 @@ class IntakeService:
 
     async def submit(
         self, intake: OfferedIntake, data: Mapping[str, Any], session: str, account: str = ""
-    ) -> dict[str, Any]:
-        """The members of the answer that follow the session id: an offer, or the reason for declining."""
+    ) -> IntakeAnswer:
+        """An offer, or the reason for declining."""
+        answer = partial(IntakeAnswer, version=PROTOCOL_VERSION, session_id=session)
         items = await self._search_items(intake, data, account)
         if not items:
-            return {"status": "declined", "decline_reason": intake.decline_reason}
+            return answer(status="declined", decline_reason=intake.decline_reason)
         offer = build_offer(str(uuid.uuid4()), intake, data, items)
         if intake.binds and self._key is not None:
             expires = expiry_of(intake)
             retention = retention_of(intake, self.settings.intake)
             stored = StoredOffer(
-                offer["id"], _canonical_session(session), intake.id, intake.bind_requires, expires, retention
+                offer.id, _canonical_session(session), intake.id, intake.bind_requires, expires, retention
             )
             await self._on_disk(self._add_offer, stored, self._key.digest(account.encode("utf-8", "surrogatepass")))
-            offer |= binding_members(intake, bind_endpoint(str(self.settings.server.base_url)), expires)
-        return {"status": "offer", "offer": offer}
+            offer = with_binding(offer, intake, bind_endpoint(str(self.settings.server.base_url)), expires)
+        return answer(status="offer", offer=offer)
 
-    async def _search_items(self, intake: OfferedIntake, data: Mapping[str, Any], account: str) -> list[dict[str, Any]]:
+    async def _search_items(self, intake: OfferedIntake, data: Mapping[str, Any], account: str) -> list[OfferItem]:
         question = build_question(intake, data, self.settings.limits.query_chars)
         if question is None:
             return []
@@ -134,7 +138,7 @@ class IntakeService:
             raise unavailable("the answer takes too long at the moment: try again later") from error
         return offer_items(answer, scale, RELEVANT if intake.min_score is None else intake.min_score)
 
-    async def bind(self, request: BindRequest) -> bytes:
+    async def bind(self, request: Acceptance) -> bytes:
         """The body of the answer, the same for every repetition of the same bind. Raises IntakeError."""
         if self._key is None:
             raise _not_found()
@@ -142,7 +146,7 @@ class IntakeService:
         self._wake.set()
         return answer
 
-    def _bind(self, request: BindRequest, key: BindKey) -> bytes:
+    def _bind(self, request: Acceptance, key: BindKey) -> bytes:
         ledger = self._open_ledger()
         session = _canonical_session(request.session)
         digest = key.digest(orjson.dumps(request.data, option=orjson.OPT_SORT_KEYS))
@@ -297,21 +301,21 @@ class IntakeService:
                 database.close()
 
 
-def _new_bind(request: BindRequest, offer: StoredOffer, key: BindKey, digest: bytes, now: float) -> StoredBind:
-    answer = {
-        "aip_version": PROTOCOL_VERSION,
-        "session_id": request.session,
-        "status": "bound",
-        "offer_id": offer.id,
-        "bound_at": format_timestamp(now),
-    }
+def _new_bind(request: Acceptance, offer: StoredOffer, key: BindKey, digest: bytes, now: float) -> StoredBind:
+    answer = BindAnswer(
+        version=PROTOCOL_VERSION,
+        session_id=request.session,
+        status="bound",
+        offer_id=offer.id,
+        bound_at=format_timestamp(now),
+    )
     content = orjson.dumps({"bind_data": request.data, "agent": request.agent, "metadata": request.metadata})
     return StoredBind(
         offer=offer.id,
         session=offer.session,
         intake=offer.intake,
         bound=now,
-        answer=orjson.dumps(answer),
+        answer=msgspec.json.encode(answer),
         key=key.id,
         digest=digest,
         sealed=key.seal(content, offer.id),
