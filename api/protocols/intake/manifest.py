@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
+from msgspec.structs import asdict
+
 from aidre.api.config import Intake, OfferedIntake, Settings, declared_retention
 from aidre.api.protocols.intake.envelope import PROTOCOL_VERSION
 
@@ -41,7 +43,10 @@ def _intake(intake: OfferedIntake, settings: Intake, base_url: str) -> dict[str,
         "offer_type": intake.offer_type,
         "binding_available": intake.binds,
         "requires_auth": intake.requires_auth,
-        "privacy": {**intake.privacy, "data_retention": declared_retention(intake, settings)},
+        "privacy": {
+            **{name: value for name, value in asdict(intake.privacy).items() if value is not None},
+            "data_retention": declared_retention(intake, settings),
+        },
     }
     if intake.rate_limit:
         members["rate_limit"] = dict(intake.rate_limit)

@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any
 from urllib.parse import urlsplit
 
-from aidre.api.config import HOSTNAME, Intent, Settings, parse_date
+from aidre.api.config import HOSTNAME, Intent, Settings
 from aidre.api.protocols.intent.envelope import DEFAULT_VERSION, VERSIONS
 from aidre.api.protocols.intent.limits import TOKEN_COUNT_METHOD
 
@@ -73,12 +73,11 @@ def _retrieval(intent: Intent) -> dict[str, Any]:
 
 def _compliance(intent: Intent, started: date) -> dict[str, Any]:
     compliance = intent.compliance
-    sunset = parse_date(compliance.sunset, "sunset")
     members: dict[str, Any] = {
         "revocable": compliance.revocable,
         "notice_required": compliance.notice_required,
-        "last_updated": str(parse_date(compliance.last_updated, "last_updated") or started),
-        "sunset": None if sunset is None else str(sunset),
+        "last_updated": str(compliance.last_updated or started),
+        "sunset": None if compliance.sunset is None else str(compliance.sunset),
     }
     if compliance.revocation_reason is not None:  # the schema does not allow null
         members["revocation_reason"] = compliance.revocation_reason
