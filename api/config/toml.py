@@ -102,8 +102,6 @@ KINDS: Mapping[Any, str] = {
 }
 PLAIN: Mapping[Any, type] = {tuple: list, Mapping: dict}
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "second": 1, "minute": 60, "hour": 3600}
-STEP = re.compile(r"\.(\w+)|\[(\d+)\]|(\[\.\.\.\])")
-"""A step of a path of msgspec: a member, a place in a list, or some member of a mapping."""
 
 
 def read(kind: type[T], value: Any, where: str = "") -> T:
@@ -111,7 +109,7 @@ def read(kind: type[T], value: Any, where: str = "") -> T:
     try:
         return msgspec.convert(value, kind, dec_hook=_read_custom)
     except msgspec.ValidationError as error:
-        raise _explained(kind, value, where, error) from error
+        raise _explain(kind, value, where, error) from error
 
 
 def unknown_key(key: str, known: Iterable[str], where: str) -> ConfigurationError:
@@ -157,9 +155,13 @@ def bare(kind: Any) -> tuple[Any, dict[str, Any]]:
     if get_origin(kind) is not Annotated:
         return kind, {}
     kind, *metas = get_args(kind)
-    stated = {name: getattr(meta, name) for meta in metas for name in ("gt", "ge", "le", "examples")}
-    found = {name: value for name, value in stated.items() if value is not None}
-    return kind, found | {name: value for meta in metas for name, value in (meta.extra or {}).items()}
+    stated = [(name, getattr(meta, name)) for meta in metas for name in ("gt", "ge", "le", "examples")]
+    stated += [fact for meta in metas for fact in (meta.extra or {}).items()]
+    return kind, {name: value for name, value in stated if value is not None}
+
+
+def is_section(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Section)
 
 
 def members(kind: Any) -> dict[str, msgspec.structs.FieldInfo]:
@@ -176,41 +178,33 @@ def bounds(stated: Mapping[str, Any]) -> str:
     return f"from {stated['ge']:,} to {stated['le']:,}"
 
 
-def _explained(kind: Any, value: Any, where: str, error: msgspec.ValidationError) -> ConfigurationError:
-    """The error of msgspec in our words, at the full path: msgspec leaves out the keys of mappings."""
-    said, _, place = str(error).rpartition(" - at `") if " - at `" in str(error) else (str(error), "", "")
-    for member, number, any_member in STEP.findall(place):
-        kind, _ = bare(kind)
-        if any_member:
-            for key, item in value.items():
-                read(get_args(kind)[1], item, path(where, key))
-        elif number:
-            kind, value, where = get_args(kind)[0], value[int(number)], f"{where}[{number}]"
-        else:
-            kind, value, where = members(kind)[member].type, value[member], path(where, member)
-    if error.__cause__ is not None and said:
-        return ConfigurationError(f"{where}{'' if said[0] in '.[' else ' '}{said}".removeprefix("."))
-    if place.startswith("key`"):
-        return _wrong_key(get_args(bare(kind)[0])[0], value, where)
-    if match := re.fullmatch(r"Object (contains unknown|missing required) field `(.*)`", said, flags=re.DOTALL):
-        if match[1] == "contains unknown":
-            return unknown_key(match[2], members(bare(kind)[0]), where)
-        return ConfigurationError(f"{path(where, match[2])} is missing: give it a value")
-    return _wrong(kind, value, where)
-
-
-def _wrong_key(kind: Any, table: Table, where: str) -> ConfigurationError:
-    for key in table:
-        with suppress(msgspec.ValidationError):
-            msgspec.convert(key, kind)
-            continue
-        return ConfigurationError(f"{path(where, key)} must {bare(kind)[1]['must']}")
-    raise AssertionError(f"no key of {where} is wrong")
-
-
-def _wrong(kind: Any, value: Any, where: str) -> ConfigurationError:
+def _explain(kind: Any, value: Any, where: str, error: msgspec.ValidationError) -> ConfigurationError:
+    """The error of msgspec in our words. Reads the parts again: msgspec leaves out the keys of mappings in its path."""
     kind, stated = bare(kind)
-    kind = PLAIN.get(get_origin(kind), dict if isinstance(kind, type) and issubclass(kind, Section) else kind)
+    if isinstance(value, dict) and is_section(kind):
+        known = members(kind)
+        for key, item in value.items():
+            if key not in known:
+                return unknown_key(key, known, where)
+            read(known[key].type, item, path(where, key))
+        for name in (name for name, field in known.items() if field.required and name not in value):
+            return ConfigurationError(f"{path(where, name)} is missing: give it a value")
+    elif isinstance(value, dict) and get_origin(kind) is Mapping:
+        keys, items = get_args(kind)
+        for key, item in value.items():
+            read(keys, key, path(where, key))
+            read(items, item, path(where, key))
+    elif isinstance(value, list) and get_origin(kind) is tuple:
+        for number, item in enumerate(value):
+            read(get_args(kind)[0], item, f"{where}[{number}]")
+    said = str(error)
+    if error.__cause__ is not None and said:
+        return ConfigurationError(where + (said if said.startswith(".") else f" {said}"))
+    return _wrong(kind, stated, value, where)
+
+
+def _wrong(kind: Any, stated: Mapping[str, Any], value: Any, where: str) -> ConfigurationError:
+    kind = PLAIN.get(get_origin(kind), dict if is_section(kind) else kind)
     must = f"be {KINDS[kind]}" if kind in KINDS else f"be one of {', '.join(map(repr, get_args(kind)))}"
     is_secret = kind is Secret or stated.get("hidden")
     if isinstance(value, list | dict) or (kind in {list, dict} and isinstance(value, str)):

@@ -1,4 +1,4 @@
-"""Origins, hosts and proxies in the configuration, `api/config/origins.py`: what could never match is refused."""
+"""Origins and proxies in the configuration, `api/config/origins.py`: what could never match is refused."""
 
 from __future__ import annotations
 
@@ -35,10 +35,3 @@ def test_proxies_are_addresses_networks_and_names() -> None:
 def test_a_proxy_that_is_none_of_them_is_refused(proxy: str) -> None:
     with pytest.raises(ConfigurationError, match=r'^server\.trusted_proxies\[1\] must be .* such as "10\.0\.0\.0/8"'):
         server("trusted_proxies", "10.0.0.1", proxy)
-
-
-@pytest.mark.parametrize("host", ["", "a:80", "https://a", "a b", "a..b", "::1", "a\n"])
-def test_a_host_is_a_name_or_an_address_without_port(host: str) -> None:
-    assert server("hosts", "search.internal", "[::1]", "10.0.0.1").hosts == ("search.internal", "[::1]", "10.0.0.1")
-    with pytest.raises(ConfigurationError, match=r'^server\.hosts\[0\] must be .* such as "search\.internal"'):
-        parse_settings(f"[server]\nhosts = [{host!r}]".replace("'", '"'))
