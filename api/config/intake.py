@@ -16,13 +16,12 @@ from aidre.api.config.toml import (
     INTEGERS,
     CollectionName,
     Count,
-    Duration,
+    Period,
     Relevance,
     Secret,
     Section,
     Table,
     Text,
-    check_positive,
     check_secret,
     like,
     matching,
@@ -39,13 +38,12 @@ RETENTIONS: Mapping[str, float | None] = {
     "indefinite": math.inf,
 }
 """Values of `privacy.data_retention`, in seconds; None for those that name no time."""
-RatePeriod: TypeAlias = Annotated[
-    str, matching("requests_per_minute|requests_per_day", "be requests_per_minute or requests_per_day")
-]
+Category: TypeAlias = Annotated[str, matching("[a-z]+/[a-z_]+", "be like data/retrieval, of a-z and _")]
+TermsUrl: TypeAlias = Annotated[str, matching("https?://[!-~]+", "be a URL such as https://example.com/terms")]
 RateLimit: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 RATE_PERIODS: Mapping[str, int] = {"requests_per_minute": 60, "requests_per_day": 86_400}
 """Members of `rate_limit`, and their periods in seconds."""
-TERMS = "https://example.com/terms"
+RatePeriod: TypeAlias = Annotated[str, matching("|".join(RATE_PERIODS), f"be one of {', '.join(RATE_PERIODS)}")]
 MAX_LEVELS = 200
 JSON_RULE = f"must be JSON: strings, numbers of 64 bits, true, false, lists and tables, at most {MAX_LEVELS} deep"
 COMPOSING_KEYWORDS = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties"})
@@ -68,33 +66,24 @@ class OfferedIntake(Section):
     #: The last part of its URL, `/intakes/{id}`.
     id: Annotated[str, matching("(?!bind\\Z)[a-z0-9-]+", "be of a-z 0-9 - and not 'bind'", "find-a-recipe")]
     name: Annotated[str, like("Find a recipe")] = ""  #: The name in the manifest; default: its id.
-    #: What it is for; default: its name.
-    description: Annotated[str, like("Say what you have at home")] = ""
-    #: The category in the manifest.
-    category: (
-        Annotated[str, matching("[a-z]+/[a-z_]+", "be of a-z and _ like data/retrieval", "data/retrieval")] | None
-    ) = None
+    description: Annotated[str, like("Say what you have at home")] = ""  #: Default: its name.
+    category: Annotated[Category, like("data/retrieval")] | None = None  #: The category in the manifest.
     offer_type: Text = "computed_result"  #: The type of its offers.
-    #: The searched collection; default: `server.default_collection`, or the only one.
+    #: The searched one. Default: `server.default_collection`, or the only one.
     collection: CollectionName | None = None
     filter: Filter = None  #: The filter that hits pass.
-    #: The query; it names at least one member of the data.
-    query: Annotated[str, like("a dish with {ingredients}")] = "{query}"
+    query: Annotated[str, like("a dish with {ingredients}")] = "{query}"  #: Names members of the data.
     top_k: Annotated[int, Meta(ge=1, le=1_000)] = 5  #: The most hits of an offer.
-    #: The least relevance of a hit that is offered, from 0 to 1; default: the calibrated bound.
-    min_score: Relevance | None = None
+    min_score: Relevance | None = None  #: The least relevance of a hit; default: the calibrated bound.
     summary: Text = "Found, best first: {hits.titles}"  #: The summary of an offer.
     #: Members of an offer beside `items`, which holds the hits.
     details: Annotated[Mapping[str, Any], like({"source": "{hits.first.url}"})] = {}
     decline_reason: Text = "Nothing here fits what was asked for."  #: What is answered without hits.
-    expires_in: Duration = Duration(DAY)  #: How long an offer can be bound, at most ten years.
+    expires_in: Period = Period(DAY)  #: How long an offer can be bound, at most ten years.
     #: Members of `bind_data` that binding needs; offers can be bound if there is any.
     bind_requires: Annotated[tuple[Text, ...], like(["email"])] = ()
-    #: The terms of binding.
-    terms_url: (
-        Annotated[str, matching("https?://[!-~]+", "be a URL such as https://example.com/terms", TERMS)] | None
-    ) = None
-    privacy: Privacy = Privacy()  #: What is declared of the data.
+    terms_url: Annotated[TermsUrl, like("https://example.com/terms")] | None = None  #: The terms of binding.
+    privacy: Privacy = Privacy()
     #: The most requests of a caller, `requests_per_minute` and `requests_per_day`, beside `limits.rate`.
     rate_limit: Annotated[Mapping[RatePeriod, RateLimit], like({"requests_per_minute": 10})] = {}
     requires_auth: bool = False  #: Whether only callers with a key may use it.
@@ -113,7 +102,6 @@ class OfferedIntake(Section):
         return _schema_requiring([name.split(".") for name in names_in(self.query)])
 
     def __post_init__(self) -> None:
-        check_positive(self, "expires_in")
         if self.expires_in > MAX_OFFER_SECONDS:
             raise ValueError(".expires_in must be at most 3650d")
         if len(set(self.bind_requires)) < len(self.bind_requires):
@@ -131,11 +119,10 @@ class Intake(Section):
     #: Default: beside the configuration, or in the user's configuration folder.
     key_file: Annotated[str, like("/etc/aidre/bind-key")] | None = None
     webhook: Secret | None = None  #: The URL that receives binds.
-    retention: Duration = Duration(MONTH)  #: How long binds are kept that no webhook receives.
+    retention: Period = Period(MONTH)  #: How long binds are kept that no webhook receives.
     max_offers: Count = 100_000  #: The number of stored offers that can be bound.
 
     def __post_init__(self) -> None:
-        check_positive(self, "retention")
         check_url(self.webhook, ".webhook", secret=True)
         if self.bind_key is not None:
             check_secret(self.bind_key, ".bind_key")

@@ -60,9 +60,8 @@ class Intent(Section):
     disabled."""
 
     enabled: bool = False  #: Whether content is given; it needs an editorial domain.
-    #: What the declaration says; content is given while `active`.
-    state: Literal["active", "paused", "disabled"] = "active"
-    publisher: Publisher = Publisher()  #: Who publishes.
+    state: Literal["active", "paused", "disabled"] = "active"  #: Content is given while `active`.
+    publisher: Publisher = Publisher()
     max_chunks: Count = 10  #: The most chunks of one answer.
     max_tokens: Count = 4_000  #: The most tokens of one answer.
     chunks: bool = True  #: Whether chunks are declared as supported.
@@ -72,9 +71,10 @@ class Intent(Section):
     enforce_latency_budget: bool = False  #: Whether the latency budget of a request ends its search.
     #: The share of the chunks of a document's present content that one key ever receives while `full_article` is false.
     max_document_fraction: Annotated[float, Meta(gt=0, le=1)] = 0.5
-    compliance: Compliance = Compliance()  #: What is promised to partners.
-    editorial_domains: Mapping[DomainName, EditorialDomain] = {}  #: The domains that partners may ask for.
-    keys: Mapping[KeyId, Secret] = {}  #: The secret of each partner, of at least 16 characters, by the id of its key.
+    compliance: Compliance = Compliance()
+    editorial_domains: Mapping[DomainName, EditorialDomain] = {}
+    #: The secret of each partner, of at least 16 characters, by the id of its key.
+    keys: Annotated[Mapping[KeyId, Secret], like({"partner-1": "env:PARTNER_SECRET"})] = {}
 
     @property
     def declared(self) -> bool:

@@ -7,13 +7,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from aidre.api.config.toml import (
-    Duration,
+    Period,
     Relevance,
     Secret,
     Section,
     Text,
     Whole,
-    check_positive,
     check_unique,
     like,
     matching,
@@ -32,11 +31,10 @@ ACTION_MEMBERS: Mapping[str, tuple[str, str]] = {
 class LanguageModel(Section):
     """A language model for rewriting and summaries; without one rules do both."""
 
-    #: An endpoint compatible with OpenAI's chat completions.
-    base_url: Annotated[str, like("http://127.0.0.1:11434/v1")]
+    base_url: Annotated[str, like("http://127.0.0.1:11434/v1")]  #: Compatible with OpenAI's chat completions.
     model: Annotated[Text, like("llama3.2")]  #: The model that the endpoint serves.
     key: Secret | None = None  #: The key that the endpoint asks for.
-    timeout: Duration = Duration(10)  #: The longest time of one answer; then rules take over.
+    timeout: Period = Period(10)  #: The longest time of one answer; then rules take over.
 
     def __post_init__(self) -> None:
         try:
@@ -46,7 +44,6 @@ class LanguageModel(Section):
             valid = False
         if not valid:
             raise ValueError(".base_url must be a URL such as http://127.0.0.1:11434/v1")
-        check_positive(self, "timeout")
 
 
 class QuestionSettings(Section):
@@ -57,8 +54,7 @@ class QuestionSettings(Section):
     type: QuestionType = "free_text"  #: The kind of the answer.
     options: Annotated[tuple[str, ...], like(["vegan", "none"])] = ()  #: The choices of a select.
     default: Annotated[Any, like("none")] = None  #: An answer to the question.
-    #: The member of `query` that answers it; default: its id.
-    attribute: Annotated[str, like("diet")] | None = None
+    attribute: Annotated[str, like("diet")] | None = None  #: The member of `query` that answers it; default: its id.
 
     def __post_init__(self) -> None:
         if (self.type in {"single_select", "multi_select"}) != bool(self.options):
@@ -80,10 +76,9 @@ class ElicitationSettings(Section):
     """When the users of a site are asked back, and what."""
 
     text: Annotated[str, like("A few questions first")] | None = None  #: What introduces the questions.
-    #: Attributes of the query; they are asked for when one is missing.
-    required: Annotated[tuple[str, ...], like(["diet"])] = ()
+    required: Annotated[tuple[str, ...], like(["diet"])] = ()  #: Attributes that are asked for if missing.
     words: Whole = 0  #: A query of fewer content words is elicited.
-    questions: tuple[QuestionSettings, ...] = ()  #: What is asked; at least one question.
+    questions: tuple[QuestionSettings, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.questions:
@@ -101,10 +96,8 @@ class ActionSettings(Section):
     name: Annotated[str, like("Order")]  #: The name of the action.
     description: Annotated[str, like("Order this product")]  #: What it does.
     protocol: Literal["HTTP", "MCP", "A2A"]  #: How it is called.
-    #: The schema.org types of its items, subtypes included; empty: any.
-    types: Annotated[tuple[str, ...], like(["Product"])] = ()
-    #: The sites of its items; empty: any.
-    sites: Annotated[tuple[str, ...], like(["shop.example.com"])] = ()
+    types: Annotated[tuple[str, ...], like(["Product"])] = ()  #: Types of items, with subtypes; empty: any.
+    sites: Annotated[tuple[str, ...], like(["shop.example.com"])] = ()  #: The sites of its items; empty: any.
     type: Annotated[str, like("OrderAction")] | None = None  #: The schema.org type of the action itself.
     method: Annotated[str, like("POST")] | None = None  #: HTTP: the method.
     endpoint: Annotated[str, like("https://shop.example.com/orders")] | None = None  #: HTTP: the URL.
@@ -132,19 +125,14 @@ class Template(Section):
 
 
 class Nlweb(Section):
-    """NLWeb."""
+    """The protocol NLWeb."""
 
-    llm: LanguageModel | None = None  #: A language model.
-    #: The least relevance of a result, from 0 to 1; default: the calibrated bound, where there is one; 0 disables it.
+    llm: LanguageModel | None = None
+    #: The least relevance of a result; 0: none. Default: the calibrated bound.
     min_score: Relevance | None = None
-    #: The hosts that `GET /sites` lists beside the collections.
-    sites: Annotated[tuple[Text, ...], like(["shop.example.com"])] = ()
-    #: Questions back, by site: a collection, a host, or `*` for all others.
+    sites: Annotated[tuple[Text, ...], like(["shop.example.com"])] = ()  #: Hosts that `GET /sites` lists.
     elicitation: Mapping[str, ElicitationSettings] = {}
-    actions: tuple[ActionSettings, ...] = ()  #: Actions for items.
-    template: Template | None = None  #: The widget of a ChatGPT app.
-    budget: Duration = Duration(10)  #: Longer work becomes a promise; shorter than `limits.deadline`.
-    timeout: Duration = Duration(60)  #: Longer work fails.
-
-    def __post_init__(self) -> None:
-        check_positive(self, "budget", "timeout")
+    actions: tuple[ActionSettings, ...] = ()
+    template: Template | None = None
+    budget: Period = Period(10)  #: Longer work becomes a promise; shorter than `limits.deadline`.
+    timeout: Period = Period(60)  #: Longer work fails.

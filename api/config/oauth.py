@@ -20,8 +20,7 @@ class OAuthGrant(Section):
     scope of that name."""
 
     collections: tuple[CollectionName, ...] = ()  #: Collections beside the public ones.
-    #: `search` covers reading; `vectors` returns vectors and permits queries by vector.
-    scopes: tuple[Scope, ...] = ("search",)
+    scopes: tuple[Scope, ...] = ("search",)  #: `vectors`: also to get vectors, and to ask by them.
 
 
 DEFAULT_GRANTS: Mapping[str, OAuthGrant] = {"search": OAuthGrant(), "vectors": OAuthGrant(scopes=("vectors",))}
@@ -38,12 +37,11 @@ class OAuth(Section):
     jwks_uri: Annotated[str, like("https://login.example.com/jwks.json")] | None = None
     #: A file with the issuer's keys, searched beside the configuration first.
     jwks: Annotated[str, like("issuer.jwks.json")] | None = None
-    #: The accepted algorithms of signatures.
-    algorithms: tuple[Algorithm, ...] = ("RS256", "ES256", "EdDSA", "Ed25519")
+    algorithms: tuple[Algorithm, ...] = ("RS256", "ES256", "EdDSA", "Ed25519")  #: Accepted for signatures.
     scope_claim: Text = "scope"  #: The claim whose words grant.
     #: A claim that lists collections, which it grants.
     collections_claim: Annotated[str, like("collections")] | None = None
-    grants: Mapping[str, OAuthGrant] = {}  #: What each word of `scope_claim` grants.
+    grants: Mapping[str, OAuthGrant] = {}
     rate: Rate | None = None  #: The rate of each subject; without it `limits.rate` applies.
     leeway: Duration = Duration(30)  #: The tolerated difference between clocks, at most five minutes.
 

@@ -25,12 +25,12 @@ from aidre.api.config.toml import (
     Count,
     Day,
     Duration,
+    Period,
     Rate,
     Secret,
     Section,
     Text,
     Whole,
-    check_positive,
     check_unique,
     like,
     matching,
@@ -58,7 +58,7 @@ Digest: TypeAlias = Annotated[
 
 
 class Server(Section):
-    """Addresses, and who may ask."""
+    """The addresses of the server, and who may ask."""
 
     #: The prefix of published URLs, `https://` beyond loopback; it may have a path that a proxy strips. Default: the
     #: address on loopback where the server listens.
@@ -71,8 +71,7 @@ class Server(Section):
     cors_origins: Annotated[tuple[Origin, ...], like(["https://app.example.com"])] | None = None
     #: Hosts that a request may be for, beside those of `base_url`, `origin` and loopback; others get 421.
     hosts: Annotated[tuple[Host, ...], like(["search.internal"])] = ()
-    #: The collection of requests that name none; default: the only one.
-    default_collection: CollectionName | None = None
+    default_collection: CollectionName | None = None  #: For requests that name none; default: the only one.
     #: Proxies that are believed in what X-Forwarded-For says of the client: addresses, networks, host names.
     trusted_proxies: Annotated[tuple[str, ...], like(["10.0.0.0/8"])] = ()
     #: The header in which a trusted proxy sends path and query as the client sent them, for signatures.
@@ -95,17 +94,13 @@ class Limits(Section):
     query_chars: Count = 8_192  #: The longest query, in characters.
     rate: Rate | None = None  #: The rate of a caller. Default: unlimited on loopback, 600/minute beyond.
     chunks_per_day: Whole = 0  #: Distinct chunks per caller and day; 0: unlimited.
-    #: The URL of a server that shares the limits between machines: `pip install -e '.[redis]'`.
-    redis: Secret | None = None
+    redis: Secret | None = None  #: The URL of a server that shares the limits between machines.
     #: The longest time that a search may be queued. If the expected time, by the latency of similar searches, is
     #: longer, it is rejected with 503.
     wait: Duration = Duration(2)
     concurrency: Count = 256  #: Requests in progress per process; beyond it, a request is rejected with 503.
     #: The time until an answer begins; beyond it, a request is rejected with 503. Longer than `nlweb.budget`.
-    deadline: Duration = Duration(30)
-
-    def __post_init__(self) -> None:
-        check_positive(self, "deadline")
+    deadline: Period = Period(30)
 
 
 class FusionSettings(Section):
@@ -126,8 +121,7 @@ class CollectionSettings(Section):
     description: Annotated[str, like("The handbook")] | None = None  #: What the collection holds.
     #: Whether a key or a token is needed that grants it. The stricter of this and what the store says applies.
     visibility: Visibility = "public"
-    #: The number of generations that are kept, from the next ingest on, beside those of the last ten minutes; default:
-    #: 2.
+    #: Generations that are kept, from the next ingest on, beside those of the last ten minutes; default: 2.
     generations: Generations | None = None
     #: Its embedding spaces. Default: the default text space, and each declared space that the rows bring vectors for.
     spaces: Annotated[tuple[str, ...], like(["images"])] | None = None
@@ -141,8 +135,8 @@ class CollectionSettings(Section):
     dates: Annotated[tuple[str, ...], like(["released"])] = ()  #: Members of the metadata that are dates.
     #: Which columns of a table hold which property.
     mapping: Annotated[Mapping[str, Any], like({"id": "sku", "text": ["name", "details"]})] = {}
-    index: Mapping[str, Any] = {}  #: Ignored: the engine chooses the index.
-    fusion: FusionSettings = FusionSettings()  #: The hybrid score.
+    index: Annotated[Mapping[str, Any], like({"kind": "exact"})] = {}  #: Ignored: the engine chooses the index.
+    fusion: FusionSettings = FusionSettings()
 
     @property
     def restricts_vector_queries(self) -> bool:
@@ -160,8 +154,7 @@ class Space(Section):
     provider: Annotated[str, like("sentence-transformers")] | None = None  #: Who made the model.
     #: The embedding model; without one the vectors come with the rows.
     model: Annotated[str, like("BAAI/bge-small-en-v1.5")] | None = None
-    #: Identifies weights, pooling, prefixes and chunking.
-    revision: Annotated[str, like("v1")] | None = None
+    revision: Annotated[str, like("v1")] | None = None  #: Identifies weights, pooling, prefixes and chunking.
     precision: Precision | None = None  #: The stored type of numbers; default: the engine's choice.
 
 
@@ -170,10 +163,8 @@ class Key(Section):
 
     name: Annotated[str, like("partner")]  #: The name of the caller.
     sha256: Digest  #: The digest of the secret, in hex.
-    #: The collections that it grants beside the public ones.
-    collections: Annotated[Names, like(["archive"])] = ()
-    #: `search` covers reading; `vectors` returns vectors and permits queries by vector.
-    scopes: tuple[Scope, ...] = ("search",)
+    collections: Annotated[Names, like(["archive"])] = ()  #: The collections that it grants beside the public ones.
+    scopes: tuple[Scope, ...] = ("search",)  #: `vectors`: also to get vectors, and to ask by them.
     rate: Rate | None = None  #: The rate of the key; default: `limits.rate`.
 
 
@@ -195,7 +186,7 @@ class Provenance(Section):
 
 
 class Embedding(Section):
-    """Models."""
+    """The models of embedding spaces."""
 
     #: The runtime of models; `auto` is ONNX Runtime for models that can be exported, else sentence-transformers.
     runtime: Literal["auto", "onnxruntime", "sentence-transformers"] = "auto"
@@ -205,16 +196,13 @@ class Sources(Section):
     """How addresses are fetched."""
 
     allow_private_addresses: bool = False  #: Whether loopback and private networks may be fetched from.
-    timeout: Duration = Duration(60)  #: The longest time for one address with its redirects.
+    timeout: Period = Period(60)  #: The longest time for one address with its redirects.
     delay: Duration = Duration(0)  #: The time between two requests.
     page_bytes: Count = 16_777_216  #: The most bytes of one page or feed, inflated.
     total_bytes: Count = 4_294_967_296  #: The most bytes of one source, inflated.
     pages: Count = 50_000  #: The most pages in the sitemaps of one source.
     robots: bool = True  #: Whether robots.txt is obeyed.
     user_agent: UserAgent = "aidre"  #: The name by which the fetcher introduces itself.
-
-    def __post_init__(self) -> None:
-        check_positive(self, "timeout")
 
 
 class Settings(Section):
@@ -280,6 +268,11 @@ def parse_settings(text: str) -> Settings:
         tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError also for integers longer than Python parses
         raise ConfigurationError(f"the configuration is not TOML: {error}") from error
+    return settings_of(tables)
+
+
+def settings_of(tables: Mapping[str, Any]) -> Settings:
+    """The settings in tables of TOML; raises ConfigurationError."""
     settings = read(Settings, tables)
     if "top_k_default" not in tables.get("limits", {}):  # a small maximum alone lowers the default
         limits = settings.limits

@@ -33,6 +33,10 @@ class Duration(float):
     """Seconds, written as "90s", "5m", "1h" or "7d"."""
 
 
+class Period(Duration):
+    """A duration of at least a second."""
+
+
 class Secret(str):
     """A string that no message repeats; "env:NAME" reads it from the environment."""
 
@@ -94,6 +98,7 @@ KINDS: Mapping[Any, str] = {
     float: "a number",
     str: "a string",
     Duration: 'a duration such as "90s", "5m", "1h" or "7d"',
+    Period: 'a duration of at least 1s, such as "90s", "5m", "1h" or "7d"',
     Rate: 'a rate such as "10/second", "600/minute" or "1000/hour", or "none"',
     Secret: 'a string or "env:NAME"',
     Day: "a date such as 2027-01-31",
@@ -130,13 +135,6 @@ def check_secret(secret: str, where: str) -> None:
     """Raises ValueError for a secret that could be guessed."""
     if len(secret) < MIN_SECRET_CHARS:
         raise ValueError(f"{where} must have at least {MIN_SECRET_CHARS} characters: `openssl rand -hex 32` makes one")
-
-
-def check_positive(section: Section, *names: str) -> None:
-    """Raises ValueError for a duration that is zero."""
-    for name in names:
-        if getattr(section, name) <= 0:
-            raise ValueError(f".{name} must be at least 1s")
 
 
 def check_unique(names: Iterable[str], where: str, member: str) -> None:
@@ -219,39 +217,36 @@ def _wrong(kind: Any, stated: Mapping[str, Any], value: Any, where: str) -> Conf
 
 
 def _read_custom(kind: type, value: Any) -> Any:
-    """The hook of msgspec for types that are not its own."""
-    found = READERS[kind](value)
-    if found is None:
-        raise ValueError  # without words: `_wrong` has those of the kind
-    return found
+    """The hook of msgspec for types that are not its own. A ValueError without words is given those of the kind."""
+    pattern, make = READERS[kind]
+    text = value.isoformat()[:10] if isinstance(value, date) and kind is Day else value
+    match = re.fullmatch(pattern, text, flags=re.DOTALL | re.ASCII) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError
+    return make(*match.groups())
 
 
-def _duration(value: Any) -> Duration | None:
-    match = re.fullmatch(r"([0-9]{1,9})([smhd])", value) if isinstance(value, str) else None
-    return Duration(int(match[1]) * SECONDS[match[2]]) if match is not None else None
-
-
-def _rate(value: Any) -> Rate | None:
-    if value == "none":
-        return Rate(0, 1)
-    match = re.fullmatch(r"([1-9][0-9]{0,8})/(second|minute|hour)", value) if isinstance(value, str) else None
-    return Rate(int(match[1]), SECONDS[match[2]]) if match is not None else None
-
-
-def _secret(value: Any) -> Secret | None:
-    if not isinstance(value, str) or not value.startswith("env:"):
-        return Secret(value) if isinstance(value, str) and value else None
-    name = value.removeprefix("env:")
-    secret = os.environ.get(name)
+def _secret(variable: str | None, text: str) -> Secret:
+    secret = os.environ.get(text) if variable else text
     if not secret:
-        raise ValueError(f"names the environment variable {name}, which is not set: set it")
+        raise ValueError(f"names the environment variable {text}, which is not set: set it")
     return Secret(secret)
 
 
-def _day(value: Any) -> Day | None:
-    with suppress(TypeError, ValueError):
-        return Day.fromisoformat(value.isoformat()[:10] if isinstance(value, date) else value)
-    return None
+def _day(text: str) -> Day:
+    with suppress(ValueError):
+        return Day.fromisoformat(text)
+    raise ValueError
 
 
-READERS: Mapping[type, Callable[[Any], Any]] = {Duration: _duration, Rate: _rate, Secret: _secret, Day: _day}
+READERS: Mapping[type, tuple[str, Callable[..., Any]]] = {
+    Duration: (r"(\d{1,9})([smhd])", lambda number, unit: Duration(int(number) * SECONDS[unit])),
+    Period: (r"(?=.*[1-9])(\d{1,9})([smhd])", lambda number, unit: Period(int(number) * SECONDS[unit])),
+    Rate: (
+        r"none|([1-9]\d{0,8})/(second|minute|hour)",
+        lambda count, unit: Rate(int(count), SECONDS[unit]) if unit else Rate(0, 1),
+    ),
+    Secret: (r"(?=.)(env:)?(.*)", _secret),
+    Day: (r"(.*)", _day),
+}
+"""The pattern of a text, and what its groups make."""
