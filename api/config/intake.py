@@ -30,13 +30,7 @@ from aidre.api.config.toml import (
 DAY, MONTH, YEAR = 86_400.0, 2_592_000.0, 31_536_000.0
 MAX_OFFER_SECONDS = 315_360_000.0
 """Ten years, so that the end of an offer stays before the year 9999."""
-RETENTIONS: Mapping[str, float | None] = {
-    "none": None,
-    "session": None,
-    "30_days": MONTH,
-    "1_year": YEAR,
-    "indefinite": math.inf,
-}
+RETENTIONS = {"none": None, "session": None, "30_days": MONTH, "1_year": YEAR, "indefinite": math.inf}
 """Values of `privacy.data_retention`, in seconds; None for those that name no time."""
 Category: TypeAlias = Annotated[str, matching("[a-z]+/[a-z_]+", "be like data/retrieval, of a-z and _")]
 TermsUrl: TypeAlias = Annotated[str, matching("https?://[!-~]+", "be a URL such as https://example.com/terms")]
@@ -69,19 +63,16 @@ class OfferedIntake(Section):
     description: Annotated[str, like("Say what you have at home")] = ""  #: Default: its name.
     category: Annotated[Category, like("data/retrieval")] | None = None  #: The category in the manifest.
     offer_type: Text = "computed_result"  #: The type of its offers.
-    #: The searched one. Default: `server.default_collection`, or the only one.
-    collection: CollectionName | None = None
+    collection: CollectionName | None = None  #: Default: `server.default_collection`, or the only one.
     filter: Filter = None  #: The filter that hits pass.
     query: Annotated[str, like("a dish with {ingredients}")] = "{query}"  #: Names members of the data.
     top_k: Annotated[int, Meta(ge=1, le=1_000)] = 5  #: The most hits of an offer.
     min_score: Relevance | None = None  #: The least relevance of a hit; default: the calibrated bound.
     summary: Text = "Found, best first: {hits.titles}"  #: The summary of an offer.
-    #: Members of an offer beside `items`, which holds the hits.
-    details: Annotated[Mapping[str, Any], like({"source": "{hits.first.url}"})] = {}
+    details: Annotated[Mapping[str, Any], like({"found": "{hits.count}"})] = {}  #: Members of an offer beside `items`.
     decline_reason: Text = "Nothing here fits what was asked for."  #: What is answered without hits.
     expires_in: Period = Period(DAY)  #: How long an offer can be bound, at most ten years.
-    #: Members of `bind_data` that binding needs; offers can be bound if there is any.
-    bind_requires: Annotated[tuple[Text, ...], like(["email"])] = ()
+    bind_requires: Annotated[tuple[Text, ...], like(["email"])] = ()  #: What binding needs; empty: no binding.
     terms_url: Annotated[TermsUrl, like("https://example.com/terms")] | None = None  #: The terms of binding.
     privacy: Privacy = Privacy()
     #: The most requests of a caller, `requests_per_minute` and `requests_per_day`, beside `limits.rate`.
@@ -116,8 +107,7 @@ class Intake(Section):
 
     #: Encrypts the data of binds, of at least 16 characters; without it a key is created once in `key_file`.
     bind_key: Secret | None = None
-    #: Default: beside the configuration, or in the user's configuration folder.
-    key_file: Annotated[str, like("/etc/aidre/bind-key")] | None = None
+    key_file: Annotated[str, like("bind-key")] | None = None  #: Default: beside this file, or in the user's folder.
     webhook: Secret | None = None  #: The URL that receives binds.
     retention: Period = Period(MONTH)  #: How long binds are kept that no webhook receives.
     max_offers: Count = 100_000  #: The number of stored offers that can be bound.

@@ -15,12 +15,8 @@ from aidre.engine.index.fields import parse_filter
 PUBLISHER_ID = re.compile(r"[a-z0-9_-]{2,64}")
 HOSTNAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*")
 DOMAIN = re.compile(r"[a-z0-9]+(\.[a-z0-9-]+)*")
-KeyId: TypeAlias = Annotated[
-    str, matching(r"[!-~]{1,128}", "be a valid key id: use 1 to 128 printable ASCII characters", "partner-1")
-]
-DomainName: TypeAlias = Annotated[
-    str, matching(DOMAIN.pattern, "be words of a-z 0-9 joined by dots, such as finance.markets", "food.recipes")
-]
+KeyId: TypeAlias = Annotated[str, matching("[!-~]{1,128}", "be a key id of 1 to 128 printable ASCII characters")]
+DomainName: TypeAlias = Annotated[str, matching(DOMAIN.pattern, "be words of a-z 0-9 joined by dots, as food.recipes")]
 Filter: TypeAlias = Annotated[Any, like({"type": "Recipe"})]
 
 

@@ -6,25 +6,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from aidre.api.config.toml import (
-    Period,
-    Relevance,
-    Secret,
-    Section,
-    Text,
-    Whole,
-    check_unique,
-    like,
-    matching,
-)
+from aidre.api.config.toml import Period, Relevance, Secret, Section, Text, Whole, check_unique, like, matching
 
 QuestionType: TypeAlias = Literal["single_select", "multi_select", "free_text", "number", "boolean"]
 
-ACTION_MEMBERS: Mapping[str, tuple[str, str]] = {
-    "HTTP": ("method", "endpoint"),
-    "MCP": ("server", "tool"),
-    "A2A": ("agent_url", "skill"),
-}
+ACTION_MEMBERS = {"HTTP": ("method", "endpoint"), "MCP": ("server", "tool"), "A2A": ("agent_url", "skill")}
 """The required members of an action, by its protocol (NLWeb 5)."""
 
 
@@ -128,8 +114,7 @@ class Nlweb(Section):
     """The protocol NLWeb."""
 
     llm: LanguageModel | None = None
-    #: The least relevance of a result; 0: none. Default: the calibrated bound.
-    min_score: Relevance | None = None
+    min_score: Relevance | None = None  #: The least relevance of a result; 0: any. Default: the calibrated bound.
     sites: Annotated[tuple[Text, ...], like(["shop.example.com"])] = ()  #: Hosts that `GET /sites` lists.
     elicitation: Mapping[str, ElicitationSettings] = {}
     actions: tuple[ActionSettings, ...] = ()

@@ -33,14 +33,11 @@ class OAuth(Section):
 
     issuer: Annotated[Text, like("https://login.example.com")]  #: The issuer, as the claim `iss` names it.
     audience: Annotated[Text, like("https://ai.example.com")]  #: What the claim `aud` must contain.
-    #: The URL of the issuer's keys, without a query.
-    jwks_uri: Annotated[str, like("https://login.example.com/jwks.json")] | None = None
-    #: A file with the issuer's keys, searched beside the configuration first.
-    jwks: Annotated[str, like("issuer.jwks.json")] | None = None
+    jwks_uri: Annotated[str, like("https://login.example.com/jwks")] | None = None  #: The issuer's keys, a URL.
+    jwks: Annotated[str, like("issuer.jwks.json")] | None = None  #: The same as a file, searched beside this one first.
     algorithms: tuple[Algorithm, ...] = ("RS256", "ES256", "EdDSA", "Ed25519")  #: Accepted for signatures.
     scope_claim: Text = "scope"  #: The claim whose words grant.
-    #: A claim that lists collections, which it grants.
-    collections_claim: Annotated[str, like("collections")] | None = None
+    collections_claim: Annotated[str, like("groups")] | None = None  #: A claim that lists collections, and grants them.
     grants: Mapping[str, OAuthGrant] = {}
     rate: Rate | None = None  #: The rate of each subject; without it `limits.rate` applies.
     leeway: Duration = Duration(30)  #: The tolerated difference between clocks, at most five minutes.

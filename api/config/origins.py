@@ -11,12 +11,7 @@ from urllib.parse import urlsplit
 from aidre.api.config.toml import matching
 
 Origin: TypeAlias = Annotated[
-    str,
-    matching(
-        r"\*|null|[a-z][a-z0-9+.-]*://[^/?#@\s]+",
-        'be "*" or an origin such as https://app.example.com, without a path',
-        "https://app.example.com",
-    ),
+    str, matching(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#@\s]+", 'be "*" or an origin such as https://app.example.com')
 ]
 """As browsers send it: a scheme, a host and at most a port, or "null"."""
 Host: TypeAlias = Annotated[
@@ -24,7 +19,6 @@ Host: TypeAlias = Annotated[
     matching(
         r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\]",
         'be a name or an address such as "search.internal", without scheme and port',
-        "search.internal",
     ),
 ]
 

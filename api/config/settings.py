@@ -48,9 +48,7 @@ Protocol: TypeAlias = Literal["aidre", "nlweb", "intent", "intake"]
 MONTH = Duration(2_592_000)
 Names: TypeAlias = tuple[CollectionName, ...]
 Generations: TypeAlias = Annotated[int, Meta(ge=MIN_KEPT_GENERATIONS, le=MAX_KEPT_GENERATIONS, examples=[5])]
-HeaderName: TypeAlias = Annotated[
-    str, matching("[A-Za-z0-9-]{1,64}", 'be the name of a header such as "X-Original-URI"')
-]
+HeaderName: TypeAlias = Annotated[str, matching("[A-Za-z0-9-]{1,64}", "be a header such as X-Original-URI")]
 UserAgent: TypeAlias = Annotated[str, matching(r"(?=.*\S)[ -~]{1,200}", "be 1 to 200 characters of ASCII")]
 Digest: TypeAlias = Annotated[
     str, matching("[0-9a-f]{64}", "be 64 hex digits, as `aidre keys new` prints them", "0" * 64, hidden=True)
@@ -95,19 +93,15 @@ class Limits(Section):
     rate: Rate | None = None  #: The rate of a caller. Default: unlimited on loopback, 600/minute beyond.
     chunks_per_day: Whole = 0  #: Distinct chunks per caller and day; 0: unlimited.
     redis: Secret | None = None  #: The URL of a server that shares the limits between machines.
-    #: The longest time that a search may be queued. If the expected time, by the latency of similar searches, is
-    #: longer, it is rejected with 503.
-    wait: Duration = Duration(2)
-    concurrency: Count = 256  #: Requests in progress per process; beyond it, a request is rejected with 503.
-    #: The time until an answer begins; beyond it, a request is rejected with 503. Longer than `nlweb.budget`.
-    deadline: Period = Period(30)
+    wait: Duration = Duration(2)  #: The longest expected time in the queue; beyond it, a search is rejected with 503.
+    concurrency: Count = 256  #: Requests in progress per process, then 503.
+    deadline: Period = Period(30)  #: Until an answer begins, then 503; longer than `nlweb.budget`.
 
 
 class FusionSettings(Section):
     """The hybrid score: `a * cosine + (1 - a) * bm25 / (bm25 + c)`."""
 
-    #: From 0 (BM25 alone) to 1 (vectors alone).
-    a: Annotated[float, Meta(ge=0, le=1, extra={"must": "be from 0 (BM25 alone) to 1 (vectors alone)"})] = 0.5
+    a: Annotated[float, Meta(ge=0, le=1)] = 0.5  #: From 0 (BM25 alone) to 1 (vectors alone).
     #: The BM25 score that counts as one half.
     c: Annotated[float, Meta(gt=0, le=sys.float_info.max, extra={"must": "be a positive number"})] = 15.0
     #: A second space, whose cosine replaces that of the first one for the best `depth` hits.
@@ -119,10 +113,8 @@ class CollectionSettings(Section):
     """One collection, by its name."""
 
     description: Annotated[str, like("The handbook")] | None = None  #: What the collection holds.
-    #: Whether a key or a token is needed that grants it. The stricter of this and what the store says applies.
-    visibility: Visibility = "public"
-    #: Generations that are kept, from the next ingest on, beside those of the last ten minutes; default: 2.
-    generations: Generations | None = None
+    visibility: Visibility = "public"  #: The stricter of this and what the store says applies.
+    generations: Generations | None = None  #: Those that are kept beside those of the last ten minutes; default: 2.
     #: Its embedding spaces. Default: the default text space, and each declared space that the rows bring vectors for.
     spaces: Annotated[tuple[str, ...], like(["images"])] | None = None
     protocols: tuple[Protocol, ...] = ("aidre", "nlweb", "intent", "intake")  #: The protocols that serve it.
@@ -133,8 +125,7 @@ class CollectionSettings(Section):
     vector_queries: Literal["open", "scope"] | None = None
     lexical: bool = True  #: Whether it is searched by words, whose hits confirm guesses about withheld texts.
     dates: Annotated[tuple[str, ...], like(["released"])] = ()  #: Members of the metadata that are dates.
-    #: Which columns of a table hold which property.
-    mapping: Annotated[Mapping[str, Any], like({"id": "sku", "text": ["name", "details"]})] = {}
+    mapping: Annotated[Mapping[str, Any], like({"id": "sku"})] = {}  #: Which columns of a table hold which property.
     index: Annotated[Mapping[str, Any], like({"kind": "exact"})] = {}  #: Ignored: the engine chooses the index.
     fusion: FusionSettings = FusionSettings()
 
@@ -152,8 +143,7 @@ class Space(Section):
     distance: Distance  #: How vectors are compared.
     normalized: bool = False  #: Whether vectors have length 1.
     provider: Annotated[str, like("sentence-transformers")] | None = None  #: Who made the model.
-    #: The embedding model; without one the vectors come with the rows.
-    model: Annotated[str, like("BAAI/bge-small-en-v1.5")] | None = None
+    model: Annotated[str, like("BAAI/bge-small-en-v1.5")] | None = None  #: Without one vectors come with the rows.
     revision: Annotated[str, like("v1")] | None = None  #: Identifies weights, pooling, prefixes and chunking.
     precision: Precision | None = None  #: The stored type of numbers; default: the engine's choice.
 
@@ -179,10 +169,7 @@ class Provenance(Section):
 
     def __post_init__(self) -> None:
         if not 2 <= self.lifetime <= MONTH:
-            raise ValueError(
-                f".lifetime must be from 2s to 30d, because former keys stay published that long, "
-                f"not {self.lifetime:g}s"
-            )
+            raise ValueError(".lifetime must be from 2s to 30d, as long as former keys stay published")
 
 
 class Embedding(Section):
@@ -305,8 +292,7 @@ def _check(settings: Settings) -> None:
         raise ValueError('server.metrics = "callers" needs a key or [oauth]: make one with `aidre keys new`')
     if settings.nlweb.budget >= limits.deadline:
         raise ValueError(
-            f"nlweb.budget must be shorter than limits.deadline ({limits.deadline:g}s): work must become a "
-            "promise before the deadline"
+            f"nlweb.budget must be shorter than limits.deadline, {limits.deadline:g}s, to promise work in time"
         )
     check_unique((space.id for space in settings.spaces), "spaces", "id")
     check_unique((key.name for key in settings.keys), "keys", "name")

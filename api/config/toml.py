@@ -1,7 +1,7 @@
 """Reads the tables of a TOML file into structs, by their type hints.
 
-Every error is one line that names the key by its path, and the cure. The structs define which keys exist; the string
-below a member is its description in docs/configuration.md, and the examples of its type are the ones shown there.
+Every error is one line that names the key by its path, and the cure. The structs define which keys exist; the comment
+`#:` of a member is its meaning in docs/configuration.md, and an example of its type is shown there.
 """
 
 from __future__ import annotations
@@ -86,11 +86,7 @@ Relevance: TypeAlias = Annotated[float, Meta(ge=0, le=1, examples=[0.4])]
 Text: TypeAlias = Annotated[str, matching(r"(?s:.*\S.*)", "not be blank", hidden=True)]
 CollectionName: TypeAlias = Annotated[
     str,
-    matching(
-        "[a-z0-9][a-z0-9._-]{0,63}",
-        "be a valid collection name: use 1 to 64 of a-z 0-9 . _ - and begin with a-z or 0-9",
-        "docs",
-    ),
+    matching("[a-z0-9][a-z0-9._-]{0,63}", "be 1 to 64 of a-z 0-9 . _ - and begin with a-z or 0-9", "docs"),
 ]
 KINDS: Mapping[Any, str] = {
     bool: "true or false",
@@ -105,7 +101,6 @@ KINDS: Mapping[Any, str] = {
     list: "a list",
     dict: "a table",
 }
-PLAIN: Mapping[Any, type] = {tuple: list, Mapping: dict}
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "second": 1, "minute": 60, "hour": 3600}
 
 
@@ -202,7 +197,7 @@ def _explain(kind: Any, value: Any, where: str, error: msgspec.ValidationError) 
 
 
 def _wrong(kind: Any, stated: Mapping[str, Any], value: Any, where: str) -> ConfigurationError:
-    kind = PLAIN.get(get_origin(kind), dict if is_section(kind) else kind)
+    kind = {tuple: list, Mapping: dict}.get(get_origin(kind), dict if is_section(kind) else kind)
     must = f"be {KINDS[kind]}" if kind in KINDS else f"be one of {', '.join(map(repr, get_args(kind)))}"
     is_secret = kind is Secret or stated.get("hidden")
     if isinstance(value, list | dict) or (kind in {list, dict} and isinstance(value, str)):
@@ -229,7 +224,7 @@ def _read_custom(kind: type, value: Any) -> Any:
 def _secret(variable: str | None, text: str) -> Secret:
     secret = os.environ.get(text) if variable else text
     if not secret:
-        raise ValueError(f"names the environment variable {text}, which is not set: set it")
+        raise ValueError(f"names the environment variable {text!r}, which is not set: set it")
     return Secret(secret)
 
 

@@ -31,7 +31,7 @@ from tests.support.publishers import CONFIGURATION
             "intent.editorial_domains.real-estate must be words",
         ),
         ("[intent.editorial_domains.a]\ncollection = 'a'\nfilter = { and = 5 }", "intent.editorial_domains.a.filter"),
-        ("[intent.keys]\n'a b' = 'secret'", 'intent.keys."a b" must be a valid key id: use 1 to 128'),
+        ("[intent.keys]\n'a b' = 'secret'", 'intent.keys."a b" must be a key id of 1 to 128'),
         ("[intent.keys]\na = 's'\nb = 's'", "give every partner its own"),
         ("[intent.keys]\na = 'fifteen letters'", "intent.keys.a must have at least 16 characters"),
         ("[intent.compliance]\nsunset = 'soon'", "intent.compliance.sunset must be a date"),

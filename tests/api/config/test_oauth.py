@@ -30,7 +30,7 @@ def text(members: dict[str, str]) -> str:
         ({"algorithms": '["HS256"]'}, "oauth.algorithms[0] must be one of"),
         ({"leeway": '"301s"'}, "oauth.leeway must be at most 5m"),
         ({"scope_claim": '""'}, "oauth.scope_claim must not be blank"),
-        ({"grants": '{ "a b" = { collections = [".log"] } }'}, 'oauth.grants."a b".collections[0] must be a valid'),
+        ({"grants": '{ "a b" = { collections = [".log"] } }'}, 'oauth.grants."a b".collections[0] must be 1 to 64'),
     ],
 )
 def test_settings_that_cannot_work_are_refused_by_name(members: dict[str, str], named: str) -> None:
