@@ -292,7 +292,7 @@ def _check(settings: Settings) -> None:
         raise ValueError('server.metrics = "callers" needs a key or [oauth]: make one with `aidre keys new`')
     if settings.nlweb.budget >= limits.deadline:
         raise ValueError(
-            f"nlweb.budget must be shorter than limits.deadline, {limits.deadline:g}s, to promise work in time"
+            f"nlweb.budget must be shorter than limits.deadline ({limits.deadline:g}s), to promise in time"
         )
     check_unique((space.id for space in settings.spaces), "spaces", "id")
     check_unique((key.name for key in settings.keys), "keys", "name")
