@@ -43,9 +43,9 @@ class OAuth(Section):
     leeway: Duration = Duration(30)  #: The tolerated difference between clocks, at most five minutes.
 
     def __post_init__(self) -> None:
+        check_url(self.jwks_uri, ".jwks_uri")
         if (self.jwks_uri is None) == (self.jwks is None):
             raise ValueError("needs exactly one of jwks_uri (an https:// address) and jwks (a file)")
-        check_url(self.jwks_uri, ".jwks_uri")
         if not self.algorithms:
             raise ValueError(".algorithms must name at least one algorithm, such as ES256")
         if not 0 <= self.leeway <= 300:

@@ -154,6 +154,26 @@ def test_no_message_repeats_a_secret(steps: Steps, wrap: Callable[[str], Any]) -
         assert HIDDEN not in str(fault(steps[:end], wrap(HIDDEN)))
 
 
+@pytest.mark.parametrize(
+    ("steps", "value"),
+    [
+        (("keys", 0, "sha256"), "hunter2"),
+        (("intake", "bind_key"), "hunter2"),
+        (("intake", "webhook"), "ftp://hunter2.example"),
+        (("intake", "webhook"), "http://hunter2.example"),
+        (("intent", "keys"), {"a": "hunter2"}),
+        (("intent", "keys"), {"a": "hunter2", "b": "hunter2"}),
+        (("nlweb", "llm", "base_url"), "ftp://user:hunter2@example.com"),
+        (("server", "base_url"), "https://user:hunter2@example.com"),
+        (("oauth", "jwks_uri"), "https://example.com/keys?secret=hunter2"),
+    ],
+)
+def test_a_wrong_secret_is_named_by_its_key_alone(steps: Steps, value: Any) -> None:
+    said = str(fault(steps, value))
+    assert written(steps) in said
+    assert "hunter2" not in said
+
+
 def test_the_secrets_are_found() -> None:
     found = ["intake.bind_key", "intake.webhook", "intent.keys", "limits.redis", "nlweb.llm.key"]
     assert [written(steps) for steps in SECRETS] == found
