@@ -10,7 +10,6 @@ from .intent import (
     HOSTNAME as HOSTNAME,
     EditorialDomain as EditorialDomain,
     Intent as Intent,
-    parse_date as parse_date,
 )
 from .json_schema import (
     BIND_DATA as BIND_DATA,
@@ -24,6 +23,7 @@ from .nlweb import (
     QuestionSettings as QuestionSettings,
 )
 from .oauth import DEFAULT_GRANTS as DEFAULT_GRANTS, OAuth as OAuth
+from .origins import is_loopback as is_loopback
 from .settings import (
     CollectionSettings as CollectionSettings,
     FusionSettings as FusionSettings,
@@ -32,7 +32,6 @@ from .settings import (
     Protocol as Protocol,
     Server as Server,
     Settings as Settings,
-    is_loopback as is_loopback,
     load_settings as load_settings,
 )
 from .templates import (

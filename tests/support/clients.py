@@ -6,12 +6,12 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 

@@ -35,6 +35,7 @@ def bind_endpoint(base_url: str) -> str:
 
 def _intake(intake: OfferedIntake, settings: Intake, base_url: str) -> DeclaredIntake:
     name = intake.name or intake.id
+    privacy = intake.privacy
     return DeclaredIntake(
         id=intake.id,
         name=name,
@@ -46,6 +47,10 @@ def _intake(intake: OfferedIntake, settings: Intake, base_url: str) -> DeclaredI
         offer_type=intake.offer_type,
         binding_available=intake.binds,
         requires_auth=intake.requires_auth,
-        privacy=IntakePrivacy(**{**intake.privacy, "data_retention": declared_retention(intake, settings)}),
+        privacy=IntakePrivacy(
+            data_retention=declared_retention(intake, settings),
+            pii_required=present(privacy.pii_required),
+            redacted_acceptable=present(privacy.redacted_acceptable),
+        ),
         rate_limit=IntakeRateLimit(**intake.rate_limit) if intake.rate_limit else UNSET,
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import date
 from urllib.parse import urlsplit
 
-from aidre.api.config import HOSTNAME, Intent, Settings, parse_date
+from aidre.api.config import HOSTNAME, Intent, Settings
 from aidre.api.http import present
 from aidre.api.protocols.intent.envelope import DEFAULT_VERSION
 from aidre.api.protocols.intent.limits import TOKEN_COUNT_METHOD
@@ -79,11 +79,10 @@ def _retrieval(intent: Intent) -> IntentRetrieval:
 
 def _compliance(intent: Intent, started: date) -> IntentCompliance:
     compliance = intent.compliance
-    sunset = parse_date(compliance.sunset, "sunset")
     return IntentCompliance(
         revocable=compliance.revocable,
         notice_required=compliance.notice_required,
-        last_updated=str(parse_date(compliance.last_updated, "last_updated") or started),
-        sunset=None if sunset is None else str(sunset),
+        last_updated=str(compliance.last_updated or started),
+        sunset=None if compliance.sunset is None else str(compliance.sunset),
         revocation_reason=present(compliance.revocation_reason),  # the schema does not allow null
     )

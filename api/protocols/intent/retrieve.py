@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from aidre.api.access import Caller
-from aidre.api.config import EditorialDomain, Intent, parse_date
+from aidre.api.config import EditorialDomain, Intent
 from aidre.api.http import present
 from aidre.api.protocols.intent.envelope import AuthenticationFailed, Denied, LatencyBudgetExceeded, NoResults
 from aidre.api.protocols.intent.ledger import Candidate, Exchange, piece_of
@@ -49,7 +49,7 @@ class Passage:
 
 def check_state(intent: Intent, now: float) -> None:
     """Raises Denied if the publisher has disabled access or its sunset date has passed."""
-    sunset = parse_date(intent.compliance.sunset, "sunset")
+    sunset = intent.compliance.sunset
     is_over = sunset is not None and datetime.fromtimestamp(now, UTC).date() > sunset
     if not intent.enabled or intent.state != "active" or is_over:
         raise Denied("access_disabled", "the publisher does not grant access at the moment")
