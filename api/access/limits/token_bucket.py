@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from aidre.api.access.limits.shared_memory import SharedFile
 from aidre.api.config import Rate
+from aidre.api.http import SharedFile
 
 NAME, KIND = "limits", b"aidrlim1"
 GROUPS = 8_192
