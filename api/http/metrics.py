@@ -69,7 +69,7 @@ class Metrics:
 
         `folder` holds the files of all workers of a server; without it the numbers stay in memory.
         """
-        self.routes = (*dict.fromkeys(routes), OTHER)
+        self.routes = tuple(dict.fromkeys((*routes, OTHER)))
         self.codes = (*sorted(set(codes) - {OTHER}), OTHER)
         step = STATUS_WIDTH + HISTOGRAM_WIDTH
         self._routes = {route: FIRST_ROUTE + number * step for number, route in enumerate(self.routes)}

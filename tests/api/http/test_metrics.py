@@ -174,4 +174,6 @@ def test_a_worker_that_is_closed_still_counts_for_itself(tmp_path: Path) -> None
     metrics = counting(tmp_path)
     metrics.close()
     answered(metrics, "/search", 200)
+    answered(metrics, "/admin", 404)
     assert counted(metrics)["aidre_requests_total{route=/search,status=200}"] == 1
+    assert counted(metrics)["aidre_requests_total{route=other,status=404}"] == 1

@@ -161,6 +161,15 @@ def test_what_stands_in_the_file_by_chance_never_locks_out_for_long(tmp_path: Pa
     buckets.close()
 
 
+def test_who_only_asks_is_told_the_same_and_spends_nothing() -> None:
+    rate, buckets = Rate(2, 60), TokenBuckets([], Clock())
+    for _ in range(3):
+        asked = [buckets.take("a", rate, spend=False) for _ in range(3)]
+        assert [buckets.take("a", rate)] * 3 == asked
+    assert not buckets.take("a", rate, spend=False).admitted
+    buckets.close()
+
+
 HAMMER = """
 import sys
 from pathlib import Path
