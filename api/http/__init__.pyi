@@ -80,6 +80,7 @@ from .request import (
     request_id as request_id,
     request_target as request_target,
 )
+from .shared_file import SharedFile as SharedFile
 from .sqlite import (
     connect as connect,
     create_tables as create_tables,

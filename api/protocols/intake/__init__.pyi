@@ -3,4 +3,3 @@ from .ledger import LEDGER_FILE as LEDGER_FILE, Ledger as Ledger
 from .mount import mount as mount
 from .offers import format_timestamp as format_timestamp
 from .openapi import OPERATIONS as OPERATIONS
-from .rates import RATES_FILE as RATES_FILE

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from aidre.api.access import Guard, caller_of
-from aidre.api.config import schema_violation
+from aidre.api.config import RATE_PERIODS, OfferedIntake, Rate, schema_violation
 from aidre.api.http import (
     JSON,
     NotFound,
@@ -51,7 +51,7 @@ async def submit(request: Request) -> Response:
         challenge = {"WWW-Authenticate": guard.challenge(request.scope["path"])}
         raise IntakeError("UNAUTHORIZED", "this intake needs Authorization: Bearer SECRET", challenge)
     account = guard.account(request.scope, caller)
-    await service.count_submission(intake, account)
+    await _charge(guard, intake, account)
     submission = read_message(body, IntakeRequest, refuse_member)
     check_consent(submission.agent.consent_scope, "intake")
     fault = schema_violation(intake.schema, submission.intake_data, "intake_data")
@@ -97,6 +97,19 @@ async def _read_body(request: Request) -> dict[str, Any]:
     except orjson.JSONEncodeError as error:  # orjson reads deeper nesting than it writes
         raise invalid("the body is nested too deep: send less than 250 levels") from error
     return body
+
+
+async def _charge(guard: Guard, intake: OfferedIntake, account: str) -> None:
+    """Charge a submission to each limit of the intake. Raises IntakeError."""
+    charges = [
+        (f"intake {intake.id} {member} {account}", Rate(count, RATE_PERIODS[member]))
+        for member, count in intake.rate_limit.items()
+    ]
+    wait = await guard.spend(charges)
+    if wait:
+        raise IntakeError(
+            "RATE_LIMITED", f"too many requests: come again in {wait} seconds", {"Retry-After": str(wait)}
+        )
 
 
 def _guard(request: Request) -> Guard:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -45,7 +44,6 @@ from aidre.api.protocols.intake.outbox import (
     deliver,
     retry_seconds,
 )
-from aidre.api.protocols.intake.rates import RateLimiter
 from aidre.api.retrieval import RELEVANT, Retrieval, relevance_scale
 from aidre.engine.errors import AidreError
 from aidre.engine.index.fields import parse_filter
@@ -57,9 +55,11 @@ SEARCH_TIMEOUT_SECONDS = 10.0
 POLL_SECONDS = 1.0
 """Between two looks for due binds: those to retry, and those whose worker died."""
 EXPIRY_SECONDS = 60.0
+"""Between two deletions of expired data, and the pause after an error."""
 SHARE_RETRY_SECONDS = "60"
 """Retry-After for a caller whose share of the offers is used; it ends as its offers expire."""
-"""Between two deletions of expired data, and the pause after an error."""
+FORMER_COUNTS = "intake-rates.sqlite*"
+"""Files in which earlier releases counted submissions."""
 
 T = TypeVar("T")
 
@@ -88,21 +88,9 @@ class IntakeService:
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="intake")
         self._hook = ThreadPoolExecutor(1, thread_name_prefix="webhook")
         self._ledger: Ledger | None = None
-        self._limiter: RateLimiter | None = None
         self._wake = asyncio.Event()
         self._closing = False
         self._worker: asyncio.Task[None] | None = None
-
-    async def count_submission(self, intake: OfferedIntake, account: str) -> None:
-        """Count a submission of an account. Raises IntakeError if it exceeds a rate limit."""
-        if not intake.rate_limit:
-            return
-        wait = await self._on_disk(self._count, intake, account)
-        if wait > 0:
-            seconds = math.ceil(wait)
-            raise IntakeError(
-                "RATE_LIMITED", f"too many requests: come again in {seconds} seconds", {"Retry-After": str(seconds)}
-            )
 
     async def submit(
         self, intake: OfferedIntake, data: Mapping[str, Any], session: str, account: str = ""
@@ -177,6 +165,9 @@ class IntakeService:
 
     async def open(self) -> None:
         """Warn the operator about intakes that cannot be served, and start delivering binds and deleting old data."""
+        with suppress(OSError):
+            for file in self._folder.glob(FORMER_COUNTS):
+                file.unlink(missing_ok=True)
         for intake in self.intakes.values():
             if intake.requires_auth and not self.settings.knows_callers:
                 logger.warning(
@@ -290,15 +281,9 @@ class IntakeService:
     def _delete_expired(self) -> list[str]:
         return self._open_ledger().delete_expired(time.time())
 
-    def _count(self, intake: OfferedIntake, account: str) -> float:
-        if self._limiter is None:
-            self._limiter = RateLimiter(self._folder)
-        return self._limiter.count(intake.id, account, intake.rate_limit, time.time())
-
     def _close(self) -> None:
-        for database in (self._ledger, self._limiter):
-            if database is not None:
-                database.close()
+        if self._ledger is not None:
+            self._ledger.close()
 
 
 def _new_bind(request: Acceptance, offer: StoredOffer, key: BindKey, digest: bytes, now: float) -> StoredBind:
