@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from aidre.engine.errors import FetchFailed
+from aidre.ingest.fetch.addresses import look_up
 from aidre.ingest.fetch.client import Fetcher, FetchRules
-from aidre.ingest.fetch.connection import look_up
 from aidre.ingest.fetch.urls import read_url
 from tests.support.websites import Site, encrypted
 

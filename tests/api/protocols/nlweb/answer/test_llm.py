@@ -301,6 +301,7 @@ def test_nothing_that_was_sent_or_received_is_logged(caplog: pytest.LogCaptureFi
     with caplog.at_level(logging.DEBUG):
         assert asked(Endpoint([answer]), {"query": "private question"}) is None
     assert "the language model is not used: it answered with status 500" in caplog.text
+    assert {record.name for record in caplog.records} <= {"aidre", "asyncio"}
     assert KEY not in caplog.text
     assert "private" not in caplog.text
 
