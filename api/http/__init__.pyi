@@ -1,6 +1,11 @@
 from .access_log import AccessLog as AccessLog, configure_logging as configure_logging
 from .body import read_body as read_body, read_object as read_object
-from .conditional import etag_digest as etag_digest, not_modified as not_modified
+from .conditional import (
+    answer_unless_known as answer_unless_known,
+    cacheable_answer as cacheable_answer,
+    etag_digest as etag_digest,
+    not_modified as not_modified,
+)
 from .endpoint import (
     ErrorRenderer as ErrorRenderer,
     PreparedResponse as PreparedResponse,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from email.utils import formatdate, parsedate_to_datetime
 
 from starlette.requests import Request
+from starlette.responses import Response
 
+from aidre.api.http.media_types import JSON
 from aidre.engine.index.fields import parse_instant
 
 ETAG = re.compile(r'(?:W/)?"([^"]*)"')
@@ -32,6 +35,21 @@ def not_modified(request: Request, etag: str, modified: float | None) -> bool:
         return modified <= parsedate_to_datetime(since).timestamp()
     except (ValueError, TypeError, OverflowError):
         return False
+
+
+def answer_unless_known(
+    request: Request, body: bytes, headers: Mapping[str, str], media_type: str = JSON, modified: float | None = None
+) -> Response:
+    """A 200, or a 304 if the caller's copy is current; `headers` hold the ETag."""
+    if not_modified(request, headers["ETag"], modified):
+        return Response(status_code=304, headers=headers)
+    return Response(body, 200, headers, media_type)
+
+
+def cacheable_answer(request: Request, body: bytes, cache_control: str, media_type: str = JSON) -> Response:
+    """The same with an ETag over the body."""
+    headers = {"ETag": f'"{etag_digest(body)}"', "Cache-Control": cache_control}
+    return answer_unless_known(request, body, headers, media_type)
 
 
 def http_date(timestamp: str) -> tuple[str, float] | None:

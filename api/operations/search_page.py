@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from aidre.api.http import JSON, accept_header, etag_digest, not_modified, quality
+from aidre.api.http import JSON, accept_header, answer_unless_known, etag_digest, quality
 
 HTML = "text/html"
 
@@ -58,9 +58,7 @@ async def root(request: Request) -> Response:
     accept = accept_header(request)
     for_people = quality(accept, HTML) > quality(accept, JSON)
     body, headers = (PAGE, PAGE_FIELDS) if for_people else _signpost(request)
-    if not_modified(request, headers["ETag"], None):
-        return Response(status_code=304, headers=headers)
-    return Response(body, 200, headers, HTML if for_people else JSON)
+    return answer_unless_known(request, body, headers, HTML if for_people else JSON)
 
 
 def _signpost(request: Request) -> tuple[bytes, dict[str, str]]:

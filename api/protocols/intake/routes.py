@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 from aidre.api.access import Guard, caller_of
 from aidre.api.config import BIND_REQUEST, INTAKE_REQUEST, schema_violation
-from aidre.api.http import JSON, NotFound, Rejection, etag_digest, not_modified, read_object, renders_errors_with
+from aidre.api.http import JSON, NotFound, Rejection, cacheable_answer, read_object, renders_errors_with
 from aidre.api.protocols.intake import manifest
 from aidre.api.protocols.intake.envelope import IntakeError, invalid, parse_uuid, refuse, respond, set_session
 from aidre.api.protocols.intake.service import BindRequest, IntakeService
@@ -27,12 +27,7 @@ COMPATIBLE_PREFIX = "0.1."
 
 @renders_errors_with(refuse)
 async def show_manifest(request: Request) -> Response:
-    body = orjson.dumps(manifest.build_manifest(_service(request).settings))
-    etag = f'"{etag_digest(body)}"'
-    headers = {"ETag": etag, "Cache-Control": "max-age=300"}
-    if not_modified(request, etag, None):
-        return Response(status_code=304, headers=headers)
-    return Response(body, 200, headers, JSON)
+    return cacheable_answer(request, orjson.dumps(manifest.build_manifest(_service(request).settings)), "max-age=300")
 
 
 @renders_errors_with(refuse)

@@ -17,8 +17,7 @@ from aidre.api.http import (
     BadRequest,
     Rejection,
     UnsupportedMediaType,
-    etag_digest,
-    not_modified,
+    cacheable_answer,
     parse_content_type,
     read_body,
     renders_errors_with,
@@ -35,7 +34,7 @@ from aidre.engine.errors import AidreError
 Members: TypeAlias = dict[str, Any]
 PartnerEndpoint: TypeAlias = Callable[[Request, Members, Nonce], Awaitable[Response]]
 
-DISCOVERY_MAX_AGE_SECONDS = 60
+DISCOVERY_CACHE = "max-age=60"
 
 
 def _for_partners(endpoint: PartnerEndpoint) -> Callable[[Request], Awaitable[Response]]:
@@ -124,21 +123,14 @@ async def report(request: Request, body: Members, nonce: Nonce) -> Response:
 @renders_errors_with(refuse)
 async def declare(request: Request) -> Response:
     service = _service(request)
-    return _cacheable(request, discovery.build_declaration(service.retrieval.settings, service.started))
+    declaration = discovery.build_declaration(service.retrieval.settings, service.started)
+    return cacheable_answer(request, orjson.dumps(declaration), DISCOVERY_CACHE)
 
 
 @renders_errors_with(refuse)
 async def show_capabilities(request: Request) -> Response:
-    return _cacheable(request, discovery.build_capabilities(_service(request).retrieval.settings))
-
-
-def _cacheable(request: Request, content: Members) -> Response:
-    body = orjson.dumps(content)
-    etag = f'"{etag_digest(body)}"'
-    headers = {"ETag": etag, "Cache-Control": f"max-age={DISCOVERY_MAX_AGE_SECONDS}"}
-    if not_modified(request, etag, None):
-        return Response(status_code=304, headers=headers)
-    return Response(body, 200, headers, JSON)
+    capabilities = discovery.build_capabilities(_service(request).retrieval.settings)
+    return cacheable_answer(request, orjson.dumps(capabilities), DISCOVERY_CACHE)
 
 
 def _service(request: Request) -> Service:

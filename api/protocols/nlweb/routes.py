@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import parse_qsl
 
 import orjson
@@ -15,8 +14,7 @@ from aidre.api.http import (
     JSON,
     UnsupportedMediaType,
     accept_header,
-    etag_digest,
-    not_modified,
+    cacheable_answer,
     note_error_code,
     parse_content_type,
     quality,
@@ -93,7 +91,7 @@ async def sites(request: Request) -> Response:
     hosts = service.settings.nlweb.sites
     names = [*(collection["name"] for collection in collections), *hosts]
     body = {"_meta": build_meta(AnswerResponse(())), "sites": list(dict.fromkeys(names)), "collections": collections}
-    return _cacheable(request, body, "no-cache")
+    return cacheable_answer(request, orjson.dumps(body), "no-cache")
 
 
 async def _ask(request: Request, body: Body) -> Response:
@@ -186,16 +184,7 @@ def _self_description(request: Request) -> Response:
             "limits": {"results": limits.top_k_max, "query_chars": limits.query_chars, "body_bytes": limits.body_bytes},
         },
     }
-    return _cacheable(request, body, "max-age=300")
-
-
-def _cacheable(request: Request, body: dict[str, Any], cache_control: str) -> Response:
-    content = orjson.dumps(body)
-    etag = f'"{etag_digest(content)}"'
-    headers = {"ETag": etag, "Cache-Control": cache_control}
-    if not_modified(request, etag, None):
-        return Response(status_code=304, headers=headers)
-    return Response(content, 200, headers, JSON)
+    return cacheable_answer(request, orjson.dumps(body), "max-age=300")
 
 
 def _service(request: Request) -> Service:

@@ -7,15 +7,14 @@ have expired. `KeyRing` holds the keys of a server: it follows changes of the fi
 from __future__ import annotations
 
 import base64
-import fcntl
 import hashlib
 import logging
 import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +26,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from aidre.engine.errors import ConfigurationError
+from aidre.engine.storage import locked_folder, sync_folder
 
 logger = logging.getLogger("aidre")
 
@@ -197,11 +197,12 @@ def make_key(path: Path, now: float) -> PublicKey:
     ).decode()
     try:
         path = path.expanduser().resolve()  # replace the target of a link, not the link
-        with _locked(path.parent):
+        with locked_folder(path.parent):
             former = read_keys(path) if path.exists() else None
             retired = _retired_keys(former, now) if former is not None else []
             parts = [f"provenance key {old.id}\nretired {_format_time(old.retired)}\n{old.pem}" for old in retired]
             _write(path, "\n".join([*parts, f"provenance key {key.id}\nmade {_format_time(now)}\n{pem}"]))
+            sync_folder(path.parent)
     except (OSError, RuntimeError) as error:  # RuntimeError: an unknown home folder or a loop of links
         raise ConfigurationError(f"no key can be written to {path}: {getattr(error, 'strerror', error)}") from error
     return key
@@ -223,18 +224,6 @@ def _parse_time(text: str) -> float | None:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:  # such as February 30: the key is kept
         return None
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Serialize the writers of a folder, so that two new keys made at once are both kept."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _write(path: Path, text: str) -> None:

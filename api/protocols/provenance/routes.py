@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from aidre.api.http import etag_digest, not_modified
+from aidre.api.http import cacheable_answer
 from aidre.api.protocols.provenance.service import WELL_KNOWN, Provenance
 
 MEDIA_TYPE = "application/jwk-set+json"
@@ -16,11 +16,7 @@ CACHE = "max-age=300"
 
 async def keys(request: Request) -> Response:
     provenance: Provenance = request.app.state.provenance
-    body = provenance.keys()
-    headers = {"ETag": f'"{etag_digest(body)}"', "Cache-Control": CACHE}
-    if not_modified(request, headers["ETag"], None):
-        return Response(status_code=304, headers=headers)
-    return Response(body, 200, headers, MEDIA_TYPE)
+    return cacheable_answer(request, provenance.keys(), CACHE, MEDIA_TYPE)
 
 
 routes = [Route(WELL_KNOWN, keys, methods=["GET"])]
