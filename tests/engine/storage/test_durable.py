@@ -107,6 +107,13 @@ def test_a_private_file_is_whole_synced_and_never_replaced(tmp_path: Path, synce
     assert [left.name for left in tmp_path.iterdir()] == ["key"]
 
 
+def test_a_private_file_is_synced_with_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: sizes.append(os.fstat(descriptor).st_size))
+    durable.create_private_file(tmp_path / "key", b"secret")
+    assert sizes[0] == 6
+
+
 def test_a_locked_folder_has_one_writer_at_a_time(tmp_path: Path) -> None:
     with durable.locked_folder(tmp_path):
         other = os.open(tmp_path, os.O_RDONLY)
