@@ -81,4 +81,5 @@ from .sqlite import (
     make_private_folder as make_private_folder,
     register_checksum as register_checksum,
     transaction as transaction,
+    truncate_wal as truncate_wal,
 )

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from aidre.engine.errors import FetchFailed
 from aidre.ingest.fetch.addresses import Resolve, checked_addresses, look_up
-from aidre.ingest.fetch.urls import Url, is_usual_port
+from aidre.ingest.fetch.urls import PORTS, Url
 from aidre.ingest.records import escape_unprintable
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class Fetcher:
         seen = {str(url)}
         own_port = url.port
         while True:
-            if not (is_usual_port(url.port) or url.port == own_port or rules.allow_private_addresses):
+            if not (url.port in PORTS.values() or url.port == own_port or rules.allow_private_addresses):
                 raise FetchFailed(f"refused: it leads to port {url.port}, and redirects may only lead to 80 and 443")
             outcome = self._request(url, into, state, deadline)
             if not isinstance(outcome, str):

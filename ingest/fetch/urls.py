@@ -59,10 +59,6 @@ class Url:
             raise FetchFailed("its target is not a URL") from None
 
 
-def is_usual_port(port: int) -> bool:
-    return port in PORTS.values()
-
-
 def is_url(text: str) -> bool:
     """Whether a source has a scheme, and so is an address rather than a path."""
     match = _ANY_SCHEME.match(text.strip())
