@@ -189,11 +189,6 @@ class Ledger:
             connection.execute("UPDATE binds SET due = ? WHERE offer = ?", (now + lease, bind.offer))
         return bind
 
-    def renew(self, offer: str, due: float) -> None:
-        """Extend the claim of a running delivery until `due`."""
-        with _storage_errors(), transaction(self._connection) as connection:
-            connection.execute("UPDATE binds SET due = ? WHERE offer = ? AND due IS NOT NULL", (due, offer))
-
     def mark_delivered(self, offer: str) -> None:
         """Erase the data of a bind that the webhook has accepted."""
         with _storage_errors(), transaction(self._connection) as connection:

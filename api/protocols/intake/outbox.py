@@ -1,8 +1,8 @@
 """Delivery of binds to the provider's webhook, repeated until it accepts them; then their data leave the store.
 
 A bind is delivered at least once; `Idempotency-Key` is the id of its offer. The delivering worker claims it for
-LEASE_SECONDS, longer than a delivery takes, and renews the claim while the delivery runs. The claim of a worker that
-dies expires, and another worker delivers the bind.
+LEASE_SECONDS, longer than a delivery can take. The claim of a worker that dies expires, and another worker delivers the
+bind.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ logger = logging.getLogger("aidre")
 SOCKET_TIMEOUT_SECONDS = 10.0
 """For one step of a delivery: look up the name, connect, send or receive."""
 DELIVERY_SECONDS = 20.0
-"""For a whole delivery."""
+"""For a whole delivery, from the look-up of the name to the status."""
 LEASE_SECONDS = 60.0
-RENEW_SECONDS = LEASE_SECONDS / 3
 MIN_RETRY_SECONDS = 1.0
 MAX_RETRY_SECONDS = 300.0
 
