@@ -50,15 +50,11 @@ class Connection(httpcore2.NetworkBackend, httpcore2.NetworkStream):
     ) -> Iterator[httpcore2.Response]:
         """Send a request and yield the response, its body unread. Raises FetchFailed, with the error as its cause."""
         answered = False
-        named = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
-        target = httpcore2.URL(
-            scheme=url.scheme.encode(), host=url.host.encode(), port=url.port, target=url.target.encode()
-        )
+        fields = [("Host", url.authority), *headers.items()]
+        target = httpcore2.URL(scheme=url.scheme, host=url.host, port=url.port, target=url.target)
         connection = httpcore2.HTTPConnection(target.origin, self._context, network_backend=self)
         try:
-            with connection.stream(
-                method, target, headers=[(b"Host", url.authority.encode()), *named], content=content
-            ) as response:
+            with connection.stream(method, target, headers=fields, content=content) as response:
                 answered = True
                 yield response
         except TimeoutError as error:

@@ -13,15 +13,15 @@ import logging
 import re
 import secrets
 import ssl
-from functools import cached_property
 from typing import Final
 from urllib.parse import urlsplit
 
 import orjson
 
 from aidre.api.config import LanguageModel
-from aidre.engine.errors import ConfigurationError
+from aidre.engine.errors import ConfigurationError, FetchFailed
 from aidre.engine.model import Json
+from aidre.ingest.fetch import read_url
 
 logger = logging.getLogger("aidre")
 
@@ -44,14 +44,23 @@ class _UnusableResponse(Exception):
 class ChatModel:
     """One endpoint, shared by all requests of a process.
 
-    Raises ConfigurationError for a key that cannot be sent in a header.
+    Raises ConfigurationError for a key that cannot be sent in a header, or a URL that cannot be requested.
     """
 
     def __init__(self, settings: LanguageModel) -> None:
-        self._base_url = urlsplit(settings.base_url)
+        import httpcore2  # now, since the first request would hold the event loop for it
+
+        base = urlsplit(settings.base_url)
+        host = base.netloc.rpartition("@")[2]
+        try:
+            url = read_url(f"{base.scheme}://{host}{base.path.rstrip('/')}/chat/completions")
+        except FetchFailed as error:
+            raise ConfigurationError(f"nlweb.llm.base_url cannot be requested: {error.message}") from error
+        self._url = httpcore2.URL(scheme=url.scheme, host=url.host, port=url.port, target=url.target)
+        self._tls_context = ssl.create_default_context() if url.scheme == "https" else None
         self._model, self._timeout = settings.model, float(settings.timeout)
         self._headers = {
-            "Host": self._base_url.netloc.rpartition("@")[2],
+            "Host": url.authority,
             "Accept": "application/json",
             "Accept-Encoding": "identity",
             "Connection": "close",
@@ -110,18 +119,11 @@ class ChatModel:
         """Status and body of the answer; raises _UnusableResponse."""
         import httpcore2
 
-        base, received = self._base_url, bytearray()
-        url = httpcore2.URL(
-            scheme=base.scheme,
-            host=str(base.hostname).encode("idna"),
-            port=base.port,
-            target=f"{base.path.rstrip('/')}/chat/completions".encode("latin-1"),
-        )
-        content, context = orjson.dumps(body), self._tls_context if base.scheme == "https" else None
+        received, content, headers = bytearray(), orjson.dumps(body), list(self._headers.items())
         try:
             async with (
-                httpcore2.AsyncHTTPConnection(url.origin, context) as connection,
-                connection.stream("POST", url, headers=list(self._headers.items()), content=content) as response,
+                httpcore2.AsyncHTTPConnection(self._url.origin, self._tls_context) as connection,
+                connection.stream("POST", self._url, headers=headers, content=content) as response,
             ):
                 async for block in response.aiter_stream():
                     received += block
@@ -132,10 +134,6 @@ class ChatModel:
             raise _UnusableResponse("its answer is not HTTP, or ends early") from error
         except httpcore2.NetworkError as error:
             raise _UnusableResponse(type(error).__name__) from error
-
-    @cached_property
-    def _tls_context(self) -> ssl.SSLContext:
-        return ssl.create_default_context()
 
 
 def _extract_content(status: int, body: bytes) -> Json:
