@@ -35,7 +35,7 @@ MIN_FLOAT_INTEGER = 2.0**64
 """orjson reads integers from this value on as floats."""
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A JSON object. Members of a request that are not declared are ignored; a member that is UNSET is not sent."""
 
 
