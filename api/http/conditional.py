@@ -46,9 +46,13 @@ def answer_unless_known(
     return Response(body, 200, headers, media_type)
 
 
-def cacheable_answer(request: Request, body: bytes, cache_control: str, media_type: str = JSON) -> Response:
-    """The same with an ETag over the body."""
-    headers = {"ETag": f'"{etag_digest(body)}"', "Cache-Control": cache_control}
+def cacheable_response(
+    request: Request, body: bytes, cache_control: str, media_type: str = JSON, *, mark: str = "", vary: str = ""
+) -> Response:
+    """The same with a strong ETag over the body. `mark` separates the ETags of variants."""
+    headers = {"ETag": f'"{etag_digest(body)}{mark}"', "Cache-Control": cache_control} | (
+        {"Vary": vary} if vary else {}
+    )
     return answer_unless_known(request, body, headers, media_type)
 
 

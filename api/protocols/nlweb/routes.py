@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl
 
+import msgspec
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,7 +15,7 @@ from aidre.api.http import (
     JSON,
     UnsupportedMediaType,
     accept_header,
-    cacheable_answer,
+    cacheable_response,
     note_error_code,
     parse_content_type,
     quality,
@@ -23,6 +24,7 @@ from aidre.api.http import (
 )
 from aidre.api.protocols.nlweb.answer import Service, answer, complete_answer, find_items
 from aidre.api.protocols.nlweb.envelope import (
+    VERSION,
     AnswerResponse,
     Dialect,
     NlwebFailure,
@@ -32,6 +34,7 @@ from aidre.api.protocols.nlweb.envelope import (
     refuse,
     respond,
 )
+from aidre.api.protocols.nlweb.messages import NlwebMeta, Site, SiteList
 from aidre.api.protocols.nlweb.query import (
     MODES,
     RESPONSE_FORMATS,
@@ -85,13 +88,14 @@ async def sites(request: Request) -> Response:
     """The values of `query.site` for this caller."""
     service = _service(request)
     collections = [
-        {"name": visible.name, "description": visible.description, "documents": visible.snapshot.documents}
+        Site(name=visible.name, description=visible.description, documents=visible.snapshot.documents)
         for visible in service.retrieval.collections.visible(caller_of(request), "nlweb")
     ]
-    hosts = service.settings.nlweb.sites
-    names = [*(collection["name"] for collection in collections), *hosts]
-    body = {"_meta": build_meta(AnswerResponse(())), "sites": list(dict.fromkeys(names)), "collections": collections}
-    return cacheable_answer(request, orjson.dumps(body), "no-cache")
+    names = dict.fromkeys([*(collection.name for collection in collections), *service.settings.nlweb.sites])
+    meta = NlwebMeta(response_type="answer", version=VERSION)
+    return cacheable_response(
+        request, msgspec.json.encode(SiteList(meta=meta, sites=list(names), collections=collections)), "no-cache"
+    )
 
 
 async def _ask(request: Request, body: Body) -> Response:
@@ -184,7 +188,7 @@ def _self_description(request: Request) -> Response:
             "limits": {"results": limits.top_k_max, "query_chars": limits.query_chars, "body_bytes": limits.body_bytes},
         },
     }
-    return cacheable_answer(request, orjson.dumps(body), "max-age=300")
+    return cacheable_response(request, orjson.dumps(body), "max-age=300")
 
 
 def _service(request: Request) -> Service:

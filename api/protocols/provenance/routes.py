@@ -6,17 +6,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from aidre.api.http import cacheable_answer
+from aidre.api.http import cacheable_response
 from aidre.api.protocols.provenance.service import WELL_KNOWN, Provenance
 
-MEDIA_TYPE = "application/jwk-set+json"
+KEYS_MEDIA_TYPE = "application/jwk-set+json"
 CACHE = "max-age=300"
 """A verifier that meets an unknown key id should fetch the set again at once."""
 
 
 async def keys(request: Request) -> Response:
     provenance: Provenance = request.app.state.provenance
-    return cacheable_answer(request, provenance.keys(), CACHE, MEDIA_TYPE)
+    return cacheable_response(request, provenance.keys(), CACHE, KEYS_MEDIA_TYPE)
 
 
 routes = [Route(WELL_KNOWN, keys, methods=["GET"])]
