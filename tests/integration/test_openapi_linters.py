@@ -11,7 +11,7 @@ import pytest
 from aidre.api.config.settings import Settings, load_settings
 from tests.hostile.publisher import publish
 from tests.support.clients import fill, serving
-from tests.support.javascript import installed, told
+from tests.support.tools import install_npm, run_tool
 
 pytestmark = [pytest.mark.network, pytest.mark.process, pytest.mark.slow]
 
@@ -21,8 +21,8 @@ PACKAGES = {
     "@redocly/cli": "2.77.0",
 }
 LINTERS = {
-    "spectral": ["spectral", "lint", "--ruleset", "ruleset.yaml", "--fail-severity", "hint", "openapi.json"],
-    "redocly": ["redocly", "lint", "--extends", "recommended-strict", "--format", "stylish", "openapi.json"],
+    "spectral": ("spectral", "lint", "--ruleset", "ruleset.yaml", "--fail-severity", "hint", "openapi.json"),
+    "redocly": ("redocly", "lint", "--extends", "recommended-strict", "--format", "stylish", "openapi.json"),
 }
 
 
@@ -38,7 +38,7 @@ def without_settings(folder: Path) -> tuple[Path, Settings]:
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return installed(tmp_path_factory.mktemp("linters"), PACKAGES)
+    return install_npm(tmp_path_factory.mktemp("linters"), PACKAGES)
 
 
 @pytest.mark.parametrize("linter", LINTERS)
@@ -56,4 +56,4 @@ def test_a_linter_has_nothing_to_say(
     (packages / "ruleset.yaml").write_text("extends: spectral:oas", encoding="utf-8")
     monkeypatch.setenv("REDOCLY_TELEMETRY", "off")
     monkeypatch.setenv("REDOCLY_SUPPRESS_UPDATE_NOTICE", "true")
-    told(LINTERS[linter], packages)
+    run_tool(packages, *LINTERS[linter])
