@@ -44,8 +44,8 @@ assert isinstance(chunk, models.Chunk)
 blank = search.sync(client=client, body=models.SearchRequest(query=" ", collection="docs"))
 assert isinstance(blank, models.Error)
 answer = ask.sync(client=client, body=models.AskRequest(query=models.AskQuery(text="alpha", site="docs")))
-assert isinstance(answer, models.AskAnswer)
-names = [item["name"] for item in answer.results]
+assert isinstance(answer, models.AskAnswer) and isinstance(answer.results, list)
+names = [item.name for item in answer.results]
 print(json.dumps({"search": id, "chunk": chunk.text, "error": blank.error, "ask": names}))
 """
 OPENAPI_FETCH = """
@@ -60,7 +60,7 @@ const blank = await client.POST("/search", { body: { query: " ", collection: "do
 const answer = await client.POST("/ask", { body: { query: { text: "alpha", site: "docs" } } });
 const data = answer.data!;
 if (typeof data !== "object" || !("results" in data)) throw new Error("no results");
-const names = data.results.map(item => item.name);
+const names = data.results!.map(item => item.name);
 console.log(JSON.stringify({ search: id, chunk: chunk.data!.text, error: blank.error!.error, ask: names }));
 """
 HEY_API = """
@@ -75,7 +75,7 @@ const blank = await search({ body: { query: " ", collection: "docs" } });
 const answer = await ask({ body: { query: { text: "alpha", site: "docs" } } });
 const data = answer.data!;
 if (typeof data !== "object" || !("results" in data)) throw new Error("no results");
-const names = data.results.map(item => item.name);
+const names = data.results!.map(item => item.name);
 console.log(JSON.stringify({ search: id, chunk: chunk.data!.text, error: blank.error!.error, ask: names }));
 """
 PROGRAMS = {"openapi-fetch": OPENAPI_FETCH, "hey-api": HEY_API}
