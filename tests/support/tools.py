@@ -1,0 +1,65 @@
+"""Tools of others in a folder, in the versions that a test names: packages of npm and of the Python package index."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SECONDS = 300
+"""Ends a test that hangs; much longer than an installation takes on a busy machine."""
+LEAST_NODE = (20, 19)
+"""What the linters and the generators run on."""
+OPTIONS = ("--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock")
+
+
+def run_tool(folder: Path, *command: str) -> str:
+    """The output of a command in a folder, where it must succeed. Commands of its packages are found by name."""
+    bundled = folder / "node_modules/.bin" / command[0]
+    words = [str(bundled) if bundled.exists() else command[0], *command[1:]]
+    done = subprocess.run(
+        words, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=SECONDS
+    )
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def run_python(folder: Path, *words: str) -> str:
+    """The output of the interpreter in a folder."""
+    return run_tool(folder, sys.executable, *words)
+
+
+def install_python(folder: Path, requirement: str) -> Path:
+    """A folder with a package and what it needs: what runs there finds them before those of this environment."""
+    run_python(folder, "-m", "pip", "install", "--quiet", "--target", ".", "--disable-pip-version-check", requirement)
+    return folder
+
+
+def install_npm(folder: Path, packages: Mapping[str, str]) -> Path:
+    """A folder with packages by version; skips the test where Node is missing or old, or npm reaches no registry."""
+    if not _reaches_npm():
+        pytest.skip(f"there is no Node {'.'.join(map(str, LEAST_NODE))} or newer, or npm reaches no registry")
+    manifest = {"private": True, "type": "module", "dependencies": dict(packages)}
+    (folder / "package.json").write_text(json.dumps(manifest), encoding="utf-8")
+    run_tool(folder, "npm", "install", *OPTIONS)
+    return folder
+
+
+@cache
+def _reaches_npm() -> bool:
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        return False
+    version = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout
+    if tuple(map(int, version.lstrip("v").split(".")[:2])) < LEAST_NODE:
+        return False
+    ask = ["npm", "view", "openapi-fetch", "name", "--fetch-retries=1"]
+    try:
+        return subprocess.run(ask, capture_output=True, check=False, timeout=30).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
