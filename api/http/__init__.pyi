@@ -50,9 +50,11 @@ from .media_types import (
 )
 from .messages import (
     MIN_FLOAT_INTEGER as MIN_FLOAT_INTEGER,
+    NOT_BLANK as NOT_BLANK,
     ClosedMessage as ClosedMessage,
     Error as Error,
     Message as Message,
+    NotBlank as NotBlank,
     OpenMessage as OpenMessage,
     Text as Text,
     present as present,

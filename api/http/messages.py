@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from inspect import cleandoc
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform
 
 import msgspec
 from msgspec import inspect
@@ -29,37 +29,64 @@ MISSING = re.compile(r"Object missing required field `(.*)`")
 UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 STATED = "must "
 """Faults that begin so are stated by our own types, the others by msgspec."""
+NOT_BLANK = r"[^\s\u001c-\u001f\u0085]"
+"""Pattern of a text that is not blank; \\s alone omits some white space of Unicode."""
 STEP = re.compile(r"\[(?P<index>[^\]]*)\]|(?P<name>[^.\[]+)")
 NULL = {"type": "null"}
 MIN_FLOAT_INTEGER = 2.0**64
 """orjson reads integers from this value on as floats."""
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
+class Message(msgspec.Struct, frozen=True, gc=False):
     """A JSON object. Members of a request that are not declared are ignored; a member that is UNSET is not sent."""
 
 
-class ClosedMessage(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ClosedMessage(Message, forbid_unknown_fields=True):
     """A JSON object without further members."""
 
 
-class OpenMessage(Message, frozen=True, kw_only=True):
+class OpenMessage(Message):
     """A JSON object whose further members mean something, too."""
 
 
 class Text(str):
-    """A string with a rule of its own, which completes "must be". `schema` is its JSON Schema."""
+    """A string of a certain form, declared by the arguments of the class.
 
-    __slots__ = ()
+    `rule` completes "must be", `pattern` and `format` are those of JSON Schema, `check` is what these cannot say.
+    """
+
     rule: ClassVar[str]
     schema: ClassVar[Mapping[str, Any]]
+    _pattern: ClassVar[re.Pattern[str]]
+    _check: ClassVar[Callable[[str], object] | None]
+
+    def __init_subclass__(
+        cls,
+        *,
+        rule: str,
+        pattern: str = "",
+        max_chars: int | None = None,
+        format: str | None = None,
+        check: Callable[[str], object] | None = None,
+    ) -> None:
+        stated = {"pattern": pattern, "maxLength": max_chars, "format": format}
+        cls.rule, cls.schema = rule, {"type": "string", **{name: value for name, value in stated.items() if value}}
+        cls._pattern = re.compile(re.sub(r"\$$", r"\\Z", pattern))  # in Python `$` also matches before a newline
+        cls._check = check
 
     @classmethod
     def admits(cls, text: str) -> bool:
-        raise NotImplementedError
+        is_short = len(text) <= cls.schema.get("maxLength", len(text))
+        check = cls._check
+        return is_short and cls._pattern.search(text) is not None and (check is None or bool(check(text)))
 
 
-class Error(Message, frozen=True, kw_only=True):
+class NotBlank(Text, rule="a string that is not blank", pattern=NOT_BLANK):
+    pass
+
+
+class Error(Message):
     """What is wrong with a request, and the cure: the envelope of AIDRE, and of each path that belongs to no protocol.
 
     The members from `type` on are those of application/problem+json (RFC 9457).
@@ -202,9 +229,7 @@ def _bounds(least: float | None, most: float | None, unit: str = "") -> str:
 
 def schema_components(kinds: Iterable[type], prefix: str = "#/components/schemas/") -> Schema:
     """The JSON Schemas of structs by name, in the plain form that generators of clients handle well."""
-    _, components = msgspec.json.schema_components(
-        list(kinds), schema_hook=_text_schema, ref_template=prefix + "{name}"
-    )
+    _, components = msgspec.json.schema_components(list(kinds), schema_hook=_schema_of, ref_template=prefix + "{name}")
     simple = {name: _simplify(schema) for name, schema in components.items()}
     for kind in OpenMessage.__subclasses__():
         if kind.__name__ in simple:
@@ -212,8 +237,8 @@ def schema_components(kinds: Iterable[type], prefix: str = "#/components/schemas
     return simple
 
 
-def _text_schema(kind: type[Text]) -> Schema:
-    return {"type": "string", **kind.schema}
+def _schema_of(kind: type[Text]) -> Schema:
+    return dict(kind.schema)
 
 
 def _simplify(schema: Schema) -> Schema:

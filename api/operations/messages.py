@@ -12,7 +12,7 @@ Uri: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
 Base64Key: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{43}$")]
 
 
-class Signpost(Message, frozen=True, kw_only=True):
+class Signpost(Message):
     """Where the other documents are."""
 
     service: Literal["AIDRE"]
@@ -20,20 +20,20 @@ class Signpost(Message, frozen=True, kw_only=True):
     openapi: Uri
 
 
-class Liveness(Message, frozen=True, kw_only=True):
+class Liveness(Message):
     """The process is alive."""
 
     status: Literal["ok"]
 
 
-class Readiness(Message, frozen=True, kw_only=True):
+class Readiness(Message):
     """Whether anything can be served, and how many collections are damaged."""
 
     status: Literal["ready", "degraded", "unavailable"]
     damaged: Annotated[int, Meta(ge=0)]
 
 
-class Description(Message, frozen=True, kw_only=True):
+class Description(Message):
     """An OpenAPI document."""
 
     openapi: str
@@ -41,18 +41,18 @@ class Description(Message, frozen=True, kw_only=True):
     paths: dict[str, Any]
 
 
-class ProtectedResource(Message, frozen=True, kw_only=True):
+class ProtectedResource(Message):
     """Protected resource metadata (RFC 9728): where a token is to be had."""
 
     resource: Uri
-    resource_name: str | UnsetType = UNSET
-    authorization_servers: list[Uri] | UnsetType = UNSET
     bearer_methods_supported: list[str]
     scopes_supported: list[str]
     resource_documentation: Uri
+    resource_name: str | UnsetType = UNSET
+    authorization_servers: list[Uri] | UnsetType = UNSET
 
 
-class PublicKey(Message, frozen=True, kw_only=True):
+class PublicKey(Message):
     """A public key of Ed25519 as JSON Web Key (RFC 7517, RFC 8037)."""
 
     kty: Literal["OKP"]
@@ -63,7 +63,7 @@ class PublicKey(Message, frozen=True, kw_only=True):
     use: Literal["sig"]
 
 
-class KeySet(Message, frozen=True, kw_only=True):
+class KeySet(Message):
     """The public keys that are in use, the newest first."""
 
     keys: Annotated[list[PublicKey], Meta(min_length=1)]

@@ -5,11 +5,11 @@ The structs check requests, are encoded as answers, and become the components of
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType, field, structs
 
-from aidre.api.http import Message, OpenMessage, Text
+from aidre.api.http import Message, NotBlank, OpenMessage
 
 VERSION = "1"
 FLOAT32_MAX = 3.4e38
@@ -29,19 +29,7 @@ Sha256: TypeAlias = Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]
 Vector: TypeAlias = list[Annotated[float, Meta(ge=-FLOAT32_MAX, le=FLOAT32_MAX)]]
 
 
-class Query(Text):
-    """The text of a query; its greatest length is a setting."""
-
-    __slots__ = ()
-    rule = "a string that is not blank"
-    schema: ClassVar[dict[str, Any]] = {"minLength": 1, "pattern": r"[^\s\u001c-\u001f\u0085]"}
-
-    @classmethod
-    def admits(cls, text: str) -> bool:
-        return bool(text.strip())
-
-
-class ReturnFields(Message, frozen=True, kw_only=True):
+class ReturnFields(Message):
     """Which members each result has. `score` and `source` are always there; unknown members are ignored."""
 
     ids: Annotated[bool | None, Meta(description="`id` of the chunk; true if left out")] = True
@@ -56,13 +44,13 @@ class ReturnFields(Message, frozen=True, kw_only=True):
                 structs.force_setattr(self, name, True)
 
 
-class SearchRequest(Message, frozen=True, kw_only=True):
+class SearchRequest(Message):
     """A search. Send exactly one of `query` and `query_vector`; a `query_vector` needs its `embedding_space`.
 
     A member that is null counts as absent, members that are not listed here are ignored.
     """
 
-    query: Annotated[Query | None, Meta(description="The text to search for", examples=["how is a backup made"])] = None
+    query: Annotated[NotBlank | None, Meta(description="The text to search for")] = None
     query_vector: Annotated[Vector | None, Meta(description="A vector of the dimensions of `embedding_space`")] = None
     embedding_space: Annotated[str | None, Meta(description="The id of an embedding space of the collection")] = None
     collection: Annotated[str | None, Meta(description="Left out: the default one, or the only one there is")] = None
@@ -75,7 +63,7 @@ class SearchRequest(Message, frozen=True, kw_only=True):
     )
 
 
-class Source(Message, frozen=True, kw_only=True):
+class Source(Message):
     """Where a chunk comes from: the address and title of its document, and its section there."""
 
     url: str | UnsetType = UNSET
@@ -83,7 +71,7 @@ class Source(Message, frozen=True, kw_only=True):
     section: str | UnsetType = UNSET
 
 
-class Metadata(OpenMessage, frozen=True, kw_only=True):
+class Metadata(OpenMessage):
     """Facts about a chunk. The document's own metadata stand beside these members."""
 
     updated_at: Time
@@ -104,11 +92,11 @@ class Metadata(OpenMessage, frozen=True, kw_only=True):
     ) = UNSET
 
 
-class Result(Message, frozen=True, kw_only=True):
+class Result(Message):
     """One chunk that was found."""
 
-    id: str | UnsetType = UNSET
     score: Annotated[float, Meta(description="Larger is better in every space and mode")]
+    id: str | UnsetType = UNSET
     relevance: Relevance | UnsetType = UNSET
     source: Source | UnsetType = UNSET
     metadata: Metadata | UnsetType = UNSET
@@ -117,7 +105,7 @@ class Result(Message, frozen=True, kw_only=True):
     vectors: Annotated[dict[str, list[float]], Meta(description="By embedding space")] | UnsetType = UNSET
 
 
-class SearchMeta(Message, frozen=True, kw_only=True):
+class SearchMeta(Message):
     """How the search was done."""
 
     returned: Annotated[Count, Meta(description="The number of results")]
@@ -132,7 +120,7 @@ class SearchMeta(Message, frozen=True, kw_only=True):
     next_cursor: Annotated[str, Meta(description="Send it as `cursor` for the next page")] | UnsetType = UNSET
 
 
-class SearchAnswer(Message, frozen=True, kw_only=True):
+class SearchAnswer(Message):
     """The results, ordered by score, then by id."""
 
     request_id: str
@@ -141,7 +129,7 @@ class SearchAnswer(Message, frozen=True, kw_only=True):
     meta: SearchMeta
 
 
-class Chunk(Message, frozen=True, kw_only=True):
+class Chunk(Message):
     """One chunk. `text` is there if the collection returns texts."""
 
     id: str
@@ -152,7 +140,7 @@ class Chunk(Message, frozen=True, kw_only=True):
     semantic_payload: Any | UnsetType = UNSET
 
 
-class Collection(Message, frozen=True, kw_only=True):
+class Collection(Message):
     """One collection that the caller may search."""
 
     name: str
@@ -165,20 +153,20 @@ class Collection(Message, frozen=True, kw_only=True):
     modes: Annotated[list[Mode], Meta(description="Modes of a text query, the default one first")]
 
 
-class CollectionAnswer(Collection, frozen=True, kw_only=True):
+class CollectionAnswer(Collection):
     """One collection that the caller may search, with the id of the request."""
 
     request_id: str
 
 
-class CollectionList(Message, frozen=True, kw_only=True):
+class CollectionList(Message):
     """The collections that the caller may search."""
 
     collections: list[Collection]
     request_id: str
 
 
-class Change(Message, frozen=True, kw_only=True):
+class Change(Message):
     """What happened to one chunk. A deleted chunk has no source."""
 
     op: Literal["add", "change", "delete"]
@@ -187,7 +175,7 @@ class Change(Message, frozen=True, kw_only=True):
     source: Source | UnsetType = UNSET
 
 
-class ChangePage(Message, frozen=True, kw_only=True):
+class ChangePage(Message):
     """A page of the change feed, oldest first."""
 
     request_id: str
@@ -197,7 +185,7 @@ class ChangePage(Message, frozen=True, kw_only=True):
     more: Annotated[bool, Meta(description="Whether more has happened already")]
 
 
-class EmbeddingSpace(Message, frozen=True, kw_only=True):
+class EmbeddingSpace(Message):
     """A space in which vectors are comparable."""
 
     id: str
@@ -211,7 +199,7 @@ class EmbeddingSpace(Message, frozen=True, kw_only=True):
     query_text: Annotated[bool, Meta(description="Whether the space takes text queries")]
 
 
-class Endpoints(Message, frozen=True, kw_only=True):
+class Endpoints(Message):
     """Addresses; `{name}` and `{id}` stand for the name of a collection and the id of a chunk."""
 
     search: str
@@ -224,29 +212,28 @@ class Endpoints(Message, frozen=True, kw_only=True):
     intake: str | UnsetType = UNSET
 
 
-class Authentication(Message, frozen=True, kw_only=True):
+class Authentication(Message):
     """How callers identify themselves."""
 
     type: Literal["none", "bearer"]
     required: bool | UnsetType = UNSET
 
 
-class Defaults(Message, frozen=True, kw_only=True):
+class Defaults(Message):
     """What holds for members that a request leaves out."""
 
-    collection: str | UnsetType = UNSET
     top_k: int
     mode: Mode
     changes: int
     return_: dict[str, bool] = field(name="return")
+    collection: str | UnsetType = UNSET
 
 
-class Discovery(Message, frozen=True, kw_only=True):
+class Discovery(Message):
     """What the caller may use here, with every default, limit and choice."""
 
     version: str
     service: Literal["AIDRE"]
-    organization: str | UnsetType = UNSET
     endpoints: Endpoints
     capabilities: dict[str, bool]
     embedding_spaces: list[EmbeddingSpace]
@@ -257,5 +244,6 @@ class Discovery(Message, frozen=True, kw_only=True):
     filter: Annotated[str, Meta(description="The grammar of filters")]
     extensions: dict[str, Any]
     behaviour: Annotated[dict[str, str], Meta(description="Choices that the draft leaves open, in words")]
-    provenance: Annotated[dict[str, Any], Meta(description="How chunks and answers are signed")] | UnsetType = UNSET
     openapi: str
+    organization: str | UnsetType = UNSET
+    provenance: Annotated[dict[str, Any], Meta(description="How chunks and answers are signed")] | UnsetType = UNSET

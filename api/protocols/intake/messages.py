@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType, field
 
 from aidre.api.http import ClosedMessage, Message, OpenMessage, Text
 
-VERSION_PATTERN = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
-LOCALE_PATTERN = re.compile("[a-z]{2}(-[A-Z]{2})?")
 HEX = "[0-9a-fA-F]"
 
 Scope: TypeAlias = Literal["intake", "offer", "bind", "account_creation", "payment"]
@@ -34,58 +31,31 @@ def parse_uuid(text: str) -> uuid.UUID | None:
     return parsed if str(parsed) == text.lower() else None
 
 
-class Session(Text):
-    __slots__ = ()
-    rule = "a UUID"
-    schema: ClassVar = {"pattern": f"^{HEX}{{8}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{12}}$"}
-
-    @classmethod
-    def admits(cls, text: str) -> bool:
-        return parse_uuid(text) is not None
+class Session(Text, rule="a UUID", pattern=f"^{HEX}{{8}}(-{HEX}{{4}}){{3}}-{HEX}{{12}}$"):
+    pass
 
 
-class NewSession(Text):
-    __slots__ = ()
-    rule = "a UUID of version 4"
-    schema: ClassVar = {"pattern": f"^{HEX}{{8}}-{HEX}{{4}}-4{HEX}{{3}}-[89abAB]{HEX}{{3}}-{HEX}{{12}}$"}
-
-    @classmethod
-    def admits(cls, text: str) -> bool:
-        parsed = parse_uuid(text)
-        return parsed is not None and parsed.variant == uuid.RFC_4122 and parsed.version == 4
+class NewSession(
+    Text, rule="a UUID of version 4", pattern=f"^{HEX}{{8}}-{HEX}{{4}}-4{HEX}{{3}}-[89abAB]{HEX}{{3}}-{HEX}{{12}}$"
+):
+    pass
 
 
-class CompatibleVersion(Text):
+class CompatibleVersion(Text, rule="a version that is compatible with 0.1.0", pattern=r"^0\.1\.[0-9]+$"):
     """Before 1.0 a breaking change bumps the minor version."""
 
-    __slots__ = ()
-    rule = "a version that is compatible with 0.1.0"
-    schema: ClassVar = {"pattern": r"^0\.1\.[0-9]+$"}
 
-    @classmethod
-    def admits(cls, text: str) -> bool:
-        return VERSION_PATTERN.fullmatch(text) is not None and text.startswith("0.1.")
-
-
-class Locale(Text):
-    __slots__ = ()
-    rule = "a locale such as en-US"
-    schema: ClassVar = {"pattern": f"^{LOCALE_PATTERN.pattern}$"}
-
-    @classmethod
-    def admits(cls, text: str) -> bool:
-        return LOCALE_PATTERN.fullmatch(text) is not None
+class Locale(Text, rule="a locale such as en-US", pattern="^[a-z]{2}(-[A-Z]{2})?$"):
+    pass
 
 
 # -- requests --------------------------------------------------------------------------------------------------------
 
 
-class IntakeAgent(ClosedMessage, frozen=True, kw_only=True):
+class IntakeAgent(ClosedMessage):
     """The agent that submits, and what its user agreed to."""
 
     id: Named
-    platform: str | UnsetType = UNSET
-    name: str | UnsetType = UNSET
     consent_scope: Annotated[
         list[Scope],
         Meta(
@@ -94,9 +64,11 @@ class IntakeAgent(ClosedMessage, frozen=True, kw_only=True):
             extra_json_schema={"uniqueItems": True, "contains": {"type": "string", "enum": ["intake"]}},
         ),
     ]
+    platform: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
 
 
-class IntakeMetadata(OpenMessage, frozen=True, kw_only=True):
+class IntakeMetadata(OpenMessage):
     """Facts about the submission."""
 
     timestamp: Instant | UnsetType = UNSET
@@ -104,7 +76,7 @@ class IntakeMetadata(OpenMessage, frozen=True, kw_only=True):
     timezone: str | UnsetType = UNSET
 
 
-class IntakeRequest(ClosedMessage, frozen=True, kw_only=True):
+class IntakeRequest(ClosedMessage):
     """A submission. `intake_data` fits the `input_schema` of the intake; `consent_scope` has `intake`."""
 
     version: CompatibleVersion = field(name="aip_version")
@@ -114,7 +86,7 @@ class IntakeRequest(ClosedMessage, frozen=True, kw_only=True):
     metadata: IntakeMetadata | UnsetType = UNSET
 
 
-class BindAgent(ClosedMessage, frozen=True, kw_only=True):
+class BindAgent(ClosedMessage):
     """The agent that binds, and what its user agreed to."""
 
     id: Named
@@ -128,14 +100,14 @@ class BindAgent(ClosedMessage, frozen=True, kw_only=True):
     ]
 
 
-class BindMetadata(OpenMessage, frozen=True, kw_only=True):
+class BindMetadata(OpenMessage):
     """Facts about the bind."""
 
     timestamp: Instant | UnsetType = UNSET
     user_confirmed_at: Instant | UnsetType = UNSET
 
 
-class BindRequest(ClosedMessage, frozen=True, kw_only=True):
+class BindRequest(ClosedMessage):
     """The acceptance of an offer. `bind_data` has what the offer requires; `consent_scope` has `bind`."""
 
     offer_id: Named
@@ -148,7 +120,7 @@ class BindRequest(ClosedMessage, frozen=True, kw_only=True):
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 
-class IntakePrivacy(Message, frozen=True, kw_only=True):
+class IntakePrivacy(Message):
     """How the data of a submission are treated."""
 
     data_retention: Literal["none", "session", "30_days", "1_year", "indefinite"] | UnsetType = UNSET
@@ -156,14 +128,14 @@ class IntakePrivacy(Message, frozen=True, kw_only=True):
     redacted_acceptable: bool | UnsetType = UNSET
 
 
-class IntakeRateLimit(Message, frozen=True, kw_only=True):
+class IntakeRateLimit(Message):
     """Submissions of one caller."""
 
     requests_per_minute: AtLeastOne | UnsetType = UNSET
     requests_per_day: AtLeastOne | UnsetType = UNSET
 
 
-class DeclaredIntake(Message, frozen=True, kw_only=True):
+class DeclaredIntake(Message):
     """An intake: where to submit what, and what comes of it."""
 
     id: str
@@ -171,23 +143,23 @@ class DeclaredIntake(Message, frozen=True, kw_only=True):
     description: str
     endpoint: Link
     method: Literal["POST"]
-    category: str | UnsetType = UNSET
     input_schema: Annotated[Mapping[str, Any], Meta(description="The JSON Schema of `intake_data`")]
     offer_type: str
     binding_available: bool
     requires_auth: bool
     privacy: IntakePrivacy
+    category: str | UnsetType = UNSET
     rate_limit: IntakeRateLimit | UnsetType = UNSET
 
 
-class IntakeProvider(Message, frozen=True, kw_only=True):
+class IntakeProvider(Message):
     """Who offers the intakes."""
 
     name: str
     url: Link
 
 
-class IntakeManifest(Message, frozen=True, kw_only=True):
+class IntakeManifest(Message):
     """The provider and its intakes."""
 
     version: str = field(name="aip_version")
@@ -195,17 +167,17 @@ class IntakeManifest(Message, frozen=True, kw_only=True):
     intakes: Annotated[list[DeclaredIntake], Meta(min_length=1)]
 
 
-class OfferItem(Message, frozen=True, kw_only=True):
+class OfferItem(Message):
     """A passage that answers the submission. `score` is its relevance, from 0 to 1."""
 
     id: str
+    score: float
     title: str | UnsetType = UNSET
     url: str | UnsetType = UNSET
     text: str | UnsetType = UNSET
-    score: float
 
 
-class Offer(Message, frozen=True, kw_only=True):
+class Offer(Message):
     """An offer. One that can be bound says until when, where and with which data."""
 
     id: str
@@ -217,7 +189,7 @@ class Offer(Message, frozen=True, kw_only=True):
     terms_url: Link | UnsetType = UNSET
 
 
-class IntakeAnswer(Message, frozen=True, kw_only=True):
+class IntakeAnswer(Message):
     """An offer (`status` offer), or the reason why there is none (declined)."""
 
     version: str = field(name="aip_version")
@@ -227,7 +199,7 @@ class IntakeAnswer(Message, frozen=True, kw_only=True):
     decline_reason: str | UnsetType = UNSET
 
 
-class BindAnswer(Message, frozen=True, kw_only=True):
+class BindAnswer(Message):
     """The offer is bound."""
 
     version: str = field(name="aip_version")
@@ -237,14 +209,14 @@ class BindAnswer(Message, frozen=True, kw_only=True):
     bound_at: Time
 
 
-class IntakeFault(Message, frozen=True, kw_only=True):
+class IntakeFault(Message):
     """A code of the protocol and what to do."""
 
     code: Annotated[str, Meta(description="A stable code")]
     message: str
 
 
-class IntakeFailure(Message, frozen=True, kw_only=True):
+class IntakeFailure(Message):
     """What is wrong with a request, and the cure."""
 
     version: str = field(name="aip_version")

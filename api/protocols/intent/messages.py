@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType, field
 
 from aidre.api.config import DOMAIN, HOSTNAME
-from aidre.api.http import ClosedMessage, Text, Unprocessable, read_integers, read_message
+from aidre.api.http import NOT_BLANK, ClosedMessage, Text, Unprocessable, read_integers, read_message
 from aidre.api.protocols.intent.signing import parse_rfc3339
 
 VERSIONS = ("0.1", "1.0")
@@ -37,6 +37,7 @@ LANGUAGE = re.compile(
 """Well-formed language tags of BCP 47 (RFC 5646, section 2.1)."""
 HOST_SCHEMA = HOSTNAME.pattern.replace(r"(?=.{1,253}\Z)", "")
 """Without the look-ahead for the length: the patterns of JSON Schema (ECMA 262) know no `\\Z`."""
+MAX_HOST_CHARS = 253
 
 Version: TypeAlias = Literal["0.1", "1.0"]
 Id: TypeAlias = Annotated[str, Meta(max_length=MAX_ID_CHARS)]
@@ -47,90 +48,70 @@ Date: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 Link: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
 
 
-class Name(Text):
-    __slots__ = ()
-    rule = f"a string of at most {MAX_ID_CHARS} characters that is not blank"
-    schema: ClassVar = {"maxLength": MAX_ID_CHARS, "pattern": r"\S"}
-
-    @classmethod
-    def admits(cls, text: str) -> bool:
-        return len(text) <= MAX_ID_CHARS and bool(text.strip())
-
-
-class ChunkId(Text):
-    __slots__ = ()
-    rule = f"a string of at most {MAX_URL_CHARS} characters that is not blank"
-    schema: ClassVar = {"maxLength": MAX_URL_CHARS, "pattern": r"\S"}
-
-    @classmethod
-    def admits(cls, text: str) -> bool:
-        return len(text) <= MAX_URL_CHARS and bool(text.strip())
+class Name(
+    Text,
+    rule=f"a string of at most {MAX_ID_CHARS} characters that is not blank",
+    pattern=NOT_BLANK,
+    max_chars=MAX_ID_CHARS,
+):
+    pass
 
 
-class Uri(Text):
-    __slots__ = ()
-    rule = f"an absolute URI of at most {MAX_URL_CHARS} characters"
-    schema: ClassVar = {"format": "uri", "maxLength": MAX_URL_CHARS}
-
-    @classmethod
-    def admits(cls, text: str) -> bool:
-        return len(text) <= MAX_URL_CHARS and URI.fullmatch(text) is not None
-
-
-class Timestamp(Text):
-    __slots__ = ()
-    rule = "a date and time of RFC 3339, such as 2026-04-01T10:00:00Z"
-    schema: ClassVar = {"format": "date-time"}
-
-    @classmethod
-    def admits(cls, text: str) -> bool:
-        return parse_rfc3339(text) is not None
+class ChunkId(
+    Text,
+    rule=f"a string of at most {MAX_URL_CHARS} characters that is not blank",
+    pattern=NOT_BLANK,
+    max_chars=MAX_URL_CHARS,
+):
+    pass
 
 
-class Domain(Text):
-    __slots__ = ()
-    rule = "words of a-z 0-9 joined by dots, such as finance.markets"
-    schema: ClassVar = {"maxLength": MAX_ID_CHARS, "pattern": f"^{DOMAIN.pattern}$"}
-
-    @classmethod
-    def admits(cls, text: str) -> bool:
-        return len(text) <= MAX_ID_CHARS and DOMAIN.fullmatch(text) is not None
-
-
-class Host(Text):
-    __slots__ = ()
-    rule = "a host such as example.com"
-    schema: ClassVar = {"pattern": f"^{HOST_SCHEMA}$"}
-
-    @classmethod
-    def admits(cls, text: str) -> bool:
-        return HOSTNAME.fullmatch(text) is not None
+class Uri(
+    Text,
+    rule=f"an absolute URI of at most {MAX_URL_CHARS} characters",
+    max_chars=MAX_URL_CHARS,
+    format="uri",
+    check=URI.fullmatch,
+):
+    pass
 
 
-class LanguageTag(Text):
-    __slots__ = ()
-    rule = "a language tag of BCP 47, such as en-US"
-    schema: ClassVar = {"maxLength": MAX_ID_CHARS}
+class Timestamp(
+    Text,
+    rule="a date and time of RFC 3339, such as 2026-04-01T10:00:00Z",
+    format="date-time",
+    check=lambda text: parse_rfc3339(text) is not None,
+):
+    pass
 
-    @classmethod
-    def admits(cls, text: str) -> bool:
-        return len(text) <= MAX_ID_CHARS and LANGUAGE.fullmatch(text) is not None
+
+class Domain(
+    Text,
+    rule="words of a-z 0-9 joined by dots, such as finance.markets",
+    pattern=f"^{DOMAIN.pattern}$",
+    max_chars=MAX_ID_CHARS,
+):
+    pass
 
 
-class Country(Text):
-    __slots__ = ()
-    rule = "two capital letters, such as US"
-    schema: ClassVar = {"pattern": "^[A-Z]{2}$"}
+class Host(Text, rule="a host such as example.com", pattern=f"^{HOST_SCHEMA}$", max_chars=MAX_HOST_CHARS):
+    pass
 
-    @classmethod
-    def admits(cls, text: str) -> bool:
-        return re.fullmatch("[A-Z]{2}", text) is not None
+
+class LanguageTag(
+    Text, rule="a language tag of BCP 47, such as en-US", max_chars=MAX_ID_CHARS, check=LANGUAGE.fullmatch
+):
+    pass
+
+
+class Country(Text, rule="two capital letters, such as US", pattern="^[A-Z]{2}$"):
+    pass
 
 
 # -- requests --------------------------------------------------------------------------------------------------------
 
 
-class IntentPlatform(ClosedMessage, frozen=True, kw_only=True):
+class IntentPlatform(ClosedMessage):
     """The platform that asks."""
 
     id: Id
@@ -138,7 +119,7 @@ class IntentPlatform(ClosedMessage, frozen=True, kw_only=True):
     software_version: Id | UnsetType = UNSET
 
 
-class IntentScope(ClosedMessage, frozen=True, kw_only=True):
+class IntentScope(ClosedMessage):
     """What the user is after. A subdomain continues the domain, or is a whole path such as finance.markets."""
 
     domain: Domain
@@ -146,13 +127,13 @@ class IntentScope(ClosedMessage, frozen=True, kw_only=True):
     confidence: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
 
 
-class IntentGeography(ClosedMessage, frozen=True, kw_only=True):
+class IntentGeography(ClosedMessage):
     """Where the user is."""
 
     country: Country | UnsetType = UNSET
 
 
-class IntentContext(ClosedMessage, frozen=True, kw_only=True):
+class IntentContext(ClosedMessage):
     """The setting of the conversation."""
 
     language: LanguageTag
@@ -160,7 +141,7 @@ class IntentContext(ClosedMessage, frozen=True, kw_only=True):
     placement: Id | UnsetType = UNSET
 
 
-class IntentRuntime(ClosedMessage, frozen=True, kw_only=True):
+class IntentRuntime(ClosedMessage):
     """The turn of the conversation. Without `query_text` the words of the domain are the query."""
 
     session_id: Id
@@ -169,7 +150,7 @@ class IntentRuntime(ClosedMessage, frozen=True, kw_only=True):
     latency_budget_ms: Count | UnsetType = UNSET
 
 
-class RetrieveRequest(ClosedMessage, frozen=True, kw_only=True):
+class RetrieveRequest(ClosedMessage):
     """A request for passages within a declared domain."""
 
     version: Id = field(name="aip_version")
@@ -204,20 +185,20 @@ class RetrieveRequest(ClosedMessage, frozen=True, kw_only=True):
         return None if budget is UNSET else min(budget / 1_000, MAX_LATENCY_BUDGET_SECONDS)
 
 
-class EventPublisher(ClosedMessage, frozen=True, kw_only=True):
+class EventPublisher(ClosedMessage):
     """The publisher whose passages were cited."""
 
     id: Id
     domain: Host
 
 
-class EventPlatform(ClosedMessage, frozen=True, kw_only=True):
+class EventPlatform(ClosedMessage):
     """The platform that cites."""
 
     id: Name
 
 
-class Citation(ClosedMessage, frozen=True, kw_only=True):
+class Citation(ClosedMessage):
     """What was cited, and where it was shown."""
 
     source_url: Uri
@@ -225,7 +206,7 @@ class Citation(ClosedMessage, frozen=True, kw_only=True):
     display_surface: Name
 
 
-class CitationReport(ClosedMessage, frozen=True, kw_only=True):
+class CitationReport(ClosedMessage):
     """The report that returned passages were shown to a user."""
 
     version: Id = field(name="aip_version")
@@ -298,7 +279,7 @@ def _invalid(path: str, rule: str) -> Unprocessable:
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 
-class IntentSupports(ClosedMessage, frozen=True, kw_only=True):
+class IntentSupports(ClosedMessage):
     """What answers may have."""
 
     chunks: bool
@@ -306,7 +287,7 @@ class IntentSupports(ClosedMessage, frozen=True, kw_only=True):
     full_article: bool
 
 
-class IntentRetrieval(ClosedMessage, frozen=True, kw_only=True):
+class IntentRetrieval(ClosedMessage):
     """The capabilities of retrieval."""
 
     supports: IntentSupports
@@ -314,7 +295,7 @@ class IntentRetrieval(ClosedMessage, frozen=True, kw_only=True):
     max_tokens: AtLeastOne
 
 
-class IntentPublisher(ClosedMessage, frozen=True, kw_only=True):
+class IntentPublisher(ClosedMessage):
     """The publisher, by id, name and domain."""
 
     id: str
@@ -322,7 +303,7 @@ class IntentPublisher(ClosedMessage, frozen=True, kw_only=True):
     domain: str
 
 
-class IntentAccess(ClosedMessage, frozen=True, kw_only=True):
+class IntentAccess(ClosedMessage):
     """The terms of access."""
 
     enabled: bool
@@ -333,7 +314,7 @@ class IntentAccess(ClosedMessage, frozen=True, kw_only=True):
     cache_policy: Literal["no_store"]
 
 
-class IntentEndpoint(ClosedMessage, frozen=True, kw_only=True):
+class IntentEndpoint(ClosedMessage):
     """A method and its address."""
 
     method: Literal["GET", "POST"]
@@ -342,7 +323,7 @@ class IntentEndpoint(ClosedMessage, frozen=True, kw_only=True):
     required: bool | UnsetType = UNSET
 
 
-class IntentEndpoints(ClosedMessage, frozen=True, kw_only=True):
+class IntentEndpoints(ClosedMessage):
     """Where the protocol is served."""
 
     capabilities: IntentEndpoint
@@ -350,7 +331,7 @@ class IntentEndpoints(ClosedMessage, frozen=True, kw_only=True):
     event: IntentEndpoint
 
 
-class IntentCompliance(ClosedMessage, frozen=True, kw_only=True):
+class IntentCompliance(ClosedMessage):
     """Whether and until when the consent holds."""
 
     revocable: bool
@@ -360,7 +341,7 @@ class IntentCompliance(ClosedMessage, frozen=True, kw_only=True):
     revocation_reason: Literal["legal", "policy", "technical"] | UnsetType = UNSET
 
 
-class IntentDeclaration(ClosedMessage, frozen=True, kw_only=True):
+class IntentDeclaration(ClosedMessage):
     """The publisher's declaration: the same for every caller, with no inventory of content."""
 
     schema: Link = field(name="$schema")
@@ -374,14 +355,14 @@ class IntentDeclaration(ClosedMessage, frozen=True, kw_only=True):
     extensions: dict[str, Any]
 
 
-class IntentCapabilities(ClosedMessage, frozen=True, kw_only=True):
+class IntentCapabilities(ClosedMessage):
     """The capabilities of retrieval."""
 
     version: Version = field(name="aip_version")
     retrieval: IntentRetrieval
 
 
-class IntentChunk(ClosedMessage, frozen=True, kw_only=True):
+class IntentChunk(ClosedMessage):
     """A returned passage."""
 
     id: str
@@ -389,43 +370,43 @@ class IntentChunk(ClosedMessage, frozen=True, kw_only=True):
     token_count: Count
 
 
-class IntentContent(ClosedMessage, frozen=True, kw_only=True):
+class IntentContent(ClosedMessage):
     """The returned passages, the best first."""
 
     chunks: Annotated[list[IntentChunk], Meta(min_length=1)]
 
 
-class IntentCitation(ClosedMessage, frozen=True, kw_only=True):
+class IntentCitation(ClosedMessage):
     """How a document is to be cited, and the passages that it gave."""
 
     source_url: Link
-    title: str | UnsetType = UNSET
     publisher: str
     chunk_ids: list[str]
+    title: str | UnsetType = UNSET
 
 
-class IntentLimits(ClosedMessage, frozen=True, kw_only=True):
+class IntentLimits(ClosedMessage):
     """The limits that were applied."""
 
     max_chunks: AtLeastOne
     max_tokens: AtLeastOne
 
 
-class IntentDenial(ClosedMessage, frozen=True, kw_only=True):
+class IntentDenial(ClosedMessage):
     """A decision of the publisher."""
 
     reason: Literal["out_of_scope", "access_disabled", "policy_violation", "rate_limited", "unsupported"]
     message: str
 
 
-class IntentFault(ClosedMessage, frozen=True, kw_only=True):
+class IntentFault(ClosedMessage):
     """A technical failure."""
 
     code: Annotated[str, Meta(description="A stable code")]
     message: str
 
 
-class RetrieveAnswer(ClosedMessage, frozen=True, kw_only=True):
+class RetrieveAnswer(ClosedMessage):
     """Passages (`status` ok), a denial (denied) or a failure (error); the other members are absent."""
 
     version: Version = field(name="aip_version")
@@ -439,7 +420,7 @@ class RetrieveAnswer(ClosedMessage, frozen=True, kw_only=True):
     error: IntentFault | UnsetType = UNSET
 
 
-class EventAnswer(ClosedMessage, frozen=True, kw_only=True):
+class EventAnswer(ClosedMessage):
     """The citation event is recorded."""
 
     version: Version = field(name="aip_version")

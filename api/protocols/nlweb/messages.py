@@ -5,33 +5,23 @@ Requests of earlier versions are converted to these first, see `query/dialects.p
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from aidre.api.http import Message, OpenMessage, Text
+from aidre.api.http import NOT_BLANK, Message, NotBlank, OpenMessage, Text
 
 Texts: TypeAlias = str | list[str]
 Start: TypeAlias = Annotated[int, Meta(ge=0, description="Documents to skip")]
 
 
-class AskText(Text):
-    __slots__ = ()
-    rule = "a string that is not blank: say what to look for"
-    schema: ClassVar = {"minLength": 1, "pattern": r"[^\s\u001c-\u001f\u0085]"}
-
-    @classmethod
-    def admits(cls, text: str) -> bool:
-        return bool(text.strip())
-
-
 # -- requests --------------------------------------------------------------------------------------------------------
 
 
-class AskQuery(OpenMessage, frozen=True, kw_only=True):
+class AskQuery(OpenMessage):
     """The question. Further members are filters: `itemType`, `price`, `location`, dates, any property of the items."""
 
-    text: Annotated[AskText, Meta(description="The question", examples=["how is a backup restored"])]
+    text: Annotated[NotBlank, Meta(description="The question", examples=["how is a backup restored"])]
     site: Annotated[Texts | None, Meta(description="Collections or hosts; left out: all")] = None
     limit: Annotated[int, Meta(ge=1, description="Documents at most")] | None = None
     start_num: Start | None = None
@@ -40,7 +30,7 @@ class AskQuery(OpenMessage, frozen=True, kw_only=True):
     ] = None
 
 
-class AskContext(OpenMessage, frozen=True, kw_only=True):
+class AskContext(OpenMessage):
     """The conversation so far. In a context of another `@type` these members are used if they are texts."""
 
     type: Annotated[Texts | None, Meta(description="ConversationalContext")] = field(default=None, name="@type")
@@ -49,7 +39,7 @@ class AskContext(OpenMessage, frozen=True, kw_only=True):
     memory: Annotated[Texts | None, Meta(description="Facts about the user")] = None
 
 
-class AskPrefer(OpenMessage, frozen=True, kw_only=True):
+class AskPrefer(OpenMessage):
     """How the answer is to be."""
 
     streaming: Annotated[bool | None, Meta(description="Whether to answer as text/event-stream")] = None
@@ -65,7 +55,7 @@ class AskPrefer(OpenMessage, frozen=True, kw_only=True):
     )
 
 
-class AskMeta(OpenMessage, frozen=True, kw_only=True):
+class AskMeta(OpenMessage):
     """About the request itself."""
 
     version: str | None = None
@@ -75,7 +65,7 @@ class AskMeta(OpenMessage, frozen=True, kw_only=True):
     start_num: Start | None = None
 
 
-class AskRequest(OpenMessage, frozen=True, kw_only=True):
+class AskRequest(OpenMessage):
     """A question with its context. Requests of NLWeb 0.54 and before are read, too."""
 
     query: AskQuery
@@ -84,23 +74,17 @@ class AskRequest(OpenMessage, frozen=True, kw_only=True):
     meta: AskMeta | None = None
 
 
-class AwaitMeta(OpenMessage, frozen=True, kw_only=True):
+class AwaitMeta(OpenMessage):
     """About the request itself."""
 
     session_context: Annotated[dict[str, Any] | None, Meta(description="Comes back in the answer")] = None
 
 
-class Token(Text):
-    __slots__ = ()
-    rule = "the token of a promise"
-    schema: ClassVar = {"pattern": r"\S"}
-
-    @classmethod
-    def admits(cls, text: str) -> bool:
-        return bool(text.strip())
+class Token(Text, rule="the token of a promise", pattern=NOT_BLANK):
+    pass
 
 
-class AwaitRequest(OpenMessage, frozen=True, kw_only=True):
+class AwaitRequest(OpenMessage):
     """A look at a promise, or its cancellation."""
 
     promise_token: Token
@@ -108,19 +92,19 @@ class AwaitRequest(OpenMessage, frozen=True, kw_only=True):
     meta: AwaitMeta | None = None
 
 
-class RpcRequest(OpenMessage, frozen=True, kw_only=True):
+class RpcRequest(OpenMessage):
     """One JSON-RPC 2.0 message of the Model Context Protocol."""
 
     jsonrpc: Literal["2.0"]
-    id: str | int | UnsetType = UNSET
     method: str
+    id: str | int | UnsetType = UNSET
     params: dict[str, Any] | None = None
 
 
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 
-class NlwebMeta(OpenMessage, frozen=True, kw_only=True):
+class NlwebMeta(OpenMessage):
     """About the answer."""
 
     response_type: Literal["answer", "elicitation", "promise", "failure"]
@@ -137,16 +121,16 @@ class NlwebMeta(OpenMessage, frozen=True, kw_only=True):
     remembered: bool | UnsetType = UNSET
 
 
-class Grounding(Message, frozen=True, kw_only=True):
+class Grounding(Message):
     """The chunks that an item rests on."""
 
-    source_url: str | UnsetType = UNSET
     chunk_ids: list[str]
     content_hashes: list[str]
+    source_url: str | UnsetType = UNSET
     passage: str | UnsetType = UNSET
 
 
-class Action(OpenMessage, frozen=True, kw_only=True):
+class Action(OpenMessage):
     """Something that the user can do with an item."""
 
     name: str
@@ -154,7 +138,7 @@ class Action(OpenMessage, frozen=True, kw_only=True):
     protocol: Literal["HTTP", "MCP", "A2A"] | UnsetType = UNSET
 
 
-class Item(OpenMessage, frozen=True, kw_only=True):
+class Item(OpenMessage):
     """A schema.org object with its properties, or the summary of the answer."""
 
     type: Texts | UnsetType = field(default=UNSET, name="@type")
@@ -166,14 +150,14 @@ class Item(OpenMessage, frozen=True, kw_only=True):
     actions: list[Action] | UnsetType = UNSET
 
 
-class Prose(Message, frozen=True, kw_only=True):
+class Prose(Message):
     """A paragraph of the answer."""
 
     type: Literal["text"]
     text: str
 
 
-class Question(Message, frozen=True, kw_only=True):
+class Question(Message):
     """A question to the user."""
 
     id: str
@@ -183,14 +167,14 @@ class Question(Message, frozen=True, kw_only=True):
     default: Any | UnsetType = UNSET
 
 
-class Elicitation(Message, frozen=True, kw_only=True):
+class Elicitation(Message):
     """Questions to the user, without whose answers nothing can be found."""
 
     text: str | UnsetType = UNSET
     questions: list[Question] | UnsetType = UNSET
 
 
-class PromiseState(Message, frozen=True, kw_only=True):
+class PromiseState(Message):
     """A token for an answer that is not ready. `progress` is from 0 to 1, `estimated_time` in seconds."""
 
     token: str
@@ -199,14 +183,14 @@ class PromiseState(Message, frozen=True, kw_only=True):
     progress: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
 
 
-class NlwebFault(Message, frozen=True, kw_only=True):
+class NlwebFault(Message):
     """A code of the protocol and what to do."""
 
     code: Annotated[str, Meta(description="A stable code")]
     message: str
 
 
-class AskAnswer(Message, frozen=True, kw_only=True):
+class AskAnswer(Message):
     """One of the answers that `_meta.response_type` names.
 
     An answer has `results`, or in the format chatgpt_app `content` and `structuredData`; an elicitation has
@@ -221,21 +205,21 @@ class AskAnswer(Message, frozen=True, kw_only=True):
     error: NlwebFault | UnsetType = UNSET
 
 
-class PromiseAnswer(Message, frozen=True, kw_only=True):
+class PromiseAnswer(Message):
     """The answer is not ready: send the token to /await."""
 
     meta: NlwebMeta = field(name="_meta")
     promise: PromiseState
 
 
-class Failure(Message, frozen=True, kw_only=True):
+class Failure(Message):
     """What is wrong with the request, and the cure."""
 
     meta: NlwebMeta = field(name="_meta")
     error: NlwebFault
 
 
-class Site(Message, frozen=True, kw_only=True):
+class Site(Message):
     """A collection that can be asked."""
 
     name: str
@@ -243,7 +227,7 @@ class Site(Message, frozen=True, kw_only=True):
     documents: Annotated[int, Meta(ge=0)]
 
 
-class SiteList(Message, frozen=True, kw_only=True):
+class SiteList(Message):
     """The values that `query.site` accepts."""
 
     meta: NlwebMeta = field(name="_meta")
@@ -251,14 +235,14 @@ class SiteList(Message, frozen=True, kw_only=True):
     collections: list[Site]
 
 
-class RpcError(OpenMessage, frozen=True, kw_only=True):
+class RpcError(OpenMessage):
     """An error of JSON-RPC; of the server where the code is a word."""
 
     code: int | str
     message: str
 
 
-class RpcResponse(OpenMessage, frozen=True, kw_only=True):
+class RpcResponse(OpenMessage):
     """The response to a message, or a failure of the server (`error` as in NLWeb, `_meta` beside it)."""
 
     jsonrpc: Literal["2.0"] | UnsetType = UNSET

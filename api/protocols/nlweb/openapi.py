@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from aidre.api.http import Content, Operation, Parameter, link
+from aidre.api.http import Content, NotBlank, Operation, Parameter, link
 from aidre.api.protocols.nlweb.messages import (
     AskAnswer,
     AskRequest,
-    AskText,
     AwaitRequest,
     Failure,
     PromiseAnswer,
@@ -18,12 +17,15 @@ from aidre.api.protocols.nlweb.messages import (
 )
 from aidre.api.protocols.nlweb.stream import EVENT_STREAM
 
-QUESTION = {"type": "string", **AskText.schema}
 STREAM = {EVENT_STREAM: {"type": "string"}}
 ANSWER = "An answer, an elicitation, or a failure to find one"
 ERRORS = (400, 408, 413, 415, 500)
 QUERY = Parameter(
-    "query", "query", "The question; left out: what this address takes", "how is a backup restored", QUESTION
+    "query",
+    "query",
+    "The question; left out: what this takes",
+    "how is a backup restored",
+    dict(NotBlank.schema),
 )
 PROMISE = Content(PromiseAnswer, description="A promise")
 AWAIT = {

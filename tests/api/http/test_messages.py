@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from msgspec import UNSET, Meta, UnsetType, field
@@ -20,17 +20,11 @@ from aidre.api.http.messages import (
 )
 
 
-class Word(Text):
-    __slots__ = ()
-    rule = "a word"
-    schema: ClassVar = {"pattern": r"^\S+$"}
-
-    @classmethod
-    def admits(cls, text: str) -> bool:
-        return text.isalpha()
+class Word(Text, rule="a word", pattern=r"^\S+$", check=str.isalpha):
+    pass
 
 
-class Inner(ClosedMessage, frozen=True, kw_only=True):
+class Inner(ClosedMessage):
     """A closed part."""
 
     flag: bool
@@ -38,13 +32,13 @@ class Inner(ClosedMessage, frozen=True, kw_only=True):
     words: Annotated[list[Word], Meta(max_length=2)] | UnsetType = UNSET
 
 
-class Open(OpenMessage, frozen=True, kw_only=True):
+class Open(OpenMessage):
     """A part with further members."""
 
     name: str
 
 
-class Outer(Message, frozen=True, kw_only=True):
+class Outer(Message):
     """The whole."""
 
     text: Annotated[str, Meta(max_length=3)] | None = None

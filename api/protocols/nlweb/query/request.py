@@ -50,7 +50,7 @@ MIN_SCORE_DIALECTS = frozenset[Dialect]({"0.54", "legacy"})
 """Dialects in which `query.min_score` is the least score of a result; in 0.55 it is a filter attribute as any other."""
 MAX_SCORE = 100
 HINTS = {"query": ': send {"query": {"text": "..."}}', "query.text": ": say what to look for"}
-"""What is added to the message about a missing member."""
+"""What is added to the message about a member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def read_ask(body: Members, settings: Settings, *, streaming: bool = False) -> A
 
 def refuse_member(message: str, missing: Sequence[str] = (), member: str = "") -> NlwebFailure:
     """The failure for a member that does not fit."""
-    return invalid_query(message + "".join(HINTS.get(name, "") for name in missing))
+    return invalid_query(message + "".join(HINTS.get(name, "") for name in (*missing, member)))
 
 
 def _normalize(body: Body) -> Body:
