@@ -35,14 +35,14 @@ def collection_statuses(
         except (StoreDamaged, StorageFailed) as error:
             on_damaged(error)
             continue
-        status = {**snapshot.status(), "disk_bytes": disk_bytes(store.path / name)}
+        status = snapshot.status()
         scrubbed = [
             f"{problem.file} {problem.what}, as the scrub has found"
             for problem in scrub_problems
             if problem.collection == name
         ]
-        status["warnings"] = [*status["warnings"], *scrubbed, *explain_unservable(intent, name, snapshot)]
-        yield status
+        warnings = [*status["warnings"], *scrubbed, *explain_unservable(intent, name, snapshot)]
+        yield {**status, "disk_bytes": disk_bytes(store.path / name), "warnings": warnings}
 
 
 def delete(store: Store, collection: str, document_ids: Sequence[str], *, purge: bool) -> Facts:

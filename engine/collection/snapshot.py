@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -11,11 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.engine.backend import CollectionStatus, SpaceStatus
 from aidre.engine.collection.change_feed import ChangeCursor, ChangesPage, read_changes
 from aidre.engine.errors import InvalidInput, SpaceMissing
 from aidre.engine.index.fields import RESERVED, Filter, filter_fields, with_dates
 from aidre.engine.index.vectors import SearchDepth, encode_query, search_depth
-from aidre.engine.model import Json, Query
+from aidre.engine.model import Query
 from aidre.engine.search import HybridQuery, bm25, can_fuse, search_dense, search_dense_batch
 from aidre.engine.segment import SegmentReader, Segments, SegmentView, StoredChunk, TopK
 from aidre.engine.storage import (
@@ -25,6 +26,8 @@ from aidre.engine.storage import (
     SpaceState,
     StringDictionary,
     deletes,
+    find_index_file,
+    keys_file,
     vectors_file,
 )
 
@@ -207,8 +210,7 @@ class Snapshot:
 
     # -- status ------------------------------------------------------------------------------------------------
 
-    def status(self) -> dict[str, Json]:
-        """Counts, sizes and spaces of the collection for operators, as JSON."""
+    def status(self) -> CollectionStatus:
         manifest = self.manifest
         return {
             "collection": self.collection.name,
@@ -300,15 +302,28 @@ def _can_share_scan(query: Query, other: Query) -> bool:
     ) and query.filter == other.filter
 
 
-def _space_status(state: SpaceState, manifest: Manifest) -> dict[str, Json]:
-    calibration = asdict(state.calibration) if state.calibration else None
-    name = vectors_file(state.space.id)
+def _space_status(state: SpaceState, manifest: Manifest) -> SpaceStatus:
+    space, entries = state.space, manifest.segments
+    vectors, keys = vectors_file(space.id), keys_file(space.id)
+    indexes = {find_index_file(entry.files, space.id) for entry in entries}
+
+    def size(names: Collection[str | None]) -> int:
+        return sum(file.size for entry in entries for name, file in entry.files.items() if name in names)
+
     return {
-        **asdict(state.space),
+        "id": space.id,
+        "dimensions": space.dimensions,
+        "distance": space.distance,
+        "normalized": space.normalized,
+        "provider": space.provider,
+        "model": space.model,
+        "revision": space.revision,
+        "precision": space.precision,
         "state": state.state,
-        "chunks": sum(entry.live_chunks for entry in manifest.segments if name in entry.files),
+        "chunks": sum(entry.live_chunks for entry in entries if vectors in entry.files),
         "runtime": state.runtime,
-        "calibration": calibration,
+        "calibration": asdict(state.calibration) if state.calibration else None,
+        "bytes": {"vectors": size({vectors}), "index": size(indexes), "keys": size({keys})},
     }
 
 
