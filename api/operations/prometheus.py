@@ -47,7 +47,7 @@ def render_metrics(metrics: Metrics, retrieval: Retrieval, caller: Caller, findi
     visible = [opened[name].snapshot for name in sorted(names & opened.keys())]
     snapshots = [snapshot for snapshot in visible if snapshot is not None]
     damaged = sum(collection.problem is not None for collection in opened.values())
-    checks = oldest_read_times(retrieval.snapshots.store.path)
+    checks = oldest_read_times(retrieval.snapshots.source.path)
     collections = collection_lines([snapshot.status() for snapshot in snapshots], checks, damaged=damaged)
     return join_lines([*counter_lines(metrics, workers), *process_lines(workers), *collections, *scrub_lines(findings)])
 

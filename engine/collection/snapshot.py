@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.backend import CollectionStatus, SpaceStatus
-from aidre.engine.collection.change_feed import ChangeCursor, ChangesPage, read_changes
+from aidre.engine.backend import Capabilities, ChangeCursor, ChangesPage, CollectionStatus, Hit, SpaceStatus
+from aidre.engine.collection.change_feed import read_changes
 from aidre.engine.errors import InvalidInput, SpaceMissing
 from aidre.engine.index.fields import RESERVED, Filter, filter_fields, with_dates
 from aidre.engine.index.vectors import SearchDepth, encode_query, search_depth
-from aidre.engine.model import Query
+from aidre.engine.model import EmbeddingSpace, Query
 from aidre.engine.search import HybridQuery, bm25, can_fuse, search_dense, search_dense_batch
 from aidre.engine.segment import SegmentReader, Segments, SegmentView, StoredChunk, TopK
 from aidre.engine.storage import (
@@ -36,13 +36,16 @@ _MIN_THREADED_ROWS = 100_000
 _MAX_OPENING_THREADS = 4
 _MAX_CACHED_K = 1_000
 """Search depths are cached for k up to this one."""
-
-
-class Hit(NamedTuple):
-    """A chunk and its score; larger is better."""
-
-    chunk: StoredChunk
-    score: float
+_CAPABILITIES = Capabilities(
+    lexical=True,
+    rescore=True,
+    exact_scores=True,
+    complete_filters=True,
+    generations=True,
+    changes=True,
+    vocabulary=True,
+    recall=True,
+)
 
 
 class Snapshot:
@@ -54,11 +57,13 @@ class Snapshot:
     def __init__(self, folder: Path, manifest: Manifest, previous: Snapshot | None = None) -> None:
         self._folder = folder
         self.manifest = manifest
+        self.can = _CAPABILITIES
         self.collection = manifest.collection
         self.generation = manifest.generation
         self.lineage = manifest.lineage
         self.documents = manifest.documents
         self.chunks = manifest.chunks
+        self.dates = manifest.dates
         self.segments = _open_segments(folder, manifest, previous)
         self.warnings = tuple(warning for view in self.segments for warning in view.segment.warnings)
         self._statistics = bm25.Statistics(self.segments)
@@ -69,12 +74,10 @@ class Snapshot:
 
     # -- search ------------------------------------------------------------------------------------------------
 
-    def search(self, query: Query) -> list[Hit]:
-        """Hits ordered by (-score, chunk id).
+    def can_fuse(self, space: EmbeddingSpace) -> bool:
+        return can_fuse(space)
 
-        SpaceMissing, DimensionMismatch, InvalidVector, InvalidFilter. InvalidInput where `top_k` or `offset` is out of
-        range, where the query lacks what its mode needs, or where a hybrid search is not possible in the space.
-        """
+    def search(self, query: Query) -> list[Hit]:
         k, filter = _k_of(query), self._with_dates(query.filter)
         if query.mode == "dense":
             ranked = self._search_dense(query, k, filter)
@@ -154,14 +157,15 @@ class Snapshot:
             locations[hits, 1] = rows[hits]
         return locations
 
-    def chunk_counts(self) -> NDArray[np.int32]:
-        """The number of chunks of each live document, shape (documents,), in no order."""
-        counts = [np.zeros(0, np.int32)]
+    def chunk_counts(self) -> dict[int, int]:
+        """The number of live documents that have so many chunks, by number of chunks."""
+        documents = Counter[int]()
         for view in self.segments:
             stored = view.segment.chunk_counts
             of_segment = np.ones(view.segment.entry.documents, np.int32) if stored is None else stored
-            counts.append(of_segment if view.deleted is None else of_segment[~view.deleted])
-        return np.concatenate(counts)
+            counts = of_segment if view.deleted is None else of_segment[~view.deleted]
+            documents.update(dict(enumerate(np.bincount(counts).tolist())))
+        return {chunks: number for chunks, number in documents.items() if number}
 
     def changes(self, cursor: ChangeCursor | None, limit: int) -> ChangesPage:
         """The page of the change feed after `cursor`; None begins with the listing of all chunks. HistoryMissing."""

@@ -39,9 +39,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.engine.backend import CommitResult, EmbedQueries
 from aidre.engine.collection import garbage
-from aidre.engine.collection.asked_queries import EmbedQueries
-from aidre.engine.collection.commit import CommitResult, Committer, Declaration
+from aidre.engine.collection.commit import Committer, Declaration
 from aidre.engine.collection.generations import Generations
 from aidre.engine.collection.lookup import DocumentLocator, find_vectors, live_documents
 from aidre.engine.collection.snapshot import Snapshot
@@ -188,7 +188,7 @@ class Writer:
         into = rows.reserve_vectors(space_id, len(vectors), space.dimensions, dtype_of(space)) if for_upsert else None
         return encode(space, vectors, into)
 
-    def find_vectors(self, space_id: str, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], EncodedVectors]:
+    def reuse(self, space_id: str, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], EncodedVectors]:
         """Which embedding keys have a vector, stored or pending, shape (n,), and the vectors; the others are zero."""
         in_flight = self._committer.in_flight
         unpublished = [self._pending] if in_flight is None else [self._pending, in_flight]

@@ -59,10 +59,6 @@ class StoredChunk:
         return self._bytes("id").decode()
 
     @property
-    def json_id(self) -> bytes:
-        return orjson.dumps(self.id)
-
-    @property
     def json_source(self) -> bytes:
         return self._bytes("json_source")
 
@@ -121,8 +117,8 @@ class StoredChunk:
         return int(self._segment.chunks.value("document_row", self._row))
 
     @property
-    def document_location(self) -> tuple[str, int]:
-        """The document's segment id and row. A key for caches: the content of a segment never changes."""
+    def document_key(self) -> tuple[str, int]:
+        """The document's segment id and row: the content of a segment never changes."""
         return self._segment.id, self.document_row
 
     @property

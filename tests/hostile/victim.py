@@ -17,8 +17,8 @@ import numpy as np
 
 from aidre.api.protocols.intent.ledger import LEDGER_FILE as INTENT
 from aidre.api.protocols.provenance.keys import make_key
+from aidre.engine.backend import ChangeCursor
 from aidre.engine.collection.backfill_log import VectorLog
-from aidre.engine.collection.change_feed import ChangeCursor
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import AidreError, HistoryMissing

@@ -10,8 +10,7 @@ from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT, CHANGES_MAX
 from aidre.api.protocols.provenance import Provenance
 from aidre.api.retrieval import LIFETIME_SECONDS, RELEVANT, Retrieval, VisibleCollection
 from aidre.engine.index.fields import MAX_DEPTH, MAX_NODES, MAX_VALUES
-from aidre.engine.index.vectors import MAX_NORM
-from aidre.engine.model import EmbeddingSpace, Mode
+from aidre.engine.model import MAX_NORM, EmbeddingSpace, Mode
 from aidre.engine.storage import PROMISED_SECONDS
 
 VERSION = "1"
@@ -94,7 +93,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
 
 def _modes(collections: list[VisibleCollection]) -> list[Mode]:
     """Every mode that some collection has, or will have once it has a model, the default one first."""
-    is_lexical = not collections or any(one.settings.lexical for one in collections)
+    is_lexical = not collections or any(one.is_lexical for one in collections)
     return ["hybrid", "dense", "lexical"] if is_lexical else ["dense"]
 
 
@@ -107,9 +106,9 @@ def _capabilities(collections: list[VisibleCollection], caller: Caller) -> dict[
         "return_text": any(one.settings.return_text for one in collections),
         "return_semantic_payload": True,
         "return_vectors": caller.vectors and any(one.settings.return_vectors for one in collections),
-        "delta_sync": True,
+        "delta_sync": not collections or any(one.snapshot.can.changes for one in collections),
         "filter": True,
-        "pagination": True,
+        "pagination": not collections or any(one.snapshot.can.generations for one in collections),
     }
 
 

@@ -27,7 +27,7 @@ def offer_items(answer: Answer, scale: RelevanceScale, min_score: float) -> list
     items = []
     for hit, relevance in zip(answer.hits, scale.relevances(hit.score for hit in answer.hits), strict=True):
         if relevance >= min_score:
-            source = orjson.loads(hit.chunk.json_source)
+            source = orjson.loads(hit.chunk.fragments[1])
             item = {"id": hit.chunk.id, **{name: source[name] for name in ("title", "url") if source.get(name)}}
             if answer.collection.settings.return_text:
                 item["text"] = hit.chunk.text

@@ -62,7 +62,7 @@ def test_a_chunk_knows_its_document(chunks: list[StoredChunk], segment: SegmentR
     assert [chunk.document_row for chunk in chunks] == [0, 0, 1]
     assert [chunk.document_chunk_count for chunk in chunks] == [2, 2, 1]
     assert [chunk.document_id for chunk in chunks] == ["é/1", "é/1", "bare"]
-    assert [chunk.document_location for chunk in chunks] == [(segment.id, 0), (segment.id, 0), (segment.id, 1)]
+    assert [chunk.document_key for chunk in chunks] == [(segment.id, 0), (segment.id, 0), (segment.id, 1)]
     assert [chunk.title for chunk in chunks] == ['A "title"', 'A "title"', None]
     assert [chunk.url for chunk in chunks] == ["https://example.org/1"] * 2 + [None]
     assert [chunk.type for chunk in chunks] == ["Recipe", "Recipe", None]
@@ -74,7 +74,7 @@ def test_a_chunk_knows_its_document(chunks: list[StoredChunk], segment: SegmentR
 
 
 def test_the_json_of_a_chunk_is_what_answers_show_of_it(chunks: list[StoredChunk]) -> None:
-    assert orjson.loads(chunks[0].json_id) == "é/1#chunk_1"
+    assert chunks[0].id == "é/1#chunk_1"
     assert orjson.loads(chunks[0].json_source) == {
         "url": "https://example.org/1", "title": 'A "title"', "section": "Top > Sub",
     }  # fmt: skip
@@ -91,14 +91,14 @@ def test_the_json_of_a_chunk_is_what_answers_show_of_it(chunks: list[StoredChunk
 def test_the_columns_of_a_hit_say_what_the_properties_say(chunks: list[StoredChunk]) -> None:
     for chunk in chunks:
         json_etag = chunk.etag.encode()
-        assert chunk.fragments == (chunk.json_id, chunk.json_source, chunk.json_metadata, json_etag)
-        assert chunk.passage == (chunk.document_location, chunk.id, chunk.text, chunk.token_count, chunk.digest)
+        assert chunk.fragments == (orjson.dumps(chunk.id), chunk.json_source, chunk.json_metadata, json_etag)
+        assert chunk.passage == (chunk.document_key, chunk.id, chunk.text, chunk.token_count, chunk.digest)
     assert len({chunk.etag for chunk in chunks}) == 3
 
 
 def test_a_chunk_knows_the_digests_of_all_chunks_of_its_document(chunks: list[StoredChunk]) -> None:
     for chunk in chunks:
-        siblings = [one for one in chunks if one.document_location == chunk.document_location]
+        siblings = [one for one in chunks if one.document_key == chunk.document_key]
         assert chunk.document_digests == [(one.id, one.digest) for one in siblings]
 
 
