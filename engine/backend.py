@@ -34,10 +34,12 @@ made for every hit, and a named tuple takes eight times as long to make."""
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What an engine can do beside dense search with filters. In which spaces it searches hybrid, `can_fuse` says."""
+    """What an engine can do beside dense search with filters."""
 
     lexical: bool = False
-    """Searches in mode lexical: BM25 over `analysis` of texts."""
+    """Searches in mode lexical, by BM25."""
+    hybrid: bool = False
+    """Searches in mode hybrid, in the spaces that `can_fuse` admits."""
     rescore: bool = False
     """Rescores a hybrid search in a second space."""
     exact_scores: bool = False
@@ -231,9 +233,6 @@ class Reader(Protocol):
     dates: tuple[str, ...]
     warnings: tuple[str, ...]
 
-    def can_fuse(self, space: EmbeddingSpace) -> bool:
-        """Whether a space can be searched hybrid."""
-
     def search(self, query: Query) -> list[Hit]:
         """Hits ordered by (-score, chunk id).
 
@@ -267,9 +266,17 @@ class Reader(Protocol):
         """The distinct texts of a field, in parts."""
 
     def is_object_field(self, name: str) -> bool:
-        """Whether a document with a schema.org object has the field, in the object or in its metadata."""
+        """Whether a document with a schema.org object has the field, in the object or in its metadata.
+
+        A filter does not distinguish the two.
+        """
 
     def status(self) -> CollectionStatus: ...
+
+
+def can_fuse(reader: Reader, space: EmbeddingSpace) -> bool:
+    """Whether a space can be searched hybrid: its scores are cosines or follow from them; others have no scale."""
+    return reader.can.hybrid and (space.distance == "cosine" or space.normalized)
 
 
 # -- writing ---------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from aidre.api.cli.console import printable
 from aidre.api.config import FusionSettings, Settings
-from aidre.engine.backend import Hit, Reader
+from aidre.engine.backend import Hit, Reader, can_fuse
 from aidre.engine.embedding import load_stored
 from aidre.engine.errors import InvalidFilter, InvalidInput, ModelUnavailable, SpaceMissing
 from aidre.engine.index.fields import Filter, parse_filter
@@ -56,7 +56,7 @@ def _embed(
     Without a requested mode a missing model degrades to a lexical search. Raises SpaceMissing, ModelUnavailable.
     """
     space = next((space for space in reader.collection.spaces if space.model), None)
-    effective_mode: Mode = mode or ("lexical" if space is None else "hybrid" if reader.can_fuse(space) else "dense")
+    effective_mode: Mode = mode or ("lexical" if space is None else "hybrid" if can_fuse(reader, space) else "dense")
     if effective_mode == "lexical":
         return effective_mode, None, None
     if space is None:
@@ -77,7 +77,7 @@ def _rescore(
 ) -> Rescore | None:
     """The configured re-ranking by another space, if the collection has that space and its model loads."""
     for space in reader.collection.spaces:
-        if space.id == fusion.rescore and space.model is not None and reader.can_fuse(space):
+        if space.id == fusion.rescore and space.model is not None and can_fuse(reader, space):
             try:
                 [vector] = load_stored(space, runtime=runtime).embed_queries([text])
                 return Rescore(vector, space.id, fusion.depth)

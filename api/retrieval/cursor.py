@@ -135,8 +135,8 @@ def expired_cursor() -> Conflict:
 
 
 def store_secret(folder: Path) -> bytes:
-    """The secret in the file cursor.key, created once. In a folder that cannot be written it comes from the environment,
-    or lasts as long as the process."""
+    """The secret in the file cursor.key, created once. In a folder that cannot be written it comes from the
+    environment, or lasts as long as the process."""
     inherited = os.environ.get(SECRET_VARIABLE)
     path = folder / "cursor.key"
     try:

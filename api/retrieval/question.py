@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.api.http import BadRequest, Unprocessable
-from aidre.engine.backend import Reader
+from aidre.engine.backend import Reader, can_fuse
 from aidre.engine.errors import SpaceMissing
 from aidre.engine.model import EmbeddingSpace, Mode
 
@@ -38,8 +38,8 @@ def text_modes(reader: Reader, lexical: bool) -> list[Mode]:
     modes: list[Mode] = ["dense"] if models else []
     if lexical and reader.can.lexical:
         modes.append("lexical")
-        if any(map(reader.can_fuse, models)):
-            modes.insert(0 if reader.can_fuse(models[0]) else 1, "hybrid")
+        if any(can_fuse(reader, model) for model in models):
+            modes.insert(0 if can_fuse(reader, models[0]) else 1, "hybrid")
     return modes
 
 
@@ -56,7 +56,7 @@ def resolve_mode(reader: Reader, question: Question, *, lexical: bool = True) ->
             raise BadRequest(f"mode {mode} needs query: a vector has no words", member="mode")
         return "dense", space
     if mode is None:
-        mode = "lexical" if space is None else "hybrid" if reader.can_fuse(space) else "dense"
+        mode = "lexical" if space is None else "hybrid" if can_fuse(reader, space) else "dense"
     if not lexical and mode == "hybrid":
         mode = "dense"
     if mode != "dense" and not (lexical and reader.can.lexical):
@@ -66,7 +66,7 @@ def resolve_mode(reader: Reader, question: Question, *, lexical: bool = True) ->
     if space is None:
         cure = "lexical does not" if lexical and reader.can.lexical else "send query_vector"
         raise Unprocessable(f"this collection has no embedding model: mode {mode} needs one, {cure}")
-    if mode == "hybrid" and not reader.can_fuse(space):
+    if mode == "hybrid" and not can_fuse(reader, space):
         raise Unprocessable("this embedding space cannot be searched hybrid: use mode dense or lexical")
     return mode, space
 

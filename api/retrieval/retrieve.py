@@ -28,7 +28,7 @@ from aidre.api.retrieval.redaction import check_tests_no_body
 from aidre.api.retrieval.scheduler import Scheduler
 from aidre.api.retrieval.snapshots import LiveSnapshots
 from aidre.api.retrieval.visibility import VisibleCollection, VisibleCollections
-from aidre.engine.backend import Hit, Reader, RetrievedChunk
+from aidre.engine.backend import Hit, Reader, RetrievedChunk, can_fuse
 from aidre.engine.errors import ModelUnavailable
 from aidre.engine.index.fields import Filter, filter_digest, parse_filter
 from aidre.engine.model import EmbeddingSpace, Fusion, Json, Mode, Query, Rescore
@@ -154,7 +154,7 @@ class Retrieval:
         """The query with the configured fusion, and re-scoring if the collection has that space and its model loads."""
         rescore = None
         for space in snapshot.collection.spaces if fusion.rescore is not None and snapshot.can.rescore else ():
-            if space.id == fusion.rescore and space.model is not None and snapshot.can_fuse(space):
+            if space.id == fusion.rescore and space.model is not None and can_fuse(snapshot, space):
                 with suppress(ModelUnavailable):  # already logged; the first scores are an answer, too
                     vector = await self.embedders.embed(space, str(question.text), caller.name)
                     rescore = Rescore(vector, space.id, fusion.depth)

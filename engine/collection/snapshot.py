@@ -7,17 +7,26 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.backend import Capabilities, ChangeCursor, ChangesPage, CollectionStatus, Hit, SpaceStatus
+from aidre.engine.backend import (
+    Capabilities,
+    ChangeCursor,
+    ChangesPage,
+    CollectionStatus,
+    Hit,
+    SpaceStatus,
+    can_fuse,
+)
 from aidre.engine.collection.change_feed import read_changes
 from aidre.engine.errors import InvalidInput, SpaceMissing
 from aidre.engine.index.fields import RESERVED, Filter, filter_fields, with_dates
 from aidre.engine.index.vectors import SearchDepth, encode_query, search_depth
-from aidre.engine.model import EmbeddingSpace, Query
-from aidre.engine.search import HybridQuery, bm25, can_fuse, search_dense, search_dense_batch
+from aidre.engine.model import Query
+from aidre.engine.search import HybridQuery, bm25, search_dense, search_dense_batch
 from aidre.engine.segment import SegmentReader, Segments, SegmentView, StoredChunk, TopK
 from aidre.engine.storage import (
     SEGMENTS,
@@ -38,6 +47,7 @@ _MAX_CACHED_K = 1_000
 """Search depths are cached for k up to this one."""
 _CAPABILITIES = Capabilities(
     lexical=True,
+    hybrid=True,
     rescore=True,
     exact_scores=True,
     complete_filters=True,
@@ -67,15 +77,11 @@ class Snapshot:
         self.segments = _open_segments(folder, manifest, previous)
         self.warnings = tuple(warning for view in self.segments for warning in view.segment.warnings)
         self._statistics = bm25.Statistics(self.segments)
-        self._live_fields: dict[str, bool] = {}
-        self._object_fields: dict[str, bool] = {}
+        self._live_fields: dict[tuple[str, bool], bool] = {}
         self._depths: dict[tuple[str, int], SearchDepth | None] = {}
         self._spaces = {state.space.id: state for state in manifest.spaces if state.state == "live"}
 
     # -- search ------------------------------------------------------------------------------------------------
-
-    def can_fuse(self, space: EmbeddingSpace) -> bool:
-        return can_fuse(space)
 
     def search(self, query: Query) -> list[Hit]:
         k, filter = _k_of(query), self._with_dates(query.filter)
@@ -158,7 +164,6 @@ class Snapshot:
         return locations
 
     def chunk_counts(self) -> dict[int, int]:
-        """The number of live documents that have so many chunks, by number of chunks."""
         documents = Counter[int]()
         for view in self.segments:
             stored = view.segment.chunk_counts
@@ -168,7 +173,6 @@ class Snapshot:
         return {chunks: number for chunks, number in documents.items() if number}
 
     def changes(self, cursor: ChangeCursor | None, limit: int) -> ChangesPage:
-        """The page of the change feed after `cursor`; None begins with the listing of all chunks. HistoryMissing."""
         return read_changes(self._folder, self.manifest, self.segments, cursor, limit)
 
     # -- fields ------------------------------------------------------------------------------------------------
@@ -189,27 +193,19 @@ class Snapshot:
         names = filter_fields(filter)
         return tuple(sorted(name for name in names if name not in RESERVED and not self._is_live_field(name)))
 
-    def _is_live_field(self, name: str) -> bool:
-        cached = self._live_fields.get(name)
-        if cached is None:
-            views = [view for view in self.segments if name in view.segment.fields]
-            if not views:
-                return False
-            cached = any(view.deleted is None for view in views) or any(view.has_field(name) for view in views)
-            self._live_fields[name] = cached
-        return cached
-
     def is_object_field(self, name: str) -> bool:
-        """Whether a live document with a schema.org object has the field, in the object or in its metadata.
+        return self._is_live_field(name, with_schema_object=True)
 
-        A filter does not distinguish the two.
-        """
-        cached = self._object_fields.get(name)
+    def _is_live_field(self, name: str, *, with_schema_object: bool = False) -> bool:
+        key = name, with_schema_object
+        cached = self._live_fields.get(key)
         if cached is None:
             views = [view for view in self.segments if name in view.segment.fields]
             if not views:
                 return False
-            cached = self._object_fields[name] = any(view.has_field(name, with_schema_object=True) for view in views)
+            cached = not with_schema_object and any(view.deleted is None for view in views)
+            cached = cached or any(view.has_field(name, with_schema_object=with_schema_object) for view in views)
+            self._live_fields[key] = cached
         return cached
 
     # -- status ------------------------------------------------------------------------------------------------
@@ -243,7 +239,7 @@ class Snapshot:
 
     def _search_hybrid(self, query: Query, text: str, k: int, filter: Filter | None) -> TopK:
         state, vector = self._encode(query.space, query.vector)
-        if not can_fuse(state.space):
+        if not can_fuse(self, state.space):
             raise InvalidInput(
                 f"embedding space {state.space.id!r} cannot be searched hybrid: its scores have no common scale; "
                 "use mode dense or lexical"
@@ -314,21 +310,15 @@ def _space_status(state: SpaceState, manifest: Manifest) -> SpaceStatus:
     def size(names: Collection[str | None]) -> int:
         return sum(file.size for entry in entries for name, file in entry.files.items() if name in names)
 
-    return {
-        "id": space.id,
-        "dimensions": space.dimensions,
-        "distance": space.distance,
-        "normalized": space.normalized,
-        "provider": space.provider,
-        "model": space.model,
-        "revision": space.revision,
-        "precision": space.precision,
+    status = {
+        **asdict(space),
         "state": state.state,
         "chunks": sum(entry.live_chunks for entry in entries if vectors in entry.files),
         "runtime": state.runtime,
         "calibration": asdict(state.calibration) if state.calibration else None,
         "bytes": {"vectors": size({vectors}), "index": size(indexes), "keys": size({keys})},
     }
+    return cast(SpaceStatus, status)
 
 
 def _open_segments(folder: Path, manifest: Manifest, previous: Snapshot | None) -> Segments:

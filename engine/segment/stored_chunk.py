@@ -18,7 +18,7 @@ from aidre.engine.storage import BATCH_ROWS, ETAG_BYTES
 
 
 class StoredChunk:
-    """One chunk row of a segment. `json_*` are JSON fragments, ready to be spliced into an answer."""
+    """One chunk row of a segment."""
 
     __slots__ = ("_row", "_segment")
 
@@ -59,18 +59,6 @@ class StoredChunk:
         return self._bytes("id").decode()
 
     @property
-    def json_source(self) -> bytes:
-        return self._bytes("json_source")
-
-    @property
-    def json_metadata(self) -> bytes:
-        return self._bytes("json_metadata")
-
-    @property
-    def etag(self) -> str:
-        return self._segment.chunks.fixed("etag")[self._row].hex()
-
-    @property
     def text(self) -> str:
         return self._bytes("text").decode()
 
@@ -84,11 +72,6 @@ class StoredChunk:
     def section(self) -> str | None:
         section: str | None = self._segment.chunks.value("section", self._row)
         return section
-
-    @property
-    def token_count(self) -> int | None:
-        count: int | None = self._segment.chunks.value("token_count", self._row)
-        return count
 
     @property
     def digest(self) -> bytes:

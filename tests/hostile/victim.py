@@ -197,7 +197,7 @@ def _whole(snapshot: Snapshot, document_id: str) -> object:
     chunk = snapshot.get(f"{document_id}#chunk_1")
     if chunk is None:
         return None
-    return chunk.id, chunk.text, chunk.title, chunk.url, chunk.metadata, chunk.json_source, chunk.etag, chunk.span
+    return chunk.fragments, chunk.text, chunk.title, chunk.url, chunk.metadata, chunk.span
 
 
 def answers(store: Path) -> dict[str, bytes]:

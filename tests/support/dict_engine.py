@@ -87,9 +87,6 @@ class DictReader:
         }
         self.documents, self.chunks = len(records), len(rows)
 
-    def can_fuse(self, space: EmbeddingSpace) -> bool:
-        return False
-
     def search(self, query: Query) -> list[Hit]:
         if query.mode != "dense" or query.vector is None:
             raise unsupported("lexical")

@@ -14,7 +14,6 @@ from aidre.api.retrieval.question import Question, resolve_mode, text_modes
 from aidre.engine.backend import Capabilities, Reader
 from aidre.engine.errors import AidreError, SpaceMissing
 from aidre.engine.model import EmbeddingSpace, Mode
-from aidre.engine.search import can_fuse
 from tests.support.clients import COSINE, DOT, TEXT
 
 UNFUSED = replace(TEXT, id="text:dot", distance="dot", normalized=False)
@@ -24,8 +23,7 @@ VECTOR = np.ones(4, np.float32)
 
 def snapshot_of(*spaces: EmbeddingSpace, lexical: bool = True) -> Reader:
     stored = SimpleNamespace(name="docs", spaces=spaces)
-    fuses = can_fuse if lexical else lambda _: False
-    return cast(Reader, SimpleNamespace(collection=stored, can=Capabilities(lexical=lexical), can_fuse=fuses))
+    return cast(Reader, SimpleNamespace(collection=stored, can=Capabilities(lexical=lexical, hybrid=lexical)))
 
 
 @pytest.mark.parametrize(
