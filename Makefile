@@ -5,6 +5,7 @@
 # make bench [NAME=search] [ARGS=]  run the benchmarks, or one with its options, and write their report
 # make hostile [NAME=kills] [ARGS=] kills, power cuts, faults, damage and hostile clients in full: hours, some need root
 # make processors                   the tests of numbers on each kernel that this processor can run: half an hour
+# make reference                    write the reference of docs/configuration.md, from api/config
 # make peers                        install the engines that `make bench` compares with
 # make lint | clean                 lint and types alone; remove all that was made
 
@@ -24,10 +25,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lean lint check test bench hostile processors peers clean
+.PHONY: help demo lean lint check test bench hostile processors reference peers clean
 
 help:
-	@sed -n '1,9s/^# //p' Makefile
+	@sed -n '1,10s/^# //p' Makefile
 
 # torch goes first and by itself: a resolver that meets it later may choose another build of it.
 $(VENV)/.torch:
@@ -78,6 +79,9 @@ hostile: $(VENV)/.tools
 
 processors: $(VENV)/.tools
 	$(BIN)/python -m tests.support.processors -n auto --dist worksteal
+
+reference: $(VENV)/.tools
+	$(BIN)/python -m tests.support.reference
 
 # The engines to compare with, in environments of their own: some 3 GB in the cache folder.
 peers: $(VENV)/.tools

@@ -26,6 +26,7 @@ import pytest
 from aidre.api.config.settings import CollectionSettings, Limits
 from aidre.api.http.envelope import JSON_VARIANT
 from aidre.api.protocols.aidre import search
+from aidre.api.protocols.aidre.messages import ReturnFields, SearchMeta
 from aidre.api.retrieval.retrieve import Answer
 from aidre.api.retrieval.visibility import VisibleCollection
 from aidre.engine.collection.snapshot import Snapshot
@@ -159,11 +160,11 @@ def stage_search(benchmark: Benchmark, served: Served) -> None:
 def stage_render(benchmark: Benchmark, served: Served) -> None:
     shown = VisibleCollection(COLLECTION, served.snapshot, CollectionSettings(), "public")
     answers = [Answer(shown, "dense", SPACE, served.snapshot.search(query), None) for query in dense(served)]
-    meta = {"returned": TOP_K, "top_k": TOP_K, "mode": "dense", "embedding_space": SPACE}
+    meta = SearchMeta(returned=TOP_K, top_k=TOP_K, mode="dense", embedding_space=SPACE)
     each(
         benchmark,
         answers,
-        lambda answer: search.render(answer, search.ReturnFields(text=True), meta, "0" * 8, JSON_VARIANT),
+        lambda answer: search.render(answer, ReturnFields(text=True), meta, "0" * 8, JSON_VARIANT),
     )
 
 

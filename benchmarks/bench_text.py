@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from aidre.api.config.settings import CollectionSettings
 from aidre.api.http.envelope import JSON_VARIANT
 from aidre.api.protocols.aidre import search
+from aidre.api.protocols.aidre.messages import ReturnFields, SearchMeta
 from aidre.api.retrieval.retrieve import Answer
 from aidre.api.retrieval.visibility import VisibleCollection
 from aidre.engine.backend import Hit
@@ -206,9 +207,9 @@ def holding(snapshot: Snapshot, statistics: bm25.Statistics, text: str) -> int:
 
 def render(snapshot: Snapshot, query: Query, hits: list[Hit]) -> bytes:
     shown = VisibleCollection(COLLECTION, snapshot, CollectionSettings(), "public")
-    meta = {"returned": len(hits), "top_k": query.top_k, "mode": query.mode, "embedding_space": query.space}
+    meta = SearchMeta(returned=len(hits), top_k=query.top_k, mode=query.mode)
     answer = Answer(shown, query.mode, query.space, hits, None)
-    return search.render(answer, search.ReturnFields(text=True), meta, "00000000", JSON_VARIANT)
+    return search.render(answer, ReturnFields(text=True), meta, "00000000", JSON_VARIANT)
 
 
 def questions(passages: Sequence[str], count: int) -> list[str]:

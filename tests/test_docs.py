@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ import typer
 
 from aidre.api.cli.main import app
 from aidre.api.config.settings import load_settings, parse_settings
+from aidre.api.config.toml import Section, read
 from aidre.engine.errors import ConfigurationError
 from benchmarks.__main__ import names as benchmark_names
 from tests import ROOT
+from tests.support import reference
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
@@ -112,6 +115,24 @@ def test_settings_that_are_shown_are_accepted(monkeypatch: pytest.MonkeyPatch) -
     assert load_settings(ROOT / "demo" / "aidre.toml").server.organization
     with pytest.raises(ConfigurationError):
         parse_settings(shown.replace("top_k_max", "top_k_maximum"))
+
+
+def test_the_reference_of_the_configuration_is_generated() -> None:
+    assert reference.with_reference(CONFIGURATION) == CONFIGURATION, "run `make reference`"
+    stale = CONFIGURATION.replace("`top_k_max` |", "`top_k_maximum` |")
+    assert stale != reference.with_reference(stale) == CONFIGURATION
+
+
+@pytest.mark.parametrize(("heading", "section"), [pytest.param(*one, id=one[0]) for one in reference.tables()])
+def test_every_key_has_a_meaning_and_an_example_that_is_accepted(
+    heading: str, section: type[Section], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "0123456789abcdef")
+    monkeypatch.setenv("PARTNER_SECRET", "0123456789abcdef")
+    for key, field, meaning in reference.described(section):
+        assert meaning.endswith("."), key
+        text = f"{key} = {reference.toml(reference.example(field))}"
+        assert read(field.type, tomllib.loads(text)[key], key) is not None
 
 
 def test_the_architecture_can_be_read_in_one_sitting() -> None:

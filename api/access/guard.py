@@ -8,7 +8,7 @@ refusals.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -59,6 +59,7 @@ class Guard:
         self._tokens = TokenVerifier(oauth) if oauth is not None else None
         limited = any(rate.count for rate in (self._rate, *(key.rate or UNLIMITED for key in settings.keys)))
         limited |= oauth is not None and oauth.rate is not None
+        limited |= any(intake.rate_limit for intake in settings.intakes)
         self._buckets = TokenBuckets(folders) if limited else None
         self._redis = RedisBuckets(limits.redis, self._buckets) if limits.redis and self._buckets else None
         self.budget = ChunkBudget(folders, limits.chunks_per_day) if limits.chunks_per_day else None
@@ -135,6 +136,20 @@ class Guard:
         if not state.admitted:
             raise _too_many(rate, state)
         return headers.rate_limit_fields(rate, state)
+
+    async def spend(self, charges: Sequence[tuple[str, Rate]]) -> int:
+        """Charge one request to all of these accounts, or to none; returns the seconds to wait, 0 if it is admitted."""
+        buckets, redis = self._buckets, self._redis
+        if buckets is None:
+            return 0
+        for spend in (False, True):
+            states = [
+                buckets.take(*charge, spend=spend) if redis is None else await redis.take(*charge, spend=spend)
+                for charge in charges
+            ]
+            if not all(state.admitted for state in states):
+                return max(state.reset for state in states if not state.admitted)
+        return 0
 
     def account(self, scope: Any, caller: Caller) -> str:
         """The account that is charged: the key, the token's subject or the client address."""

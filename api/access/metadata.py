@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from aidre.api.config import Settings
-from aidre.api.http import JSON, NotFound, etag_digest, not_modified, render_error, renders_errors_with
+from aidre.api.http import NotFound, cacheable_response, render_error, renders_errors_with
 
 RESOURCE_METADATA = "/.well-known/oauth-protected-resource"
 MCP = "/mcp"
@@ -51,12 +51,7 @@ async def show(request: Request) -> Response:
     content = metadata_document(settings, request.path_params["suffix"])
     if content is None:
         raise NotFound("there is no protected resource at this path")
-    body = orjson.dumps(content)
-    etag = f'"{etag_digest(body)}"'
-    headers = {"ETag": etag, "Cache-Control": "max-age=300"}
-    if not_modified(request, etag, None):
-        return Response(status_code=304, headers=headers)
-    return Response(body, 200, headers, JSON)
+    return cacheable_response(request, orjson.dumps(content), "max-age=300")
 
 
 routes = [Route(RESOURCE_METADATA + "{suffix:path}", show, methods=["GET"])]

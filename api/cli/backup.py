@@ -14,12 +14,19 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from aidre.api.access.limits import chunk_budget, token_bucket
-from aidre.api.protocols.intake import RATES_FILE
 from aidre.engine.errors import StorageFailed
 
 LOG_FOLDER = ".log"
 _SQLITE_MAGIC = b"SQLite format 3\0"
-_EXCLUDED = ("nlweb-promises.sqlite", RATES_FILE, "cursor.key", "LOCK", token_bucket.NAME, chunk_budget.NAME, "scrub.")
+_EXCLUDED = (
+    "nlweb-promises.sqlite",
+    "intake-rates.",
+    "cursor.key",
+    "LOCK",
+    token_bucket.NAME,
+    chunk_budget.NAME,
+    "scrub.",
+)
 """File names that begin so."""
 
 _SQLITE_COMPANIONS = ("-wal", "-shm", "-journal")

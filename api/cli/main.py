@@ -11,7 +11,6 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -112,6 +111,8 @@ def ingest(
     Reads Markdown, text, HTML, PDF, DOCX, CSV, JSON Lines, Parquet, schema.org JSON-LD, feeds and sitemaps. Exit
     status 1: some documents failed; each is named on standard error, and the others are stored.
     """
+    from msgspec.structs import asdict
+
     from aidre.api.cli.progress import Reporter
     from aidre.api.config import load_settings
     from aidre.engine import open_source

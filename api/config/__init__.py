@@ -1,4 +1,4 @@
-"""The configuration file `aidre.toml`: every section as a frozen dataclass, checked when it is read.
+"""The configuration file `aidre.toml`: every section as a frozen struct, checked when it is read.
 
 Use it to read settings. It opens no store and knows no protocol's requests.
 """

@@ -8,15 +8,11 @@ from .intake import (
 from .intent import (
     DOMAIN as DOMAIN,
     HOSTNAME as HOSTNAME,
-    PUBLISHER_ID as PUBLISHER_ID,
     EditorialDomain as EditorialDomain,
     Intent as Intent,
-    parse_date as parse_date,
 )
 from .json_schema import (
     BIND_DATA as BIND_DATA,
-    BIND_REQUEST as BIND_REQUEST,
-    INTAKE_REQUEST as INTAKE_REQUEST,
     schema_violation as schema_violation,
 )
 from .nlweb import (
@@ -27,6 +23,7 @@ from .nlweb import (
     QuestionSettings as QuestionSettings,
 )
 from .oauth import DEFAULT_GRANTS as DEFAULT_GRANTS, OAuth as OAuth
+from .origins import is_loopback as is_loopback
 from .settings import (
     CollectionSettings as CollectionSettings,
     FusionSettings as FusionSettings,
@@ -35,7 +32,6 @@ from .settings import (
     Protocol as Protocol,
     Server as Server,
     Settings as Settings,
-    is_loopback as is_loopback,
     load_settings as load_settings,
 )
 from .templates import (

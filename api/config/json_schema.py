@@ -1,4 +1,4 @@
-"""JSON Schemas (draft 2020-12): those of Agent Intake's requests, and the validation of data against schemas.
+"""JSON Schemas (draft 2020-12): that of the data of a bind, and the validation of data against schemas.
 
 Patterns run in linear time, no reference leaves the schema, and the search for errors inside branches is bounded, so a
 schema can neither hang the server nor fetch anything. Messages name the member and the keyword, never the value: data
@@ -28,12 +28,8 @@ BRANCHING_KEYWORDS = frozenset(
 )
 MAX_ERRORS = 10_000
 """Errors that validation may create to find the one that is reported."""
-SCOPES = ["intake", "offer", "bind", "account_creation", "payment"]
 TEXT: Schema = {"type": "string"}
 NAMED: Schema = {"type": "string", "minLength": 1}
-UUID: Schema = {"type": "string", "format": "uuid"}
-TIME: Schema = {"type": "string", "format": "date-time"}
-CONSENT: Schema = {"type": "array", "items": {"enum": SCOPES}, "minItems": 1, "uniqueItems": True}
 
 
 def _object(required: Sequence[str], properties: Mapping[str, Any], *, open: bool = False) -> dict[str, Any]:
@@ -41,22 +37,6 @@ def _object(required: Sequence[str], properties: Mapping[str, Any], *, open: boo
     return schema if open else {**schema, "additionalProperties": False}
 
 
-INTAKE_REQUEST = _object(
-    ["aip_version", "agent", "intake_data", "session_id"],
-    {
-        "aip_version": {"type": "string", "pattern": r"^[0-9]+\.[0-9]+\.[0-9]+$"},
-        "agent": _object(
-            ["id", "consent_scope"], {"id": NAMED, "platform": TEXT, "name": TEXT, "consent_scope": CONSENT}
-        ),
-        "intake_data": {"type": "object"},
-        "session_id": UUID,
-        "metadata": _object(
-            [],
-            {"timestamp": TIME, "locale": {"type": "string", "pattern": "^[a-z]{2}(-[A-Z]{2})?$"}, "timezone": TEXT},
-            open=True,
-        ),
-    },
-)
 BIND_DATA = _object(
     [],
     {
@@ -67,16 +47,6 @@ BIND_DATA = _object(
         "address": _object([], dict.fromkeys(("street", "city", "state", "postal_code", "country"), TEXT), open=True),
     },
     open=True,
-)
-BIND_REQUEST = _object(
-    ["offer_id", "session_id", "bind_data", "agent"],
-    {
-        "offer_id": NAMED,
-        "session_id": UUID,
-        "bind_data": {"type": "object"},
-        "agent": _object(["id", "consent_scope"], {"id": NAMED, "consent_scope": CONSENT}),
-        "metadata": _object([], {"timestamp": TIME, "user_confirmed_at": TIME}, open=True),
-    },
 )
 
 

@@ -2,181 +2,122 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from aidre.api.config.toml import Duration, Secret
-from aidre.engine.errors import ConfigurationError
+from aidre.api.config.toml import Period, Relevance, Secret, Section, Text, Whole, check_unique, like, matching
 
-Table: TypeAlias = Mapping[str, Any]
 QuestionType: TypeAlias = Literal["single_select", "multi_select", "free_text", "number", "boolean"]
 
-TEN_SECONDS = Duration(10.0)
-MINUTE = Duration(60.0)
-ACTION_MEMBERS: Mapping[str, tuple[str, str]] = {
-    "HTTP": ("method", "endpoint"),
-    "MCP": ("server", "tool"),
-    "A2A": ("agent_url", "skill"),
-}
+ACTION_MEMBERS = {"HTTP": ("method", "endpoint"), "MCP": ("server", "tool"), "A2A": ("agent_url", "skill")}
 """The required members of an action, by its protocol (NLWeb 5)."""
 
 
-@dataclass(frozen=True, slots=True)
-class LanguageModel:
-    """An endpoint compatible with OpenAI's chat completions; `timeout` limits one answer."""
+class LanguageModel(Section):
+    """A language model for rewriting and summaries; without one rules do both."""
 
-    base_url: str
-    model: str
-    key: Secret | None = field(default=None, repr=False)
-    timeout: Duration = TEN_SECONDS
+    base_url: Annotated[str, like("http://127.0.0.1:11434/v1")]  #: Compatible with OpenAI's chat completions.
+    model: Annotated[Text, like("llama3.2")]  #: The model that the endpoint serves.
+    key: Secret | None = None  #: The key that the endpoint asks for.
+    timeout: Period = Period(10)  #: The longest time of one answer; then rules take over.
 
-
-@dataclass(frozen=True, slots=True)
-class QuestionSettings:
-    """A question of an elicitation (NLWeb 4.1.3). `attribute` is the member of `query` that answers it; default: its
-    id."""
-
-    id: str
-    text: str
-    type: QuestionType = "free_text"
-    options: tuple[str, ...] = ()
-    default: Any = None
-    attribute: str | None = None
+    def __post_init__(self) -> None:
+        try:
+            parts = urlsplit(self.base_url)
+            valid = parts.hostname and (parts.port or True) and parts.scheme in {"http", "https"}
+        except ValueError:
+            valid = False
+        if not valid:
+            raise ValueError(".base_url must be a URL such as http://127.0.0.1:11434/v1")
 
 
-@dataclass(frozen=True, slots=True)
-class ElicitationSettings:
-    """Elicit when a `required` attribute of the query is missing or it has fewer than `words` content words."""
+class QuestionSettings(Section):
+    """A question of an elicitation (NLWeb 4.1.3)."""
 
-    text: str | None = None
-    required: tuple[str, ...] = ()
-    words: int = 0
+    id: Annotated[Text, like("diet")]  #: The id of the question, unique among those of the site.
+    text: Annotated[str, like("Any diet?")]  #: What is asked.
+    type: QuestionType = "free_text"  #: The kind of the answer.
+    options: Annotated[tuple[str, ...], like(["vegan", "none"])] = ()  #: The choices of a select.
+    default: Annotated[Any, like("none")] = None  #: An answer to the question.
+    attribute: Annotated[str, like("diet")] | None = None  #: The member of `query` that answers it; default: its id.
+
+    def __post_init__(self) -> None:
+        if (self.type in {"single_select", "multi_select"}) != bool(self.options):
+            raise ValueError(".options must list the choices of a select, and of nothing else")
+        if self.default is not None and not self._admits(self.default):
+            raise ValueError(f".default is no answer to a question of type {self.type}")
+
+    def _admits(self, answer: Any) -> bool:
+        if self.type == "boolean":
+            return type(answer) is bool
+        if self.type == "number":
+            return type(answer) in {int, float}
+        if self.type == "multi_select":
+            return type(answer) is list and all(option in self.options for option in answer)
+        return type(answer) is str and (self.type == "free_text" or answer in self.options)
+
+
+class ElicitationSettings(Section):
+    """When the users of a site are asked back, and what."""
+
+    text: Annotated[str, like("A few questions first")] | None = None  #: What introduces the questions.
+    required: Annotated[tuple[str, ...], like(["diet"])] = ()  #: Attributes that are asked for if missing.
+    words: Whole = 0  #: A query of fewer content words is elicited.
     questions: tuple[QuestionSettings, ...] = ()
 
-
-@dataclass(frozen=True, slots=True)
-class ActionSettings:
-    """An action on items of `types` (and their subtypes) from `sites`; empty means any.
-
-    `{url}`, `{name}`, `{id}` and other members of the item are filled into its strings.
-    """
-
-    name: str
-    description: str
-    protocol: Literal["HTTP", "MCP", "A2A"]
-    types: tuple[str, ...] = ()
-    sites: tuple[str, ...] = ()
-    type: str | None = None
-    method: str | None = None
-    endpoint: str | None = None
-    params: Table = field(default_factory=dict)
-    headers: Table = field(default_factory=dict)
-    server: str | None = None
-    tool: str | None = None
-    arguments: Table = field(default_factory=dict)
-    agent_url: str | None = None
-    skill: str | None = None
-    message: Table = field(default_factory=dict)
+    def __post_init__(self) -> None:
+        if not self.questions:
+            raise ValueError(".questions is empty: say what to ask")
+        check_unique((question.id for question in self.questions), ".questions", "id")
+        for attribute in self.required:
+            if all(attribute != (question.attribute or question.id) for question in self.questions):
+                raise ValueError(f".required names {attribute!r}, which no question asks for")
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
-    """The widget of a ChatGPT app (NLWeb 4): its URI, and whether it may call tools."""
+class ActionSettings(Section):
+    """An action that is offered for items. `{url}`, `{name}`, `{id}` and other members of the item are filled into its
+    strings. HTTP needs `method` and `endpoint`, MCP `server` and `tool`, A2A `agent_url` and `skill`."""
 
-    uri: str
-    widget_accessible: bool = False
+    name: Annotated[str, like("Order")]  #: The name of the action.
+    description: Annotated[str, like("Order this product")]  #: What it does.
+    protocol: Literal["HTTP", "MCP", "A2A"]  #: How it is called.
+    types: Annotated[tuple[str, ...], like(["Product"])] = ()  #: Types of items, with subtypes; empty: any.
+    sites: Annotated[tuple[str, ...], like(["shop.example.com"])] = ()  #: The sites of its items; empty: any.
+    type: Annotated[str, like("OrderAction")] | None = None  #: The schema.org type of the action itself.
+    method: Annotated[str, like("POST")] | None = None  #: HTTP: the method.
+    endpoint: Annotated[str, like("https://shop.example.com/orders")] | None = None  #: HTTP: the URL.
+    params: Annotated[Mapping[str, Any], like({"item": "{url}"})] = {}  #: HTTP: the parameters.
+    headers: Annotated[Mapping[str, Any], like({"Accept": "application/json"})] = {}  #: HTTP: header fields.
+    server: Annotated[str, like("https://shop.example.com/mcp")] | None = None  #: MCP: the server.
+    tool: Annotated[str, like("order")] | None = None  #: MCP: the tool.
+    arguments: Annotated[Mapping[str, Any], like({"item": "{id}"})] = {}  #: MCP: its arguments.
+    agent_url: Annotated[str, like("https://shop.example.com/agent")] | None = None  #: A2A: the agent.
+    skill: Annotated[str, like("order")] | None = None  #: A2A: the skill.
+    message: Annotated[Mapping[str, Any], like({"text": "Order {name}"})] = {}  #: A2A: the message.
+
+    def __post_init__(self) -> None:
+        for name in ("name", "description", *ACTION_MEMBERS[self.protocol]):
+            if not getattr(self, name):
+                raise ValueError(f".{name} is missing: an action of protocol {self.protocol} needs it")
 
 
-@dataclass(frozen=True, slots=True)
-class Nlweb:
-    """`min_score` is the least relevance (0 to 1) of a result; without it the calibrated bound applies, 0 disables it.
+class Template(Section):
+    """The widget of a ChatGPT app (NLWeb 4)."""
 
-    `sites` are the hosts that GET /sites lists beside the collections. Work longer than `budget` becomes a promise;
-    longer than `timeout` it fails. `elicitation` is by site: a collection, a host, or "*" for all others.
-    """
+    #: The URI of the widget.
+    uri: Annotated[str, matching(r"[A-Za-z][A-Za-z0-9+.-]*:\S+", "be a URI such as ui://widget/list.html", "ui://list")]
+    widget_accessible: bool = False  #: Whether the widget may call tools.
+
+
+class Nlweb(Section):
+    """The protocol NLWeb."""
 
     llm: LanguageModel | None = None
-    min_score: float | None = None
-    sites: tuple[str, ...] = ()
-    elicitation: Mapping[str, ElicitationSettings] = field(default_factory=dict)
+    min_score: Relevance | None = None  #: The least relevance of a result; 0: any. Default: the calibrated bound.
+    sites: Annotated[tuple[Text, ...], like(["shop.example.com"])] = ()  #: Hosts that `GET /sites` lists.
+    elicitation: Mapping[str, ElicitationSettings] = {}
     actions: tuple[ActionSettings, ...] = ()
     template: Template | None = None
-    budget: Duration = TEN_SECONDS
-    timeout: Duration = MINUTE
-
-
-def check_nlweb(nlweb: Nlweb) -> None:
-    """Raises ConfigurationError."""
-    if nlweb.min_score is not None and not 0 <= nlweb.min_score <= 1:
-        raise ConfigurationError(f"nlweb.min_score must be from 0 to 1, not {nlweb.min_score}")
-    for name in ("budget", "timeout"):
-        if getattr(nlweb, name) <= 0:
-            raise ConfigurationError(f"nlweb.{name} must be at least 1s")
-    if nlweb.llm is not None:
-        _check_model(nlweb.llm)
-    for number, site in enumerate(nlweb.sites):
-        if not site.strip():
-            raise ConfigurationError(f"nlweb.sites[{number}] must not be blank: name a host")
-    for site, rules in nlweb.elicitation.items():
-        _check_elicitation(rules, f'nlweb.elicitation."{site}"')
-    for number, action in enumerate(nlweb.actions):
-        _check_action(action, f"nlweb.actions[{number}]")
-    if nlweb.template is not None and not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:\S+", nlweb.template.uri):
-        raise ConfigurationError("nlweb.template.uri must be a URI such as ui://widget/list.html")
-
-
-def _check_model(model: LanguageModel) -> None:
-    try:
-        parts = urlsplit(model.base_url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        host = None
-    if not host or parts.scheme not in {"http", "https"}:
-        raise ConfigurationError(
-            f"nlweb.llm.base_url must be a URL such as http://127.0.0.1:11434/v1, not {model.base_url!r}"
-        )
-    if not model.model.strip():
-        raise ConfigurationError("nlweb.llm.model must not be blank: name the model that the endpoint serves")
-    if model.timeout <= 0:
-        raise ConfigurationError("nlweb.llm.timeout must be at least 1s")
-
-
-def _check_elicitation(rules: ElicitationSettings, where: str) -> None:
-    if rules.words < 0:
-        raise ConfigurationError(f"{where}.words must not be negative, not {rules.words}")
-    if not rules.questions:
-        raise ConfigurationError(f"{where}.questions is empty: say what to ask")
-    seen: set[str] = set()
-    for number, question in enumerate(rules.questions):
-        member = f"{where}.questions[{number}]"
-        if not question.id or question.id in seen:
-            raise ConfigurationError(f"{member}.id must be present and unique, not {question.id!r}")
-        seen.add(question.id)
-        selects = question.type in {"single_select", "multi_select"}
-        if selects != bool(question.options):
-            raise ConfigurationError(f"{member}.options must list the choices of a select, and of nothing else")
-        if question.default is not None and not _fits(question.default, question):
-            raise ConfigurationError(f"{member}.default is no answer to a question of type {question.type}")
-    for attribute in rules.required:
-        if all(attribute != (question.attribute or question.id) for question in rules.questions):
-            raise ConfigurationError(f"{where}.required names {attribute!r}, which no question asks for")
-
-
-def _fits(answer: Any, question: QuestionSettings) -> bool:
-    """Whether a default is a valid answer to the question."""
-    if question.type == "boolean":
-        return type(answer) is bool
-    if question.type == "number":
-        return type(answer) in {int, float}
-    if question.type == "multi_select":
-        return type(answer) is list and all(option in question.options for option in answer)
-    return type(answer) is str and (question.type == "free_text" or answer in question.options)
-
-
-def _check_action(action: ActionSettings, where: str) -> None:
-    for name in ("name", "description", *ACTION_MEMBERS[action.protocol]):
-        if not getattr(action, name):
-            raise ConfigurationError(f"{where}.{name} is missing: an action of protocol {action.protocol} needs it")
+    budget: Period = Period(10)  #: Longer work becomes a promise; shorter than `limits.deadline`.
+    timeout: Period = Period(60)  #: Longer work fails.

@@ -1,119 +1,132 @@
-"""The configuration file `aidre.toml` as frozen dataclasses: every key has a default and is checked when it is read.
+"""The configuration file `aidre.toml` as frozen structs: every key has a default and is checked when it is read.
 
 It opens no store: the configuration is compared with the manifests elsewhere.
 """
 
 from __future__ import annotations
 
-import ipaddress
-import re
+import sys
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Literal, TypeAlias
 
-from aidre.api.config.intake import Intake, OfferedIntake, check_intakes
-from aidre.api.config.intent import Intent, check_intent, with_date
-from aidre.api.config.nlweb import Nlweb, check_nlweb
-from aidre.api.config.oauth import OAuth, check_oauth
-from aidre.api.config.origins import check_hosts, check_origins, check_proxies
-from aidre.api.config.toml import Duration, Rate, Secret, read_value
+from msgspec import Meta, field
+from msgspec.structs import asdict, replace
+
+from aidre.api.config.intake import Intake, OfferedIntake
+from aidre.api.config.intent import Intent
+from aidre.api.config.nlweb import Nlweb
+from aidre.api.config.oauth import OAuth, Scope
+from aidre.api.config.origins import Host, Origin, check_proxies, check_sent_url
+from aidre.api.config.toml import (
+    CollectionName,
+    Count,
+    Day,
+    Duration,
+    Period,
+    Rate,
+    Secret,
+    Section,
+    Text,
+    Whole,
+    check_unique,
+    like,
+    matching,
+    path,
+    read,
+)
 from aidre.engine.embedding import DEFAULT_SPACE
 from aidre.engine.errors import ConfigurationError
-from aidre.engine.model import EmbeddingSpace, Visibility
+from aidre.engine.model import Distance, EmbeddingSpace, Precision, Visibility
 from aidre.engine.storage import MAX_KEPT_GENERATIONS, MIN_KEPT_GENERATIONS
 from aidre.ingest.records import parse_column_mapping
 
 Protocol: TypeAlias = Literal["aidre", "nlweb", "intent", "intake"]
-Scope: TypeAlias = Literal["search", "vectors"]
-Table: TypeAlias = Mapping[str, Any]
 
-NO_DELAY = Duration(0.0)
-TWO_SECONDS = Duration(2.0)
-HALF_A_MINUTE = Duration(30.0)
-MINUTE = Duration(60.0)
-DAY = Duration(86_400.0)
-MONTH = Duration(2_592_000.0)
-COLLECTION_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """`base_url` is the prefix of published URLs; the command line sets it on loopback. `tls` says what terminates TLS,
-    which is required beyond loopback. `cors_origins` are the web origins whose scripts may ask; None means any where a
-    `base_url` beyond loopback is declared, else those of loopback. `hosts` are names that a request may be for, beside
-    those of `base_url`, `origin` and loopback. `trusted_proxies` are believed in what X-Forwarded-For says of the
-    client, and `original_uri_header` of the target that it sent. `metrics` says who may read /metrics. `scrub` is the
-    period in which all files are read once to find damage (0s: never)."""
-
-    base_url: str | None = None
-    origin: str | None = None
-    organization: str | None = None
-    cors_origins: tuple[str, ...] | None = None
-    hosts: tuple[str, ...] = ()
-    default_collection: str | None = None
-    trusted_proxies: tuple[str, ...] = ()
-    original_uri_header: str = "X-Original-URI"
-    tls: Literal["proxy", "none"] | None = None
-    log: Literal["none", "requests"] = "none"
-    metrics: Literal["open", "callers"] = "open"
-    scrub: Duration = DAY
+MONTH = Duration(2_592_000)
+Names: TypeAlias = tuple[CollectionName, ...]
+Generations: TypeAlias = Annotated[int, Meta(ge=MIN_KEPT_GENERATIONS, le=MAX_KEPT_GENERATIONS, examples=[5])]
+HeaderName: TypeAlias = Annotated[str, matching("[A-Za-z0-9-]{1,64}", "be a header such as X-Original-URI")]
+UserAgent: TypeAlias = Annotated[str, matching(r"(?=.*\S)[ -~]{1,200}", "be 1 to 200 characters of ASCII")]
+Digest: TypeAlias = Annotated[
+    str, matching("[0-9a-f]{64}", "be 64 hex digits, as `aidre keys new` prints them", "0" * 64, hidden=True)
+]
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """All limits are inclusive. Without `rate` there is no limit on loopback and 600/minute beyond.
+class Server(Section):
+    """The addresses of the server, and who may ask."""
 
-    `chunks_per_day` is the number of distinct chunks per caller (0: unlimited). `redis` shares the rates between
-    machines. `wait` is the longest time that a search may be queued: if the expected time, by the latency of similar
-    searches, is longer, it is rejected with 503. `concurrency` is the number of requests in progress per process, and
-    `deadline` the time until an answer begins; beyond either, a request is rejected with 503."""
+    #: The prefix of published URLs, `https://` beyond loopback; it may have a path that a proxy strips. Default: the
+    #: address on loopback where the server listens.
+    base_url: Annotated[str, like("https://ai.example.com")] | None = None
+    #: The website at whose root the well-known documents are; default: `base_url`.
+    origin: Annotated[str, like("https://www.example.com")] | None = None
+    organization: Annotated[str, like("Example")] | None = None  #: The name of the operator.
+    #: The web origins whose scripts may ask, or `"*"`. Default: any where a `base_url` beyond loopback is declared,
+    #: else those of loopback.
+    cors_origins: Annotated[tuple[Origin, ...], like(["https://app.example.com"])] | None = None
+    #: Hosts that a request may be for, beside those of `base_url`, `origin` and loopback; others get 421.
+    hosts: Annotated[tuple[Host, ...], like(["search.internal"])] = ()
+    default_collection: CollectionName | None = None  #: For requests that name none; default: the only one.
+    #: Proxies that are believed in what X-Forwarded-For says of the client: addresses, networks, host names.
+    trusted_proxies: Annotated[tuple[str, ...], like(["10.0.0.0/8"])] = ()
+    #: The header in which a trusted proxy sends path and query as the client sent them, for signatures.
+    original_uri_header: HeaderName = "X-Original-URI"
+    tls: Literal["proxy", "none"] | None = None  #: What terminates TLS; `proxy` is required beyond loopback.
+    log: Literal["none", "requests"] = "none"  #: `requests`: one JSON line per request.
+    metrics: Literal["open", "callers"] = "open"  #: Who may read /metrics: everybody, or authenticated callers.
+    scrub: Duration = Duration(86_400)  #: The period in which all files are read once to find damage; `0s`: never.
 
-    top_k_default: int = 10
-    top_k_max: int = 100
-    body_bytes: int = 1_048_576
-    query_chars: int = 8_192
-    rate: Rate | None = None
-    chunks_per_day: int = 0
-    redis: Secret | None = field(default=None, repr=False)
-    wait: Duration = TWO_SECONDS
-    concurrency: int = 256
-    deadline: Duration = HALF_A_MINUTE
-
-
-@dataclass(frozen=True, slots=True)
-class FusionSettings:
-    """The hybrid score a * cosine + (1 - a) * bm25 / (bm25 + c). `rescore` names a second space, whose cosine replaces
-    that of the first one for the best `depth` hits."""
-
-    a: float = 0.5
-    c: float = 15.0
-    rescore: str | None = None
-    depth: int = 50
+    def __post_init__(self) -> None:
+        check_proxies(self.trusted_proxies, ".trusted_proxies")
 
 
-@dataclass(frozen=True, slots=True)
-class CollectionSettings:
-    """`generations` is the number of generations that are kept, from the next ingest on, beside those of the last ten
-    minutes. `vector_queries` says who may ask by vector: everybody ("open"), or callers with the scope `vectors`; None
-    means the latter where texts are withheld, because exact scores of chosen vectors reveal the stored ones. Without
-    `lexical` the collection is not searched by words, whose hits confirm guesses about withheld texts."""
+class Limits(Section):
+    """All limits are inclusive."""
 
-    description: str | None = None
-    visibility: Visibility = "public"
-    generations: int | None = None
-    spaces: tuple[str, ...] | None = None
-    protocols: tuple[Protocol, ...] = ("aidre", "nlweb", "intent", "intake")
-    return_text: bool = True
-    return_vectors: bool = False
+    top_k_default: Count = 10  #: The number of results where a request names none; at most `top_k_max`.
+    top_k_max: Count = 100  #: The most results of a request.
+    body_bytes: Count = 1_048_576  #: The longest body of a request.
+    query_chars: Count = 8_192  #: The longest query, in characters.
+    rate: Rate | None = None  #: The rate of a caller. Default: unlimited on loopback, 600/minute beyond.
+    chunks_per_day: Whole = 0  #: Distinct chunks per caller and day; 0: unlimited.
+    redis: Secret | None = None  #: The URL of a server that shares the limits between machines.
+    wait: Duration = Duration(2)  #: The longest expected time in the queue; beyond it, a search is rejected with 503.
+    concurrency: Count = 256  #: Requests in progress per process, then 503.
+    deadline: Period = Period(30)  #: Until an answer begins, then 503; longer than `nlweb.budget`.
+
+
+class FusionSettings(Section):
+    """The hybrid score: `a * cosine + (1 - a) * bm25 / (bm25 + c)`."""
+
+    a: Annotated[float, Meta(ge=0, le=1)] = 0.5  #: From 0 (BM25 alone) to 1 (vectors alone).
+    #: The BM25 score that counts as one half.
+    c: Annotated[float, Meta(gt=0, le=sys.float_info.max, extra={"must": "be a positive number"})] = 15.0
+    #: A second space, whose cosine replaces that of the first one for the best `depth` hits.
+    rescore: Annotated[str, like("another-space")] | None = None
+    depth: Annotated[int, Meta(ge=1, le=1_000)] = 50  #: The number of hits that `rescore` applies to.
+
+
+class CollectionSettings(Section):
+    """One collection, by its name."""
+
+    description: Annotated[str, like("The handbook")] | None = None  #: What the collection holds.
+    visibility: Visibility = "public"  #: The stricter of this and what the store says applies.
+    generations: Generations | None = None  #: Those that are kept beside those of the last ten minutes; default: 2.
+    #: Its embedding spaces. Default: the default text space, and each declared space that the rows bring vectors for.
+    spaces: Annotated[tuple[str, ...], like(["images"])] | None = None
+    protocols: tuple[Protocol, ...] = ("aidre", "nlweb", "intent", "intake")  #: The protocols that serve it.
+    return_text: bool = True  #: Whether texts are returned.
+    return_vectors: bool = False  #: Whether vectors are returned.
+    #: Who may ask by vector: everybody, or callers with the scope `vectors`. Default: `scope` where texts are withheld,
+    #: because exact scores of chosen vectors reveal the stored ones, else `open`.
     vector_queries: Literal["open", "scope"] | None = None
-    lexical: bool = True
-    dates: tuple[str, ...] = ()
-    mapping: Table = field(default_factory=dict)
-    index: Table = field(default_factory=dict)
+    lexical: bool = True  #: Whether it is searched by words, whose hits confirm guesses about withheld texts.
+    dates: Annotated[tuple[str, ...], like(["released"])] = ()  #: Members of the metadata that are dates.
+    mapping: Annotated[Mapping[str, Any], like({"id": "sku"})] = {}  #: Which columns of a table hold which property.
+    index: Annotated[Mapping[str, Any], like({"kind": "exact"})] = {}  #: Ignored: the engine chooses the index.
     fusion: FusionSettings = FusionSettings()
 
     @property
@@ -122,72 +135,84 @@ class CollectionSettings:
         return (self.vector_queries or ("open" if self.return_text else "scope")) == "scope"
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A caller's key. It grants `collections` beside the public ones; `sha256` is the digest of its secret, in hex."""
+class Space(Section):
+    """An embedding space: which vectors are comparable, and how. The default text space needs no declaration."""
 
-    name: str
-    sha256: str
-    collections: tuple[str, ...] = ()
-    scopes: tuple[Scope, ...] = ("search",)
-    rate: Rate | None = None
+    id: Annotated[Text, like("images")]  #: The name of the space.
+    dimensions: Annotated[int, Meta(ge=1, le=65_536, examples=[512])]  #: The length of a vector.
+    distance: Distance  #: How vectors are compared.
+    normalized: bool = False  #: Whether vectors have length 1.
+    provider: Annotated[str, like("sentence-transformers")] | None = None  #: Who made the model.
+    model: Annotated[str, like("BAAI/bge-small-en-v1.5")] | None = None  #: Without one vectors come with the rows.
+    revision: Annotated[str, like("v1")] | None = None  #: Identifies weights, pooling, prefixes and chunking.
+    precision: Precision | None = None  #: The stored type of numbers; default: the engine's choice.
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
-    """`key` is a file written by `aidre keys new --provenance`, searched beside the configuration first; `lifetime` is
-    that of chunk signatures; `alg` is the name of their algorithm: that of RFC 9864, or the one that it replaces."""
+class Key(Section):
+    """A caller's key, as `aidre keys new` prints it."""
 
-    key: str | None = None
-    lifetime: Duration = MONTH
+    name: Annotated[str, like("partner")]  #: The name of the caller.
+    sha256: Digest  #: The digest of the secret, in hex.
+    collections: Annotated[Names, like(["archive"])] = ()  #: The collections that it grants beside the public ones.
+    scopes: tuple[Scope, ...] = ("search",)  #: `vectors`: also to get vectors, and to ask by them.
+    rate: Rate | None = None  #: The rate of the key; default: `limits.rate`.
+
+
+class Provenance(Section):
+    """Signatures of answers and of chunks."""
+
+    #: A file written by `aidre keys new --provenance`, searched beside the configuration first.
+    key: Annotated[str, like("keys.pem")] | None = None
+    lifetime: Duration = MONTH  #: How long the signature of a chunk is valid, from 2 seconds to 30 days.
+    #: The name of the algorithm: that of RFC 9864, or the older one, for verifiers that know no other.
     alg: Literal["Ed25519", "EdDSA"] = "Ed25519"
 
+    def __post_init__(self) -> None:
+        if not 2 <= self.lifetime <= MONTH:
+            raise ValueError(".lifetime must be from 2s to 30d, as long as former keys stay published")
 
-MAX_DIMENSIONS = 65_536
-MIN_LIFETIME = Duration(2.0)
-MAX_RESCORED = 1_000
 
+class Embedding(Section):
+    """The models of embedding spaces."""
 
-@dataclass(frozen=True, slots=True)
-class Embedding:
-    """The runtime of models: "auto" is ONNX Runtime for models that can be exported, else sentence-transformers."""
-
+    #: The runtime of models; `auto` is ONNX Runtime for models that can be exported, else sentence-transformers.
     runtime: Literal["auto", "onnxruntime", "sentence-transformers"] = "auto"
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """How addresses are fetched. `timeout` covers one address with its redirects; `delay` is the time between two
-    requests; `page_bytes` (one page or feed) and `total_bytes` (one source) count inflated bytes; `pages` limits the
-    pages of its sitemaps."""
+class Sources(Section):
+    """How addresses are fetched."""
 
-    allow_private_addresses: bool = False
-    timeout: Duration = MINUTE
-    delay: Duration = NO_DELAY
-    page_bytes: int = 16_777_216
-    total_bytes: int = 4_294_967_296
-    pages: int = 50_000
-    robots: bool = True
-    user_agent: str = "aidre"
+    allow_private_addresses: bool = False  #: Whether loopback and private networks may be fetched from.
+    timeout: Period = Period(60)  #: The longest time for one address with its redirects.
+    delay: Duration = Duration(0)  #: The time between two requests.
+    page_bytes: Count = 16_777_216  #: The most bytes of one page or feed, inflated.
+    total_bytes: Count = 4_294_967_296  #: The most bytes of one source, inflated.
+    pages: Count = 50_000  #: The most pages in the sitemaps of one source.
+    robots: bool = True  #: Whether robots.txt is obeyed.
+    user_agent: UserAgent = "aidre"  #: The name by which the fetcher introduces itself.
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The content of `aidre.toml`. `spaces` are the declared ones; the default text space needs no declaration."""
+class Settings(Section):
+    """The content of `aidre.toml`."""
 
     server: Server = Server()
     limits: Limits = Limits()
     embedding: Embedding = Embedding()
     sources: Sources = Sources()
-    spaces: tuple[EmbeddingSpace, ...] = ()
-    collections: Mapping[str, CollectionSettings] = field(default_factory=dict)
+    declared_spaces: tuple[Space, ...] = field(default=(), name="spaces")
+    collections: Mapping[CollectionName, CollectionSettings] = {}
     keys: tuple[Key, ...] = ()
     oauth: OAuth | None = None
-    intent: Intent = field(default_factory=Intent)
+    intent: Intent = Intent()
     intakes: tuple[OfferedIntake, ...] = ()
-    intake: Intake = field(default_factory=Intake)
-    nlweb: Nlweb = field(default_factory=Nlweb)
+    intake: Intake = Intake()
+    nlweb: Nlweb = Nlweb()
     provenance: Provenance = Provenance()
+
+    @property
+    def spaces(self) -> tuple[EmbeddingSpace, ...]:
+        """The declared spaces; the default text space needs no declaration."""
+        return tuple(EmbeddingSpace(**asdict(space)) for space in self.declared_spaces)
 
     @property
     def knows_callers(self) -> bool:
@@ -202,26 +227,26 @@ class Settings:
 COLLECTION_DEFAULTS = CollectionSettings()
 
 
-def load_settings(path: Path | None) -> Settings:
+def load_settings(file: Path | None) -> Settings:
     """The settings in the file, or the defaults without one; raises ConfigurationError."""
-    if path is None:
+    if file is None:
         return Settings()
     try:
-        text = path.read_text(encoding="utf-8-sig")  # utf-8-sig: some editors write a byte order mark
+        text = file.read_text(encoding="utf-8-sig")  # utf-8-sig: some editors write a byte order mark
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the configuration {path} cannot be read: {_reason(error)}") from error
+        raise ConfigurationError(f"the configuration {file} cannot be read: {_reason(error)}") from error
     settings = parse_settings(text)
-    changed = datetime.fromtimestamp(path.stat().st_mtime, UTC).date()
-    settings = replace(settings, intent=with_date(settings.intent, changed))
-    if settings.provenance.key is not None:
-        key = _beside(path, settings.provenance.key)
-        settings = replace(settings, provenance=replace(settings.provenance, key=key))
-    if settings.oauth is not None and settings.oauth.jwks is not None:
-        settings = replace(settings, oauth=replace(settings.oauth, jwks=_beside(path, settings.oauth.jwks)))
-    if settings.intake.key_file is not None:
-        return settings
-    beside = path.absolute().with_name(f"{path.stem}.bind-key")
-    return replace(settings, intake=replace(settings.intake, key_file=str(beside)))
+    intent, intake, oauth, provenance = settings.intent, settings.intake, settings.oauth, settings.provenance
+    if intent.compliance.last_updated is None:
+        changed = read(Day, datetime.fromtimestamp(file.stat().st_mtime, UTC))
+        intent = replace(intent, compliance=replace(intent.compliance, last_updated=changed))
+    if provenance.key is not None:
+        provenance = replace(provenance, key=_beside(file, provenance.key))
+    if oauth is not None and oauth.jwks is not None:
+        oauth = replace(oauth, jwks=_beside(file, oauth.jwks))
+    if intake.key_file is None:
+        intake = replace(intake, key_file=str(file.absolute().with_name(f"{file.stem}.bind-key")))
+    return replace(settings, intent=intent, intake=intake, oauth=oauth, provenance=provenance)
 
 
 def parse_settings(text: str) -> Settings:
@@ -230,42 +255,19 @@ def parse_settings(text: str) -> Settings:
         tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError also for integers longer than Python parses
         raise ConfigurationError(f"the configuration is not TOML: {error}") from error
-    settings: Settings = read_value(Settings, tables, "")
+    return settings_of(tables)
+
+
+def settings_of(tables: Mapping[str, Any]) -> Settings:
+    """The settings in tables of TOML; raises ConfigurationError."""
+    settings = read(Settings, tables)
     if "top_k_default" not in tables.get("limits", {}):  # a small maximum alone lowers the default
         limits = settings.limits
-        default = min(limits.top_k_default, max(1, limits.top_k_max))
-        settings = replace(settings, limits=replace(limits, top_k_default=default))
-    _check_server(settings.server)
-    _check_limits(settings.limits)
-    _check_sources(settings.sources)
-    _check_spaces(settings.spaces)
-    _check_names(settings)
-    for name, collection in settings.collections.items():
-        _check_kept(collection.generations, f"collections.{name}.generations")
-        _check_fusion(collection.fusion, f"collections.{name}.fusion")
-        parse_column_mapping(collection.mapping, f"collections.{name}.mapping")
-        _check_listed(settings.spaces, collection.spaces or (), f"collections.{name}.spaces")
-    _check_keys(settings.keys)
-    if settings.server.metrics == "callers" and not settings.knows_callers:
-        raise ConfigurationError('server.metrics = "callers" needs a key or [oauth]: make one with `aidre keys new`')
-    if settings.oauth is not None:
-        check_oauth(settings.oauth)
-        _check_url(settings.oauth.jwks_uri, "oauth.jwks_uri")
-    if not MIN_LIFETIME <= settings.provenance.lifetime <= MONTH:
-        raise ConfigurationError(
-            f"provenance.lifetime must be from 2s to 30d, because former keys stay published that long, "
-            f"not {settings.provenance.lifetime:g}s"
-        )
-    check_intakes(settings.intakes, settings.intake)
-    check_intent(settings.intent)
-    _check_unique((intake.id for intake in settings.intakes), "intakes", "id")
-    _check_url(settings.intake.webhook, "intake.webhook", secret=True)
-    check_nlweb(settings.nlweb)
-    if settings.nlweb.budget >= settings.limits.deadline:
-        raise ConfigurationError(
-            f"nlweb.budget must be shorter than limits.deadline ({settings.limits.deadline:g}s): work must become a "
-            "promise before the deadline"
-        )
+        settings = replace(settings, limits=replace(limits, top_k_default=min(limits.top_k_default, limits.top_k_max)))
+    try:
+        _check(settings)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
     return settings
 
 
@@ -275,151 +277,31 @@ def _beside(configuration: Path, name: str) -> str:
     return str(beside) if beside.is_file() else name
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host names this machine alone."""
-    bare = host.strip("[]").lower()
-    if bare == "localhost" or bare.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(bare).is_loopback
-    except ValueError:
-        return False
-
-
 def _reason(error: OSError | UnicodeDecodeError) -> str:
     return error.strerror or "unreadable" if isinstance(error, OSError) else "it is not UTF-8"
 
 
-def _check_server(server: Server) -> None:
-    for name in ("base_url", "origin"):
-        url: str | None = getattr(server, name)
-        _check_url(url, f"server.{name}")
-        if url is not None and url != (normalized := _normalize(url)):
-            raise ConfigurationError(
-                f"server.{name} must be written in the form that clients send, {normalized!r}, not {url!r}"
-            )
-    check_origins(server.cors_origins or (), "server.cors_origins")
-    check_hosts(server.hosts, "server.hosts")
-    check_proxies(server.trusted_proxies, "server.trusted_proxies")
-    if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", server.original_uri_header):
-        raise ConfigurationError(
-            f'server.original_uri_header must be the name of a header such as "X-Original-URI", '
-            f"not {server.original_uri_header!r}"
-        )
-    if server.default_collection is not None:
-        _check_name(server.default_collection, "server.default_collection")
-
-
-def _check_url(url: str | None, where: str, *, secret: bool = False) -> None:
-    """A `secret` URL is a capability: it may have a query, and messages do not repeat it."""
-    if url is None:
-        return
-    shown = "" if secret else f", not {url!r}"
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise ConfigurationError(f"{where} must be a URL{shown}") from error
-    has_extras = parts.fragment or parts.username or (parts.query and not secret)
-    if parts.scheme not in {"http", "https"} or not host or has_extras or not re.fullmatch("[!-~]+", url):
-        raise ConfigurationError(f"{where} must be a URL such as https://ai.example.com{shown}")
-    if parts.scheme == "http" and not is_loopback(host):
-        raise ConfigurationError(f"{where} must begin with https://: http:// is for loopback alone, not {host}")
-
-
-def _normalize(url: str) -> str:
-    """The form in which clients send the URL; a signature over another form would not verify."""
-    parts = urlsplit(url)
-    host = parts.netloc.lower().removesuffix(":443" if parts.scheme == "https" else ":80")
-    return f"{parts.scheme}://{host}{parts.path}"
-
-
-def _check_limits(limits: Limits) -> None:
-    for name in ("top_k_default", "top_k_max", "body_bytes", "query_chars", "concurrency", "deadline"):
-        if getattr(limits, name) < 1:
-            raise ConfigurationError(f"limits.{name} must be at least 1, not {getattr(limits, name):g}")
-    if limits.chunks_per_day < 0:
-        raise ConfigurationError("limits.chunks_per_day must not be negative: 0 means unlimited")
+def _check(settings: Settings) -> None:
+    """Raises ValueError, or ConfigurationError, for sections that do not fit together."""
+    server, limits = settings.server, settings.limits
+    check_sent_url(server.base_url, "server.base_url")
+    check_sent_url(server.origin, "server.origin")
     if limits.top_k_default > limits.top_k_max:
-        raise ConfigurationError("limits.top_k_default must not be larger than limits.top_k_max")
-
-
-def _check_sources(sources: Sources) -> None:
-    for name in ("timeout", "page_bytes", "total_bytes", "pages"):
-        if getattr(sources, name) < 1:
-            raise ConfigurationError(f"sources.{name} must be at least 1, not {getattr(sources, name):g}")
-    if not re.fullmatch(r"[ -~]{1,200}", sources.user_agent) or sources.user_agent.isspace():
-        raise ConfigurationError("sources.user_agent must be 1 to 200 characters of ASCII")
-
-
-def _check_kept(generations: int | None, where: str) -> None:
-    if generations is not None and not MIN_KEPT_GENERATIONS <= generations <= MAX_KEPT_GENERATIONS:
-        raise ConfigurationError(
-            f"{where} must be from {MIN_KEPT_GENERATIONS} to {MAX_KEPT_GENERATIONS:,}, not {generations}"
+        raise ValueError("limits.top_k_default must not be larger than limits.top_k_max")
+    if server.metrics == "callers" and not settings.knows_callers:
+        raise ValueError('server.metrics = "callers" needs a key or [oauth]: make one with `aidre keys new`')
+    if settings.nlweb.budget >= limits.deadline:
+        raise ValueError(
+            f"nlweb.budget must be shorter than limits.deadline ({limits.deadline:g}s), to promise in time"
         )
-
-
-def _check_fusion(fusion: FusionSettings, where: str) -> None:
-    if not 0 <= fusion.a <= 1:
-        raise ConfigurationError(f"{where}.a must be from 0 (BM25 alone) to 1 (vectors alone), not {fusion.a}")
-    if not 0 < fusion.c < float("inf"):
-        raise ConfigurationError(f"{where}.c must be a positive number, not {fusion.c}")
-    if not 1 <= fusion.depth <= MAX_RESCORED:
-        raise ConfigurationError(f"{where}.depth must be from 1 to {MAX_RESCORED}, not {fusion.depth}")
-
-
-def _check_spaces(spaces: tuple[EmbeddingSpace, ...]) -> None:
-    for number, space in enumerate(spaces):
-        if not space.id:
-            raise ConfigurationError(f"spaces[{number}].id must not be empty")
-        if not 1 <= space.dimensions <= MAX_DIMENSIONS:
-            raise ConfigurationError(
-                f"spaces[{number}].dimensions must be from 1 to {MAX_DIMENSIONS}, not {space.dimensions}"
-            )
-    _check_unique((space.id for space in spaces), "spaces", "id")
-
-
-def _check_listed(spaces: tuple[EmbeddingSpace, ...], listed: tuple[str, ...], where: str) -> None:
-    declared = [DEFAULT_SPACE.id, *(space.id for space in spaces)]
-    for name in listed:
-        if name not in declared:
-            raise ConfigurationError(f"{where} names {name!r}, which no [[spaces]] declares: {', '.join(declared)}")
-
-
-def _check_unique(names: Iterable[str], where: str, member: str) -> None:
-    seen: set[str] = set()
-    for number, name in enumerate(names):
-        if name in seen:
-            raise ConfigurationError(f"{where}[{number}].{member} {name!r} is there twice: choose another")
-        seen.add(name)
-
-
-def _check_name(name: str, where: str) -> None:
-    if not COLLECTION_NAME.fullmatch(name):
-        raise ConfigurationError(
-            f"{where} {name!r} is not a valid collection name: use 1 to 64 of a-z 0-9 . _ - and begin with a-z or 0-9"
-        )
-
-
-def _check_names(settings: Settings) -> None:
-    for name in settings.collections:
-        _check_name(name, "collections")
-    for key in settings.keys:
-        for name in key.collections:
-            _check_name(name, f"the collection of key {key.name!r}")
-    for word, opened in settings.oauth.grants.items() if settings.oauth is not None else ():
-        for name in opened.collections:
-            _check_name(name, f'the collection of oauth.grants."{word}"')
-    for domain, grant in settings.intent.editorial_domains.items():
-        _check_name(grant.collection, f'intent.editorial_domains."{domain}".collection')
-    for intake in settings.intakes:
-        if intake.collection is not None:
-            _check_name(intake.collection, f"the collection of intake {intake.id!r}")
-
-
-def _check_keys(keys: tuple[Key, ...]) -> None:
-    for number, key in enumerate(keys):
-        if not re.fullmatch(r"[0-9a-f]{64}", key.sha256):
-            raise ConfigurationError(f"keys[{number}].sha256 must be 64 hex digits, as `aidre keys new` prints them")
-    _check_unique((key.name for key in keys), "keys", "name")
-    _check_unique((key.sha256 for key in keys), "keys", "sha256")
+    check_unique((space.id for space in settings.spaces), "spaces", "id")
+    check_unique((key.name for key in settings.keys), "keys", "name")
+    check_unique((key.sha256 for key in settings.keys), "keys", "sha256")
+    check_unique((intake.id for intake in settings.intakes), "intakes", "id")
+    declared = [DEFAULT_SPACE.id, *(space.id for space in settings.spaces)]
+    for name, collection in settings.collections.items():
+        where = path("collections", name)
+        parse_column_mapping(collection.mapping, f"{where}.mapping")
+        for space in collection.spaces or ():
+            if space not in declared:
+                raise ValueError(f"{where}.spaces names {space!r}, which no [[spaces]] declares: {', '.join(declared)}")

@@ -1,6 +1,7 @@
-"""Reads the tables of a TOML file into frozen dataclasses, by their type hints.
+"""Reads the tables of a TOML file into structs, by their type hints.
 
-Every error is one line that names the key by its path. The dataclasses define which keys exist.
+Every error is one line that names the key by its path, and the cure. The structs define which keys exist; the comment
+`#:` of a member is its meaning in docs/configuration.md, and an example of its type is shown there.
 """
 
 from __future__ import annotations
@@ -8,188 +9,239 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from datetime import date
 from types import NoneType, UnionType
-from typing import Any, Literal, NewType, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeAlias, TypeVar, Union, dataclass_transform, get_args, get_origin
+
+import msgspec
+from msgspec import Meta
 
 from aidre.engine.errors import ConfigurationError
 
-Duration = NewType("Duration", float)
-"""Seconds, written as "90s", "5m", "1h" or "7d"."""
-
-Secret = NewType("Secret", str)
-"""A string that no message repeats; "env:NAME" reads it from the environment."""
+T = TypeVar("T")
+Table: TypeAlias = Mapping[str, Any]
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of the file. `__post_init__` raises ValueError, whose text continues the path of the table."""
+
+
+class Duration(float):
+    """Seconds, written as "90s", "5m", "1h" or "7d"."""
+
+
+class Period(Duration):
+    """A duration of at least a second."""
+
+
+class Secret(str):
+    """A string that no message repeats; "env:NAME" reads it from the environment."""
+
+    def __repr__(self) -> str:
+        return "Secret(...)"
+
+
+class Day(date):
+    """A date of TOML, or an ISO 8601 string."""
+
+
+class Rate:
+    """`count` requests in `seconds`; a count of 0 means no limit. Not a dataclass: those are read from tables."""
+
+    __slots__ = ("count", "seconds")
+
+    def __init__(self, count: int, seconds: int) -> None:
+        self.count, self.seconds = count, seconds
+
+    def __repr__(self) -> str:
+        return f"Rate({self.count}, {self.seconds})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rate) and (self.count, self.seconds) == (other.count, other.seconds)
+
+    def __hash__(self) -> int:
+        return hash((self.count, self.seconds))
+
+
+def matching(pattern: str, must: str, *examples: str, hidden: bool = False) -> Meta:
+    """The constraint of a string; `must` ends the sentence "the key must ...". A `hidden` value is not repeated."""
+    return Meta(pattern=rf"\A(?:{pattern})\Z", extra={"must": must, "hidden": hidden}, examples=list(examples))
+
+
+def like(*examples: Any) -> Meta:
+    """Examples of a value, for the reference."""
+    return Meta(examples=list(examples))
+
+
+INTEGERS = range(-(2**63), 2**63)
+"""TOML guarantees 64 bits, and published documents could not hold more."""
 MIN_SECRET_CHARS = 16
 """Characters; a shorter secret can be guessed from one signature or digest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """`count` requests in `seconds`; a count of 0 means no limit."""
-
-    count: int
-    seconds: int
-
-
-SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "second": 1, "minute": 60, "hour": 3600}
-INTEGERS = range(-(2**63), 2**63)
-KIND_NAMES = {
+Whole: TypeAlias = Annotated[int, Meta(ge=0, le=INTEGERS[-1])]
+Count: TypeAlias = Annotated[int, Meta(ge=1, le=INTEGERS[-1])]
+Relevance: TypeAlias = Annotated[float, Meta(ge=0, le=1, examples=[0.4])]
+Text: TypeAlias = Annotated[str, matching(r"(?s:.*\S.*)", "not be blank", hidden=True)]
+CollectionName: TypeAlias = Annotated[
+    str,
+    matching("[a-z0-9][a-z0-9._-]{0,63}", "be 1 to 64 of a-z 0-9 . _ - and begin with a-z or 0-9", "docs"),
+]
+KINDS: Mapping[Any, str] = {
     bool: "true or false",
     int: "a whole number",
     float: "a number",
     str: "a string",
     Duration: 'a duration such as "90s", "5m", "1h" or "7d"',
+    Period: 'a duration of at least 1s, such as "90s", "5m", "1h" or "7d"',
     Rate: 'a rate such as "10/second", "600/minute" or "1000/hour", or "none"',
     Secret: 'a string or "env:NAME"',
+    Day: "a date such as 2027-01-31",
+    list: "a list",
+    dict: "a table",
 }
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "second": 1, "minute": 60, "hour": 3600}
 
 
-def read_value(kind: Any, value: Any, where: str) -> Any:
-    """`value` as `kind`; raises ConfigurationError that names `where`."""
-    if kind in READERS:
-        return READERS[kind](value, where)
-    if is_dataclass(kind):
-        return _record(kind, value, where)
-    return _compound(kind, value, where)
+def read(kind: type[T], value: Any, where: str = "") -> T:
+    """`value` as `kind`; raises ConfigurationError that names the key, whose path begins with `where`."""
+    try:
+        return msgspec.convert(value, kind, dec_hook=_read_custom)
+    except msgspec.ValidationError as error:
+        raise _explain(kind, value, where, error) from error
 
 
-def _compound(kind: Any, value: Any, where: str) -> Any:
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in {Union, UnionType}:
-        return read_value(next(argument for argument in arguments if argument is not NoneType), value, where)
-    if origin is Literal:
-        return _choice(arguments, value, where)
-    if origin is tuple:
-        return _list(arguments[0], value, where)
-    return _mapping(arguments[1], value, where)
-
-
-def _record(kind: Any, value: Any, where: str) -> Any:
-    table = _table(value, where)
-    known = {field.name: field for field in fields(kind)}
-    for key in table:
-        if key not in known:
-            raise unknown_key(key, known, where)
-    for name, field in known.items():
-        if name not in table and field.default is MISSING and field.default_factory is MISSING:
-            raise ConfigurationError(f"{_path(where, name)} is missing: give it a value")
-    hints = get_type_hints(kind)
-    return kind(**{key: read_value(hints[key], item, _path(where, key)) for key, item in table.items()})
-
-
-def unknown_key(key: str, known: Mapping[str, Any], where: str) -> ConfigurationError:
+def unknown_key(key: str, known: Iterable[str], where: str) -> ConfigurationError:
     """The error for an unknown key; it names the nearest valid one."""
+    known = sorted(known)
     nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    cure = f"did you mean {nearest[0]!r}?" if nearest else f"valid keys are {', '.join(sorted(known))}"
-    return ConfigurationError(f"{_path(where, key)} is not a key of aidre.toml: {cure}")
+    cure = f"did you mean {nearest[0]!r}?" if nearest else f"valid keys are {', '.join(known)}"
+    return ConfigurationError(f"{path(where, key)} is not a key of aidre.toml: {cure}")
 
 
-def check_secret(secret: str, where: str) -> None:
-    """Raises ConfigurationError for a secret that could be guessed."""
-    if len(secret) < MIN_SECRET_CHARS:
-        raise ConfigurationError(
-            f"{where} must have at least {MIN_SECRET_CHARS} characters: `openssl rand -hex 32` makes one"
-        )
-
-
-def _path(where: str, key: str) -> str:
-    shown = key if re.fullmatch(r"[\w-]+", key) else f'"{key}"'
+def path(where: str, key: str) -> str:
+    """The path of a key in a table, written as TOML does."""
+    shown = key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else '"' + ascii(key)[1:-1] + '"'
     return f"{where}.{shown}" if where else shown
 
 
-def _table(value: Any, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise ConfigurationError(f"{where} must be a table, not {value!r}")
-    return value
+def check_secret(secret: str, where: str) -> None:
+    """Raises ValueError for a secret that could be guessed."""
+    if len(secret) < MIN_SECRET_CHARS:
+        raise ValueError(f"{where} must have at least {MIN_SECRET_CHARS} characters: `openssl rand -hex 32` makes one")
 
 
-def _mapping(kind: Any, value: Any, where: str) -> Mapping[str, Any]:
-    return {key: read_value(kind, item, _path(where, key)) for key, item in _table(value, where).items()}
+def check_unique(names: Iterable[str], where: str, member: str) -> None:
+    """Raises ValueError for a name that two tables of a list have."""
+    seen: set[str] = set()
+    for number, name in enumerate(names):
+        if name in seen:
+            raise ValueError(f"{where}[{number}].{member} {name!r} is there twice: choose another")
+        seen.add(name)
 
 
-def _list(kind: Any, value: Any, where: str) -> tuple[Any, ...]:
-    if not isinstance(value, list):
-        raise ConfigurationError(f"{where} must be a list, not {value!r}")
-    return tuple(read_value(kind, item, f"{where}[{number}]") for number, item in enumerate(value))
+def bare(kind: Any) -> tuple[Any, dict[str, Any]]:
+    """A type hint without None and annotations, and the constraints that these state."""
+    if get_origin(kind) in {Union, UnionType}:
+        kind = next(argument for argument in get_args(kind) if argument is not NoneType)
+    if get_origin(kind) is not Annotated:
+        return kind, {}
+    kind, *metas = get_args(kind)
+    stated = [(name, getattr(meta, name)) for meta in metas for name in ("gt", "ge", "le", "examples")]
+    stated += [fact for meta in metas for fact in (meta.extra or {}).items()]
+    return kind, {name: value for name, value in stated if value is not None}
 
 
-def _choice(choices: Sequence[Any], value: Any, where: str) -> Any:
-    if value not in choices:
-        raise ConfigurationError(f"{where} must be one of {', '.join(map(repr, choices))}, not {value!r}")
-    return value
+def is_section(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Section)
 
 
-def _exactly(kind: type) -> Callable[[Any, str], Any]:
-    def reader(value: Any, where: str) -> Any:
-        if type(value) is not kind:
-            raise _wrong(kind, value, where)
-        return value
-
-    return reader
+def members(kind: Any) -> dict[str, msgspec.structs.FieldInfo]:
+    """The members of a section by their keys."""
+    return {field.encode_name: field for field in msgspec.structs.fields(kind)}
 
 
-def _wrong(kind: Any, value: Any, where: str) -> ConfigurationError:
-    shown = "" if kind is Secret else f", not {value!r}"
-    return ConfigurationError(f"{where} must be {KIND_NAMES[kind]}{shown}")
+def bounds(stated: Mapping[str, Any]) -> str:
+    """The range of a number in words."""
+    if "gt" in stated:
+        return f"above {stated['gt']} and at most {stated['le']}"
+    if stated["le"] in INTEGERS[-1:]:
+        return f"at least {stated['ge']}"
+    return f"from {stated['ge']:,} to {stated['le']:,}"
 
 
-def _whole(value: Any, where: str) -> int:
-    if type(value) is not int:
-        raise _wrong(int, value, where)
-    return _in_64_bits(value, where)
+def _explain(kind: Any, value: Any, where: str, error: msgspec.ValidationError) -> ConfigurationError:
+    """The error of msgspec in our words. Reads the parts again: msgspec leaves out the keys of mappings in its path."""
+    kind, stated = bare(kind)
+    if isinstance(value, dict) and is_section(kind):
+        known = members(kind)
+        for key, item in value.items():
+            if key not in known:
+                return unknown_key(key, known, where)
+            read(known[key].type, item, path(where, key))
+        for name in (name for name, field in known.items() if field.required and name not in value):
+            return ConfigurationError(f"{path(where, name)} is missing: give it a value")
+    elif isinstance(value, dict) and get_origin(kind) is Mapping:
+        keys, items = get_args(kind)
+        for key, item in value.items():
+            read(keys, key, path(where, key))
+            read(items, item, path(where, key))
+    elif isinstance(value, list) and get_origin(kind) is tuple:
+        for number, item in enumerate(value):
+            read(get_args(kind)[0], item, f"{where}[{number}]")
+    said = str(error)
+    if error.__cause__ is not None and said:
+        return ConfigurationError(where + (said if said.startswith(".") else f" {said}"))
+    return _wrong(kind, stated, value, where)
 
 
-def _number(value: Any, where: str) -> float:
-    if type(value) not in {int, float}:
-        raise _wrong(float, value, where)
-    return float(_in_64_bits(value, where) if type(value) is int else value)
+def _wrong(kind: Any, stated: Mapping[str, Any], value: Any, where: str) -> ConfigurationError:
+    kind = {tuple: list, Mapping: dict}.get(get_origin(kind), dict if is_section(kind) else kind)
+    must = f"be {KINDS[kind]}" if kind in KINDS else f"be one of {', '.join(map(repr, get_args(kind)))}"
+    is_secret = kind is Secret or stated.get("hidden")
+    if isinstance(value, list | dict) or (kind in {list, dict} and isinstance(value, str)):
+        shown = KINDS[type(value)]
+    else:
+        shown = repr(value) if isinstance(value, str) else str(value)
+    if type(value) is int and value not in INTEGERS:
+        must, shown = "be a number of 64 bits", f"one of {value.bit_length()}"
+    elif type(value) is kind or (kind is float and type(value) is int):
+        must = stated.get("must") or f"be {bounds(stated)}"
+    return ConfigurationError(f"{where} must {must}{'' if is_secret else f', not {shown}'}")
 
 
-def _in_64_bits(value: int, where: str) -> int:
-    """TOML guarantees 64 bits, and published documents could not hold more."""
-    if value not in INTEGERS:
-        raise ConfigurationError(f"{where} must be a number of 64 bits, not one of {value.bit_length()}")
-    return value
-
-
-def _duration(value: Any, where: str) -> float:
-    match = re.fullmatch(r"(\d{1,9})([smhd])", value) if isinstance(value, str) else None
+def _read_custom(kind: type, value: Any) -> Any:
+    """The hook of msgspec for types that are not its own. A ValueError without words is given those of the kind."""
+    pattern, make = READERS[kind]
+    text = value.isoformat()[:10] if isinstance(value, date) and kind is Day else value
+    match = re.fullmatch(pattern, text, flags=re.DOTALL | re.ASCII) if isinstance(text, str) else None
     if match is None:
-        raise _wrong(Duration, value, where)
-    return float(int(match[1]) * SECONDS[match[2]])
+        raise ValueError
+    return make(*match.groups())
 
 
-def _rate(value: Any, where: str) -> Rate:
-    if value == "none":
-        return Rate(0, 1)
-    match = re.fullmatch(r"([1-9]\d{0,8})/(second|minute|hour)", value) if isinstance(value, str) else None
-    if match is None:
-        raise _wrong(Rate, value, where)
-    return Rate(int(match[1]), SECONDS[match[2]])
-
-
-def _secret(value: Any, where: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise _wrong(Secret, value, where)
-    if not value.startswith("env:"):
-        return value
-    name = value.removeprefix("env:")
-    secret = os.environ.get(name)
+def _secret(variable: str | None, text: str) -> Secret:
+    secret = os.environ.get(text) if variable else text
     if not secret:
-        raise ConfigurationError(f"{where} names the environment variable {name}, which is not set: set it")
-    return secret
+        raise ValueError(f"names the environment variable {text!r}, which is not set: set it")
+    return Secret(secret)
 
 
-READERS: Mapping[Any, Callable[[Any, str], Any]] = {
-    Any: lambda value, _: value,
-    bool: _exactly(bool),
-    int: _whole,
-    str: _exactly(str),
-    float: _number,
-    Duration: _duration,
-    Rate: _rate,
-    Secret: _secret,
+def _day(text: str) -> Day:
+    with suppress(ValueError):
+        return Day.fromisoformat(text)
+    raise ValueError
+
+
+READERS: Mapping[type, tuple[str, Callable[..., Any]]] = {
+    Duration: (r"(\d{1,9})([smhd])", lambda number, unit: Duration(int(number) * SECONDS[unit])),
+    Period: (r"(?=.*[1-9])(\d{1,9})([smhd])", lambda number, unit: Period(int(number) * SECONDS[unit])),
+    Rate: (
+        r"none|([1-9]\d{0,8})/(second|minute|hour)",
+        lambda count, unit: Rate(int(count), SECONDS[unit]) if unit else Rate(0, 1),
+    ),
+    Secret: (r"(?=.)(env:)?(.*)", _secret),
+    Day: (r"(.*)", _day),
 }
+"""The pattern of a text, and what its groups make."""

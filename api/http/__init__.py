@@ -1,4 +1,4 @@
-"""What every endpoint shares: request bodies and members, media types, errors, envelope, metrics, access log, SQLite.
+"""What every endpoint shares: bodies and members, media types, errors, envelope, metrics, access log, shared files.
 
 Useful in routes and middleware. It authorises no caller and searches nothing.
 """

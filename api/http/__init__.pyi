@@ -1,6 +1,10 @@
 from .access_log import AccessLog as AccessLog, configure_logging as configure_logging
 from .body import read_body as read_body, read_object as read_object
-from .conditional import etag_digest as etag_digest, not_modified as not_modified
+from .conditional import (
+    cacheable_response as cacheable_response,
+    etag_digest as etag_digest,
+    not_modified as not_modified,
+)
 from .endpoint import (
     ErrorRenderer as ErrorRenderer,
     PreparedResponse as PreparedResponse,
@@ -44,11 +48,17 @@ from .media_types import (
     parse_content_type as parse_content_type,
     quality as quality,
 )
-from .members import (
-    flag_member as flag_member,
-    object_member as object_member,
-    positive_member as positive_member,
-    text_member as text_member,
+from .messages import (
+    MIN_FLOAT_INTEGER as MIN_FLOAT_INTEGER,
+    ClosedMessage as ClosedMessage,
+    Error as Error,
+    Message as Message,
+    OpenMessage as OpenMessage,
+    Text as Text,
+    present as present,
+    read_integers as read_integers,
+    read_message as read_message,
+    schema_components as schema_components,
 )
 from .metrics import (
     BUCKET_BOUNDS as BUCKET_BOUNDS,
@@ -61,6 +71,7 @@ from .metrics import (
     Numbers as Numbers,
     Worker as Worker,
 )
+from .operation import Content as Content, Operation as Operation, Parameter as Parameter, link as link
 from .rejection import Rejection as Rejection
 from .request import (
     TARGET as TARGET,
@@ -69,6 +80,7 @@ from .request import (
     request_id as request_id,
     request_target as request_target,
 )
+from .shared_file import SharedFile as SharedFile
 from .sqlite import (
     connect as connect,
     create_tables as create_tables,

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-import orjson
+import msgspec
+from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
 from aidre.api.http.conditional import http_date, not_modified
 from aidre.api.http.errors import HttpError, NotAcceptable
 from aidre.api.http.media_types import AIDRE_JSON, JSON, PROBLEM_JSON, exact_quality, quality
+from aidre.api.http.messages import Error
 from aidre.api.http.request import accept_header, note_error_code, request_id
 from aidre.engine.errors import (
     AidreError,
@@ -82,21 +84,22 @@ def render_error(request: Request, error: AidreError) -> Response:
     """The error envelope (10, 17), merged with problem details (RFC 9457) if Accept prefers those."""
     parts = _error_parts(error)
     note_error_code(request, parts.code)
-    body: dict[str, Any] = {
-        "error": parts.code,
-        "message": parts.message,
-        "details": parts.details,
-        "request_id": request_id(request),
-    }
+    identifier = request_id(request)
+    body = Error(error=parts.code, message=parts.message, details=dict(parts.details), request_id=identifier)
     accept = accept_header(request)
     media_type = JSON if quality(accept, AIDRE_JSON) == 0 < quality(accept, JSON) else AIDRE_JSON
     if exact_quality(accept, PROBLEM_JSON) > max(quality(accept, AIDRE_JSON), quality(accept, JSON)) * bool(accept):
         media_type = PROBLEM_JSON
-        title = HTTPStatus(parts.status).phrase
-        body |= {"type": "about:blank", "title": title, "status": parts.status, "detail": parts.message}
-        body["instance"] = f"urn:aidre:request:{body['request_id']}"
+        body = structs.replace(
+            body,
+            type="about:blank",
+            title=HTTPStatus(parts.status).phrase,
+            status=parts.status,
+            detail=parts.message,
+            instance=f"urn:aidre:request:{identifier}",
+        )
     headers = {"Cache-Control": "no-store", "Vary": "Accept", **parts.headers}
-    return Response(orjson.dumps(body, default=str), parts.status, headers, media_type)
+    return Response(msgspec.json.encode(body, enc_hook=str), parts.status, headers, media_type)
 
 
 def _error_parts(error: AidreError) -> _ErrorParts:

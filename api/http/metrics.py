@@ -1,30 +1,31 @@
 """Counters and histograms of a server: requests by route and status, durations of requests and stages, error codes.
 
-Each worker maps a file of its own and increments numbers in it; a reader sums the files of all workers. A worker that
-replaces a dead one continues its file, so no counter ever decreases. An observation costs two or three additions;
-undeclared routes and codes count as "other".
+Each worker has a shared file of its own, locked while it lives, and increments numbers in it; a reader sums the files
+of all workers. A worker that replaces a dead one continues its file, so no counter ever decreases. An observation costs
+two or three additions, a seventh of what prometheus-client takes where several processes count; undeclared routes and
+codes count as "other".
 
-File: digest of the declaration (8 bytes), process id (8 bytes), then float64 numbers: the gauges, the dropped lines of
-the access log, for each route its statuses and histogram, for each stage its histogram, and one counter for each error
-code. A histogram is its buckets, the last without an upper bound, and the sum.
+The numbers are float64: process id, gauges, the dropped lines of the access log, for each route its statuses and
+histogram, for each stage its histogram, and one counter for each error code. A histogram is its buckets, the last
+without an upper bound, and the sum.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import mmap
 import os
-import secrets
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from aidre.api.http.shared_file import SharedFile
 
 Stage: TypeAlias = Literal["embed", "search", "render"]
 Numbers: TypeAlias = NDArray[np.float64]
@@ -41,14 +42,10 @@ STATUS_OFFSETS = {status: offset for offset, status in enumerate(STATUSES)}
 OTHER_STATUS = len(STATUSES)
 STATUS_WIDTH = OTHER_STATUS + 1
 OTHER = "other"
-
-SUFFIX = ".metrics"
-IN_FLIGHT, QUEUED, DROPPED = range(3)
-GAUGES = 2
-"""The first numbers are gauges: IN_FLIGHT and QUEUED describe the present and do not count for a dead worker."""
-FIRST_ROUTE = 3
 NUMBER_BYTES = 8
-HEAD_BYTES = 16
+
+PID, IN_FLIGHT, QUEUED, DROPPED, FIRST_ROUTE = range(5)
+"""Offsets of the first numbers. Those before DROPPED describe the present: they do not count for a dead worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +62,14 @@ class Metrics:
 
     def __init__(self, protocols: Sequence[str]) -> None:
         self.stages = tuple((protocol, stage) for protocol in protocols for stage in STAGES)
-        self._descriptor: int | None = None
         self.declare((), ())
 
     def declare(self, routes: Sequence[str], codes: Iterable[str], folder: Path | None = None) -> None:
         """Allocates the numbers of routes and error codes; before, all requests count as "other".
 
-        `folder` holds the files of all workers of a server; without it the numbers stay in memory. Raises OSError.
+        `folder` holds the files of all workers of a server; without it the numbers stay in memory.
         """
-        self.routes = (*dict.fromkeys(routes), OTHER)
+        self.routes = tuple(dict.fromkeys((*routes, OTHER)))
         self.codes = (*sorted(set(codes) - {OTHER}), OTHER)
         step = STATUS_WIDTH + HISTOGRAM_WIDTH
         self._routes = {route: FIRST_ROUTE + number * step for number, route in enumerate(self.routes)}
@@ -84,10 +80,12 @@ class Metrics:
         self._length = first + len(self.codes)
         self._other_route = self._routes[OTHER]
         self._other_code = self._codes[OTHER]
-        self._folder = folder
         declared = repr((self.routes, self.stages, self.codes, BUCKET_BOUNDS, STATUSES)).encode()
-        self._declared = hashlib.blake2b(declared, digest_size=8).digest()
-        self._values = self._map_file(folder) if folder is not None else self._in_memory()
+        self._kind = hashlib.blake2b(declared, digest_size=8).digest()
+        self._folder = folder
+        self._file = self._claim()
+        self._values = self._file.body.cast("d")
+        self._values[PID], self._values[IN_FLIGHT], self._values[QUEUED] = os.getpid(), 0.0, 0.0
 
     # -- observing ---------------------------------------------------------------------------------------------------
 
@@ -125,8 +123,15 @@ class Metrics:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def workers(self) -> list[Worker]:
-        """All workers of this server, this one first."""
-        return [Worker(np.array(self._values), os.getpid(), True), *self._other_workers()]
+        """All workers of this server, those that died included."""
+        folder = self._folder
+        if folder is None or not self._file.is_shared:
+            return [_worker(self._file, is_alive=True)]
+        workers = []
+        for name in takewhile(lambda name: (folder / name).exists(), map(_name, count())):
+            with closing(self._open(name)) as file:
+                workers.append(_worker(file, is_alive=file.is_locked()))
+        return workers
 
     def total(self, workers: Iterable[Worker]) -> Numbers:
         """The sum over workers; dead ones do not count in the gauges."""
@@ -134,7 +139,7 @@ class Metrics:
         for worker in workers:
             total += worker.numbers
             if not worker.is_alive:
-                total[:GAUGES] -= worker.numbers[:GAUGES]
+                total[:DROPPED] -= worker.numbers[:DROPPED]
         return total
 
     def requests(self, total: Numbers, route: str) -> Iterator[tuple[str, int]]:
@@ -154,74 +159,33 @@ class Metrics:
     def refusals(self, total: Numbers, code: str) -> int:
         return int(total[self._codes[code]])
 
-    def _other_workers(self) -> Iterator[Worker]:
-        if self._folder is None or self._descriptor is None:
-            return
-        own = os.fstat(self._descriptor).st_ino
-        for path in sorted(self._folder.glob(f"*{SUFFIX}")):
-            with suppress(OSError):
-                descriptor = os.open(path, os.O_RDONLY)
-                try:
-                    if os.fstat(descriptor).st_ino == own:
-                        continue
-                    content = os.pread(descriptor, self._file_bytes + 1, 0)
-                    is_alive = not _try_lock(descriptor, fcntl.LOCK_SH)
-                finally:
-                    os.close(descriptor)
-                if len(content) == self._file_bytes and content[:NUMBER_BYTES] == self._declared:
-                    pid = int.from_bytes(content[NUMBER_BYTES:HEAD_BYTES], "little")
-                    yield Worker(np.frombuffer(content, np.float64, offset=HEAD_BYTES), pid, is_alive)
+    # -- the files ---------------------------------------------------------------------------------------------------
 
-    # -- the file ----------------------------------------------------------------------------------------------------
+    def _open(self, name: str) -> SharedFile:
+        folders = [] if self._folder is None else [self._folder]
+        return SharedFile(folders, name, self._kind, NUMBER_BYTES * self._length)
 
-    @property
-    def _file_bytes(self) -> int:
-        return HEAD_BYTES + NUMBER_BYTES * self._length
-
-    def _in_memory(self) -> memoryview[float]:
-        return memoryview(bytearray(NUMBER_BYTES * self._length)).cast("d")
-
-    def _map_file(self, folder: Path) -> memoryview[float]:
-        """Maps the file of a dead worker or a new one. The file is locked while this worker lives."""
-        abandoned = map(self._take_over, sorted(folder.glob(f"*{SUFFIX}")))
-        descriptor = next((taken for taken in abandoned if taken is not None), None)
-        if descriptor is None:
-            path = folder / f"{secrets.token_hex(8)}{SUFFIX}"
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            os.posix_fallocate(descriptor, 0, self._file_bytes)  # else a full disk kills us by SIGBUS
-        os.pwrite(descriptor, self._declared + os.getpid().to_bytes(NUMBER_BYTES, "little"), 0)
-        values = memoryview(mmap.mmap(descriptor, self._file_bytes))[HEAD_BYTES:].cast("d")
-        values[IN_FLIGHT] = values[QUEUED] = 0.0
-        self._descriptor = descriptor
-        return values
-
-    def _take_over(self, path: Path) -> int | None:
-        """The locked descriptor of a dead worker's file; None for a living worker's file and for any other file."""
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            return None
-        content = os.pread(descriptor, NUMBER_BYTES, 0)
-        is_ours = content == self._declared and os.fstat(descriptor).st_size == self._file_bytes
-        if is_ours and _try_lock(descriptor, fcntl.LOCK_EX):
-            return descriptor
-        os.close(descriptor)
-        return None
+    def _claim(self) -> SharedFile:
+        """The first file that no living worker holds, locked for as long as this one lives."""
+        for name in map(_name, count()):
+            file = self._open(name)
+            if not file.is_shared or file.lock():
+                break
+            file.close()
+        return file
 
     def close(self) -> None:
         """Releases the file to the next worker."""
-        if self._descriptor is not None:
-            self._values.release()
-            self._values = self._in_memory()
-            os.close(self._descriptor)
-            self._descriptor = None
+        self._values.release()
+        self._file.close()
+        self.declare(self.routes, self.codes)
 
 
-def _try_lock(descriptor: int, lock: int) -> bool:
-    """Takes the lock unless another process holds it."""
-    try:
-        fcntl.flock(descriptor, lock | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def _name(number: int) -> str:
+    return f"metrics-{number}"
+
+
+def _worker(file: SharedFile, *, is_alive: bool) -> Worker:
+    numbers = np.frombuffer(file.body, np.float64).copy()
+    pid, numbers[PID] = int(numbers[PID]), 0.0  # a sum of ids says nothing
+    return Worker(numbers, pid, is_alive)

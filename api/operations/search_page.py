@@ -9,12 +9,13 @@ from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
 
-import orjson
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from aidre.api.http import JSON, accept_header, etag_digest, not_modified, quality
+from aidre.api.http import JSON, accept_header, cacheable_response, etag_digest, not_modified, quality
+from aidre.api.operations.messages import Signpost
 
 HTML = "text/html"
 
@@ -57,18 +58,17 @@ PAGE_FIELDS = {
 async def root(request: Request) -> Response:
     accept = accept_header(request)
     for_people = quality(accept, HTML) > quality(accept, JSON)
-    body, headers = (PAGE, PAGE_FIELDS) if for_people else _signpost(request)
-    if not_modified(request, headers["ETag"], None):
-        return Response(status_code=304, headers=headers)
-    return Response(body, 200, headers, HTML if for_people else JSON)
+    if not for_people:
+        return _signpost(request)
+    if not_modified(request, PAGE_FIELDS["ETag"], None):
+        return Response(status_code=304, headers=PAGE_FIELDS)
+    return Response(PAGE, 200, PAGE_FIELDS, HTML)
 
 
-def _signpost(request: Request) -> tuple[bytes, dict[str, str]]:
+def _signpost(request: Request) -> Response:
     base = request.app.state.retrieval.settings.server.base_url
-    body = orjson.dumps(
-        {"service": "AIDRE", "discovery": f"{base}/.well-known/ai-discovery", "openapi": f"{base}/openapi.json"}
-    )
-    return body, {"ETag": f'"{etag_digest(body)}-j"', "Cache-Control": "max-age=300", "Vary": "Accept"}
+    signpost = Signpost(service="AIDRE", discovery=f"{base}/.well-known/ai-discovery", openapi=f"{base}/openapi.json")
+    return cacheable_response(request, msgspec.json.encode(signpost), "max-age=300", mark="-j", vary="Accept")
 
 
 routes = [Route("/", root, methods=["GET"])]

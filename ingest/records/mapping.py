@@ -130,7 +130,7 @@ def parse_column_mapping(table: Mapping[str, Any], where: str) -> ColumnMapping 
     vectors: Mapping[str, str] = {}
     metadata: tuple[str, ...] | None = None
     for name, value in table.items():
-        key = f"{where}.{name}"
+        key = f"{where}.{name if name.isprintable() else ascii(name)}"
         if name == "metadata":
             metadata = _parse_names(value, key)
             if any(other.startswith(f"{name}.") for name in metadata for other in metadata):

@@ -9,14 +9,15 @@ import hmac
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aidre.api.http.errors import Unprocessable
-from aidre.api.protocols.intent.messages import EVENT_MEMBERS, read_event, read_retrieve
+from aidre.api.operations.openapi import EXAMPLES
+from aidre.api.protocols.intent.messages import read_event, read_retrieve
 from tests.support import publishers
 from tests.support.clients import Client
 from tests.support.intent_platform import FIELDS, Platform
@@ -165,13 +166,11 @@ def test_an_unknown_key_costs_the_work_of_a_known_one(client: Client, monkeypatc
 
 @pytest.mark.parametrize("name", ["a\rb", "a\nb", "\u2028", "\x1b[2J"])
 def test_a_member_that_is_not_known_is_named_in_one_line(name: str) -> None:
-    messages: dict[Callable[..., Any], tuple[str, ...]] = {
-        read_event: tuple(EVENT_MEMBERS)[:7],
-        read_retrieve: ("request_id", "timestamp", "platform", *PARTS),
-    }
-    for read, members in messages.items():
+    examples = json.loads(EXAMPLES.read_bytes())
+    event, request = ({**examples[one]["request"], name: 1} for one in ("reportCitation", "retrieve"))
+    for read in (lambda: read_event(event, "0.1", event["publisher"]), lambda: read_retrieve(request, "0.1", 100)):
         with pytest.raises(Unprocessable, match="is no member") as raised:
-            read({name: 1, **dict.fromkeys(members), "aip_version": "0.1"}, "0.1", None)
+            read()
         assert str(raised.value).isprintable()
 
 

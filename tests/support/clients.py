@@ -6,12 +6,12 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -21,6 +21,7 @@ from aidre.engine.backend import Source
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import embedding_key, load_embedder
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Record, Visibility
+from tests.support.described import check_described
 
 AIDRE = "application/aidre+json"
 BASE = "http://127.0.0.1:8000"
@@ -105,7 +106,9 @@ class Client:
         self._http.headers.clear()
 
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
-        return self._runner.run(self._http.request(method, path, **options))
+        response = self._runner.run(self._http.request(method, path, **options))
+        check_described(response)
+        return response
 
     def get(self, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
         return self.request("GET", path, headers=headers)

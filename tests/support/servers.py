@@ -7,12 +7,12 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import uvicorn
+from msgspec.structs import replace
 
 from aidre.api.app import create_app
 from aidre.api.config.settings import Settings, parse_settings

@@ -16,8 +16,7 @@ from pathlib import Path
 import xxhash
 
 from aidre.api.access.limits import headers
-from aidre.api.access.limits.shared_memory import SharedFile
-from aidre.api.http import RateLimited
+from aidre.api.http import RateLimited, SharedFile
 
 NAME, KIND = "chunks-today", b"aidrbud1"
 DAY = 86_400

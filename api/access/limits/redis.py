@@ -52,24 +52,24 @@ class RedisBuckets:
         self._connection: Any = None
         self._retry_at = 0.0
 
-    async def take(self, account: str, rate: Rate) -> BucketState:
-        """Charge one request to the account's window, unless it is full."""
+    async def take(self, account: str, rate: Rate, *, spend: bool = True) -> BucketState:
+        """Charge one request to the account's window, unless it is full; without `spend` only say what would happen."""
         if time.monotonic() >= self._retry_at:
             try:
                 async with asyncio.timeout(TIMEOUT_SECONDS):
-                    return await self._charge(account, rate)
+                    return await self._charge(account, rate, spend)
             except Exception as error:  # its client raises many kinds when the server is gone, slow or full
                 self._retry_at = time.monotonic() + RETRY_SECONDS
                 logger.warning("limits are counted by this machine alone: %s", type(error).__name__)
-        return self._local.take(account, rate)
+        return self._local.take(account, rate, spend=spend)
 
-    async def _charge(self, account: str, rate: Rate) -> BucketState:
+    async def _charge(self, account: str, rate: Rate, spend: bool) -> BucketState:
         from limits import RateLimitItemPerSecond
 
         limiter = self._limiter or self._connect()
         item = RateLimitItemPerSecond(rate.count, rate.seconds)
         name = self._hashed(account)
-        admitted = await limiter.hit(item, name)
+        admitted = await (limiter.hit(item, name) if spend else limiter.test(item, name))
         window = await limiter.get_window_stats(item, name)
         # In the first millisecond of a window the library reports its end as now.
         wait = max(0, math.ceil(window.reset_time - time.time())) or rate.seconds

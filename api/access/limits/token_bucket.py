@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from aidre.api.access.limits.shared_memory import SharedFile
 from aidre.api.config import Rate
+from aidre.api.http import SharedFile
 
 NAME, KIND = "limits", b"aidrlim1"
 GROUPS = 8_192
@@ -44,8 +44,8 @@ class TokenBuckets:
         self._clock = clock
         self._located: dict[str, tuple[int, int]] = {}
 
-    def take(self, account: str, rate: Rate) -> BucketState:
-        """Take one token from the account's bucket, unless it is empty."""
+    def take(self, account: str, rate: Rate, *, spend: bool = True) -> BucketState:
+        """Take one token from the account's bucket, unless it is empty; without `spend` only say what would happen."""
         interval = max(1, rate.seconds * SECOND // rate.count)
         capacity = interval * rate.count
         tag, first = self._located.get(account) or self._locate(account)
@@ -58,7 +58,7 @@ class TokenBuckets:
             ahead = used + interval
             admitted = ahead <= capacity
             self._tags[slot] = tag
-            self._times[slot + 1] = now + (ahead if admitted else used)
+            self._times[slot + 1] = now + (ahead if admitted and spend else used)
         finally:
             if held:
                 self._file.unlock()

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+from msgspec import structs
 
 from aidre.api.access import Caller, may_query_by_vector
+from aidre.api.http import present
 from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT, CHANGES_MAX
+from aidre.api.protocols.aidre.messages import (
+    FILTER,
+    VERSION,
+    Authentication,
+    Defaults,
+    Discovery,
+    EmbeddingSpace,
+    Endpoints,
+    ReturnFields,
+)
 from aidre.api.protocols.provenance import Provenance
 from aidre.api.retrieval import LIFETIME_SECONDS, RELEVANT, Retrieval, VisibleCollection
 from aidre.engine.index.fields import MAX_DEPTH, MAX_NODES, MAX_VALUES
-from aidre.engine.model import MAX_NORM, EmbeddingSpace, Mode
+from aidre.engine.model import MAX_NORM, Mode
 from aidre.engine.storage import PROMISED_SECONDS
-
-VERSION = "1"
 
 SCORES = {
     "cosine": "cosine similarity, from -1 to 1",
     "dot": "inner product",
     "euclidean": "minus the euclidean distance, at most 0",
 }
-
-FILTER = (
-    'a JSON object: {"field": value}, {"field": {"eq"|"ne"|"in"|"gt"|"gte"|"lt"|"lte"|"exists": value}}, '
-    '{"and": [filter, ...]}, {"or": [filter, ...]} or {"not": filter}, over the metadata and type, site, url, '
-    "updated_at and document_id; dates compare as instants; ne and not hold for a missing field"
-)
 
 BEHAVIOUR = {
     "score": "larger is better in every embedding space; results are ordered by score, then by id",
@@ -57,38 +61,44 @@ BEHAVIOUR = {
 }
 
 
-def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None) -> dict[str, Any]:
+def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None) -> Discovery:
     collections = list(retrieval.collections.visible(caller, "aidre"))
     modes = _modes(collections)
-    server = retrieval.settings.server
-    base = server.base_url
-    origin = (server.origin or str(base)).rstrip("/")
-    organization = {"organization": server.organization} if server.organization is not None else {}
-    return {
-        "version": VERSION,
-        "service": "AIDRE",
-        **organization,
-        "endpoints": {
-            "search": f"{base}/search",
-            "collections": f"{base}/collections",
-            "changes": f"{base}/collections/{{name}}/changes",
-            "chunk": f"{base}/chunks/{{id}}",
-            **({"nlweb": f"{base}/ask", "mcp": f"{base}/mcp"} if retrieval.collections.names(caller, "nlweb") else {}),
-            **({"intent": f"{origin}/.well-known/aip.json"} if retrieval.settings.intent.declared else {}),
-            **({"intake": f"{origin}/.well-known/agent-intake.json"} if retrieval.settings.intakes else {}),
-        },
-        "capabilities": _capabilities(collections, caller),
-        "embedding_spaces": _spaces(collections),
-        "auth": {"type": "bearer", "required": False} if retrieval.settings.knows_callers else {"type": "none"},
-        "modes": modes,
-        "defaults": _defaults(retrieval, modes, collections),
-        "limits": _limits(retrieval),
-        "filter": FILTER,
-        "extensions": {"relevance": {"minimum": 0, "maximum": 1, "bound": RELEVANT}},
-        "behaviour": BEHAVIOUR,
-        **({"provenance": provenance.declaration()} if provenance is not None else {}),
-        "openapi": f"{base}/openapi.json",
-    }
+    settings = retrieval.settings
+    return Discovery(
+        version=VERSION,
+        service="AIDRE",
+        organization=present(settings.server.organization),
+        endpoints=_endpoints(retrieval, caller),
+        capabilities=_capabilities(collections, caller),
+        embedding_spaces=_spaces(collections),
+        auth=Authentication(type="bearer", required=False) if settings.knows_callers else Authentication(type="none"),
+        modes=modes,
+        defaults=_defaults(retrieval, modes, collections),
+        limits=_limits(retrieval),
+        filter=FILTER,
+        extensions={"relevance": {"minimum": 0, "maximum": 1, "bound": RELEVANT}},
+        behaviour=BEHAVIOUR,
+        provenance=present(None if provenance is None else provenance.declaration()),
+        openapi=f"{settings.server.base_url}/openapi.json",
+    )
+
+
+def _endpoints(retrieval: Retrieval, caller: Caller) -> Endpoints:
+    settings = retrieval.settings
+    base = settings.server.base_url
+    origin = (settings.server.origin or str(base)).rstrip("/")
+    speaks_nlweb = bool(retrieval.collections.names(caller, "nlweb"))
+    return Endpoints(
+        search=f"{base}/search",
+        collections=f"{base}/collections",
+        changes=f"{base}/collections/{{name}}/changes",
+        chunk=f"{base}/chunks/{{id}}",
+        nlweb=present(f"{base}/ask" if speaks_nlweb else None),
+        mcp=present(f"{base}/mcp" if speaks_nlweb else None),
+        intent=present(f"{origin}/.well-known/aip.json" if settings.intent.declared else None),
+        intake=present(f"{origin}/.well-known/agent-intake.json" if settings.intakes else None),
+    )
 
 
 def _modes(collections: list[VisibleCollection]) -> list[Mode]:
@@ -112,34 +122,33 @@ def _capabilities(collections: list[VisibleCollection], caller: Caller) -> dict[
     }
 
 
-def _spaces(collections: list[VisibleCollection]) -> list[dict[str, Any]]:
+def _spaces(collections: list[VisibleCollection]) -> list[EmbeddingSpace]:
     spaces = {space.id: space for one in collections for space in one.snapshot.collection.spaces}
-    return [_space(space) for space in spaces.values()]
+    return [
+        EmbeddingSpace(
+            id=space.id,
+            dimensions=space.dimensions,
+            distance=space.distance,
+            normalized=space.normalized,
+            provider=space.provider,
+            model=space.model,
+            revision=space.revision,
+            score=SCORES[space.distance],
+            query_text=space.model is not None,
+        )
+        for space in spaces.values()
+    ]
 
 
-def _space(space: EmbeddingSpace) -> dict[str, Any]:
-    return {
-        "id": space.id,
-        "dimensions": space.dimensions,
-        "distance": space.distance,
-        "normalized": space.normalized,
-        "provider": space.provider,
-        "model": space.model,
-        "revision": space.revision,
-        "score": SCORES[space.distance],
-        "query_text": space.model is not None,
-    }
-
-
-def _defaults(retrieval: Retrieval, modes: Sequence[Mode], collections: list[VisibleCollection]) -> dict[str, Any]:
+def _defaults(retrieval: Retrieval, modes: Sequence[Mode], collections: list[VisibleCollection]) -> Defaults:
     default = retrieval.settings.server.default_collection
-    return {
-        **({"collection": default} if any(one.name == default for one in collections) else {}),
-        "top_k": retrieval.settings.limits.top_k_default,
-        "mode": modes[0],
-        "changes": CHANGES_DEFAULT,
-        "return": {"ids": True, "metadata": True, "text": False, "semantic_payload": False, "vectors": False},
-    }
+    return Defaults(
+        collection=present(default if any(one.name == default for one in collections) else None),
+        top_k=retrieval.settings.limits.top_k_default,
+        mode=modes[0],
+        changes=CHANGES_DEFAULT,
+        return_=structs.asdict(ReturnFields()),
+    )
 
 
 def _limits(retrieval: Retrieval) -> dict[str, int]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from time import perf_counter
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
+import msgspec
 import numpy as np
 import orjson
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ from aidre.api.http import (
     AIDRE_VARIANT,
     JSON,
     JSON_VARIANT,
+    MIN_FLOAT_INTEGER,
     BadRequest,
     Forbidden,
     HttpError,
@@ -42,19 +44,26 @@ from aidre.api.http import (
     accept_header,
     conditional_response,
     etag_digest,
-    flag_member,
     negotiate,
-    object_member,
-    positive_member,
     prepare_headers,
+    present,
     quality,
+    read_integers,
+    read_message,
     read_object,
     render_error,
     renders_errors_with,
     request_id,
-    text_member,
 )
 from aidre.api.protocols.aidre import discovery
+from aidre.api.protocols.aidre.messages import (
+    Collection,
+    CollectionAnswer,
+    Collections,
+    ReturnFields,
+    SearchMeta,
+    SearchRequest,
+)
 from aidre.api.protocols.provenance import Provenance, provenance_of
 from aidre.api.retrieval import (
     RELEVANT,
@@ -67,11 +76,9 @@ from aidre.api.retrieval import (
     visible_payload,
 )
 from aidre.engine.backend import RetrievedChunk
-from aidre.engine.model import Mode, Visibility
+from aidre.engine.model import Visibility
 
 BODY_TYPES = frozenset({AIDRE_JSON, JSON})
-MODES: tuple[Mode, ...] = ("hybrid", "dense", "lexical")
-MODE_BY_NAME: Mapping[str, Mode] = {mode: mode for mode in MODES}
 METADATA = b',"metadata":{%%b,"visibility":"%b","etag":"%b\\"%%b%b\\""}'
 """Filled twice: with the visibility and the ETag's prefix and suffix, then with a chunk's stored metadata and ETag."""
 SOURCE, RESULT_END = b',"source":', b"},"
@@ -91,18 +98,17 @@ SEARCH_HEADERS = {
 """Header fields of a search response, by the mark of its variant."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReturnFields:
-    """The return object (20.1) with its defaults."""
-
-    ids: bool = True
-    metadata: bool = True
-    text: bool = False
-    semantic_payload: bool = False
-    vectors: bool = False
-
-
 DEFAULT_FIELDS = ReturnFields()
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search request: the question, and what the answer is to be like."""
+
+    question: Question
+    collection: str | None
+    top_k: int | None
+    fields: ReturnFields
 
 
 class EtagParts(NamedTuple):
@@ -119,36 +125,31 @@ class EtagParts(NamedTuple):
 # -- parsing ---------------------------------------------------------------------------------------------------------
 
 
-def parse(body: Mapping[str, Any], limits: Limits) -> Question:
-    """The question in a search request (5, 6, 18). Raises BadRequest."""
-    text = _parse_text(body, limits)
-    vector = _parse_vector(body.get("query_vector"))
-    if (text is None) == (vector is None):
+def parse(body: dict[str, Any], limits: Limits) -> Search:
+    """A search request (5, 6, 18, 20). Raises BadRequest.
+
+    The vector is read apart from the struct, in a fifth of the time; the test `test_both_ways_to_read_a_vector` holds
+    the two together.
+    """
+    vector = _parse_vector(body.pop("query_vector", None))
+    read_integers(body, "top_k", least=MIN_FLOAT_INTEGER)
+    request = read_message(body, SearchRequest)
+    if (request.query is None) == (vector is None):
         raise BadRequest("send exactly one of query and query_vector", members=["query", "query_vector"])
-    space = text_member(body, "embedding_space")
-    if vector is not None and space is None:
+    if vector is not None and request.embedding_space is None:
         raise BadRequest("embedding_space is missing: name the space of query_vector", missing=["embedding_space"])
-    top_k = positive_member(body, "top_k") or limits.top_k_default
-    return Question(
-        top_k=min(top_k, limits.top_k_max),
-        text=text,
-        vector=vector,
-        space=space,
-        filter=body.get("filter"),
-        cursor=text_member(body, "cursor"),
-        mode=_parse_mode(body),
-    )
-
-
-def _parse_text(body: Mapping[str, Any], limits: Limits) -> str | None:
-    text = text_member(body, "query")
-    if text is None:
-        return None
-    if not text.strip():
-        raise BadRequest("query must not be blank", member="query")
-    if len(text) > limits.query_chars:
+    if request.query is not None and len(request.query) > limits.query_chars:
         raise BadRequest(f"query must have at most {limits.query_chars} characters", member="query")
-    return text
+    question = Question(
+        top_k=min(request.top_k or limits.top_k_default, limits.top_k_max),
+        text=None if request.query is None else str(request.query),
+        vector=vector,
+        space=request.embedding_space,
+        filter=request.filter,
+        cursor=request.cursor,
+        mode=request.mode,
+    )
+    return Search(question, request.collection, request.top_k, request.return_ or DEFAULT_FIELDS)
 
 
 def _parse_vector(value: Any) -> NDArray[np.float32] | None:
@@ -192,33 +193,12 @@ def _not_a_vector() -> BadRequest:
     return BadRequest("query_vector must be a list of numbers", member="query_vector")
 
 
-def _parse_mode(body: Mapping[str, Any]) -> Mode | None:
-    name = text_member(body, "mode")
-    if name is None:
-        return None
-    mode = MODE_BY_NAME.get(name)
-    if mode is None:
-        raise BadRequest(f"mode must be one of {', '.join(MODES)}", member="mode", supported=list(MODES))
-    return mode
-
-
-def parse_return(body: Mapping[str, Any], collection: VisibleCollection, vectors_granted: bool) -> ReturnFields:
-    """The return object of a request. Raises UnsupportedReturnField for a field that is not granted."""
-    members = object_member(body, "return")
-    if not members:
-        return DEFAULT_FIELDS
-    fields = ReturnFields(
-        ids=flag_member(members, "ids", True, "return"),
-        metadata=flag_member(members, "metadata", True, "return"),
-        text=flag_member(members, "text", False, "return"),
-        semantic_payload=flag_member(members, "semantic_payload", False, "return"),
-        vectors=flag_member(members, "vectors", False, "return"),
-    )
+def check_granted(fields: ReturnFields, collection: VisibleCollection, vectors_granted: bool) -> None:
+    """Raises UnsupportedReturnField for a field that is not granted."""
     if fields.text and not collection.settings.return_text:
         raise UnsupportedReturnField("this collection does not return text", field="text")
     if fields.vectors and not (collection.settings.return_vectors and vectors_granted):
         raise UnsupportedReturnField("vectors are not returned here", field="vectors")
-    return fields
 
 
 # -- rendering -------------------------------------------------------------------------------------------------------
@@ -227,7 +207,7 @@ def parse_return(body: Mapping[str, Any], collection: VisibleCollection, vectors
 def render(
     answer: Answer,
     fields: ReturnFields,
-    meta: Mapping[str, Any],
+    meta: SearchMeta,
     identifier: str,
     variant: Variant,
     *,
@@ -257,7 +237,7 @@ def render(
         )  # fmt: skip
     if answer.hits:
         pieces[-1] = b"}"
-    pieces += (b'],"meta":', orjson.dumps(meta), b"}")
+    pieces += (b'],"meta":', msgspec.json.encode(meta), b"}")
     return b"".join(pieces)
 
 
@@ -323,35 +303,32 @@ def render_chunk(
     return body + b"}"
 
 
-def render_collection(collection: VisibleCollection) -> dict[str, Any]:
+def render_collection(collection: VisibleCollection) -> Collection:
     """An item of the list of collections (4)."""
     stored = collection.snapshot.collection
-    return {
-        "name": collection.name,
-        "description": collection.description,
-        "visibility": collection.visibility,
-        "updated_at": stored.updated_at,
-        "document_count": collection.snapshot.documents,
-        "chunk_count": collection.snapshot.chunks,
-        "embedding_spaces": [space.id for space in stored.spaces],
-        "modes": collection.text_modes,
-    }
+    return Collection(
+        name=collection.name,
+        description=collection.description,
+        visibility=collection.visibility,
+        updated_at=stored.updated_at,
+        document_count=collection.snapshot.documents,
+        chunk_count=collection.snapshot.chunks,
+        embedding_spaces=[space.id for space in stored.spaces],
+        modes=collection.text_modes,
+    )
 
 
-def _render_meta(answer: Answer, top_k: int, requested: Any, has_relevance: bool) -> dict[str, Any]:
-    meta: dict[str, Any] = {"returned": len(answer.hits), "top_k": top_k}
-    if requested is not None and requested > top_k:
-        meta["top_k_requested"] = requested
-    meta["mode"] = answer.mode
-    if answer.space is not None:
-        meta["embedding_space"] = answer.space
-    if has_relevance:
-        meta["relevance_bound"] = RELEVANT
-    if answer.ignored:
-        meta["ignored"] = list(answer.ignored)
-    if answer.next_cursor is not None:
-        meta["next_cursor"] = answer.next_cursor
-    return meta
+def _meta(answer: Answer, top_k: int, requested: int | None, has_relevance: bool) -> SearchMeta:
+    return SearchMeta(
+        returned=len(answer.hits),
+        top_k=top_k,
+        top_k_requested=present(requested if requested is not None and requested > top_k else None),
+        mode=answer.mode,
+        embedding_space=present(answer.space),
+        relevance_bound=present(RELEVANT if has_relevance else None),
+        ignored=present(list(answer.ignored) or None),
+        next_cursor=present(answer.next_cursor),
+    )
 
 
 # -- endpoints -------------------------------------------------------------------------------------------------------
@@ -367,7 +344,7 @@ async def discover(request: Request) -> Response:
     # 3.2 requires application/json, the examples show application/aidre+json: sent only if json is not acceptable.
     accept = accept_header(request)
     variant = AIDRE_VARIANT if quality(accept, JSON) == 0 < quality(accept, AIDRE_JSON) else JSON_VARIANT
-    body = orjson.dumps(discovery.document(_retrieval(request), caller_of(request), provenance_of(request)))
+    body = msgspec.json.encode(discovery.document(_retrieval(request), caller_of(request), provenance_of(request)))
     etag = f'"{etag_digest(body)}-{variant.mark}"'
     return conditional_response(request, Representation(body, variant, etag, "max-age=300"))
 
@@ -378,17 +355,18 @@ async def search(request: Request) -> Response:
     retrieval, caller = _retrieval(request), caller_of(request)
     limits = retrieval.settings.limits
     body = await read_object(request, BODY_TYPES, limits.body_bytes)
-    question = parse(body, limits)
-    collection = retrieval.collections.find(text_member(body, "collection"), caller, "aidre")
+    asked = parse(body, limits)
+    question = asked.question
+    collection = retrieval.collections.find(asked.collection, caller, "aidre")
     if question.vector is not None and not may_query_by_vector(caller, collection.settings):
         raise _vector_query_refused(request, caller)
-    fields = parse_return(body, collection, caller.vectors)
+    check_granted(asked.fields, collection, caller.vectors)
     answer = await retrieval.search(collection, question, caller, "aidre")
     relevance = None if question.text is None else await relevance_scale(retrieval, question, answer)
-    meta = _render_meta(answer, question.top_k, body.get("top_k"), relevance is not None)
+    meta = _meta(answer, question.top_k, asked.top_k, relevance is not None)
     started = perf_counter()
     content = render(
-        answer, fields, meta, request_id(request), variant, relevance=relevance, provenance=provenance_of(request)
+        answer, asked.fields, meta, request_id(request), variant, relevance=relevance, provenance=provenance_of(request)
     )
     retrieval.metrics.observe_stage("aidre", "render", perf_counter() - started)
     return PreparedResponse(content, SEARCH_HEADERS[variant.mark])
@@ -411,19 +389,21 @@ def _vector_query_refused(request: Request, caller: Caller) -> HttpError:
 async def list_collections(request: Request) -> Response:
     variant = negotiate(request)
     visible = _retrieval(request).collections.visible(caller_of(request), "aidre")
-    return _collection_response(request, variant, {"collections": [render_collection(one) for one in visible]})
+    listed = Collections(collections=[render_collection(one) for one in visible], request_id="")
+    return _collection_response(request, variant, listed)
 
 
 @renders_errors_with(render_error)
 async def show_collection(request: Request) -> Response:
     variant = negotiate(request)
     collection = _retrieval(request).collections.find(request.path_params["name"], caller_of(request), "aidre")
-    return _collection_response(request, variant, render_collection(collection))
+    shown = CollectionAnswer(**msgspec.structs.asdict(render_collection(collection)), request_id="")
+    return _collection_response(request, variant, shown)
 
 
-def _collection_response(request: Request, variant: Variant, content: dict[str, Any]) -> Response:
-    etag = f'W/"{etag_digest(orjson.dumps(content))}-{variant.mark}"'  # weak: the body also has its request_id
-    body = orjson.dumps({**content, "request_id": request_id(request)})
+def _collection_response(request: Request, variant: Variant, content: CollectionAnswer | Collections) -> Response:
+    etag = f'W/"{etag_digest(msgspec.json.encode(content))}-{variant.mark}"'  # weak: the request_id differs
+    body = msgspec.json.encode(msgspec.structs.replace(content, request_id=request_id(request)))
     return conditional_response(request, Representation(body, variant, etag, "no-cache"))
 
 

@@ -1,6 +1,5 @@
-from . import openapi as openapi
 from .bind_key import existing_bind_key as existing_bind_key
 from .ledger import LEDGER_FILE as LEDGER_FILE, Ledger as Ledger
 from .mount import mount as mount
 from .offers import format_timestamp as format_timestamp
-from .rates import RATES_FILE as RATES_FILE
+from .openapi import OPERATIONS as OPERATIONS

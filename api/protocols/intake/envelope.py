@@ -7,11 +7,12 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
 
-import orjson
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from aidre.api.http import JSON, DeadlineExceeded, HttpError, Overloaded, note_error_code
+from aidre.api.protocols.intake.messages import IntakeAnswer, IntakeFailure, IntakeFault, parse_uuid
 from aidre.engine.errors import AidreError
 
 logger = logging.getLogger("aidre")
@@ -74,19 +75,9 @@ def set_session(request: Request, value: Any) -> None:
         request.scope["state"]["session_id"] = value
 
 
-def parse_uuid(text: str) -> uuid.UUID | None:
-    """Parse a UUID in its canonical form, in either case; None for any other text."""
-    try:
-        parsed = uuid.UUID(text)
-    except ValueError:
-        return None
-    return parsed if str(parsed) == text.lower() else None
-
-
-def respond(session: str, status: str, **members: Any) -> Response:
+def respond(answer: IntakeAnswer) -> Response:
     """A successful answer (200)."""
-    body = orjson.dumps({"aip_version": PROTOCOL_VERSION, "session_id": session, "status": status, **members})
-    return Response(body, 200, {"Cache-Control": "no-store"}, JSON)
+    return Response(msgspec.json.encode(answer), 200, {"Cache-Control": "no-store"}, JSON)
 
 
 def refuse(request: Request, error: AidreError) -> Response:
@@ -94,9 +85,9 @@ def refuse(request: Request, error: AidreError) -> Response:
     status, code, message, headers = _describe(error)
     note_error_code(request, code)
     session = request.scope["state"].get("session_id") or str(uuid.uuid4())
-    content = {"code": code, "message": message}
-    body = orjson.dumps({"aip_version": PROTOCOL_VERSION, "session_id": session, "status": "error", "error": content})
-    return Response(body, status, {"Cache-Control": "no-store", **headers}, JSON)
+    fault = IntakeFault(code=code, message=message)
+    content = IntakeFailure(version=PROTOCOL_VERSION, session_id=session, status="error", error=fault)
+    return Response(msgspec.json.encode(content), status, {"Cache-Control": "no-store", **headers}, JSON)
 
 
 def _describe(error: AidreError) -> tuple[int, Code, str, dict[str, str]]:

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import orjson
+from msgspec import structs, to_builtins
 
 from aidre.api.config import OfferedIntake, fill_all_templates, fill_template, hit_values
+from aidre.api.http import present
+from aidre.api.protocols.intake.messages import Offer, OfferItem
 from aidre.api.retrieval import Answer, Question, RelevanceScale
 
 
@@ -19,39 +21,42 @@ def build_question(intake: OfferedIntake, data: Mapping[str, Any], query_chars: 
     return Question(top_k=intake.top_k, text=text, filter=intake.filter) if text else None
 
 
-def offer_items(answer: Answer, scale: RelevanceScale, min_score: float) -> list[dict[str, Any]]:
+def offer_items(answer: Answer, scale: RelevanceScale, min_score: float) -> list[OfferItem]:
     """The hits with a relevance of at least `min_score`, as items of an offer; `score` is their relevance.
 
     They have their text if the collection returns it.
     """
-    items = []
-    for hit, relevance in zip(answer.hits, scale.relevances(hit.score for hit in answer.hits), strict=True):
-        if relevance >= min_score:
-            source = orjson.loads(hit.chunk.fragments[1])
-            item = {"id": hit.chunk.id, **{name: source[name] for name in ("title", "url") if source.get(name)}}
-            if answer.collection.settings.return_text:
-                item["text"] = hit.chunk.text
-            items.append({**item, "score": relevance})
-    return items
+    relevances = scale.relevances(hit.score for hit in answer.hits)
+    relevant = [pair for pair in zip(answer.hits, relevances, strict=True) if pair[1] >= min_score]
+    returns_text = answer.collection.settings.return_text
+    return [
+        OfferItem(
+            id=hit.chunk.id,
+            title=present(hit.chunk.title or None),
+            url=present(hit.chunk.url or None),
+            text=present(hit.chunk.text if returns_text else None),
+            score=relevance,
+        )
+        for hit, relevance in relevant
+    ]
 
 
-def build_offer(
-    id: str, intake: OfferedIntake, data: Mapping[str, Any], items: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """An offer without the members that binding needs (`binding_members`)."""
-    hits = hit_values(items)
-    details = {**fill_all_templates(intake.details, data, hits), "items": list(items)}
-    offer = {"id": id, "summary": fill_template(intake.summary, data, hits), "details": details}
-    return offer if intake.terms_url is None else {**offer, "terms_url": intake.terms_url}
+def build_offer(id: str, intake: OfferedIntake, data: Mapping[str, Any], items: Sequence[OfferItem]) -> Offer:
+    """An offer without the members that binding needs (`with_binding`)."""
+    hits = hit_values(to_builtins(items))
+    details = {**fill_all_templates(intake.details, data, hits), "items": items}
+    summary = fill_template(intake.summary, data, hits)
+    return Offer(id=id, summary=summary, details=details, terms_url=present(intake.terms_url))
 
 
-def binding_members(intake: OfferedIntake, endpoint: str, expires: float) -> dict[str, Any]:
-    """The members of an offer that say how to bind it; `expires` is in Unix time."""
-    return {
-        "expires": format_timestamp(expires),
-        "bind_endpoint": endpoint,
-        "bind_requires": list(intake.bind_requires),
-    }
+def with_binding(offer: Offer, intake: OfferedIntake, endpoint: str, expires: float) -> Offer:
+    """The offer with the members that say how to bind it; `expires` is in Unix time."""
+    return structs.replace(
+        offer,
+        expires=format_timestamp(expires),
+        bind_endpoint=endpoint,
+        bind_requires=list(intake.bind_requires),
+    )
 
 
 def format_timestamp(instant: float) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import uuid
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,27 +13,30 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from aidre.api.access import Guard, caller_of
-from aidre.api.config import BIND_REQUEST, INTAKE_REQUEST, schema_violation
-from aidre.api.http import JSON, NotFound, Rejection, etag_digest, not_modified, read_object, renders_errors_with
+from aidre.api.config import RATE_PERIODS, OfferedIntake, Rate, schema_violation
+from aidre.api.http import (
+    JSON,
+    NotFound,
+    Rejection,
+    cacheable_response,
+    read_message,
+    read_object,
+    renders_errors_with,
+)
 from aidre.api.protocols.intake import manifest
-from aidre.api.protocols.intake.envelope import IntakeError, invalid, parse_uuid, refuse, respond, set_session
-from aidre.api.protocols.intake.service import BindRequest, IntakeService
+from aidre.api.protocols.intake.envelope import IntakeError, invalid, refuse, respond, set_session
+from aidre.api.protocols.intake.messages import BindRequest, IntakeRequest, Scope
+from aidre.api.protocols.intake.service import Acceptance, IntakeService
 from aidre.engine.errors import AidreError
 
 MIN_BODY_LIMIT_BYTES = 65_536
 """The protocol asks every provider to accept bodies of this size, even if `body_bytes` is less."""
-COMPATIBLE_PREFIX = "0.1."
-"""The prefix of compatible versions: before 1.0 a breaking change bumps the minor version."""
 
 
 @renders_errors_with(refuse)
 async def show_manifest(request: Request) -> Response:
-    body = orjson.dumps(manifest.build_manifest(_service(request).settings))
-    etag = f'"{etag_digest(body)}"'
-    headers = {"ETag": etag, "Cache-Control": "max-age=300"}
-    if not_modified(request, etag, None):
-        return Response(status_code=304, headers=headers)
-    return Response(body, 200, headers, JSON)
+    content = manifest.build_manifest(_service(request).settings)
+    return cacheable_response(request, msgspec.json.encode(content), "max-age=300")
 
 
 @renders_errors_with(refuse)
@@ -47,30 +51,35 @@ async def submit(request: Request) -> Response:
         challenge = {"WWW-Authenticate": guard.challenge(request.scope["path"])}
         raise IntakeError("UNAUTHORIZED", "this intake needs Authorization: Bearer SECRET", challenge)
     account = guard.account(request.scope, caller)
-    await service.count_submission(intake, account)
-    _check_schema(INTAKE_REQUEST, body)
-    version, session = body["aip_version"], body["session_id"]
-    if not version.startswith(COMPATIBLE_PREFIX):
-        raise invalid(f"aip_version must be compatible with 0.1.0, not {version[:32]}")
-    if _uuid_version(session) != 4:
-        raise invalid("session_id must be a UUID of version 4")
-    if "intake" not in body["agent"]["consent_scope"]:
-        raise invalid("agent.consent_scope must include intake")
-    fault = schema_violation(intake.schema, body["intake_data"], "intake_data")
+    await _charge(guard, intake, account)
+    submission = read_message(body, IntakeRequest, refuse_member)
+    check_consent(submission.agent.consent_scope, "intake")
+    fault = schema_violation(intake.schema, submission.intake_data, "intake_data")
     if fault is not None:
         raise IntakeError("SCHEMA_MISMATCH", fault)
-    return respond(session, **await service.submit(intake, body["intake_data"], session, account))
+    session = str(submission.session_id)
+    return respond(await service.submit(intake, submission.intake_data, session, account))
 
 
 @renders_errors_with(refuse)
 async def bind(request: Request) -> Response:
     body = await _read_body(request)
-    _check_schema(BIND_REQUEST, body)
-    if "bind" not in body["agent"]["consent_scope"]:
-        raise invalid("agent.consent_scope must include bind: ask the user")
+    check_consent(read_message(body, BindRequest, refuse_member).agent.consent_scope, "bind")
     metadata = body.get("metadata", {})
-    bind_request = BindRequest(body["offer_id"], body["session_id"], body["bind_data"], body["agent"], metadata)
-    return Response(await _service(request).bind(bind_request), 200, {"Cache-Control": "no-store"}, JSON)
+    acceptance = Acceptance(body["offer_id"], body["session_id"], body["bind_data"], body["agent"], metadata)
+    return Response(await _service(request).bind(acceptance), 200, {"Cache-Control": "no-store"}, JSON)
+
+
+def refuse_member(message: str, missing: Sequence[str] = (), member: str = "") -> IntakeError:
+    return invalid(f"missing required field: {missing[0]}" if missing else message)
+
+
+def check_consent(scope: Sequence[Scope], needed: Scope) -> None:
+    """Raises IntakeError."""
+    if len(set(scope)) < len(scope):
+        raise invalid("agent.consent_scope must name each scope once")
+    if needed not in scope:
+        raise invalid(f"agent.consent_scope must include {needed}: ask the user")
 
 
 def reject(error: AidreError) -> ASGIApp:
@@ -90,17 +99,17 @@ async def _read_body(request: Request) -> dict[str, Any]:
     return body
 
 
-def _check_schema(schema: dict[str, Any], body: dict[str, Any]) -> None:
-    fault = schema_violation(schema, body, "")
-    if fault is None and parse_uuid(body["session_id"]) is None:
-        fault = "session_id does not fit its schema: format (uuid)"
-    if fault is not None:
-        raise invalid(fault)
-
-
-def _uuid_version(text: str) -> int | None:
-    parsed = parse_uuid(text)
-    return None if parsed is None or parsed.variant != uuid.RFC_4122 else parsed.version
+async def _charge(guard: Guard, intake: OfferedIntake, account: str) -> None:
+    """Charge a submission to each limit of the intake. Raises IntakeError."""
+    charges = [
+        (f"intake {intake.id} {member} {account}", Rate(count, RATE_PERIODS[member]))
+        for member, count in intake.rate_limit.items()
+    ]
+    wait = await guard.spend(charges)
+    if wait:
+        raise IntakeError(
+            "RATE_LIMITED", f"too many requests: come again in {wait} seconds", {"Retry-After": str(wait)}
+        )
 
 
 def _guard(request: Request) -> Guard:

@@ -7,31 +7,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import orjson
 
 from aidre.api.access import intake_caller
 from aidre.api.config import BIND_DATA, OfferedIntake, retention_of, schema_violation
 from aidre.api.protocols.intake.bind_key import BindKey, find_bind_key
-from aidre.api.protocols.intake.envelope import PROTOCOL_VERSION, IntakeError, invalid, parse_uuid, unavailable
+from aidre.api.protocols.intake.envelope import PROTOCOL_VERSION, IntakeError, invalid, unavailable
 from aidre.api.protocols.intake.ledger import Ledger, StoredBind, StoredOffer
 from aidre.api.protocols.intake.manifest import bind_endpoint
+from aidre.api.protocols.intake.messages import BindAnswer, IntakeAnswer, OfferItem, parse_uuid
 from aidre.api.protocols.intake.offers import (
-    binding_members,
     build_offer,
     build_question,
     expiry_of,
     format_timestamp,
     offer_items,
+    with_binding,
 )
 from aidre.api.protocols.intake.outbox import (
     DELIVERY_SECONDS,
@@ -42,7 +44,6 @@ from aidre.api.protocols.intake.outbox import (
     deliver,
     retry_seconds,
 )
-from aidre.api.protocols.intake.rates import RateLimiter
 from aidre.api.retrieval import RELEVANT, Retrieval, relevance_scale
 from aidre.engine.errors import AidreError
 from aidre.engine.index.fields import parse_filter
@@ -54,16 +55,18 @@ SEARCH_TIMEOUT_SECONDS = 10.0
 POLL_SECONDS = 1.0
 """Between two looks for due binds: those to retry, and those whose worker died."""
 EXPIRY_SECONDS = 60.0
+"""Between two deletions of expired data, and the pause after an error."""
 SHARE_RETRY_SECONDS = "60"
 """Retry-After for a caller whose share of the offers is used; it ends as its offers expire."""
-"""Between two deletions of expired data, and the pause after an error."""
+FORMER_COUNTS = "intake-rates.sqlite*"
+"""Files in which earlier releases counted submissions."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class BindRequest:
-    """A bind request that fits its schema."""
+class Acceptance:
+    """A bind request that was checked; its parts as they came."""
 
     offer: str
     session: str
@@ -85,41 +88,30 @@ class IntakeService:
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="intake")
         self._hook = ThreadPoolExecutor(1, thread_name_prefix="webhook")
         self._ledger: Ledger | None = None
-        self._limiter: RateLimiter | None = None
         self._wake = asyncio.Event()
         self._closing = False
         self._worker: asyncio.Task[None] | None = None
 
-    async def count_submission(self, intake: OfferedIntake, account: str) -> None:
-        """Count a submission of an account. Raises IntakeError if it exceeds a rate limit."""
-        if not intake.rate_limit:
-            return
-        wait = await self._on_disk(self._count, intake, account)
-        if wait > 0:
-            seconds = math.ceil(wait)
-            raise IntakeError(
-                "RATE_LIMITED", f"too many requests: come again in {seconds} seconds", {"Retry-After": str(seconds)}
-            )
-
     async def submit(
         self, intake: OfferedIntake, data: Mapping[str, Any], session: str, account: str = ""
-    ) -> dict[str, Any]:
-        """The members of the answer that follow the session id: an offer, or the reason for declining."""
+    ) -> IntakeAnswer:
+        """An offer, or the reason for declining."""
+        answer = partial(IntakeAnswer, version=PROTOCOL_VERSION, session_id=session)
         items = await self._search_items(intake, data, account)
         if not items:
-            return {"status": "declined", "decline_reason": intake.decline_reason}
+            return answer(status="declined", decline_reason=intake.decline_reason)
         offer = build_offer(str(uuid.uuid4()), intake, data, items)
         if intake.binds and self._key is not None:
             expires = expiry_of(intake)
             retention = retention_of(intake, self.settings.intake)
             stored = StoredOffer(
-                offer["id"], _canonical_session(session), intake.id, intake.bind_requires, expires, retention
+                offer.id, _canonical_session(session), intake.id, intake.bind_requires, expires, retention
             )
             await self._on_disk(self._add_offer, stored, self._key.digest(account.encode("utf-8", "surrogatepass")))
-            offer |= binding_members(intake, bind_endpoint(str(self.settings.server.base_url)), expires)
-        return {"status": "offer", "offer": offer}
+            offer = with_binding(offer, intake, bind_endpoint(str(self.settings.server.base_url)), expires)
+        return answer(status="offer", offer=offer)
 
-    async def _search_items(self, intake: OfferedIntake, data: Mapping[str, Any], account: str) -> list[dict[str, Any]]:
+    async def _search_items(self, intake: OfferedIntake, data: Mapping[str, Any], account: str) -> list[OfferItem]:
         question = build_question(intake, data, self.settings.limits.query_chars)
         if question is None:
             return []
@@ -134,7 +126,7 @@ class IntakeService:
             raise unavailable("the answer takes too long at the moment: try again later") from error
         return offer_items(answer, scale, RELEVANT if intake.min_score is None else intake.min_score)
 
-    async def bind(self, request: BindRequest) -> bytes:
+    async def bind(self, request: Acceptance) -> bytes:
         """The body of the answer, the same for every repetition of the same bind. Raises IntakeError."""
         if self._key is None:
             raise _not_found()
@@ -142,7 +134,7 @@ class IntakeService:
         self._wake.set()
         return answer
 
-    def _bind(self, request: BindRequest, key: BindKey) -> bytes:
+    def _bind(self, request: Acceptance, key: BindKey) -> bytes:
         ledger = self._open_ledger()
         session = _canonical_session(request.session)
         digest = key.digest(orjson.dumps(request.data, option=orjson.OPT_SORT_KEYS))
@@ -173,6 +165,9 @@ class IntakeService:
 
     async def open(self) -> None:
         """Warn the operator about intakes that cannot be served, and start delivering binds and deleting old data."""
+        with suppress(OSError):
+            for file in self._folder.glob(FORMER_COUNTS):
+                file.unlink(missing_ok=True)
         for intake in self.intakes.values():
             if intake.requires_auth and not self.settings.knows_callers:
                 logger.warning(
@@ -286,32 +281,26 @@ class IntakeService:
     def _delete_expired(self) -> list[str]:
         return self._open_ledger().delete_expired(time.time())
 
-    def _count(self, intake: OfferedIntake, account: str) -> float:
-        if self._limiter is None:
-            self._limiter = RateLimiter(self._folder)
-        return self._limiter.count(intake.id, account, intake.rate_limit, time.time())
-
     def _close(self) -> None:
-        for database in (self._ledger, self._limiter):
-            if database is not None:
-                database.close()
+        if self._ledger is not None:
+            self._ledger.close()
 
 
-def _new_bind(request: BindRequest, offer: StoredOffer, key: BindKey, digest: bytes, now: float) -> StoredBind:
-    answer = {
-        "aip_version": PROTOCOL_VERSION,
-        "session_id": request.session,
-        "status": "bound",
-        "offer_id": offer.id,
-        "bound_at": format_timestamp(now),
-    }
+def _new_bind(request: Acceptance, offer: StoredOffer, key: BindKey, digest: bytes, now: float) -> StoredBind:
+    answer = BindAnswer(
+        version=PROTOCOL_VERSION,
+        session_id=request.session,
+        status="bound",
+        offer_id=offer.id,
+        bound_at=format_timestamp(now),
+    )
     content = orjson.dumps({"bind_data": request.data, "agent": request.agent, "metadata": request.metadata})
     return StoredBind(
         offer=offer.id,
         session=offer.session,
         intake=offer.intake,
         bound=now,
-        answer=orjson.dumps(answer),
+        answer=msgspec.json.encode(answer),
         key=key.id,
         digest=digest,
         sealed=key.seal(content, offer.id),

@@ -1,4 +1,3 @@
-from . import openapi as openapi
 from .event_log import (
     EVENTS_FOLDER as EVENTS_FOLDER,
     PRIVATE_MODE as PRIVATE_MODE,
@@ -8,3 +7,4 @@ from .event_log import (
 from .ledger import LEDGER_FILE as LEDGER_FILE, read_journaled_lines as read_journaled_lines
 from .limits import explain_unservable as explain_unservable
 from .mount import mount as mount
+from .openapi import OPERATIONS as OPERATIONS

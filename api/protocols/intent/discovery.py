@@ -5,12 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import date
-from typing import Any
 from urllib.parse import urlsplit
 
-from aidre.api.config import HOSTNAME, Intent, Settings, parse_date
-from aidre.api.protocols.intent.envelope import DEFAULT_VERSION, VERSIONS
+from aidre.api.config import HOSTNAME, Intent, Settings
+from aidre.api.http import present
+from aidre.api.protocols.intent.envelope import DEFAULT_VERSION
 from aidre.api.protocols.intent.limits import TOKEN_COUNT_METHOD
+from aidre.api.protocols.intent.messages import (
+    VERSIONS,
+    IntentAccess,
+    IntentCapabilities,
+    IntentCompliance,
+    IntentDeclaration,
+    IntentEndpoint,
+    IntentEndpoints,
+    IntentPublisher,
+    IntentRetrieval,
+    IntentSupports,
+)
 
 SCHEMA = f"https://schemas.agenticintentprotocol.com/aip/{DEFAULT_VERSION}/schema.json"
 WELL_KNOWN = "/.well-known/aip.json"
@@ -27,59 +39,50 @@ def publisher_of(settings: Settings) -> Mapping[str, str]:
     return {"id": publisher_id, "name": name, "domain": domain}
 
 
-def build_declaration(settings: Settings, started: date) -> dict[str, Any]:
+def build_declaration(settings: Settings, started: date) -> IntentDeclaration:
     """The content of /.well-known/aip.json. `started` is `last_updated` for a configuration without a date."""
     intent, base = settings.intent, settings.server.base_url
-    return {
-        "$schema": SCHEMA,
-        "aip_version": DEFAULT_VERSION,
-        "publisher": dict(publisher_of(settings)),
-        "intent_access": {
-            "enabled": intent.enabled,
-            "mode": "live_only",
-            "training_use": False,
-            "storage_rights": "none",
-            "state": intent.state,
-            "cache_policy": "no_store",
-        },
-        "editorial_domains": sorted(intent.editorial_domains),
-        "endpoints": {
-            "capabilities": {"method": "GET", "url": f"{base}{CAPABILITIES}"},
-            "retrieve": {"method": "POST", "url": f"{base}{RETRIEVE}", "capabilities_ref": "retrieval"},
-            "event": {"method": "POST", "url": f"{base}{EVENTS}", "required": intent.event_required},
-        },
-        "retrieval": _retrieval(intent),
-        "compliance": _compliance(intent, started),
-        "extensions": {
-            "aidre.versions": list(VERSIONS),
-            "aidre.tokens": TOKEN_COUNT_METHOD,
-            **({} if intent.full_article else {"aidre.max_document_fraction": intent.max_document_fraction}),
-        },
-    }
+    fraction = {} if intent.full_article else {"aidre.max_document_fraction": intent.max_document_fraction}
+    return IntentDeclaration(
+        schema=SCHEMA,
+        version=DEFAULT_VERSION,
+        publisher=IntentPublisher(**publisher_of(settings)),
+        intent_access=IntentAccess(
+            enabled=intent.enabled,
+            mode="live_only",
+            training_use=False,
+            storage_rights="none",
+            state=intent.state,
+            cache_policy="no_store",
+        ),
+        editorial_domains=sorted(intent.editorial_domains),
+        endpoints=IntentEndpoints(
+            capabilities=IntentEndpoint(method="GET", url=f"{base}{CAPABILITIES}"),
+            retrieve=IntentEndpoint(method="POST", url=f"{base}{RETRIEVE}", capabilities_ref="retrieval"),
+            event=IntentEndpoint(method="POST", url=f"{base}{EVENTS}", required=intent.event_required),
+        ),
+        retrieval=_retrieval(intent),
+        compliance=_compliance(intent, started),
+        extensions={"aidre.versions": list(VERSIONS), "aidre.tokens": TOKEN_COUNT_METHOD, **fraction},
+    )
 
 
-def build_capabilities(settings: Settings) -> dict[str, Any]:
+def build_capabilities(settings: Settings) -> IntentCapabilities:
     """The content of /aip/capabilities."""
-    return {"aip_version": DEFAULT_VERSION, "retrieval": _retrieval(settings.intent)}
+    return IntentCapabilities(version=DEFAULT_VERSION, retrieval=_retrieval(settings.intent))
 
 
-def _retrieval(intent: Intent) -> dict[str, Any]:
-    return {
-        "supports": {"chunks": intent.chunks, "citations": intent.citations, "full_article": intent.full_article},
-        "max_chunks": intent.max_chunks,
-        "max_tokens": intent.max_tokens,
-    }
+def _retrieval(intent: Intent) -> IntentRetrieval:
+    supports = IntentSupports(chunks=intent.chunks, citations=intent.citations, full_article=intent.full_article)
+    return IntentRetrieval(supports=supports, max_chunks=intent.max_chunks, max_tokens=intent.max_tokens)
 
 
-def _compliance(intent: Intent, started: date) -> dict[str, Any]:
+def _compliance(intent: Intent, started: date) -> IntentCompliance:
     compliance = intent.compliance
-    sunset = parse_date(compliance.sunset, "sunset")
-    members: dict[str, Any] = {
-        "revocable": compliance.revocable,
-        "notice_required": compliance.notice_required,
-        "last_updated": str(parse_date(compliance.last_updated, "last_updated") or started),
-        "sunset": None if sunset is None else str(sunset),
-    }
-    if compliance.revocation_reason is not None:  # the schema does not allow null
-        members["revocation_reason"] = compliance.revocation_reason
-    return members
+    return IntentCompliance(
+        revocable=compliance.revocable,
+        notice_required=compliance.notice_required,
+        last_updated=str(compliance.last_updated or started),
+        sunset=None if compliance.sunset is None else str(compliance.sunset),
+        revocation_reason=present(compliance.revocation_reason),  # the schema does not allow null
+    )

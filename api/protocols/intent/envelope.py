@@ -10,20 +10,20 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias, TypedDict
 
-import orjson
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from aidre.api.http import JSON, HttpError, RateLimited, Unauthorized, note_error_code
+from aidre.api.http import JSON, ClosedMessage, HttpError, RateLimited, Unauthorized, note_error_code
+from aidre.api.protocols.intent.messages import IntentDenial, IntentFault, RetrieveAnswer, Version
 from aidre.api.protocols.intent.signing import format_rfc3339, sign_response
 from aidre.engine.errors import AidreError, StorageFailed
 
 logger = logging.getLogger("aidre")
 
-VERSIONS = ("0.1", "1.0")
-DEFAULT_VERSION = VERSIONS[0]
+DEFAULT_VERSION: Version = "0.1"
 CHALLENGE = 'AIP-HMAC-SHA256 realm="aip"'
 UNAVAILABLE = (503, "service_unavailable")
 NO_STORE = {"Cache-Control": "no-store"}
@@ -36,7 +36,7 @@ class RequestContext:
     """The partner and the request, as far as they have been read. `secret` is empty until the signature is verified."""
 
     path: str = ""
-    version: str = DEFAULT_VERSION
+    version: Version = DEFAULT_VERSION
     key_id: str = ""
     secret: str = field(default="", repr=False)
     request_id: str = field(default_factory=lambda: "req_" + secrets.token_urlsafe(12))
@@ -83,11 +83,11 @@ def context_of(request: Request) -> RequestContext:
 
 
 def respond(
-    request: Request, status: int, content: Mapping[str, Any], headers: Mapping[str, str] | None = None
+    request: Request, status: int, content: ClosedMessage, headers: Mapping[str, str] | None = None
 ) -> Response:
     """The answer to a request, signed if its partner is authenticated."""
     context, now = context_of(request), time.time()
-    body = orjson.dumps(content)
+    body = msgspec.json.encode(content)
     signed: Mapping[str, str] = {}
     if context.secret:
         signed = sign_response(
@@ -96,28 +96,33 @@ def respond(
     return Response(body, status, {**NO_STORE, **(headers or {}), **signed}, JSON)
 
 
-def envelope_members(request: Request, status: str, now: str) -> dict[str, Any]:
-    """The members of every answer; `now` is RFC 3339."""
+class EnvelopeMembers(TypedDict):
+    version: Version
+    request_id: str
+    timestamp: str
+
+
+def envelope_members(request: Request, now: float) -> EnvelopeMembers:
+    """The members of every answer."""
     context = context_of(request)
-    return {"aip_version": context.version, "request_id": context.request_id, "timestamp": now, "status": status}
+    return {"version": context.version, "request_id": context.request_id, "timestamp": format_rfc3339(now)}
 
 
 def refuse(request: Request, error: AidreError) -> Response:
     """The denial or error for an exception."""
-    now = format_rfc3339(time.time())
+    members = envelope_members(request, time.time())
     if isinstance(error, AuthenticationFailed):
         context_of(request).secret = ""  # a replay has a valid signature; its answer must not be signed all the same
     if isinstance(error, Denied | RateLimited):
         reason: Reason = error.reason if isinstance(error, Denied) else "rate_limited"
         note_error_code(request, reason)
-        denial = {"reason": reason, "message": error.message}
-        return respond(
-            request, error.status, {**envelope_members(request, "denied", now), "denial": denial}, error.headers
-        )
+        denial = IntentDenial(reason=reason, message=error.message)
+        denied = RetrieveAnswer(**members, status="denied", denial=denial)
+        return respond(request, error.status, denied, error.headers)
     status, code, message, headers = _describe(error)
     note_error_code(request, code)
-    content = {"code": code, "message": message}
-    return respond(request, status, {**envelope_members(request, "error", now), "error": content}, headers)
+    failed = RetrieveAnswer(**members, status="error", error=IntentFault(code=code, message=message))
+    return respond(request, status, failed, headers)
 
 
 def _describe(error: AidreError) -> tuple[int, str, str, Mapping[str, str]]:

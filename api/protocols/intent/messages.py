@@ -1,4 +1,4 @@
-"""Strict parsers for the messages of a platform: RetrieveRequest and the citation event.
+"""The messages of Agentic Intent: requests of a platform, and the publisher's answers.
 
 Objects are closed: an unlisted member is an error, which keeps prices, brands, embeddings and user identities out.
 """
@@ -6,24 +6,23 @@ Objects are closed: an unlisted member is an error, which keeps prices, brands, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from msgspec import UNSET, Meta, UnsetType, field
 
 from aidre.api.config import DOMAIN, HOSTNAME
-from aidre.api.http import Unprocessable
+from aidre.api.http import ClosedMessage, Text, Unprocessable, read_integers, read_message
 from aidre.api.protocols.intent.signing import parse_rfc3339
-from aidre.engine.errors import printable_name
 
-Check: TypeAlias = Callable[[Any, str], None]
-
+VERSIONS = ("0.1", "1.0")
 MAX_ID_CHARS = 1_024
 """Of ids and other short strings, which answers echo and the event log stores."""
 MAX_URL_CHARS = 8_192
 """Of document URLs, and of chunk ids, which may contain a URL."""
 MAX_LATENCY_BUDGET_SECONDS = 3_600.0
 """A larger budget is lowered to this."""
-COUNTRY = re.compile(r"[A-Z]{2}")
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\"<>\\^`{|}]+")
 LANGUAGE = re.compile(
     r"(?:(?:[a-z]{2,3}(?:-[a-z]{3}){0,3}|[a-z]{4}|[a-z]{5,8})"  # language, extended
@@ -36,26 +35,214 @@ LANGUAGE = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 """Well-formed language tags of BCP 47 (RFC 5646, section 2.1)."""
+HOST_SCHEMA = HOSTNAME.pattern.replace(r"(?=.{1,253}\Z)", "")
+"""Without the look-ahead for the length: the patterns of JSON Schema (ECMA 262) know no `\\Z`."""
+
+Version: TypeAlias = Literal["0.1", "1.0"]
+Id: TypeAlias = Annotated[str, Meta(max_length=MAX_ID_CHARS)]
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+AtLeastOne: TypeAlias = Annotated[int, Meta(ge=1)]
+DateTime: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+Date: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date"})]
+Link: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
 
 
-@dataclass(frozen=True, slots=True)
-class RetrieveRequest:
-    """`domains` are those that the intent may mean; `text` is the query, or the words of the domain if that is blank.
+class Name(Text):
+    __slots__ = ()
+    rule = f"a string of at most {MAX_ID_CHARS} characters that is not blank"
+    schema: ClassVar = {"maxLength": MAX_ID_CHARS, "pattern": r"\S"}
 
-    A subdomain may be a whole path, as in the draft's example ("business", "finance.markets"), or continue the domain.
-    `latency_budget` is in seconds.
-    """
+    @classmethod
+    def admits(cls, text: str) -> bool:
+        return len(text) <= MAX_ID_CHARS and bool(text.strip())
 
-    request_id: str
-    session_id: str
-    domains: tuple[str, ...]
-    text: str
-    latency_budget: float | None
+
+class ChunkId(Text):
+    __slots__ = ()
+    rule = f"a string of at most {MAX_URL_CHARS} characters that is not blank"
+    schema: ClassVar = {"maxLength": MAX_URL_CHARS, "pattern": r"\S"}
+
+    @classmethod
+    def admits(cls, text: str) -> bool:
+        return len(text) <= MAX_URL_CHARS and bool(text.strip())
+
+
+class Uri(Text):
+    __slots__ = ()
+    rule = f"an absolute URI of at most {MAX_URL_CHARS} characters"
+    schema: ClassVar = {"format": "uri", "maxLength": MAX_URL_CHARS}
+
+    @classmethod
+    def admits(cls, text: str) -> bool:
+        return len(text) <= MAX_URL_CHARS and URI.fullmatch(text) is not None
+
+
+class Timestamp(Text):
+    __slots__ = ()
+    rule = "a date and time of RFC 3339, such as 2026-04-01T10:00:00Z"
+    schema: ClassVar = {"format": "date-time"}
+
+    @classmethod
+    def admits(cls, text: str) -> bool:
+        return parse_rfc3339(text) is not None
+
+
+class Domain(Text):
+    __slots__ = ()
+    rule = "words of a-z 0-9 joined by dots, such as finance.markets"
+    schema: ClassVar = {"maxLength": MAX_ID_CHARS, "pattern": f"^{DOMAIN.pattern}$"}
+
+    @classmethod
+    def admits(cls, text: str) -> bool:
+        return len(text) <= MAX_ID_CHARS and DOMAIN.fullmatch(text) is not None
+
+
+class Host(Text):
+    __slots__ = ()
+    rule = "a host such as example.com"
+    schema: ClassVar = {"pattern": f"^{HOST_SCHEMA}$"}
+
+    @classmethod
+    def admits(cls, text: str) -> bool:
+        return HOSTNAME.fullmatch(text) is not None
+
+
+class LanguageTag(Text):
+    __slots__ = ()
+    rule = "a language tag of BCP 47, such as en-US"
+    schema: ClassVar = {"maxLength": MAX_ID_CHARS}
+
+    @classmethod
+    def admits(cls, text: str) -> bool:
+        return len(text) <= MAX_ID_CHARS and LANGUAGE.fullmatch(text) is not None
+
+
+class Country(Text):
+    __slots__ = ()
+    rule = "two capital letters, such as US"
+    schema: ClassVar = {"pattern": "^[A-Z]{2}$"}
+
+    @classmethod
+    def admits(cls, text: str) -> bool:
+        return re.fullmatch("[A-Z]{2}", text) is not None
+
+
+# -- requests --------------------------------------------------------------------------------------------------------
+
+
+class IntentPlatform(ClosedMessage, frozen=True, kw_only=True):
+    """The platform that asks."""
+
+    id: Id
+    software: Id | UnsetType = UNSET
+    software_version: Id | UnsetType = UNSET
+
+
+class IntentScope(ClosedMessage, frozen=True, kw_only=True):
+    """What the user is after. A subdomain continues the domain, or is a whole path such as finance.markets."""
+
+    domain: Domain
+    subdomain: Domain | UnsetType = UNSET
+    confidence: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
+
+
+class IntentGeography(ClosedMessage, frozen=True, kw_only=True):
+    """Where the user is."""
+
+    country: Country | UnsetType = UNSET
+
+
+class IntentContext(ClosedMessage, frozen=True, kw_only=True):
+    """The setting of the conversation."""
+
+    language: LanguageTag
+    geography: IntentGeography | UnsetType = UNSET
+    placement: Id | UnsetType = UNSET
+
+
+class IntentRuntime(ClosedMessage, frozen=True, kw_only=True):
+    """The turn of the conversation. Without `query_text` the words of the domain are the query."""
+
+    session_id: Id
+    turn_index: Count
+    query_text: str | UnsetType = UNSET
+    latency_budget_ms: Count | UnsetType = UNSET
+
+
+class RetrieveRequest(ClosedMessage, frozen=True, kw_only=True):
+    """A request for passages within a declared domain."""
+
+    version: Id = field(name="aip_version")
+    request_id: Id
+    timestamp: Timestamp
+    platform: IntentPlatform
+    intent: IntentScope
+    context: IntentContext
+    runtime: IntentRuntime
+    extensions: dict[str, Any] | UnsetType = UNSET
+
+    @property
+    def session_id(self) -> str:
+        return self.runtime.session_id
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """The domains that the intent may mean: the draft's example has ("business", "finance.markets")."""
+        domain, subdomain = str(self.intent.domain), self.intent.subdomain
+        return (domain,) if subdomain is UNSET else (str(subdomain), f"{domain}.{subdomain}", domain)
+
+    @property
+    def text(self) -> str:
+        """The query, or the words of the domain if it is blank."""
+        text = self.runtime.query_text or ""
+        return text if text.strip() else re.sub(r"[.-]+", " ", max(self.domains, key=len))
+
+    @property
+    def latency_budget(self) -> float | None:
+        """In seconds."""
+        budget = self.runtime.latency_budget_ms
+        return None if budget is UNSET else min(budget / 1_000, MAX_LATENCY_BUDGET_SECONDS)
+
+
+class EventPublisher(ClosedMessage, frozen=True, kw_only=True):
+    """The publisher whose passages were cited."""
+
+    id: Id
+    domain: Host
+
+
+class EventPlatform(ClosedMessage, frozen=True, kw_only=True):
+    """The platform that cites."""
+
+    id: Name
+
+
+class Citation(ClosedMessage, frozen=True, kw_only=True):
+    """What was cited, and where it was shown."""
+
+    source_url: Uri
+    chunk_ids: Annotated[list[ChunkId], Meta(min_length=1)]
+    display_surface: Name
+
+
+class CitationReport(ClosedMessage, frozen=True, kw_only=True):
+    """The report that returned passages were shown to a user."""
+
+    version: Id = field(name="aip_version")
+    event_id: Name
+    event_type: Literal["citation"]
+    timestamp: Timestamp
+    request_id: Name
+    publisher: EventPublisher
+    platform: EventPlatform
+    citation: Citation
+    extensions: dict[str, Any] | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
 class CitationEvent:
-    """`event` is the part that the event log stores: everything but `extensions`, whose content is unrestricted."""
+    """A checked report. `event` is the part that the event log stores: everything but `extensions`, whose content is
+    unrestricted."""
 
     event_id: str
     request_id: str
@@ -70,185 +257,193 @@ def read_retrieve(body: Mapping[str, Any], version: str, query_chars: int) -> Re
 
     `version` is the X-AIP-Version of the request, which `aip_version` must repeat.
     """
-    CHECK_REQUEST(body, "")
-    _check_version(body, version)
-    intent, runtime = body["intent"], body["runtime"]
-    domain, subdomain = intent["domain"], intent.get("subdomain")
-    domains = (domain,) if subdomain is None else (subdomain, f"{domain}.{subdomain}", domain)
-    text: str = runtime.get("query_text", "")
-    if len(text) > query_chars:
+    runtime = body.get("runtime")
+    if type(runtime) is dict:
+        read_integers(runtime, "turn_index", "latency_budget_ms")
+    request = read_message(body, RetrieveRequest, Unprocessable)
+    _check_version(request.version, version)
+    if len(request.runtime.query_text or "") > query_chars:
         raise _invalid("runtime.query_text", f"have at most {query_chars} characters")
-    budget = runtime.get("latency_budget_ms")
-    return RetrieveRequest(
-        body["request_id"],
-        runtime["session_id"],
-        domains,
-        text if text.strip() else re.sub(r"[.-]+", " ", max(domains, key=len)),
-        None if budget is None else min(budget / 1_000, MAX_LATENCY_BUDGET_SECONDS),
-    )
+    return request
 
 
 def read_event(body: Mapping[str, Any], version: str, publisher: Mapping[str, str]) -> CitationEvent:
     """Parse a citation event; `publisher` is its required publisher member. Raises Unprocessable."""
-    CHECK_EVENT(body, "")
-    _check_version(body, version)
-    if body["event_type"] == "access":
-        raise Unprocessable("event_type access is the publisher's to emit: send citation events")
-    if "access" in body:
-        raise _invalid("access", "be absent from a citation event")
-    if "citation" not in body:
-        raise _missing("citation")
-    if body["publisher"] != publisher:
+    if body.get("event_type") == "access":
+        raise Unprocessable("event_type access is the publisher's to emit: send citation events", member="event_type")
+    report = read_message(body, CitationReport, Unprocessable)
+    _check_version(report.version, version)
+    if (report.publisher.id, report.publisher.domain) != (publisher["id"], publisher["domain"]):
         raise _invalid("publisher", f"be {publisher['id']!r} at {publisher['domain']!r}")
-    citation = body["citation"]
-    for name in ("source_url", "chunk_ids", "display_surface"):
-        if name not in citation:
-            raise _missing(f"citation.{name}")
-    if not citation["chunk_ids"]:
-        raise _invalid("citation.chunk_ids", "name at least one chunk")
+    citation = report.citation
     return CitationEvent(
-        body["event_id"],
-        body["request_id"],
-        citation["source_url"],
-        tuple(citation["chunk_ids"]),
-        citation["display_surface"],
-        {name: body[name] for name in EVENT_MEMBERS if name in body and name != "extensions"},
+        str(report.event_id),
+        str(report.request_id),
+        str(citation.source_url),
+        tuple(map(str, citation.chunk_ids)),
+        str(citation.display_surface),
+        {name: body[name] for name in body if name != "extensions"},
     )
 
 
-def _check_version(body: Mapping[str, Any], version: str) -> None:
-    if body["aip_version"] != version:
+def _check_version(stated: str, version: str) -> None:
+    if stated != version:
         raise _invalid("aip_version", f"be {version}, as X-AIP-Version says")
 
 
 def _invalid(path: str, rule: str) -> Unprocessable:
-    return Unprocessable(f"{path or 'the body'} must {rule}", member=path)
+    return Unprocessable(f"{path} must {rule}", member=path)
 
 
-def _missing(path: str) -> Unprocessable:
-    return Unprocessable(f"{path} is missing", missing=[path])
+# -- answers ---------------------------------------------------------------------------------------------------------
 
 
-def _closed_object(*required: str, **checks: Check) -> Check:
-    """The check of a closed object: all members of `required`, and none without a check of its own."""
+class IntentSupports(ClosedMessage, frozen=True, kw_only=True):
+    """What answers may have."""
 
-    def check(value: Any, path: str) -> None:
-        _object(value, path)
-        prefix = f"{path}." if path else ""
-        for name in required:
-            if name not in value:
-                raise _missing(prefix + name)
-        for name, member in value.items():
-            if name not in checks:
-                shown = printable_name(name)
-                raise Unprocessable(f"{prefix}{shown} is no member of this message: leave it out", member=shown)
-            checks[name](member, prefix + name)
-
-    return check
+    chunks: bool
+    citations: bool
+    full_article: bool
 
 
-def _text(value: Any, path: str) -> None:
-    if type(value) is not str:
-        raise _invalid(path, "be a string")
+class IntentRetrieval(ClosedMessage, frozen=True, kw_only=True):
+    """The capabilities of retrieval."""
+
+    supports: IntentSupports
+    max_chunks: AtLeastOne
+    max_tokens: AtLeastOne
 
 
-def _id(value: Any, path: str, max_chars: int = MAX_ID_CHARS) -> None:
-    _text(value, path)
-    if len(value) > max_chars:
-        raise _invalid(path, f"have at most {max_chars} characters")
+class IntentPublisher(ClosedMessage, frozen=True, kw_only=True):
+    """The publisher, by id, name and domain."""
+
+    id: str
+    name: Annotated[str, Meta(min_length=1, max_length=128)]
+    domain: str
 
 
-def _nonblank_id(value: Any, path: str, max_chars: int = MAX_ID_CHARS) -> None:
-    _id(value, path, max_chars)
-    if not value.strip():
-        raise _invalid(path, "not be blank")
+class IntentAccess(ClosedMessage, frozen=True, kw_only=True):
+    """The terms of access."""
+
+    enabled: bool
+    mode: Literal["live_only"]
+    training_use: bool
+    storage_rights: Literal["none"]
+    state: Literal["active", "paused", "disabled"]
+    cache_policy: Literal["no_store"]
 
 
-def _matching(pattern: re.Pattern[str], rule: str, max_chars: int = MAX_ID_CHARS) -> Check:
-    def check(value: Any, path: str) -> None:
-        _id(value, path, max_chars)
-        if not pattern.fullmatch(value):
-            raise _invalid(path, rule)
+class IntentEndpoint(ClosedMessage, frozen=True, kw_only=True):
+    """A method and its address."""
 
-    return check
-
-
-def _timestamp(value: Any, path: str) -> None:
-    _text(value, path)
-    if parse_rfc3339(value) is None:
-        raise _invalid(path, "be a date and time of RFC 3339, such as 2026-04-01T10:00:00Z")
+    method: Literal["GET", "POST"]
+    url: Link
+    capabilities_ref: str | UnsetType = UNSET
+    required: bool | UnsetType = UNSET
 
 
-def _count(value: Any, path: str) -> None:
-    # JSON Schema counts 5.0 as an integer.
-    if type(value) not in {int, float} or value < 0 or value != value // 1:
-        raise _invalid(path, "be a whole number of at least 0")
+class IntentEndpoints(ClosedMessage, frozen=True, kw_only=True):
+    """Where the protocol is served."""
+
+    capabilities: IntentEndpoint
+    retrieve: IntentEndpoint
+    event: IntentEndpoint
 
 
-def _fraction(value: Any, path: str) -> None:
-    if type(value) not in {int, float} or not 0 <= value <= 1:
-        raise _invalid(path, "be a number from 0 to 1")
+class IntentCompliance(ClosedMessage, frozen=True, kw_only=True):
+    """Whether and until when the consent holds."""
+
+    revocable: bool
+    notice_required: bool
+    last_updated: Date
+    sunset: Date | None
+    revocation_reason: Literal["legal", "policy", "technical"] | UnsetType = UNSET
 
 
-def _one_of(*choices: str) -> Check:
-    def check(value: Any, path: str) -> None:
-        if value not in choices:
-            raise _invalid(path, f"be one of {', '.join(choices)}")
+class IntentDeclaration(ClosedMessage, frozen=True, kw_only=True):
+    """The publisher's declaration: the same for every caller, with no inventory of content."""
 
-    return check
-
-
-def _object(value: Any, path: str) -> None:
-    if type(value) is not dict:
-        raise _invalid(path, "be an object")
-
-
-def _chunk_ids(value: Any, path: str) -> None:
-    if type(value) is not list:
-        raise _invalid(path, "be a list of strings")
-    for index, chunk_id in enumerate(value):
-        _nonblank_id(chunk_id, f"{path}[{index}]", MAX_URL_CHARS)
+    schema: Link = field(name="$schema")
+    version: Version = field(name="aip_version")
+    publisher: IntentPublisher
+    intent_access: IntentAccess
+    editorial_domains: Annotated[list[str], Meta(min_length=1)]
+    endpoints: IntentEndpoints
+    retrieval: IntentRetrieval
+    compliance: IntentCompliance
+    extensions: dict[str, Any]
 
 
-_domain = _matching(DOMAIN, "be words of a-z 0-9 joined by dots, such as finance.markets")
-_uri = _matching(URI, "be an absolute URI", MAX_URL_CHARS)
+class IntentCapabilities(ClosedMessage, frozen=True, kw_only=True):
+    """The capabilities of retrieval."""
 
-CHECK_REQUEST = _closed_object(
-    "aip_version",
-    "request_id",
-    "timestamp",
-    "platform",
-    "intent",
-    "context",
-    "runtime",
-    **{"aip_version": _id},
-    request_id=_id,
-    timestamp=_timestamp,
-    platform=_closed_object("id", id=_id, software=_id, software_version=_id),
-    intent=_closed_object("domain", domain=_domain, subdomain=_domain, confidence=_fraction),
-    context=_closed_object(
-        "language",
-        language=_matching(LANGUAGE, "be a language tag of BCP 47, such as en-US"),
-        geography=_closed_object(country=_matching(COUNTRY, "be two capital letters, such as US")),
-        placement=_id,
-    ),
-    runtime=_closed_object(
-        "session_id", "turn_index", session_id=_id, turn_index=_count, query_text=_text, latency_budget_ms=_count
-    ),
-    extensions=_object,
-)
-EVENT_CHECKS: Mapping[str, Check] = {
-    "aip_version": _id,
-    "event_id": _nonblank_id,
-    "event_type": _one_of("access", "citation"),
-    "timestamp": _timestamp,
-    "request_id": _nonblank_id,
-    "publisher": _closed_object("id", "domain", id=_id, domain=_matching(HOSTNAME, "be a host such as example.com")),
-    "platform": _closed_object("id", id=_nonblank_id),
-    "access": _closed_object(chunks_returned=_count, token_count=_count, retrieval_mode=_one_of("chunks")),
-    "citation": _closed_object(source_url=_uri, chunk_ids=_chunk_ids, display_surface=_nonblank_id),
-    "extensions": _object,
-}
-EVENT_MEMBERS = tuple(EVENT_CHECKS)
-"""The first seven are required."""
-CHECK_EVENT = _closed_object(*EVENT_MEMBERS[:7], **EVENT_CHECKS)
+    version: Version = field(name="aip_version")
+    retrieval: IntentRetrieval
+
+
+class IntentChunk(ClosedMessage, frozen=True, kw_only=True):
+    """A returned passage."""
+
+    id: str
+    text: str
+    token_count: Count
+
+
+class IntentContent(ClosedMessage, frozen=True, kw_only=True):
+    """The returned passages, the best first."""
+
+    chunks: Annotated[list[IntentChunk], Meta(min_length=1)]
+
+
+class IntentCitation(ClosedMessage, frozen=True, kw_only=True):
+    """How a document is to be cited, and the passages that it gave."""
+
+    source_url: Link
+    title: str | UnsetType = UNSET
+    publisher: str
+    chunk_ids: list[str]
+
+
+class IntentLimits(ClosedMessage, frozen=True, kw_only=True):
+    """The limits that were applied."""
+
+    max_chunks: AtLeastOne
+    max_tokens: AtLeastOne
+
+
+class IntentDenial(ClosedMessage, frozen=True, kw_only=True):
+    """A decision of the publisher."""
+
+    reason: Literal["out_of_scope", "access_disabled", "policy_violation", "rate_limited", "unsupported"]
+    message: str
+
+
+class IntentFault(ClosedMessage, frozen=True, kw_only=True):
+    """A technical failure."""
+
+    code: Annotated[str, Meta(description="A stable code")]
+    message: str
+
+
+class RetrieveAnswer(ClosedMessage, frozen=True, kw_only=True):
+    """Passages (`status` ok), a denial (denied) or a failure (error); the other members are absent."""
+
+    version: Version = field(name="aip_version")
+    request_id: str
+    timestamp: DateTime
+    status: Literal["ok", "denied", "error"]
+    content: IntentContent | UnsetType = UNSET
+    citations: list[IntentCitation] | UnsetType = UNSET
+    limits_applied: IntentLimits | UnsetType = UNSET
+    denial: IntentDenial | UnsetType = UNSET
+    error: IntentFault | UnsetType = UNSET
+
+
+class EventAnswer(ClosedMessage, frozen=True, kw_only=True):
+    """The citation event is recorded."""
+
+    version: Version = field(name="aip_version")
+    request_id: str
+    timestamp: DateTime
+    status: Literal["ok"]
+    event_id: str

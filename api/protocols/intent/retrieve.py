@@ -13,11 +13,12 @@ from functools import partial
 from typing import Any
 
 from aidre.api.access import Caller
-from aidre.api.config import EditorialDomain, Intent, parse_date
+from aidre.api.config import EditorialDomain, Intent
+from aidre.api.http import present
 from aidre.api.protocols.intent.envelope import AuthenticationFailed, Denied, LatencyBudgetExceeded, NoResults
 from aidre.api.protocols.intent.ledger import Candidate, Exchange, piece_of
 from aidre.api.protocols.intent.limits import document_chunk_limit, estimate_tokens, is_citable
-from aidre.api.protocols.intent.messages import RetrieveRequest
+from aidre.api.protocols.intent.messages import IntentChunk, IntentCitation, IntentContent, RetrieveRequest
 from aidre.api.protocols.intent.receipts import Nonce, Receipts
 from aidre.api.retrieval import Answer, Question, Retrieval, VisibleCollection
 from aidre.engine.backend import RetrievedChunk
@@ -48,7 +49,7 @@ class Passage:
 
 def check_state(intent: Intent, now: float) -> None:
     """Raises Denied if the publisher has disabled access or its sunset date has passed."""
-    sunset = parse_date(intent.compliance.sunset, "sunset")
+    sunset = intent.compliance.sunset
     is_over = sunset is not None and datetime.fromtimestamp(now, UTC).date() > sunset
     if not intent.enabled or intent.state != "active" or is_over:
         raise Denied("access_disabled", "the publisher does not grant access at the moment")
@@ -246,26 +247,22 @@ async def _token_counts(
     return [next(remaining) if count is None else count for count in stored]
 
 
-def render_passages(passages: Sequence[Passage], intent: Intent, publisher: Mapping[str, str]) -> dict[str, Any]:
-    """The members of an ok answer that follow the members of every answer."""
-    chunks = [
-        {"id": passage.candidate.chunk_id, "text": passage.text, "token_count": passage.candidate.tokens}
-        for passage in passages
-    ]
-    content: dict[str, Any] = {"content": {"chunks": chunks}}
-    if intent.citations:
-        content["citations"] = _citations(passages, publisher["name"])
-    content["limits_applied"] = {"max_chunks": intent.max_chunks, "max_tokens": intent.max_tokens}
-    return content
+def render_content(passages: Sequence[Passage]) -> IntentContent:
+    return IntentContent(
+        chunks=[
+            IntentChunk(id=passage.candidate.chunk_id, text=passage.text, token_count=passage.candidate.tokens)
+            for passage in passages
+        ]
+    )
 
 
-def _citations(passages: Sequence[Passage], publisher: str) -> list[dict[str, Any]]:
+def render_citations(passages: Sequence[Passage], publisher: str) -> list[IntentCitation]:
     """One citation per document, with the ids of its returned chunks."""
     chunk_ids: dict[tuple[str, str | None], list[str]] = {}
     for passage in passages:
         document = str(passage.candidate.url), passage.title
         chunk_ids.setdefault(document, []).append(passage.candidate.chunk_id)
     return [
-        {"source_url": url, **({"title": title} if title else {}), "publisher": publisher, "chunk_ids": ids}
+        IntentCitation(source_url=url, title=present(title or None), publisher=publisher, chunk_ids=ids)
         for (url, title), ids in chunk_ids.items()
     ]

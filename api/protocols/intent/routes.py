@@ -6,7 +6,9 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
+import msgspec
 import orjson
+from msgspec import UNSET
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -17,19 +19,26 @@ from aidre.api.http import (
     BadRequest,
     Rejection,
     UnsupportedMediaType,
-    etag_digest,
-    not_modified,
+    cacheable_response,
     parse_content_type,
     read_body,
     renders_errors_with,
 )
 from aidre.api.protocols.intent import discovery
 from aidre.api.protocols.intent.envelope import context_of, envelope_members, refuse, respond
-from aidre.api.protocols.intent.messages import MAX_ID_CHARS, read_event, read_retrieve
+from aidre.api.protocols.intent.messages import (
+    MAX_ID_CHARS,
+    EventAnswer,
+    IntentCapabilities,
+    IntentDeclaration,
+    IntentLimits,
+    RetrieveAnswer,
+    read_event,
+    read_retrieve,
+)
 from aidre.api.protocols.intent.receipts import Nonce, build_access_event
-from aidre.api.protocols.intent.retrieve import SignedRequest, render_passages, retrieve_passages
+from aidre.api.protocols.intent.retrieve import SignedRequest, render_citations, render_content, retrieve_passages
 from aidre.api.protocols.intent.service import Service
-from aidre.api.protocols.intent.signing import format_rfc3339
 from aidre.engine.errors import AidreError
 
 Members: TypeAlias = dict[str, Any]
@@ -106,8 +115,14 @@ async def retrieve(request: Request, body: Members, nonce: Nonce) -> Response:
     )
     signed = SignedRequest(message, context.key_id, nonce, make_event)
     passages = await retrieve_passages(service.retrieval, service.receipts, signed, now)
-    content = render_passages(passages, service.intent, service.publisher)
-    return respond(request, 200, {**envelope_members(request, "ok", format_rfc3339(now)), **content})
+    answer = RetrieveAnswer(
+        **envelope_members(request, now),
+        status="ok",
+        content=render_content(passages),
+        citations=render_citations(passages, service.publisher["name"]) if service.intent.citations else UNSET,
+        limits_applied=IntentLimits(max_chunks=service.intent.max_chunks, max_tokens=service.intent.max_tokens),
+    )
+    return respond(request, 200, answer)
 
 
 @_for_partners
@@ -117,8 +132,8 @@ async def report(request: Request, body: Members, nonce: Nonce) -> Response:
     publisher = {name: service.publisher[name] for name in ("id", "domain")}
     citation = read_event(body, context.version, publisher)
     status = 202 if await service.receipts.record_citation(nonce, context.key_id, citation) == "kept" else 200
-    members = envelope_members(request, "ok", format_rfc3339(service.clock()))
-    return respond(request, status, {**members, "event_id": citation.event_id})
+    members = envelope_members(request, service.clock())
+    return respond(request, status, EventAnswer(**members, status="ok", event_id=str(citation.event_id)))
 
 
 @renders_errors_with(refuse)
@@ -132,13 +147,8 @@ async def show_capabilities(request: Request) -> Response:
     return _cacheable(request, discovery.build_capabilities(_service(request).retrieval.settings))
 
 
-def _cacheable(request: Request, content: Members) -> Response:
-    body = orjson.dumps(content)
-    etag = f'"{etag_digest(body)}"'
-    headers = {"ETag": etag, "Cache-Control": f"max-age={DISCOVERY_MAX_AGE_SECONDS}"}
-    if not_modified(request, etag, None):
-        return Response(status_code=304, headers=headers)
-    return Response(body, 200, headers, JSON)
+def _cacheable(request: Request, content: IntentDeclaration | IntentCapabilities) -> Response:
+    return cacheable_response(request, msgspec.json.encode(content), f"max-age={DISCOVERY_MAX_AGE_SECONDS}")
 
 
 def _service(request: Request) -> Service:

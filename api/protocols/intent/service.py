@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -16,8 +17,9 @@ from starlette.requests import Request
 from aidre.api.config import EditorialDomain, is_loopback
 from aidre.api.http import request_target
 from aidre.api.protocols.intent.discovery import publisher_of
-from aidre.api.protocols.intent.envelope import VERSIONS, AuthenticationFailed, context_of
+from aidre.api.protocols.intent.envelope import AuthenticationFailed, context_of
 from aidre.api.protocols.intent.limits import explain_unservable
+from aidre.api.protocols.intent.messages import VERSIONS, Version
 from aidre.api.protocols.intent.receipts import Nonce, Receipts
 from aidre.api.protocols.intent.signing import (
     KEY_ID_FIELD,
@@ -127,7 +129,7 @@ class Service:
         if fields is None:
             raise AuthenticationFailed
         if fields.version in VERSIONS:
-            context.version = fields.version
+            context.version = cast(Version, fields.version)
         secret = self.intent.keys.get(fields.key_id)
         text = canonical_string(request.method, context.path, body, fields.timestamp, fields.nonce)
         is_verified = verify_signature(DUMMY_SECRET if secret is None else secret, text, fields.signature)

@@ -1,4 +1,4 @@
-from . import mcp as mcp, openapi as openapi, routes as routes
+from . import mcp as mcp, routes as routes
 from .envelope import (
     INTERNAL_ERROR_MESSAGE as INTERNAL_ERROR_MESSAGE,
     AnswerResponse as AnswerResponse,
@@ -11,6 +11,14 @@ from .envelope import (
     render_json as render_json,
     to_failure as to_failure,
 )
+from .messages import (
+    AskContext as AskContext,
+    AskMeta as AskMeta,
+    AskPrefer as AskPrefer,
+    AskRequest as AskRequest,
+    Texts as Texts,
+)
 from .mount import mount as mount
+from .openapi import OPERATIONS as OPERATIONS
 from .promise_table import delete_results as delete_results
 from .promises import PROMISES_FILE as PROMISES_FILE, Progress as Progress, Promises as Promises

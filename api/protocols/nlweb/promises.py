@@ -24,9 +24,11 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast
 import orjson
 
 from aidre.api.access import Caller
-from aidre.api.protocols.nlweb.envelope import Code, NlwebFailure, PromiseResponse, invalid_query, to_failure
+from aidre.api.http import read_message
+from aidre.api.protocols.nlweb.envelope import Code, NlwebFailure, PromiseResponse, to_failure
+from aidre.api.protocols.nlweb.messages import AwaitMeta, AwaitRequest
 from aidre.api.protocols.nlweb.promise_table import MAX_PROMISES, PromiseResult, PromiseRow, PromiseTable
-from aidre.api.protocols.nlweb.query import read_session_context
+from aidre.api.protocols.nlweb.query import check_session_context, refuse_member
 from aidre.engine.errors import AidreError
 
 logger = logging.getLogger("aidre")
@@ -327,14 +329,9 @@ class Promises:
 
 def read_await(body: Mapping[str, Any]) -> tuple[str, AwaitAction, Mapping[str, Any] | None]:
     """The token, the action and the session context of a request to /await; raises NlwebFailure."""
-    token, action, meta = body.get("promise_token"), body.get("action"), body.get("meta")
-    if type(token) is not str or not token.strip():
-        raise invalid_query("promise_token must be the token of a promise")
-    if action not in ("checkin", "cancel"):
-        raise invalid_query("action must be checkin or cancel")
-    if meta is not None and type(meta) is not dict:
-        raise invalid_query("meta must be an object")
-    return token, action, read_session_context(meta or {})
+    request = read_message(body, AwaitRequest, refuse_member)
+    session = check_session_context((request.meta or AwaitMeta()).session_context)
+    return str(request.promise_token), request.action, session
 
 
 def _result_of(job: _Job, render: Callable[[T], bytes]) -> PromiseResult:

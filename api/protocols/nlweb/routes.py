@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import parse_qsl
 
+import msgspec
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,8 +15,7 @@ from aidre.api.http import (
     JSON,
     UnsupportedMediaType,
     accept_header,
-    etag_digest,
-    not_modified,
+    cacheable_response,
     note_error_code,
     parse_content_type,
     quality,
@@ -25,6 +24,7 @@ from aidre.api.http import (
 )
 from aidre.api.protocols.nlweb.answer import Service, answer, complete_answer, find_items
 from aidre.api.protocols.nlweb.envelope import (
+    VERSION,
     AnswerResponse,
     Dialect,
     NlwebFailure,
@@ -34,6 +34,7 @@ from aidre.api.protocols.nlweb.envelope import (
     refuse,
     respond,
 )
+from aidre.api.protocols.nlweb.messages import NlwebMeta, Site, Sites
 from aidre.api.protocols.nlweb.query import (
     MODES,
     RESPONSE_FORMATS,
@@ -87,13 +88,14 @@ async def sites(request: Request) -> Response:
     """The values of `query.site` for this caller."""
     service = _service(request)
     collections = [
-        {"name": visible.name, "description": visible.description, "documents": visible.snapshot.documents}
+        Site(name=visible.name, description=visible.description, documents=visible.snapshot.documents)
         for visible in service.retrieval.collections.visible(caller_of(request), "nlweb")
     ]
-    hosts = service.settings.nlweb.sites
-    names = [*(collection["name"] for collection in collections), *hosts]
-    body = {"_meta": build_meta(AnswerResponse(())), "sites": list(dict.fromkeys(names)), "collections": collections}
-    return _cacheable(request, body, "no-cache")
+    names = dict.fromkeys([*(collection.name for collection in collections), *service.settings.nlweb.sites])
+    meta = NlwebMeta(response_type="answer", version=VERSION)
+    return cacheable_response(
+        request, msgspec.json.encode(Sites(meta=meta, sites=list(names), collections=collections)), "no-cache"
+    )
 
 
 async def _ask(request: Request, body: Body) -> Response:
@@ -186,16 +188,7 @@ def _self_description(request: Request) -> Response:
             "limits": {"results": limits.top_k_max, "query_chars": limits.query_chars, "body_bytes": limits.body_bytes},
         },
     }
-    return _cacheable(request, body, "max-age=300")
-
-
-def _cacheable(request: Request, body: dict[str, Any], cache_control: str) -> Response:
-    content = orjson.dumps(body)
-    etag = f'"{etag_digest(content)}"'
-    headers = {"ETag": etag, "Cache-Control": cache_control}
-    if not_modified(request, etag, None):
-        return Response(status_code=304, headers=headers)
-    return Response(content, 200, headers, JSON)
+    return cacheable_response(request, orjson.dumps(body), "max-age=300")
 
 
 def _service(request: Request) -> Service:

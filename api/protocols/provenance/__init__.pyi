@@ -1,4 +1,9 @@
-from . import openapi as openapi
 from .keys import make_key as make_key
 from .mount import mount as mount
-from .service import Provenance as Provenance, provenance_for as provenance_for, provenance_of as provenance_of
+from .routes import KEYS_MEDIA_TYPE as KEYS_MEDIA_TYPE
+from .service import (
+    WELL_KNOWN as WELL_KNOWN,
+    Provenance as Provenance,
+    provenance_for as provenance_for,
+    provenance_of as provenance_of,
+)

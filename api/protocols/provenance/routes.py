@@ -6,21 +6,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from aidre.api.http import etag_digest, not_modified
+from aidre.api.http import cacheable_response
 from aidre.api.protocols.provenance.service import WELL_KNOWN, Provenance
 
-MEDIA_TYPE = "application/jwk-set+json"
+KEYS_MEDIA_TYPE = "application/jwk-set+json"
 CACHE = "max-age=300"
 """A verifier that meets an unknown key id should fetch the set again at once."""
 
 
 async def keys(request: Request) -> Response:
     provenance: Provenance = request.app.state.provenance
-    body = provenance.keys()
-    headers = {"ETag": f'"{etag_digest(body)}"', "Cache-Control": CACHE}
-    if not_modified(request, headers["ETag"], None):
-        return Response(status_code=304, headers=headers)
-    return Response(body, 200, headers, MEDIA_TYPE)
+    return cacheable_response(request, provenance.keys(), CACHE, KEYS_MEDIA_TYPE)
 
 
 routes = [Route(WELL_KNOWN, keys, methods=["GET"])]

@@ -283,6 +283,16 @@ def test_a_request_without_a_client_is_counted_too() -> None:
     assert guard.account(scope, scope["state"]["caller"]) == "address "
 
 
+def test_a_submission_is_charged_to_all_limits_of_its_intake_or_to_none() -> None:
+    intake = '[[intakes]]\nid = "a"\nname = "A"\ncollection = "c"\nrate_limit = { requests_per_minute = 2 }\n'
+    guard = Door(LOOPBACK + intake).guard
+    charges = [("minute", Rate(2, 60)), ("day", Rate(3, 86_400))]
+    assert [run(guard.spend(charges)) for _ in range(9)] == [0, 0, *[30] * 7]
+    assert [run(guard.spend(charges[1:])) for _ in range(3)] == [0, 28_800, 28_800]
+    assert run(guard.spend(charges)) == 28_800, "the longest wait"
+    run(guard.close())
+
+
 def test_a_rate_is_refused_by_every_bucket_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server far away answers as the file does."""
     door = Door(BEYOND + '[limits]\nredis = "redis://127.0.0.1:1"\n')

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
+from msgspec.structs import replace
 
 from aidre.api.access.metadata import RESOURCE_METADATA, metadata_document, metadata_url
 from aidre.api.config.oauth import OAuth

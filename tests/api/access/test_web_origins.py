@@ -136,5 +136,5 @@ def test_the_fields_of_cors_name_the_origin_that_may_read() -> None:
 
 @pytest.mark.parametrize("host", ["https://search.internal", "search.internal:80", "", "a b", "*"])
 def test_a_host_of_the_configuration_is_a_bare_name(host: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"server\.hosts must hold names or addresses"):
+    with pytest.raises(ConfigurationError, match=r"server\.hosts\[0\] must be a name or an address such as"):
         parse_settings(f'[server]\nhosts = ["{host}"]')

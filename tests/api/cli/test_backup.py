@@ -14,7 +14,6 @@ from aidre.api.access.guard import Guard
 from aidre.api.cli.backup import LOG_FOLDER, log_files
 from aidre.api.config.settings import parse_settings
 from aidre.api.http.sqlite import connect, transaction
-from aidre.api.protocols.intake.rates import RATES_FILE
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import StorageFailed
 from aidre.engine.maintenance.backup import back_up
@@ -40,7 +39,7 @@ def test_receipts_come_back_and_what_concerns_a_running_server_does_not(tmp_path
     (store / LOG_FOLDER / "events" / "000001.jsonl").write_text("{}\n")
     (store / LOG_FOLDER / "events" / "LOCK").touch()
     (store / LOG_FOLDER / "cursor.key").write_text("secret")
-    for name in ("nlweb-promises.sqlite", RATES_FILE):
+    for name in ("nlweb-promises.sqlite", "intake-rates.sqlite"):
         (store / LOG_FOLDER / name).write_bytes(b"SQLite format 3\0")
     asyncio.run(Guard(parse_settings(LIMITS), [store / LOG_FOLDER]).close())
     assert {path.name for path in (store / LOG_FOLDER).iterdir()} >= {"limits", "chunks-today"}

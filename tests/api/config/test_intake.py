@@ -160,8 +160,8 @@ def test_the_retention_is_declared_and_never_longer_than_declared(
 ) -> None:
     base = '[server]\nbase_url = "https://example.com"\n'
     settings = parse_settings(f"{base}{an_intake(text)}\n[intake]\n{intake}")
-    [said] = manifest.build_manifest(settings)["intakes"]
-    assert said["privacy"]["data_retention"] == declared
+    [said] = manifest.build_manifest(settings).intakes
+    assert said.privacy.data_retention == declared
     assert retention_of(settings.intakes[0], settings.intake) == seconds
 
 

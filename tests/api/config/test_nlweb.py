@@ -47,9 +47,9 @@ def test_rules_and_actions_are_typed() -> None:
         ('[nlweb]\ntemplate = { uri = "list" }', "nlweb.template.uri"),
         ("[nlweb]\ntemplate = 5", "nlweb.template"),
         ("[nlweb]\nelicitation = true", "nlweb.elicitation"),
-        ("[nlweb.elicitation.docs]\nwords = 2", 'nlweb.elicitation."docs".questions'),
-        (f"[nlweb.elicitation.docs]\nwords = -1\nquestions = [{QUESTION}]", 'nlweb.elicitation."docs".words'),
-        (f'[nlweb.elicitation.docs]\nrequired = ["x"]\nquestions = [{QUESTION}]', 'nlweb.elicitation."docs".required'),
+        ("[nlweb.elicitation.docs]\nwords = 2", "nlweb.elicitation.docs.questions"),
+        (f"[nlweb.elicitation.docs]\nwords = -1\nquestions = [{QUESTION}]", "nlweb.elicitation.docs.words"),
+        (f'[nlweb.elicitation.docs]\nrequired = ["x"]\nquestions = [{QUESTION}]', "nlweb.elicitation.docs.required"),
         (f"[nlweb.elicitation.docs]\nquestions = [{QUESTION}, {QUESTION}]", "questions[1].id"),
         (
             '[nlweb.elicitation.docs]\nquestions = [{ id = "a", text = "?", type = "single_select" }]',

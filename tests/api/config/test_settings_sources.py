@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import pytest
+from msgspec.structs import asdict
 
 from aidre.api.config.settings import parse_settings
 from aidre.engine.errors import ConfigurationError

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aidre.api.http.metrics import BUCKET_BOUNDS, STATUSES
-from tests.support.counts import CODES, ROUTES, answered, counted, counting, total
+from tests.support.counts import CODES, ROUTES, answered, counted, counting
 
 # -- counting --------------------------------------------------------------------------------------------------------
 
@@ -150,20 +150,30 @@ def test_a_worker_that_is_killed_leaves_its_counts(tmp_path: Path) -> None:
         assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_files_of_others_are_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "a.metrics").write_bytes(b"")
-    (tmp_path / "b.metrics").write_bytes(bytes(10_000))
-    (tmp_path / "c.metrics").mkdir()
+def test_files_of_others_are_passed_over_and_a_damaged_one_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "metrics-0").write_bytes(b"")
+    (tmp_path / "metrics").write_bytes(bytes(10_000))
     (tmp_path / "other").write_bytes(b"x")
-    with closing(counting(tmp_path, ("/other",))) as different, closing(counting(tmp_path)) as metrics:
-        answered(different, "/other", 200)
+    with closing(counting(tmp_path)) as metrics:
         answered(metrics, "/search", 200)
-        assert total(metrics).sum() == total(different).sum()
+        assert counted(metrics)["aidre_requests_total{route=/search,status=200}"] == 1
         assert len(metrics.workers()) == 1
-    assert (tmp_path / "b.metrics").read_bytes() == bytes(10_000)
+    assert (tmp_path / "metrics").read_bytes() == bytes(10_000)
 
 
-# -- the layer -------------------------------------------------------------------------------------------------------
+def test_a_worker_that_can_share_nothing_counts_alone(tmp_path: Path) -> None:
+    (tmp_path / "metrics-0").mkdir()
+    with closing(counting(tmp_path)) as one, closing(counting(tmp_path)) as other:
+        answered(one, "/search", 200)
+        assert counted(one)["aidre_requests_total{route=/search,status=200}"] == 1
+        assert "aidre_requests_total{route=/search,status=200}" not in counted(other)
+        assert len(other.workers()) == 1
 
 
-# -- the store and the processes -------------------------------------------------------------------------------------
+def test_a_worker_that_is_closed_still_counts_for_itself(tmp_path: Path) -> None:
+    metrics = counting(tmp_path)
+    metrics.close()
+    answered(metrics, "/search", 200)
+    answered(metrics, "/admin", 404)
+    assert counted(metrics)["aidre_requests_total{route=/search,status=200}"] == 1
+    assert counted(metrics)["aidre_requests_total{route=other,status=404}"] == 1

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from aidre.api.operations.health import readiness
+from aidre.api.operations.messages import Readiness
 
 SOUND = SimpleNamespace(snapshot="a snapshot", problem=None)
 STALE = SimpleNamespace(snapshot="an older snapshot", problem="damaged")
@@ -32,9 +33,9 @@ def retrieval(problem: str | None = None, **collections: Any) -> Any:
 )
 def test_a_server_is_ready_while_any_collection_can_be_served(found: Any, expected: tuple[int, str, int]) -> None:
     status, body = readiness(found)
-    assert (status, body["status"], body["damaged"]) == expected
+    assert (status, body.status, body.damaged) == expected
 
 
 def test_what_the_scrub_has_found_counts_as_damage_once() -> None:
-    assert readiness(retrieval(a=SOUND, b=STALE), {"a", "b"}) == (200, {"status": "degraded", "damaged": 2})
-    assert readiness(retrieval(a=SOUND), {"gone"}) == (200, {"status": "ready", "damaged": 0})
+    assert readiness(retrieval(a=SOUND, b=STALE), {"a", "b"}) == (200, Readiness(status="degraded", damaged=2))
+    assert readiness(retrieval(a=SOUND), {"gone"}) == (200, Readiness(status="ready", damaged=0))

@@ -32,9 +32,10 @@ from tests.support.intakes import (
     refused,
     submit,
 )
+from tests.support.rates import count_by
 
 NOON = 86_400.0 * 30_000 + 43_200
-"""Of a day that is far from those of the other tests: what is counted by day or minute is counted anew."""
+DAILY = '[[intakes]]\nid = "daily"\ncollection = "trades"\nrate_limit = { requests_per_day = 1 }\n'
 
 
 def test_1_the_manifest_stands_at_its_well_known_path_alone(client: Client) -> None:
@@ -330,23 +331,43 @@ def test_18_texts_are_utf_8(client: Client) -> None:
     assert "Rohr 単一 😀 leaking" in answer["offer"]["summary"]
 
 
-def test_28_a_limit_is_declared_and_kept(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_28_a_limit_is_declared_and_kept(client: Client) -> None:
     assert declared(client, "rare")["rate_limit"] == {"requests_per_minute": 2, "requests_per_day": 100}
     clock = Clock(NOON + 5.5)
-    monkeypatch.setattr(time, "time", clock)
+    count_by(clock, client)
     for _ in range(2):
         answered(submit(client, a_submission({"query": "pipe"}), "rare"))
     for _ in range(3):
         response = submit(client, a_submission({"query": "pipe"}), "rare")
         refused(response, 429, "RATE_LIMITED")
-        assert response.headers["retry-after"] == "55"
+        assert response.headers["retry-after"] == "30"
     answered(submit(client, a_submission({"query": "pipe"}), "choosy"))
-    clock.now = NOON + 60
+    clock.now += 29.5
+    assert submit(client, a_submission({"query": "pipe"}), "rare").headers["retry-after"] == "1"
+    clock.now += 0.6
     answered(submit(client, a_submission({"query": "pipe"}), "rare"))
 
 
-def test_28_a_key_is_counted_once_however_it_is_spelled(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "time", Clock(NOON))  # not at midnight, when the day is new
+def test_28_a_limit_outlives_the_server(store: Path) -> None:
+    statuses = []
+    for _ in range(2):
+        with serving(store, DAILY) as client:
+            statuses.append(submit(client, a_submission({"query": "pipe"}), "daily").status_code)
+    assert statuses == [200, 429]
+
+
+def test_28_counts_of_an_earlier_release_are_removed(store: Path) -> None:
+    (store / ".log").mkdir(exist_ok=True)
+    former = [store / ".log" / f"intake-rates.sqlite{suffix}" for suffix in ("", "-wal", "-shm")]
+    for file in former:
+        file.touch()
+    with serving(store, DAILY) as client:
+        client._runner.run(client.app.state.intake.open())
+        assert not any(file.exists() for file in former)
+
+
+def test_28_a_key_is_counted_once_however_it_is_spelled(client: Client) -> None:
+    count_by(Clock(NOON), client)
     for spelled in (f"Bearer {SECRET}", f"bearer   {SECRET}"):
         answered(submit(client, a_submission({"query": "pipe"}), "counted", authorization=spelled))
     for spelled in (f"BEARER {SECRET}", f"Bearer    {SECRET} "):
@@ -354,10 +375,10 @@ def test_28_a_key_is_counted_once_however_it_is_spelled(client: Client, monkeypa
         refused(response, 429, "RATE_LIMITED")
 
 
-def test_28_agents_behind_a_trusted_proxy_are_counted_apart(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "time", Clock(NOON))
+def test_28_agents_behind_a_trusted_proxy_are_counted_apart(store: Path) -> None:
     trusting = CONFIGURATION.replace("[server]", '[server]\ntrusted_proxies = ["127.0.0.0/8"]')
     with serving(store, trusting) as client:
+        count_by(Clock(NOON), client)
         for agent in ("198.51.100.1", "198.51.100.1", "198.51.100.2"):
             answered(submit(client, a_submission({"query": "pipe"}), "rare", x_forwarded_for=agent))
         response = submit(client, a_submission({"query": "pipe"}), "rare", x_forwarded_for="198.51.100.1")

@@ -332,7 +332,7 @@ def test_17_the_test_vectors() -> None:
 
 
 def test_18_two_partners_with_one_secret_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r'intent\.keys\."b" has the secret of \'a\''):
+    with pytest.raises(ConfigurationError, match=r"intent\.keys\.b has the secret of 'a': give every partner its own"):
         parse_settings('[intent.keys]\na = "the same secret"\nb = "the same secret"')
 
 

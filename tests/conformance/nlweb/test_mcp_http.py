@@ -75,7 +75,8 @@ def test_where_origins_are_listed_others_are_refused(tmp_path: Path) -> None:
 def test_any_accept_that_admits_json_is_served(client: Client, accept: str | None) -> None:
     headers = {} if accept is None else {"accept": accept}
     assert result(post(client, message("ping"), **headers)) == {}
-    assert "Accept" in refused(post(client, message("ping"), accept="text/html"), -32600, 406)
+    for version in ({}, {"mcp_protocol_version": MODERN}):
+        assert "Accept" in refused(post(client, message("ping"), accept="text/html", **version), -32600, 406)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ from .dialects import (
 )
 from .filters import AttributeFilter as AttributeFilter, build_filter as build_filter, has_location as has_location
 from .request import (
-    CONVERSATIONAL_CONTEXT as CONVERSATIONAL_CONTEXT,
     MODES as MODES,
     RESPONSE_FORMATS as RESPONSE_FORMATS,
     Ask as Ask,
+    check_session_context as check_session_context,
     read_ask as read_ask,
-    read_session_context as read_session_context,
+    refuse_member as refuse_member,
 )
 from .schema_types import normalize_type as normalize_type, subtypes_of as subtypes_of

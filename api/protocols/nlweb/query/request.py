@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import orjson
 
 from aidre.api.config import Limits, Settings
-from aidre.api.protocols.nlweb import Dialect, NlwebFailure, invalid_query
-from aidre.api.protocols.nlweb.query.dialects import COUNT_NAMES, detect_dialect, to_canonical
+from aidre.api.http import read_message
+from aidre.api.protocols.nlweb import (
+    AskContext,
+    AskMeta,
+    AskPrefer,
+    AskRequest,
+    Dialect,
+    NlwebFailure,
+    Texts,
+    invalid_query,
+)
+from aidre.api.protocols.nlweb.query.dialects import COUNT_NAMES, Body, detect_dialect, to_canonical
 from aidre.engine.model import Json
 
 ResponseFormat: TypeAlias = Literal["conversational_search", "chatgpt_app"]
@@ -39,6 +49,8 @@ NON_FILTERS = frozenset({"text", "site", "start_num", "decontextualized_query", 
 MIN_SCORE_DIALECTS = frozenset[Dialect]({"0.54", "legacy"})
 """Dialects in which `query.min_score` is the least score of a result; in 0.55 it is a filter attribute as any other."""
 MAX_SCORE = 100
+HINTS = {"query": ': send {"query": {"text": "..."}}', "query.text": ": say what to look for"}
+"""What is added to the message about a missing member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,86 +82,67 @@ class Ask:
 def read_ask(body: Members, settings: Settings, *, streaming: bool = False) -> Ask:
     """Parses a request of any dialect; raises NlwebFailure. `streaming` is the default for `prefer.streaming`."""
     dialect, limits = detect_dialect(body), settings.limits
-    canonical = to_canonical(body)
-    query = _query(canonical)
-    prefer, meta = _section(canonical, "prefer"), _section(canonical, "meta")
-    prev, background, memory = _context(_section(canonical, "context"), limits)
-    session = read_session_context(meta)
-    _check_meta(meta)
-    requested = _flag(prefer, "streaming", "prefer")
+    canonical = _normalize(to_canonical(body))
+    request = read_message(canonical, AskRequest, refuse_member)
+    query, prefer, meta = request.query, request.prefer or AskPrefer(), request.meta or AskMeta()
+    members: Members = canonical["query"]
+    prev, background, memory = _context(request.context or AskContext(), limits)
     return Ask(
-        text=_required_text(query, "text", limits),
-        count=min(_count(query) or limits.top_k_default, limits.top_k_max),
-        sites=_sites(query.get("site")),
-        attributes=_attributes(query, dialect),
-        start=_start(query, meta),
-        min_score=_min_score(query) if dialect in MIN_SCORE_DIALECTS else None,
+        text=_limited(str(query.text), "query.text", limits),
+        count=min(query.limit or limits.top_k_default, limits.top_k_max),
+        sites=_sites(query.site),
+        attributes=_attributes(members, dialect),
+        start=min(next((start for start in (query.start_num, meta.start_num) if start is not None), 0), MAX_START),
+        min_score=_min_score(members) if dialect in MIN_SCORE_DIALECTS else None,
         prev=prev,
         background=background,
         memory=memory,
-        decontextualized=_decontextualized(query, limits),
-        modes=_modes(prefer.get("mode")),
-        format=_format(prefer.get("response_format")),
-        streaming=streaming if requested is None else requested,
-        respond_async=_flag(prefer, "respond-async", "prefer") or False,
-        language=_language(prefer),
-        session=session,
-        remember=_flag(meta, "remember", "meta") or False,
+        decontextualized=_decontextualized(query.decontextualized_query, limits),
+        modes=_modes(prefer.mode),
+        format=_format(prefer.response_format),
+        streaming=streaming if prefer.streaming is None else prefer.streaming,
+        respond_async=prefer.respond_async or False,
+        language=_language(prefer.accept_language),
+        session=check_session_context(meta.session_context),
+        remember=meta.remember or False,
         dialect=dialect,
     )
 
 
-def _query(body: Members) -> Members:
-    query = body.get("query")
-    if query is None:
-        raise invalid_query('query is missing: send {"query": {"text": "..."}}')
-    if type(query) is not dict:
-        raise invalid_query("query must be an object")
-    return query
+def refuse_member(message: str, missing: Sequence[str] = (), member: str = "") -> NlwebFailure:
+    """The failure for a member that does not fit."""
+    return invalid_query(message + "".join(HINTS.get(name, "") for name in missing))
 
 
-def _section(body: Members, name: str) -> Members:
-    """A section; empty if it is absent or null."""
-    section = body.get(name)
-    if section is None:
-        return {}
-    if type(section) is not dict:
-        raise invalid_query(f"{name} must be an object")
-    return section
+def _normalize(body: Body) -> Body:
+    """Numbers from strings, one name for the count, and of a context of another type what can be used of it."""
+    sections: dict[str, Body] = {name: dict(value) for name, value in body.items() if type(value) is dict}
+    query, context = sections.get("query", {}), sections.get("context", {})
+    counts = [query.pop(name) for name in COUNT_NAMES if query.get(name) is not None]
+    if counts:
+        query["limit"] = _integer(counts[0])
+    for members in (query, sections.get("meta", {})):
+        if "start_num" in members:
+            members["start_num"] = _integer(members["start_num"])
+    kind = context.get("@type")
+    if type(kind) is list or (type(kind) is str and kind != CONVERSATIONAL_CONTEXT):
+        used = ("prev", "text", "memory")
+        sections["context"] = {name: context[name] for name in used if _is_text(context.get(name))}
+    return body | sections
 
 
-def _string(members: Members, name: str, where: str) -> str | None:
-    value = members.get(name)
-    if value is not None and type(value) is not str:
-        raise invalid_query(f"{where}.{name} must be a string")
-    return value
-
-
-def _flag(members: Members, name: str, where: str) -> bool | None:
-    value = members.get(name)
-    if value is not None and type(value) is not bool:
-        raise invalid_query(f"{where}.{name} must be true or false")
-    return value
-
-
-def _required_text(query: Members, name: str, limits: Limits) -> str:
-    text = _string(query, name, "query")
-    if text is None or not text.strip():
-        raise invalid_query(f"query.{name} is missing: say what to look for")
+def _limited(text: str, where: str, limits: Limits) -> str:
     if len(text) > limits.query_chars:
-        raise invalid_query(f"query.{name} must have at most {limits.query_chars} characters")
+        raise invalid_query(f"{where} must have at most {limits.query_chars} characters")
     return text
 
 
-def _decontextualized(query: Members, limits: Limits) -> str | None:
-    text = _string(query, "decontextualized_query", "query")
-    return _required_text(query, "decontextualized_query", limits) if text and text.strip() else None
+def _decontextualized(text: str | None, limits: Limits) -> str | None:
+    return _limited(text, "query.decontextualized_query", limits) if text and text.strip() else None
 
 
-def _sites(value: Json) -> tuple[str, ...]:
-    sites = [value] if type(value) is str else value if value is not None else []
-    if type(sites) is not list or not all(type(site) is str for site in sites):
-        raise invalid_query("query.site must be a string or a list of strings")
+def _sites(value: Texts | None) -> tuple[str, ...]:
+    sites = [value] if isinstance(value, str) else value or []
     if len(sites) > MAX_SITES:
         raise NlwebFailure("TOKEN_LIMIT", f"query.site names more than {MAX_SITES} sites: name fewer")
     return tuple(dict.fromkeys(site.strip() for site in sites if site.strip()))
@@ -167,21 +160,6 @@ def _attributes(query: Members, dialect: Dialect) -> Members:
     return attributes
 
 
-def _count(query: Members) -> int | None:
-    for name in COUNT_NAMES:
-        if query.get(name) is not None:
-            return _integer(query[name], f"query.{name}", 1)
-    return None
-
-
-def _start(query: Members, meta: Members) -> int:
-    """The number of documents to skip; 0.54 has it in `meta`."""
-    for members, where in ((query, "query"), (meta, "meta")):
-        if members.get("start_num") is not None:
-            return min(_integer(members["start_num"], f"{where}.start_num", 0), MAX_START)
-    return 0
-
-
 def _min_score(query: Members) -> float | None:
     """A number from 0 to 100; query strings have it as a string."""
     value = query.get("min_score")
@@ -192,28 +170,20 @@ def _min_score(query: Members) -> float | None:
     return value
 
 
-def _integer(value: Json, where: str, minimum: int) -> int:
+def _integer(value: Json) -> Json:
     """An integer; query strings have it as a string, and the JSON parser reads very large integers as floats."""
     if type(value) is str and value.isascii() and value.isdigit():
-        value = int(value[:18])
+        return int(value[:18])
     if type(value) is float and (value.is_integer() or abs(value) == float("inf")):
-        value = int(max(min(value, 2.0**53), -1.0))
-    if type(value) is not int or value < minimum:
-        raise invalid_query(f"{where} must be a whole number of at least {minimum}")
+        return int(max(min(value, 2.0**53), -1.0))
     return value
 
 
-def _context(context: Members, limits: Limits) -> tuple[tuple[str, ...], str | None, str | None]:
-    """Earlier queries, background and memory. In a context of another type these members are used if they are strings,
-    the others are ignored, and its schema is never fetched (2.2, 3.2)."""
-    kind = context.get("@type")
-    if kind is not None and type(kind) not in {str, list}:
-        raise invalid_query("context.@type must be a string")
-    if kind not in {None, CONVERSATIONAL_CONTEXT} if type(kind) is not list else True:
-        context = {name: context.get(name) for name in ("prev", "text", "memory") if _is_text(context.get(name))}
-    prev = _texts(context, "prev")[-MAX_PREV:]
-    background = _string(context, "text", "context")
-    memory = " ".join(_texts(context, "memory")) or None
+def _context(context: AskContext, limits: Limits) -> tuple[tuple[str, ...], str | None, str | None]:
+    """Earlier queries, background and memory. The schema of a context of another type is never fetched (2.2, 3.2)."""
+    prev = _texts(context.prev)[-MAX_PREV:]
+    background = context.text
+    memory = " ".join(_texts(context.memory)) or None
     size = sum(map(len, prev)) + len(background or "") + len(memory or "")
     if size > CONTEXT_FACTOR * limits.query_chars:
         limit = CONTEXT_FACTOR * limits.query_chars
@@ -226,26 +196,21 @@ def _is_text(value: Json) -> bool:
     return type(value) is str or (type(value) is list and all(type(item) is str for item in value))
 
 
-def _texts(context: Members, name: str) -> tuple[str, ...]:
-    """The strings of a list that are not blank; a string counts as a list of one, because dialects differ in this."""
-    value = context.get(name)
-    if value is None:
-        return ()
-    if not _is_text(value):
-        raise invalid_query(f"context.{name} must be a {'list of strings' if name == 'prev' else 'string'}")
-    return tuple(text for text in ([value] if type(value) is str else value) if text.strip())
+def _texts(value: Texts | None) -> tuple[str, ...]:
+    """The strings that are not blank; a string counts as a list of one, because dialects differ in this."""
+    return tuple(text for text in ([value] if isinstance(value, str) else value or []) if text.strip())
 
 
-def _modes(value: Json) -> frozenset[str]:
-    modes = frozenset(word.lower() for word in _split_list(value, "prefer.mode"))
+def _modes(value: Texts | None) -> frozenset[str]:
+    modes = frozenset(word.lower() for word in _split_list(value))
     for mode in sorted(modes - MODES):
         raise NlwebFailure("UNSUPPORTED_MODE", f"mode {mode[:64]!r} is not supported: use list or summarize")
     return modes or frozenset({"list"})
 
 
-def _format(value: Json) -> ResponseFormat:
+def _format(value: Texts | None) -> ResponseFormat:
     """The first format of the list that is supported (3.3.1)."""
-    names = _split_list(value, "prefer.response_format")
+    names = _split_list(value)
     for name in names:
         if name.lower() in RESPONSE_FORMATS:
             return RESPONSE_FORMATS[name.lower()]
@@ -255,30 +220,22 @@ def _format(value: Json) -> ResponseFormat:
     return "conversational_search"
 
 
-def _split_list(value: Json, where: str) -> list[str]:
+def _split_list(value: Texts | None) -> list[str]:
     """The strings of a list, or of a string with commas."""
-    if value is None:
-        return []
-    if not _is_text(value):
-        raise invalid_query(f"{where} must be a string")
-    parts = value.split(",") if type(value) is str else value
+    parts = value.split(",") if isinstance(value, str) else value or []
     return [part.strip() for part in parts if part.strip()]
 
 
-def _language(prefer: Members) -> str | None:
+def _language(field_value: str | None) -> str | None:
     """The first language tag of a value with the syntax of Accept-Language."""
-    field_value = _string(prefer, "accept-language", "prefer")
     tag = (field_value or "").split(",")[0].split(";")[0].strip()
     return tag if tag and tag != "*" else None
 
 
-def read_session_context(meta: Members) -> Members | None:
+def check_session_context(session: Members | None) -> Members | None:
     """The session context, which is repeated in the response; raises NlwebFailure."""
-    session = meta.get("session_context")
     if session is None:
         return None
-    if type(session) is not dict:
-        raise invalid_query("meta.session_context must be an object")
     try:
         size = len(orjson.dumps(session))
     except orjson.JSONEncodeError as error:
@@ -288,12 +245,3 @@ def read_session_context(meta: Members) -> Members | None:
             "TOKEN_LIMIT", f"meta.session_context has more than {MAX_SESSION_BYTES} bytes: send less of it"
         )
     return session
-
-
-def _check_meta(meta: Members) -> None:
-    """Checks the types of members of `meta` that have no effect (3.4)."""
-    for name in ("version", "api_version"):
-        _string(meta, name, "meta")
-    user = meta.get("user")
-    if user is not None and type(user) not in {str, dict}:
-        raise invalid_query("meta.user must be a string or an object")

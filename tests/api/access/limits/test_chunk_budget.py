@@ -8,8 +8,8 @@ import pytest
 
 from aidre.api.access.limits import chunk_budget
 from aidre.api.access.limits.chunk_budget import DAY, EXACT_CHUNKS, NAME, REGISTERS, WAYS, ChunkBudget
-from aidre.api.access.limits.shared_memory import HEADER
 from aidre.api.http.errors import RateLimited
+from aidre.api.http.shared_file import HEADER
 from tests.support.clocks import Clock
 
 MIDNIGHT = 20_000 * DAY

@@ -77,6 +77,19 @@ def test_machines_share_one_window(server: str) -> None:
     assert asyncio.run(taking(server, "b", rate, 1))[0].remaining == 5
 
 
+@pytest.mark.process
+def test_who_only_asks_spends_nothing(server: str) -> None:
+    async def asked() -> list[BucketState]:
+        local, rate = TokenBuckets([]), Rate(1, 3_600)
+        buckets = RedisBuckets(server, local)
+        states = [await buckets.take("asks", rate, spend=spend) for spend in (False, False, True, False)]
+        await buckets.close()
+        local.close()
+        return states
+
+    assert [state.admitted for state in asyncio.run(asked())] == [True, True, True, False]
+
+
 def stored(url: str) -> bytes:
     """All keys and values of the server."""
     from redis import Redis

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from aidre.api.access.limits import token_bucket
-from aidre.api.access.limits.shared_memory import HEADER
 from aidre.api.access.limits.token_bucket import NAME, SECOND, WAYS, BucketState, TokenBuckets
 from aidre.api.config.toml import Rate
+from aidre.api.http.shared_file import HEADER
 
 START = 1_800_000_000 * SECOND
 
@@ -161,14 +161,23 @@ def test_what_stands_in_the_file_by_chance_never_locks_out_for_long(tmp_path: Pa
     buckets.close()
 
 
+def test_who_only_asks_is_told_the_same_and_spends_nothing() -> None:
+    rate, buckets = Rate(2, 60), TokenBuckets([], Clock())
+    for _ in range(3):
+        asked = [buckets.take("a", rate, spend=False) for _ in range(3)]
+        assert [buckets.take("a", rate)] * 3 == asked
+    assert not buckets.take("a", rate, spend=False).admitted
+    buckets.close()
+
+
 HAMMER = """
 import sys
 from pathlib import Path
-from aidre.api.access.limits import shared_memory
+from aidre.api.http import shared_file
 from aidre.api.access.limits import token_bucket
 from aidre.api.access.limits.token_bucket import TokenBuckets
 from aidre.api.config.toml import Rate
-shared_memory.LOCK_TRIES = 10**9  # else a worker counts without the lock whenever its holder is not running
+shared_file.LOCK_TRIES = 10**9  # else a worker counts without the lock whenever its holder is not running
 buckets = TokenBuckets([Path(sys.argv[1])])
 sys.stdout.write("ready\\n"); sys.stdout.flush()
 sys.stdin.readline()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from aidre.api.config.settings import Limits
 from aidre.api.http.errors import BadRequest
+from aidre.api.http.messages import read_message
+from aidre.api.protocols.aidre.messages import SearchRequest
 from aidre.api.protocols.aidre.search import parse
 
 
 def vector_of(value: object) -> list[float]:
-    found = parse({"query_vector": value, "embedding_space": "s"}, Limits()).vector
+    found = parse({"query_vector": value, "embedding_space": "s"}, Limits()).question.vector
     assert found is not None
     assert found.dtype == np.float32
     return [float(number) for number in found]
@@ -42,6 +46,25 @@ def test_true_and_false_are_no_numbers_wherever_they_stand(flag: bool, others: l
     value.insert(int(place * len(others)), flag)
     with pytest.raises(BadRequest, match="list of numbers"):
         vector_of(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [[], [0.5, -1], [1e-45, 3.3e38], [True], [0.5, None], ["1"], [[1.0]], "1,2", 5, {"0": 1}, [3.5e38], [-1e300], None],
+)
+def test_both_ways_to_read_a_vector(value: Any) -> None:
+    """The packed one of the hot path, and the struct of the description."""
+    try:
+        read_message({"query_vector": value}, SearchRequest)
+        fits = True
+    except BadRequest:
+        fits = False
+    try:
+        parse({"query_vector": value, "embedding_space": "s"}, Limits())
+        parses = True
+    except BadRequest:
+        parses = value is None  # nothing is asked
+    assert fits == parses
 
 
 @pytest.mark.parametrize("value", ["1,2", {"0": 1}, [[1.0]], ["1"], [None], 5, [1.0, "x"], [1e300]])

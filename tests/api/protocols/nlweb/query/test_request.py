@@ -78,7 +78,7 @@ def test_sites_are_one_or_several_each_once(written: Any, sites: tuple[str, ...]
 
 @pytest.mark.parametrize("written", [7, {}, {"a": 1}, ["a", 7], [None], True])
 def test_what_is_no_site_is_refused(written: Any) -> None:
-    assert "query.site must be a string or a list of strings" in str(refused(site=written))
+    assert str(refused(site=written)).startswith("query.site")
 
 
 def test_too_much_of_anything_is_refused() -> None:
@@ -91,5 +91,5 @@ def test_a_text_is_needed_and_has_a_bound() -> None:
     assert read(text="x" * LIMITS.query_chars).text == "x" * LIMITS.query_chars
     assert "must have at most" in str(refused(text="x" * (LIMITS.query_chars + 1)))
     for missing in (None, "", "  "):
-        assert "query.text is missing" in str(refused(text=missing))
+        assert "say what to look for" in str(refused(text=missing))
     assert "query.text must be a string" in str(refused(text=7))

@@ -1,4 +1,4 @@
-"""The file that workers share, `api/access/limits/shared_memory.py`: its lock, its rights, and what spoils it."""
+"""The file that workers share, `api/http/shared_file.py`: its lock, its rights, and what spoils it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A small file of fixed size that all workers of a server map into memory, each locking it for microseconds.
+"""A small file of fixed size that all workers of a server map into memory.
 
-It holds counts that may be lost, so nothing is synced, and a damaged file is replaced. Accounts are stored as hashes
-under a random key in the file's header. The kernel releases the lock of a worker that dies.
+A worker locks it for microseconds, or for its lifetime if no other one writes to it. It holds counts that may be lost,
+so nothing is synced, and a damaged file is replaced. Accounts are stored as hashes under a random key in the header of
+the file. The kernel releases the lock of a worker that dies.
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ class SharedFile:
         self.key: bytes = HEADER.unpack_from(self._map)[2]
         self.body = memoryview(self._map)[HEADER.size :]
 
+    @property
+    def is_shared(self) -> bool:
+        return self._descriptor >= 0
+
     def lock(self) -> bool:
         """Whether the lock is held now. Never waits long: a lost count is better than a stalled server."""
         if self._descriptor < 0:
@@ -70,6 +75,15 @@ class SharedFile:
 
     def unlock(self) -> None:
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def is_locked(self) -> bool:
+        """Whether a worker holds the lock now."""
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        self.unlock()
+        return False
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -1,0 +1,239 @@
+"""Messages: JSON objects read into msgspec structs, and what is said of one that does not fit.
+
+A protocol describes its requests and answers as structs, one module a protocol. The struct checks a request, and the
+OpenAPI document is made from it. `orjson` parses the body, so that a member of a wrong type can be named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Annotated, Any, ClassVar, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from aidre.api.http.errors import BadRequest
+from aidre.engine.errors import AidreError, printable_name
+
+T = TypeVar("T")
+Schema = dict[str, Any]
+Refusal = Callable[..., AidreError]
+"""Makes the error of a protocol from a message and details: `member`, or `missing` with a list of names."""
+
+FAULT = re.compile(r"(?P<fault>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
+"""The message of a ValidationError: what is wrong, and the path of the value."""
+MISSING = re.compile(r"Object missing required field `(.*)`")
+UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+STATED = "must "
+"""Faults that begin so are stated by our own types, the others by msgspec."""
+STEP = re.compile(r"\[(?P<index>[^\]]*)\]|(?P<name>[^.\[]+)")
+NULL = {"type": "null"}
+MIN_FLOAT_INTEGER = 2.0**64
+"""orjson reads integers from this value on as floats."""
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """A JSON object. Members of a request that are not declared are ignored; a member that is UNSET is not sent."""
+
+
+class ClosedMessage(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A JSON object without further members."""
+
+
+class OpenMessage(Message, frozen=True, kw_only=True):
+    """A JSON object whose further members mean something, too."""
+
+
+class Text(str):
+    """A string with a rule of its own, which completes "must be". `schema` is its JSON Schema."""
+
+    __slots__ = ()
+    rule: ClassVar[str]
+    schema: ClassVar[Mapping[str, Any]]
+
+    @classmethod
+    def admits(cls, text: str) -> bool:
+        raise NotImplementedError
+
+
+class Error(Message, frozen=True, kw_only=True):
+    """What is wrong with a request, and the cure: the envelope of AIDRE, and of each path that belongs to no protocol.
+
+    The members from `type` on are those of application/problem+json (RFC 9457).
+    """
+
+    error: Annotated[str, msgspec.Meta(description="A stable code")]
+    message: str
+    details: dict[str, Any]
+    request_id: str
+    type: str | msgspec.UnsetType = msgspec.UNSET
+    title: str | msgspec.UnsetType = msgspec.UNSET
+    status: int | msgspec.UnsetType = msgspec.UNSET
+    detail: str | msgspec.UnsetType = msgspec.UNSET
+    instance: str | msgspec.UnsetType = msgspec.UNSET
+
+
+def present(value: T | None) -> T | msgspec.UnsetType:
+    """A member of an answer that is left out if there is no value."""
+    return msgspec.UNSET if value is None else value
+
+
+def read_message(body: Mapping[str, Any], kind: type[T], refuse: Refusal = BadRequest) -> T:
+    """The struct for a parsed body. Types are strict: true is no number, 5.0 and "5" are no integers.
+
+    Raises the error that `refuse` makes, which names the first member that does not fit and what it must be.
+    """
+    try:
+        return msgspec.convert(body, kind, strict=True, dec_hook=_read_text)
+    except msgspec.ValidationError as error:
+        raise _refusal(str(error), kind, refuse) from None
+
+
+def read_integers(members: dict[str, Any], *names: str, least: float = 0.0) -> None:
+    """Replaces integers that orjson read as floats: those of 64 bits on, and 5.0, which JSON Schema counts as one.
+
+    Those below `least` stay what they are.
+    """
+    for name in names:
+        value = members.get(name)
+        if type(value) is float and value.is_integer() and value >= least:
+            members[name] = int(value)
+
+
+def _read_text(kind: type[Text], value: Any) -> Text:
+    """Decodes a member whose type is a `Text`."""
+    if type(value) is not str or not kind.admits(value):
+        raise ValueError(f"must be {kind.rule}")
+    return kind(value)
+
+
+def _refusal(fault: str, kind: type, refuse: Refusal) -> AidreError:
+    match = FAULT.fullmatch(fault)
+    what, path = ("", "") if match is None else (match["fault"], match["path"] or "")
+    prefix = f"{path}." if path else ""
+    if missing := MISSING.fullmatch(what):
+        return refuse(f"{prefix}{missing[1]} is missing", missing=[prefix + missing[1]])
+    if unknown := UNKNOWN.fullmatch(what):
+        shown = printable_name(unknown[1])
+        return refuse(f"{prefix}{shown} is no member of this message: leave it out", member=shown)
+    if not what.startswith(STATED):
+        what = f"must be {_describe(_type_at(kind, path))}"
+    return refuse(f"{path or 'the body'} {what}", member=path)
+
+
+def _type_at(kind: type, path: str) -> inspect.Type:
+    """The type of the member at a path such as `citation.chunk_ids[0]`."""
+    found: inspect.Type = _type_of(kind)
+    for step in STEP.finditer(path):
+        inner = (_inside(option, step["name"]) for option in _options(found))
+        found = next((one for one in inner if one is not None), inspect.AnyType())
+    return found
+
+
+@cache
+def _type_of(kind: type) -> inspect.Type:
+    return inspect.type_info(kind)
+
+
+def _inside(outer: inspect.Type, name: str | None) -> inspect.Type | None:
+    """The type of a member, of an item if `name` is None."""
+    if isinstance(outer, inspect.StructType):
+        return next((field.type for field in outer.fields if field.encode_name == name), None)
+    if isinstance(outer, inspect.DictType):
+        return outer.value_type
+    return outer.item_type if name is None and isinstance(outer, inspect.ListType) else None
+
+
+def _options(type_: inspect.Type) -> list[inspect.Type]:
+    """The types of a union without null, and without the metadata around them."""
+    if isinstance(type_, inspect.Metadata):
+        return _options(type_.type)
+    if isinstance(type_, inspect.UnionType):
+        return [option for one in type_.types for option in _options(one)]
+    return [] if isinstance(type_, inspect.NoneType) else [type_]
+
+
+def _describe(type_: inspect.Type) -> str:
+    """What a value must be, in words."""
+    return " or ".join(dict.fromkeys(_describe_one(option) for option in _options(type_))) or "absent"
+
+
+def _describe_one(type_: inspect.Type) -> str:
+    match type_:
+        case inspect.StrType():
+            described = "a string" + _bounds(type_.min_length, type_.max_length, " characters")
+        case inspect.BoolType():
+            described = "true or false"
+        case inspect.IntType():
+            described = "a whole number" + _bounds(type_.ge, type_.le)
+        case inspect.FloatType():
+            described = "a number" + _bounds(type_.ge, type_.le)
+        case inspect.LiteralType(values=values):
+            described = f"one of {', '.join(map(str, values))}" if len(values) > 1 else str(values[0])
+        case inspect.DateTimeType():
+            described = "a date and time of RFC 3339, such as 2026-04-01T10:00:00Z"
+        case inspect.ListType():
+            items = _plural(type_.item_type)
+            described = f"a list of {items}" + _bounds(type_.min_length, type_.max_length, f" {items}")
+        case _:
+            described = "an object"
+    return described
+
+
+def _plural(type_: inspect.Type) -> str:
+    names = {inspect.StructType: "objects", inspect.DictType: "objects", inspect.AnyType: "values"}
+    names |= {inspect.IntType: "whole numbers", inspect.FloatType: "numbers"}
+    return " or ".join(dict.fromkeys(names.get(type(option), "strings") for option in _options(type_)))
+
+
+def _bounds(least: float | None, most: float | None, unit: str = "") -> str:
+    if least is not None and most is not None:
+        return f" from {least:g} to {most:g}{unit}"
+    if least is not None:
+        return f" of at least {least:g}{unit}"
+    return "" if most is None else f" of at most {most:g}{unit}"
+
+
+# -- JSON Schema -----------------------------------------------------------------------------------------------------
+
+
+def schema_components(kinds: Iterable[type], prefix: str = "#/components/schemas/") -> Schema:
+    """The JSON Schemas of structs by name, in the plain form that generators of clients handle well."""
+    _, components = msgspec.json.schema_components(
+        list(kinds), schema_hook=_text_schema, ref_template=prefix + "{name}"
+    )
+    simple = {name: _simplify(schema) for name, schema in components.items()}
+    for kind in OpenMessage.__subclasses__():
+        if kind.__name__ in simple:
+            simple[kind.__name__]["additionalProperties"] = True
+    return simple
+
+
+def _text_schema(kind: type[Text]) -> Schema:
+    return {"type": "string", **kind.schema}
+
+
+def _simplify(schema: Schema) -> Schema:
+    """Without defaults, of which generators make demands; with the type of choices, and of what a free object holds."""
+    made = {name: value for name, value in schema.items() if name != "default" and (name, value) != ("required", [])}
+    if "properties" in made:
+        made["properties"] = {name: _simplify(member) for name, member in made["properties"].items()}
+    elif made.get("type") == "object":
+        made.setdefault("additionalProperties", True)
+    for name in ("items", "additionalProperties"):
+        if isinstance(made.get(name), dict):
+            made[name] = _simplify(made[name])
+    if "enum" in made:
+        made["type"] = "string"
+    if "anyOf" in made:
+        made |= _simplify_union(list(map(_simplify, made.pop("anyOf"))))
+    return made
+
+
+def _simplify_union(options: list[Schema]) -> Schema:
+    """A plain type that may be null is a list of two types."""
+    rest = [option for option in options if option != NULL]
+    is_plain = len(rest) == 1 < len(options) and "type" in rest[0] and "enum" not in rest[0]
+    return {**rest[0], "type": [rest[0]["type"], "null"]} if is_plain else {"anyOf": options}

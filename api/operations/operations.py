@@ -1,0 +1,89 @@
+"""The operations beside the protocols: health, metrics, documents about the server, public keys."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from aidre.api.access import MCP, RESOURCE_METADATA
+from aidre.api.http import AIDRE_JSON, JSON, PROBLEM_JSON, Content, Error, Operation
+from aidre.api.operations.messages import Description, KeySet, Liveness, ProtectedResource, Readiness, Signpost
+from aidre.api.operations.prometheus import MEDIA_TYPE
+from aidre.api.operations.search_page import HTML
+from aidre.api.protocols.provenance import KEYS_MEDIA_TYPE, WELL_KNOWN
+
+ERROR = Content(Error, (AIDRE_JSON, JSON, PROBLEM_JSON), "An error")
+TEXT = {"type": "string"}
+
+_get = partial(Operation, method="get", tag="Operations", error=ERROR)
+_open = partial(_get, guarded=False, errors=(421,))
+
+OPERATIONS: tuple[Operation, ...] = (
+    _get(
+        path="/",
+        name="showSignpost",
+        summary="Links to the other documents",
+        description="The search page for browsers.",
+        answers={200: Content(Signpost, also={HTML: TEXT})},
+        conditional=True,
+    ),
+    _open(
+        path="/healthz",
+        name="isAlive",
+        summary="Whether the process is alive",
+        description="Answered without a look at the store.",
+        answers={200: Content(Liveness)},
+    ),
+    _open(
+        path="/readyz",
+        name="isReady",
+        summary="Whether anything can be served",
+        description="Ready while any collection can be served.",
+        answers={200: Content(Readiness), 503: Content(Readiness, description="Nothing can be served")},
+    ),
+    _get(
+        path="/openapi.json",
+        name="describe",
+        summary="This document",
+        description="The routes that this server serves.",
+        answers={200: Content(Description)},
+        conditional=True,
+    ),
+    _open(
+        path="/metrics",
+        name="showMetrics",
+        summary="Metrics in the format of Prometheus",
+        description="Counts of requests and searches, their durations, and the state of the collections.",
+        answers={200: Content(TEXT, (MEDIA_TYPE.partition(";")[0],))},
+        errors=(401, 403, 421),
+    ),
+    _open(
+        path=RESOURCE_METADATA,
+        name="describeResource",
+        summary="Protected resource metadata (RFC 9728)",
+        description="Where clients get a token for this server.",
+        answers={200: Content(ProtectedResource)},
+        errors=(401, 421),
+        conditional=True,
+    ),
+    _open(
+        path=RESOURCE_METADATA + MCP,
+        name="describeMcpResource",
+        summary="Protected resource metadata of MCP (RFC 9728)",
+        description="Where clients of the Model Context Protocol get a token.",
+        answers={200: Content(ProtectedResource)},
+        errors=(401, 421),
+        conditional=True,
+    ),
+)
+PROVENANCE: tuple[Operation, ...] = (
+    _open(
+        path=WELL_KNOWN,
+        name="listProvenanceKeys",
+        tag="Provenance",
+        summary="The public keys of signed provenance",
+        description="Verify chunks and answers with them. Fetch them again when a signature names an unknown key.",
+        answers={200: Content(KeySet, (KEYS_MEDIA_TYPE,))},
+        errors=(401, 421),
+        conditional=True,
+    ),
+)

@@ -1,0 +1,261 @@
+"""The messages of AIDRE (draft-batum-aidre-00): requests, answers and errors.
+
+The structs check requests, are encoded as answers, and become the components of the OpenAPI document.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from msgspec import UNSET, Meta, UnsetType, field, structs
+
+from aidre.api.http import Message, Text
+
+VERSION = "1"
+FLOAT32_MAX = 3.4e38
+FILTER = (
+    'a JSON object: {"field": value}, {"field": {"eq"|"ne"|"in"|"gt"|"gte"|"lt"|"lte"|"exists": value}}, '
+    '{"and": [filter, ...]}, {"or": [filter, ...]} or {"not": filter}, over the metadata and type, site, url, '
+    "updated_at and document_id; dates compare as instants; ne and not hold for a missing field"
+)
+
+Visibility: TypeAlias = Literal["public", "private"]
+Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
+Relevance: TypeAlias = Annotated[float, Meta(ge=0, le=1, description="0 to 1, on one scale for all collections")]
+AtLeastOne: TypeAlias = Annotated[int, Meta(ge=1)]
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+Time: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+Sha256: TypeAlias = Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]
+Vector: TypeAlias = list[Annotated[float, Meta(ge=-FLOAT32_MAX, le=FLOAT32_MAX)]]
+
+
+class Query(Text):
+    """The text of a query; its greatest length is a setting."""
+
+    __slots__ = ()
+    rule = "a string that is not blank"
+    schema: ClassVar[dict[str, Any]] = {"minLength": 1, "pattern": r"[^\s\u001c-\u001f\u0085]"}
+
+    @classmethod
+    def admits(cls, text: str) -> bool:
+        return bool(text.strip())
+
+
+class ReturnFields(Message, frozen=True, kw_only=True):
+    """Which members each result has. `score` and `source` are always there; unknown members are ignored."""
+
+    ids: Annotated[bool | None, Meta(description="`id` of the chunk; true if left out")] = True
+    metadata: Annotated[bool | None, Meta(description="`metadata`; true if left out")] = True
+    text: Annotated[bool | None, Meta(description="`text` of the chunk; false if left out")] = False
+    semantic_payload: Annotated[bool | None, Meta(description="The schema.org object; false if left out")] = False
+    vectors: Annotated[bool | None, Meta(description="The vectors by space; false if left out")] = False
+
+    def __post_init__(self) -> None:
+        for name in ("ids", "metadata"):  # null counts as absent, and these two are true then
+            if getattr(self, name) is None:
+                structs.force_setattr(self, name, True)
+
+
+class SearchRequest(Message, frozen=True, kw_only=True):
+    """A search. Send exactly one of `query` and `query_vector`; a `query_vector` needs its `embedding_space`.
+
+    A member that is null counts as absent, members that are not listed here are ignored.
+    """
+
+    query: Annotated[Query | None, Meta(description="The text to search for", examples=["how is a backup made"])] = None
+    query_vector: Annotated[Vector | None, Meta(description="A vector of the dimensions of `embedding_space`")] = None
+    embedding_space: Annotated[str | None, Meta(description="The id of an embedding space of the collection")] = None
+    collection: Annotated[str | None, Meta(description="Left out: the default one, or the only one there is")] = None
+    top_k: Annotated[AtLeastOne | None, Meta(description="Results at most; written without a fraction")] = None
+    cursor: Annotated[str | None, Meta(description="`meta.next_cursor` of the page before")] = None
+    mode: Annotated[Mode | None, Meta(description="Left out: the first of the modes of the collection")] = None
+    filter: Annotated[dict[str, Any] | None, Meta(description=FILTER)] = None
+    return_: Annotated[ReturnFields | None, Meta(description="Which members each result has")] = field(
+        default=None, name="return"
+    )
+
+
+class Source(Message, frozen=True, kw_only=True):
+    """Where a chunk comes from: the address and title of its document, and its section there."""
+
+    url: str | UnsetType = UNSET
+    title: str | UnsetType = UNSET
+    section: str | UnsetType = UNSET
+
+
+class Metadata(Message, frozen=True, kw_only=True):
+    """Facts about a chunk. The document's own metadata stand beside these members."""
+
+    updated_at: Time
+    canonical: bool
+    visibility: Visibility
+    content_hash: Annotated[Sha256, Meta(description="Of the UTF-8 bytes of the text")]
+    etag: Annotated[str, Meta(description="The ETag of GET /chunks/{id}")]
+    provenance: (
+        Annotated[
+            str,
+            Meta(
+                pattern=r"^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]{86}$",
+                description="A compact JWS over iss, sub (the chunk id), collection, content_hash, source_url, "
+                "updated_at, iat and exp; in the answer to GET /chunks/{id}",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class Result(Message, frozen=True, kw_only=True):
+    """One chunk that was found."""
+
+    id: str | UnsetType = UNSET
+    score: Annotated[float, Meta(description="Larger is better in every space and mode")]
+    relevance: Relevance | UnsetType = UNSET
+    source: Source | UnsetType = UNSET
+    metadata: Metadata | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    semantic_payload: Any | UnsetType = UNSET
+    vectors: Annotated[dict[str, list[float]], Meta(description="By embedding space")] | UnsetType = UNSET
+
+
+class SearchMeta(Message, frozen=True, kw_only=True):
+    """How the search was done."""
+
+    returned: Annotated[Count, Meta(description="The number of results")]
+    top_k: Annotated[int, Meta(ge=1, description="As applied")]
+    top_k_requested: Annotated[int, Meta(ge=1, description="As sent, if it was above the maximum")] | UnsetType = UNSET
+    mode: Mode | UnsetType = UNSET
+    embedding_space: str | UnsetType = UNSET
+    relevance_bound: Annotated[float, Meta(ge=0, le=1, description="From here on a result counts as relevant")] | (
+        UnsetType
+    ) = UNSET
+    ignored: Annotated[list[str], Meta(description="Fields of the filter that no document has")] | UnsetType = UNSET
+    next_cursor: Annotated[str, Meta(description="Send it as `cursor` for the next page")] | UnsetType = UNSET
+
+
+class SearchAnswer(Message, frozen=True, kw_only=True):
+    """The results, ordered by score, then by id."""
+
+    request_id: str
+    collection: str
+    results: list[Result]
+    meta: SearchMeta
+
+
+class Chunk(Message, frozen=True, kw_only=True):
+    """One chunk. `text` is there if the collection returns texts."""
+
+    id: str
+    collection: str
+    source: Source
+    metadata: Metadata
+    text: str | UnsetType = UNSET
+    semantic_payload: Any | UnsetType = UNSET
+
+
+class Collection(Message, frozen=True, kw_only=True):
+    """One collection that the caller may search."""
+
+    name: str
+    description: str
+    visibility: Visibility
+    updated_at: Time
+    document_count: Count
+    chunk_count: Count
+    embedding_spaces: Annotated[list[str], Meta(description="Ids; discovery describes them")]
+    modes: Annotated[list[Mode], Meta(description="Modes of a text query, the default one first")]
+
+
+class CollectionAnswer(Collection, frozen=True, kw_only=True):
+    """One collection that the caller may search, with the id of the request."""
+
+    request_id: str
+
+
+class Collections(Message, frozen=True, kw_only=True):
+    """The collections that the caller may search."""
+
+    collections: list[Collection]
+    request_id: str
+
+
+class Change(Message, frozen=True, kw_only=True):
+    """What happened to one chunk. A deleted chunk has no source."""
+
+    op: Literal["add", "change", "delete"]
+    id: str
+    content_hash: Sha256
+    source: Source | UnsetType = UNSET
+
+
+class Changes(Message, frozen=True, kw_only=True):
+    """A page of the change feed, oldest first."""
+
+    request_id: str
+    collection: str
+    changes: list[Change]
+    next: Annotated[str, Meta(description="Send it as `since` for what follows")]
+    more: Annotated[bool, Meta(description="Whether more has happened already")]
+
+
+class EmbeddingSpace(Message, frozen=True, kw_only=True):
+    """A space in which vectors are comparable."""
+
+    id: str
+    dimensions: Annotated[int, Meta(ge=1)]
+    distance: Literal["cosine", "dot", "euclidean"]
+    normalized: bool
+    provider: str | None
+    model: str | None
+    revision: str | None
+    score: Annotated[str, Meta(description="What a score of this space is")]
+    query_text: Annotated[bool, Meta(description="Whether the space takes text queries")]
+
+
+class Endpoints(Message, frozen=True, kw_only=True):
+    """Addresses; `{name}` and `{id}` stand for the name of a collection and the id of a chunk."""
+
+    search: str
+    collections: str
+    changes: str
+    chunk: str
+    nlweb: str | UnsetType = UNSET
+    mcp: str | UnsetType = UNSET
+    intent: str | UnsetType = UNSET
+    intake: str | UnsetType = UNSET
+
+
+class Authentication(Message, frozen=True, kw_only=True):
+    """How callers identify themselves."""
+
+    type: Literal["none", "bearer"]
+    required: bool | UnsetType = UNSET
+
+
+class Defaults(Message, frozen=True, kw_only=True):
+    """What holds for members that a request leaves out."""
+
+    collection: str | UnsetType = UNSET
+    top_k: int
+    mode: Mode
+    changes: int
+    return_: dict[str, bool] = field(name="return")
+
+
+class Discovery(Message, frozen=True, kw_only=True):
+    """What the caller may use here, with every default, limit and choice."""
+
+    version: str
+    service: Literal["AIDRE"]
+    organization: str | UnsetType = UNSET
+    endpoints: Endpoints
+    capabilities: dict[str, bool]
+    embedding_spaces: list[EmbeddingSpace]
+    auth: Authentication
+    modes: list[Mode]
+    defaults: Defaults
+    limits: dict[str, int]
+    filter: Annotated[str, Meta(description="The grammar of filters")]
+    extensions: dict[str, Any]
+    behaviour: Annotated[dict[str, str], Meta(description="Choices that the draft leaves open, in words")]
+    provenance: Annotated[dict[str, Any], Meta(description="How chunks and answers are signed")] | UnsetType = UNSET
+    openapi: str

@@ -1,0 +1,110 @@
+"""The operations of AIDRE for the OpenAPI document."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from aidre.api.http import AIDRE_JSON, JSON, PROBLEM_JSON, Content, Error, Operation, Parameter, link
+from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT
+from aidre.api.protocols.aidre.discovery import BEHAVIOUR
+from aidre.api.protocols.aidre.messages import (
+    Changes,
+    Chunk,
+    CollectionAnswer,
+    Collections,
+    Discovery,
+    SearchAnswer,
+    SearchRequest,
+)
+
+TYPES = (JSON, AIDRE_JSON)
+"""Generated clients take the first one of an answer."""
+ERROR = Content(Error, (*TYPES, PROBLEM_JSON), "An error")
+NAME = Parameter("name", "path", "The name of a collection", "docs")
+NARROWED = Parameter("collection", "query", "Look in this collection only", "docs")
+SINCE = Parameter("since", "query", "The `next` of an earlier answer; left out: from the beginning", "")
+LIMIT = Parameter(
+    "limit", "query", f"Changes at most; {CHANGES_DEFAULT} if left out", 100, {"type": "integer", "minimum": 1}
+)
+BODY = "$response.body#"
+
+_operation = partial(Operation, tag="AIDRE", error=ERROR)
+_get = partial(_operation, method="get")
+
+OPERATIONS: tuple[Operation, ...] = (
+    _get(
+        path="/.well-known/ai-discovery",
+        name="discover",
+        summary="What is served here",
+        description="Spaces, modes, defaults, limits and endpoints, as far as the caller may use them.",
+        answers={200: Content(Discovery, TYPES)},
+        errors=(500,),
+        conditional=True,
+    ),
+    _get(
+        path="/collections",
+        name="listCollections",
+        summary="All collections",
+        description="The collections that the caller may search.",
+        answers={200: Content(Collections, TYPES)},
+        errors=(406, 500),
+        links={"first": link("showCollection", "One of them", name=f"{BODY}/collections/0/name")},
+        conditional=True,
+    ),
+    _get(
+        path="/collections/{name}",
+        name="showCollection",
+        summary="One collection",
+        description="One of the collections that the caller may search.",
+        answers={200: Content(CollectionAnswer, TYPES)},
+        errors=(404, 406, 500),
+        parameters=(NAME,),
+        links={"changes": link("listChanges", "What happens to its chunks", name=f"{BODY}/name")},
+        conditional=True,
+    ),
+    _get(
+        path="/collections/{name}/changes",
+        name="listChanges",
+        summary="What happened to the chunks of a collection since a token",
+        description=BEHAVIOUR["changes"],
+        answers={200: Content(Changes, TYPES)},
+        errors=(400, 404, 406, 410, 500),
+        parameters=(NAME, SINCE, LIMIT),
+        links={
+            "next": link("listChanges", "The next page", name=f"{BODY}/collection", since=f"{BODY}/next"),
+            "chunk": link("showChunk", "A listed chunk", id=f"{BODY}/changes/0/id", collection=f"{BODY}/collection"),
+        },
+    ),
+    _operation(
+        method="post",
+        path="/search",
+        name="search",
+        summary="The chunks nearest to a text or a vector",
+        description="Send exactly one of `query` and `query_vector`. " + BEHAVIOUR["mode"],
+        request=Content(SearchRequest, TYPES),
+        answers={200: Content(SearchAnswer, TYPES)},
+        errors=(400, 404, 406, 408, 409, 413, 415, 422, 500),
+        links={
+            "next": link(
+                "search",
+                "The next page of a text query without further members: a cursor needs the query that it came from",
+                {
+                    "query": "$request.body#/query",
+                    "collection": f"{BODY}/collection",
+                    "cursor": f"{BODY}/meta/next_cursor",
+                },
+            ),
+            "chunk": link("showChunk", "The best result", id=f"{BODY}/results/0/id", collection=f"{BODY}/collection"),
+        },
+    ),
+    _get(
+        path="/chunks/{id}",
+        name="showChunk",
+        summary="One chunk by its id",
+        description="The chunk, with its text if the collection returns texts. Percent-encode the id.",
+        answers={200: Content(Chunk, TYPES)},
+        errors=(404, 406, 409, 500),
+        parameters=(Parameter("id", "path", "The id of a chunk", "docs/backup.md#chunk_1"), NARROWED),
+        conditional=True,
+    ),
+)

@@ -1,0 +1,267 @@
+"""The messages of NLWeb 0.55: requests to /ask and /await, the four answers, and MCP's envelope.
+
+Requests of earlier versions are converted to these first, see `query/dialects.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from msgspec import UNSET, Meta, UnsetType, field
+
+from aidre.api.http import Message, OpenMessage, Text
+
+Texts: TypeAlias = str | list[str]
+Start: TypeAlias = Annotated[int, Meta(ge=0, description="Documents to skip")]
+
+
+class AskText(Text):
+    __slots__ = ()
+    rule = "a string that is not blank: say what to look for"
+    schema: ClassVar = {"minLength": 1, "pattern": r"[^\s\u001c-\u001f\u0085]"}
+
+    @classmethod
+    def admits(cls, text: str) -> bool:
+        return bool(text.strip())
+
+
+# -- requests --------------------------------------------------------------------------------------------------------
+
+
+class AskQuery(OpenMessage, frozen=True, kw_only=True):
+    """The question. Further members are filters: `itemType`, `price`, `location`, dates, any property of the items."""
+
+    text: Annotated[AskText, Meta(description="The question", examples=["how is a backup restored"])]
+    site: Annotated[Texts | None, Meta(description="Collections or hosts; left out: all")] = None
+    limit: Annotated[int, Meta(ge=1, description="Documents at most")] | None = None
+    start_num: Start | None = None
+    decontextualized_query: Annotated[
+        str | None, Meta(description="The question rewritten by the client so that it needs no context")
+    ] = None
+
+
+class AskContext(OpenMessage, frozen=True, kw_only=True):
+    """The conversation so far. In a context of another `@type` these members are used if they are texts."""
+
+    type: Annotated[Texts | None, Meta(description="ConversationalContext")] = field(default=None, name="@type")
+    prev: Annotated[Texts | None, Meta(description="Earlier questions, the oldest first")] = None
+    text: Annotated[str | None, Meta(description="Background of the question")] = None
+    memory: Annotated[Texts | None, Meta(description="Facts about the user")] = None
+
+
+class AskPrefer(OpenMessage, frozen=True, kw_only=True):
+    """How the answer is to be."""
+
+    streaming: Annotated[bool | None, Meta(description="Whether to answer as text/event-stream")] = None
+    respond_async: Annotated[bool | None, Meta(description="Whether to answer with a promise")] = field(
+        default=None, name="respond-async"
+    )
+    response_format: Annotated[
+        Texts | None, Meta(description="conversational_search or chatgpt_app; of a list the first that is supported")
+    ] = None
+    mode: Annotated[Texts | None, Meta(description="list or summarize, or both")] = None
+    accept_language: Annotated[str | None, Meta(description="As the header field Accept-Language")] = field(
+        default=None, name="accept-language"
+    )
+
+
+class AskMeta(OpenMessage, frozen=True, kw_only=True):
+    """About the request itself."""
+
+    version: str | None = None
+    session_context: Annotated[dict[str, Any] | None, Meta(description="Comes back in the answer")] = None
+    user: str | dict[str, Any] | None = None
+    remember: Annotated[bool | None, Meta(description="Accepted; nothing is remembered")] = None
+    start_num: Start | None = None
+
+
+class AskRequest(OpenMessage, frozen=True, kw_only=True):
+    """A question with its context. Requests of NLWeb 0.54 and before are read, too."""
+
+    query: AskQuery
+    context: AskContext | None = None
+    prefer: AskPrefer | None = None
+    meta: AskMeta | None = None
+
+
+class AwaitMeta(OpenMessage, frozen=True, kw_only=True):
+    """About the request itself."""
+
+    session_context: Annotated[dict[str, Any] | None, Meta(description="Comes back in the answer")] = None
+
+
+class Token(Text):
+    __slots__ = ()
+    rule = "the token of a promise"
+    schema: ClassVar = {"pattern": r"\S"}
+
+    @classmethod
+    def admits(cls, text: str) -> bool:
+        return bool(text.strip())
+
+
+class AwaitRequest(OpenMessage, frozen=True, kw_only=True):
+    """A look at a promise, or its cancellation."""
+
+    promise_token: Token
+    action: Literal["checkin", "cancel"]
+    meta: AwaitMeta | None = None
+
+
+class RpcRequest(OpenMessage, frozen=True, kw_only=True):
+    """One JSON-RPC 2.0 message of the Model Context Protocol."""
+
+    jsonrpc: Literal["2.0"]
+    id: str | int | UnsetType = UNSET
+    method: str
+    params: dict[str, Any] | None = None
+
+
+# -- answers ---------------------------------------------------------------------------------------------------------
+
+
+class NlwebMeta(OpenMessage, frozen=True, kw_only=True):
+    """About the answer."""
+
+    response_type: Literal["answer", "elicitation", "promise", "failure"]
+    version: str
+    response_format: Literal["conversational_search", "chatgpt_app"] | UnsetType = UNSET
+    session_context: dict[str, Any] | UnsetType = UNSET
+    processing_time_ms: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
+    decontextualized_query: str | UnsetType = UNSET
+    ignored_filters: Annotated[list[str], Meta(description="Members of the query that do not filter")] | UnsetType = (
+        UNSET
+    )
+    rewriting_method: Literal["rule", "llm"] | UnsetType = UNSET
+    summary_method: Literal["extractive", "llm"] | UnsetType = UNSET
+    remembered: bool | UnsetType = UNSET
+
+
+class Grounding(Message, frozen=True, kw_only=True):
+    """The chunks that an item rests on."""
+
+    source_url: str | UnsetType = UNSET
+    chunk_ids: list[str]
+    content_hashes: list[str]
+    passage: str | UnsetType = UNSET
+
+
+class Action(OpenMessage, frozen=True, kw_only=True):
+    """Something that the user can do with an item."""
+
+    name: str
+    description: str | UnsetType = UNSET
+    protocol: Literal["HTTP", "MCP", "A2A"] | UnsetType = UNSET
+
+
+class Item(OpenMessage, frozen=True, kw_only=True):
+    """A schema.org object with its properties, or the summary of the answer."""
+
+    type: Texts | UnsetType = field(default=UNSET, name="@type")
+    url: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    score: Annotated[float, Meta(ge=0, le=100, description="Relevance in percent")] | UnsetType = UNSET
+    site: str | UnsetType = UNSET
+    grounding: Grounding | UnsetType = UNSET
+    actions: list[Action] | UnsetType = UNSET
+
+
+class Prose(Message, frozen=True, kw_only=True):
+    """A paragraph of the answer."""
+
+    type: Literal["text"]
+    text: str
+
+
+class Question(Message, frozen=True, kw_only=True):
+    """A question to the user."""
+
+    id: str
+    text: str
+    type: Literal["single_select", "multi_select", "free_text", "number", "boolean"]
+    options: list[str] | UnsetType = UNSET
+    default: Any | UnsetType = UNSET
+
+
+class Elicitation(Message, frozen=True, kw_only=True):
+    """Questions to the user, without whose answers nothing can be found."""
+
+    text: str | UnsetType = UNSET
+    questions: list[Question] | UnsetType = UNSET
+
+
+class PromiseState(Message, frozen=True, kw_only=True):
+    """A token for an answer that is not ready. `progress` is from 0 to 1, `estimated_time` in seconds."""
+
+    token: str
+    estimated_time: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+    progress: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
+
+
+class NlwebFault(Message, frozen=True, kw_only=True):
+    """A code of the protocol and what to do."""
+
+    code: Annotated[str, Meta(description="A stable code")]
+    message: str
+
+
+class AskAnswer(OpenMessage, frozen=True, kw_only=True):
+    """One of the answers that `_meta.response_type` names.
+
+    An answer has `results`, or in the format chatgpt_app `content` and `structuredData`; an elicitation has
+    `elicitation`, a failure `error`.
+    """
+
+    meta: NlwebMeta = field(name="_meta")
+    results: list[Item] | UnsetType = UNSET
+    content: list[Prose] | UnsetType = UNSET
+    structured_data: list[Item] | UnsetType = field(default=UNSET, name="structuredData")
+    elicitation: Elicitation | UnsetType = UNSET
+    error: NlwebFault | UnsetType = UNSET
+
+
+class PromiseAnswer(OpenMessage, frozen=True, kw_only=True):
+    """The answer is not ready: send the token to /await."""
+
+    meta: NlwebMeta = field(name="_meta")
+    promise: PromiseState
+
+
+class Failure(OpenMessage, frozen=True, kw_only=True):
+    """What is wrong with the request, and the cure."""
+
+    meta: NlwebMeta = field(name="_meta")
+    error: NlwebFault
+
+
+class Site(Message, frozen=True, kw_only=True):
+    """A collection that can be asked."""
+
+    name: str
+    description: str
+    documents: Annotated[int, Meta(ge=0)]
+
+
+class Sites(Message, frozen=True, kw_only=True):
+    """The values that `query.site` accepts."""
+
+    meta: NlwebMeta = field(name="_meta")
+    sites: list[str]
+    collections: list[Site]
+
+
+class RpcError(OpenMessage, frozen=True, kw_only=True):
+    """An error of JSON-RPC; of the server where the code is a word."""
+
+    code: int | str
+    message: str
+
+
+class RpcResponse(OpenMessage, frozen=True, kw_only=True):
+    """The response to a message, or a failure of the server (`error` as in NLWeb, `_meta` beside it)."""
+
+    jsonrpc: Literal["2.0"] | UnsetType = UNSET
+    id: str | int | UnsetType | None = UNSET
+    result: dict[str, Any] | UnsetType = UNSET
+    error: RpcError | UnsetType = UNSET
