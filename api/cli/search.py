@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from aidre.api.cli.console import printable
 from aidre.api.config import FusionSettings, Settings
+from aidre.api.retrieval import Question, resolve_mode
 from aidre.engine.backend import Hit, Reader, can_fuse
 from aidre.engine.embedding import load_stored
-from aidre.engine.errors import InvalidFilter, InvalidInput, ModelUnavailable, SpaceMissing
+from aidre.engine.errors import InvalidFilter, InvalidInput, ModelUnavailable
 from aidre.engine.index.fields import Filter, parse_filter
 from aidre.engine.model import Fusion, Json, Mode, Query, Rescore
 
@@ -53,19 +54,15 @@ def _embed(
 ) -> tuple[Mode, NDArray[np.float32] | None, str | None]:
     """The mode to search in, and the vector of the text with the id of its space if that mode needs one.
 
-    Without a requested mode a missing model degrades to a lexical search. Raises SpaceMissing, ModelUnavailable.
+    Without a requested mode a missing model degrades to a lexical search. Raises Unprocessable, ModelUnavailable.
     """
-    space = next((space for space in reader.collection.spaces if space.model), None)
-    effective_mode: Mode = mode or ("lexical" if space is None else "hybrid" if can_fuse(reader, space) else "dense")
-    if effective_mode == "lexical":
-        return effective_mode, None, None
+    effective_mode, space = resolve_mode(reader, Question(1, text=text, mode=mode))
     if space is None:
-        name = reader.collection.name
-        raise SpaceMissing(f"{name} has no space with a model, which mode {effective_mode} needs", embedding_space=None)
+        return effective_mode, None, None
     try:
         [vector] = load_stored(space, runtime=runtime).embed_queries([text])
     except ModelUnavailable as error:
-        if mode is not None:
+        if mode is not None or not reader.can.lexical:
             raise
         note(f"lexical search only: {error}")
         return "lexical", None, None
