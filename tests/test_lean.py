@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
@@ -62,6 +63,21 @@ def test_the_makefile_and_the_guide_install_the_same() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     assert "install --no-deps -r lean.txt" in makefile
     assert pip_lines(guide) == ["pip install --no-deps -r lean.txt", "pip install --no-deps ."]
+
+
+def test_every_data_file_is_installed_with_its_package() -> None:
+    setup = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
+    folders = {name: ROOT / name.removeprefix("aidre.").replace(".", "/") for name in setup["packages"]}
+    shipped = {
+        path
+        for name, patterns in setup["package-data"].items()
+        for folder in (folders.values() if name == "*" else [folders[name]])
+        for pattern in patterns
+        for path in folder.glob(pattern)
+    }
+    data = {path for folder in folders.values() for path in folder.iterdir() if path.is_file()}
+    assert shipped == {path for path in data if path.suffix != ".py"}
+    assert ROOT / "api/operations/search_page.html" in shipped
 
 
 def pip_lines(document: str) -> list[str]:

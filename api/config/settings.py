@@ -49,7 +49,7 @@ MONTH = Duration(2_592_000)
 Names: TypeAlias = tuple[CollectionName, ...]
 Generations: TypeAlias = Annotated[int, Meta(ge=MIN_KEPT_GENERATIONS, le=MAX_KEPT_GENERATIONS, examples=[5])]
 HeaderName: TypeAlias = Annotated[str, matching("[A-Za-z0-9-]{1,64}", "be a header such as X-Original-URI")]
-UserAgent: TypeAlias = Annotated[str, matching(r"(?=.*\S)[ -~]{1,200}", "be 1 to 200 characters of ASCII")]
+UserAgent: TypeAlias = Annotated[str, matching(r"(?= *[!-~])[ -~]{1,200}", "be 1 to 200 characters of ASCII")]
 Digest: TypeAlias = Annotated[
     str, matching("[0-9a-f]{64}", "be 64 hex digits, as `aidre keys new` prints them", "0" * 64, hidden=True)
 ]

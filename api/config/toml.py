@@ -83,7 +83,7 @@ MIN_SECRET_CHARS = 16
 Whole: TypeAlias = Annotated[int, Meta(ge=0, le=INTEGERS[-1])]
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=INTEGERS[-1])]
 Relevance: TypeAlias = Annotated[float, Meta(ge=0, le=1, examples=[0.4])]
-Text: TypeAlias = Annotated[str, matching(r"(?s:.*\S.*)", "not be blank", hidden=True)]
+Text: TypeAlias = Annotated[str, matching(r"(?s:\s*\S.*)", "not be blank", hidden=True)]
 CollectionName: TypeAlias = Annotated[
     str,
     matching("[a-z0-9][a-z0-9._-]{0,63}", "be 1 to 64 of a-z 0-9 . _ - and begin with a-z or 0-9", "docs"),
@@ -215,7 +215,7 @@ def _read_custom(kind: type, value: Any) -> Any:
     """The hook of msgspec for types that are not its own. A ValueError without words is given those of the kind."""
     pattern, make = READERS[kind]
     text = value.isoformat()[:10] if isinstance(value, date) and kind is Day else value
-    match = re.fullmatch(pattern, text, flags=re.DOTALL | re.ASCII) if isinstance(text, str) else None
+    match = pattern.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise ValueError
     return make(*match.groups())
@@ -234,14 +234,14 @@ def _day(text: str) -> Day:
     raise ValueError
 
 
-READERS: Mapping[type, tuple[str, Callable[..., Any]]] = {
-    Duration: (r"(\d{1,9})([smhd])", lambda number, unit: Duration(int(number) * SECONDS[unit])),
-    Period: (r"(?=.*[1-9])(\d{1,9})([smhd])", lambda number, unit: Period(int(number) * SECONDS[unit])),
+READERS: Mapping[type, tuple[re.Pattern[str], Callable[..., Any]]] = {
+    Duration: (re.compile("([0-9]{1,9})([smhd])"), lambda count, unit: Duration(int(count) * SECONDS[unit])),
+    Period: (re.compile(r"(?!0{1,9}\D)([0-9]{1,9})([smhd])"), lambda count, unit: Period(int(count) * SECONDS[unit])),
     Rate: (
-        r"none|([1-9]\d{0,8})/(second|minute|hour)",
+        re.compile("none|([1-9][0-9]{0,8})/(second|minute|hour)"),
         lambda count, unit: Rate(int(count), SECONDS[unit]) if unit else Rate(0, 1),
     ),
-    Secret: (r"(?=.)(env:)?(.*)", _secret),
-    Day: (r"(.*)", _day),
+    Secret: (re.compile("(?s)(?=.)(env:)?(.*)"), _secret),
+    Day: (re.compile("([0-9W-]+)"), _day),
 }
 """The pattern of a text, and what its groups make."""

@@ -1,9 +1,9 @@
 from .access_log import AccessLog as AccessLog, configure_logging as configure_logging
 from .body import read_body as read_body, read_object as read_object
 from .conditional import (
+    answer_unless_known as answer_unless_known,
     cacheable_response as cacheable_response,
     etag_digest as etag_digest,
-    not_modified as not_modified,
 )
 from .endpoint import (
     ErrorRenderer as ErrorRenderer,
@@ -88,4 +88,5 @@ from .sqlite import (
     make_private_folder as make_private_folder,
     register_checksum as register_checksum,
     transaction as transaction,
+    truncate_wal as truncate_wal,
 )

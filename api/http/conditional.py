@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from email.utils import formatdate, parsedate_to_datetime
 
 from starlette.requests import Request
@@ -36,15 +37,23 @@ def not_modified(request: Request, etag: str, modified: float | None) -> bool:
         return False
 
 
+def answer_unless_known(
+    request: Request, body: bytes, headers: Mapping[str, str], media_type: str = JSON, modified: float | None = None
+) -> Response:
+    """A 200, or a 304 if the caller's copy is current; `headers` hold the ETag."""
+    if not_modified(request, headers["ETag"], modified):
+        return Response(status_code=304, headers=headers)
+    return Response(body, 200, headers, media_type)
+
+
 def cacheable_response(
     request: Request, body: bytes, cache_control: str, media_type: str = JSON, *, mark: str = "", vary: str = ""
 ) -> Response:
-    """A 200 with a strong ETag, or a 304 if the caller's copy is current. `mark` separates the ETags of variants."""
-    etag = f'"{etag_digest(body)}{mark}"'
-    headers = {"ETag": etag, "Cache-Control": cache_control} | ({"Vary": vary} if vary else {})
-    if not_modified(request, etag, None):
-        return Response(status_code=304, headers=headers)
-    return Response(body, 200, headers, media_type)
+    """The same with a strong ETag over the body. `mark` separates the ETags of variants."""
+    headers = {"ETag": f'"{etag_digest(body)}{mark}"', "Cache-Control": cache_control} | (
+        {"Vary": vary} if vary else {}
+    )
+    return answer_unless_known(request, body, headers, media_type)
 
 
 def http_date(timestamp: str) -> tuple[str, float] | None:

@@ -17,7 +17,7 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from aidre.api.http.conditional import http_date, not_modified
+from aidre.api.http.conditional import answer_unless_known, http_date
 from aidre.api.http.errors import HttpError, NotAcceptable
 from aidre.api.http.media_types import AIDRE_JSON, JSON, PROBLEM_JSON, exact_quality, quality
 from aidre.api.http.messages import Error
@@ -140,6 +140,5 @@ def conditional_response(request: Request, representation: Representation) -> Re
     headers = {"ETag": representation.etag, "Cache-Control": representation.cache, "Vary": "Accept"}
     if date is not None:
         headers["Last-Modified"] = date[0]
-    if not_modified(request, representation.etag, date[1] if date is not None else None):
-        return Response(status_code=304, headers=headers)
-    return Response(representation.body, 200, headers, representation.variant.media_type)
+    modified = date[1] if date is not None else None
+    return answer_unless_known(request, representation.body, headers, representation.variant.media_type, modified)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from inspect import cleandoc
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
@@ -218,6 +219,8 @@ def _text_schema(kind: type[Text]) -> Schema:
 def _simplify(schema: Schema) -> Schema:
     """Without defaults, of which generators make demands; with the type of choices, and of what a free object holds."""
     made = {name: value for name, value in schema.items() if name != "default" and (name, value) != ("required", [])}
+    if "description" in made:
+        made["description"] = cleandoc(made["description"])
     if "properties" in made:
         made["properties"] = {name: _simplify(member) for name, member in made["properties"].items()}
     elif made.get("type") == "object":

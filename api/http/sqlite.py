@@ -118,6 +118,12 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         raise
 
 
+def truncate_wal(connection: sqlite3.Connection) -> None:
+    """Erase deleted data from the write-ahead log too; while another connection reads it, this does nothing."""
+    with suppress(sqlite3.OperationalError):
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
 def _use_wal(connection: sqlite3.Connection) -> None:
     for attempt in range(MAX_WAL_ATTEMPTS):
         try:

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from aidre.api.http import JSON, accept_header, cacheable_response, etag_digest, not_modified, quality
+from aidre.api.http import JSON, accept_header, answer_unless_known, cacheable_response, etag_digest, quality
 from aidre.api.operations.messages import Signpost
 
 HTML = "text/html"
@@ -58,11 +58,9 @@ PAGE_FIELDS = {
 async def root(request: Request) -> Response:
     accept = accept_header(request)
     for_people = quality(accept, HTML) > quality(accept, JSON)
-    if not for_people:
-        return _signpost(request)
-    if not_modified(request, PAGE_FIELDS["ETag"], None):
-        return Response(status_code=304, headers=PAGE_FIELDS)
-    return Response(PAGE, 200, PAGE_FIELDS, HTML)
+    if for_people:
+        return answer_unless_known(request, PAGE, PAGE_FIELDS, HTML)
+    return _signpost(request)
 
 
 def _signpost(request: Request) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from functools import cache
 from typing import Final
 
 from aidre.engine.index.text import LANGUAGES
@@ -24,7 +25,7 @@ _UNSPACED: Final = "\u2e80"
 
 def content_words(text: str, language: str | None = None) -> list[str]:
     """The content words in their original case; `language` is a tag such as "de-AT", if it is known."""
-    return words_except(text, _IGNORED_IN_ENGLISH if language is None else REQUEST_WORDS | stop_words(language))
+    return words_except(text, _ignored_in_english() if language is None else REQUEST_WORDS | stop_words(language))
 
 
 def word_count(text: str, language: str | None = None) -> float:
@@ -50,4 +51,6 @@ def count_words(words: Iterable[str]) -> float:
     return sum(max(1, len(word) / 2) if word[0] >= _UNSPACED else 1 for word in words)
 
 
-_IGNORED_IN_ENGLISH: Final = REQUEST_WORDS | stop_words(None)
+@cache
+def _ignored_in_english() -> frozenset[str]:
+    return REQUEST_WORDS | stop_words(None)

@@ -31,6 +31,7 @@ from aidre.api.retrieval.snapshots import LiveSnapshots
 from aidre.engine.backend import Reader
 from aidre.engine.errors import GenerationMissing
 from aidre.engine.model import Mode
+from aidre.engine.storage import create_private_file
 
 logger = logging.getLogger("aidre")
 
@@ -154,14 +155,5 @@ def _read_or_create(path: Path) -> bytes:
             return secret
         path.unlink()  # truncated by a crash: cursors in use become invalid, nothing else
     path.parent.mkdir(exist_ok=True)
-    draft = path.with_name(f".cursor.{os.getpid()}.{secrets.token_hex(4)}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(secrets.token_bytes(SECRET_BYTES))
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        with suppress(FileExistsError):
-            os.link(draft, path)  # the first worker wins, the others read its secret
-    finally:
-        draft.unlink()
+    create_private_file(path, secrets.token_bytes(SECRET_BYTES))  # the first worker wins, the others read its secret
     return path.read_bytes()

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.backend import EmbedQueries
-from aidre.engine.embedding import PROBES
+from aidre.engine.embedding import probes
 from aidre.engine.errors import InvalidVector
 from aidre.engine.index.vectors import encode_query
 from aidre.engine.model import EmbeddingSpace
@@ -46,7 +46,7 @@ class AskedQueries:
     def samples(self, space: EmbeddingSpace, segments: Sequence[SegmentView]) -> list[QuerySample]:
         samples = []
         if space.id in self.models:
-            others = [text for probe in PROBES for text in probe]
+            others = [text for probe in probes() for text in probe]
             kinds: tuple[tuple[Kind, list[str]], ...] = (("texts", sample_texts(segments)), ("others", others))
             for kind, texts in kinds:
                 queries = _encode(space, self.models[space.id](texts))

@@ -6,4 +6,4 @@ from .embedder import (
     load_stored as load_stored,
 )
 from .graph import available_cores as available_cores
-from .probes import PROBES as PROBES
+from .probes import probes as probes

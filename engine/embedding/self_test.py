@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.embedding.graph import TOKENIZER, Graph, open_tokenizer
-from aidre.engine.embedding.probes import PROBES, probe_texts
+from aidre.engine.embedding.probes import probe_texts, probes
 from aidre.engine.model import Json
 
 MIN_COSINE_FLOAT = 0.9999
@@ -84,7 +84,7 @@ def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _ranking(rows: NDArray[np.float32]) -> NDArray[np.intp]:
     """For each probe's query the numbers of all passages, best first; `rows` are the queries, then the passages."""
-    queries, passages = rows[: len(PROBES)], rows[len(PROBES) : 2 * len(PROBES)]
+    queries, passages = rows[: len(probes())], rows[len(probes()) : 2 * len(probes())]
     order: NDArray[np.intp] = np.argsort(-(queries @ passages.T), axis=1, kind="stable")
     return order
 

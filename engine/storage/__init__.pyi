@@ -32,6 +32,8 @@ from .dictionary import (
     to_utf8 as to_utf8,
 )
 from .durable import (
+    create_private_file as create_private_file,
+    locked_folder as locked_folder,
     make_folder as make_folder,
     remove_temporaries as remove_temporaries,
     replace_file as replace_file,

@@ -7,7 +7,9 @@ the kernel may have dropped its data and would report success. Knows no Arrow an
 
 from __future__ import annotations
 
+import fcntl
 import os
+import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -164,6 +166,33 @@ def close_to_others(folder: Path) -> None:
                 file.chmod(file.stat().st_mode & UNFINISHED)
         with suppress(PermissionError):
             Path(path).chmod(Path(path).stat().st_mode & FOLDER_MODE)
+
+
+def create_private_file(path: Path, content: bytes) -> None:
+    """Create a file for its owner alone, atomically and durably; an existing one is never replaced. OSError."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            os.link(temporary, path)
+    finally:
+        temporary.unlink()
+    sync_folder(path.parent)
+
+
+@contextmanager
+def locked_folder(path: Path) -> Iterator[None]:
+    """Serialize the writers of a folder, in this process and others. OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 # -- remove ------------------------------------------------------------------------------------------------------

@@ -5,13 +5,13 @@ Every failure is a FetchFailed with a one-line reason. This module does not inte
 
 from __future__ import annotations
 
-import http.client
 import re
+import socket
 import ssl
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -19,22 +19,19 @@ from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
 from time import monotonic
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, TypeAlias
 
 from aidre.engine.errors import FetchFailed
-from aidre.ingest.fetch.connection import (
-    Connect,
-    Deadline,
-    Resolve,
-    Stream,
-    checked_addresses,
-    dial,
-    is_usual_port,
-    look_up,
-    open_stream,
-)
-from aidre.ingest.fetch.urls import Url
+from aidre.ingest.fetch.addresses import Resolve, checked_addresses, look_up
+from aidre.ingest.fetch.urls import PORTS, Url
 from aidre.ingest.records import escape_unprintable
+
+if TYPE_CHECKING:
+    from httpcore2 import Response
+
+    from aidre.ingest.fetch.connection import Connection, Deadline
+
+Connect: TypeAlias = Callable[[str, int, float], socket.socket]
 
 MAX_WAITS = 2
 MAX_WAIT_SECONDS = 60.0
@@ -123,9 +120,14 @@ class FetchResult:
     bytes: int = 0
 
 
+def dial(address: str, port: int, seconds: float) -> socket.socket:
+    """A TCP connection to a numeric address."""
+    return socket.create_connection((address, port), timeout=seconds)
+
+
 class Fetcher:
-    """Sends GET requests under one set of rules, with a pause between them. Tests replace resolver, dialer and
-    pause."""
+    """Sends requests under one set of rules, GET with a pause between them. Each name is resolved once and the socket
+    connects to a checked address, which defeats DNS rebinding. Tests replace resolver, dialer and pause."""
 
     def __init__(
         self,
@@ -139,14 +141,12 @@ class Fetcher:
         self._stopped = threading.Event()
         self._pause = pause or self._stopped.wait
         self._next = monotonic()
-        self._open: Stream | None = None
+        self._open: Connection | None = None
         self._retry_budget = RetryBudget()
 
     @cached_property
     def _context(self) -> ssl.SSLContext:
-        context = ssl.create_default_context()
-        context.set_alpn_protocols(["http/1.1"])
-        return context
+        return ssl.create_default_context()
 
     def get(
         self,
@@ -175,6 +175,8 @@ class Fetcher:
     def _follow(
         self, url: Url, into: Path, state: Mapping[str, str], within: Callable[[Url], bool] | None
     ) -> FetchResult | None:
+        from aidre.ingest.fetch.connection import Deadline
+
         rules = self.rules
         wait = self._next - monotonic()
         if wait > 0:
@@ -186,7 +188,7 @@ class Fetcher:
         seen = {str(url)}
         own_port = url.port
         while True:
-            if not (is_usual_port(url.port) or url.port == own_port or rules.allow_private_addresses):
+            if not (url.port in PORTS.values() or url.port == own_port or rules.allow_private_addresses):
                 raise FetchFailed(f"refused: it leads to port {url.port}, and redirects may only lead to 80 and 443")
             outcome = self._request(url, into, state, deadline)
             if not isinstance(outcome, str):
@@ -203,84 +205,83 @@ class Fetcher:
     def stop(self) -> None:
         """Abort the current request and fetch nothing more; may be called from another thread."""
         self._stopped.set()
-        stream = self._open
-        if stream is not None:
-            stream.abort()
+        connection = self._open
+        if connection is not None:
+            connection.abort()
+
+    def post(self, url: Url, body: bytes, headers: Mapping[str, str]) -> int:
+        """The status of the answer to a POST request, which is not read; no redirect is followed. Raises FetchFailed,
+        with the error of the connection as its cause."""
+        from aidre.ingest.fetch.connection import Deadline
+
+        deadline = Deadline(self.rules.timeout, self.rules.read_timeout)
+        with self._send("POST", url, {**headers, "Connection": "close"}, deadline, body) as response:
+            return response.status
 
     def _request(self, url: Url, into: Path, state: Mapping[str, str], deadline: Deadline) -> FetchResult | str | None:
-        """Send one request; returns the result, or the Location of a redirect."""
-        try:
-            stream = self._open = self._stream(url, deadline)
-            try:
-                if self._stopped.is_set():
-                    raise FetchFailed("not fetched: the run ends")
-                return self._exchange(url, stream, into, state)
-            finally:
-                self._open = None
-                stream.end()
-        except FetchFailed:
-            raise
-        except TimeoutError:
-            raise FetchFailed("no answer in time", down=True) from None
-        except ssl.SSLCertVerificationError as error:
-            raise FetchFailed(f"its certificate is not accepted: {error.verify_message}") from None
-        except ssl.SSLError as error:
-            raise FetchFailed(f"TLS failed: {error.reason or 'the connection was closed'}", down=True) from None
-        except http.client.IncompleteRead:
-            raise FetchFailed("the answer ends early") from None
-        except (http.client.HTTPException, ValueError) as error:
-            raise FetchFailed(f"the answer is not HTTP: {_one_line(error)}") from None
-        except OSError as error:
-            raise FetchFailed(f"the connection failed: {error.strerror or _one_line(error)}", down=True) from None
-
-    def _stream(self, url: Url, deadline: Deadline) -> Stream:
-        rules = self.rules
-        wait = min(rules.connect_timeout, deadline.left())
-        addresses = checked_addresses(url, private=rules.allow_private_addresses, seconds=wait, resolve=self._resolve)
-        return open_stream(
-            url,
-            addresses,
-            deadline=deadline,
-            max_bytes=rules.page_bytes + HEADER_BYTES,
-            connect=lambda address, port, left: self._connect(address, port, min(left, rules.connect_timeout)),
-            context=self._context if url.scheme == "https" else None,
-        )
-
-    def _exchange(self, url: Url, stream: Stream, into: Path, state: Mapping[str, str]) -> FetchResult | str | None:
-        connection = http.client.HTTPConnection(url.host, url.port)
-        connection.sock = stream
+        """Send one GET request; returns the result, or the Location of a redirect."""
         own_state = state if state.get("url") == str(url) else {}
-        connection.putrequest("GET", url.target, skip_host=True, skip_accept_encoding=True)
-        for name, value in self._headers(url, own_state):
-            connection.putheader(name, value)
-        connection.endheaders()
-        with closing(connection.getresponse()) as response:
+        with self._send("GET", url, self._headers(own_state), deadline) as response:
             if response.status in REDIRECTS:
-                location = response.headers.get("Location")
+                location = _header(response, b"Location")
                 if not location:
                     raise FetchFailed(f"answered {_status(response)} without a Location", status=response.status)
-                return _utf8(location)
+                return location
             if response.status == HTTPStatus.NOT_MODIFIED and own_state:
                 return None
             if response.status not in (200, 203):
                 raise _failure(response)
+            encoding = _header(response, b"Content-Encoding").lower()
             with into.open("wb") as file:
-                count = _save(response, file, self.rules.page_bytes)
-            return _result(url, response, count)
+                for block in decompress(response.iter_stream(), encoding, self.rules.page_bytes):
+                    file.write(block)
+                return _result(url, response, file.tell())
 
-    def _headers(self, url: Url, state: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        yield "Host", url.authority
-        yield "User-Agent", self.rules.user_agent
-        yield "Accept", _ACCEPT
-        yield "Accept-Encoding", "gzip, deflate"
-        yield "Connection", "close"
-        if "etag" in state:
-            yield "If-None-Match", state["etag"]
-        if "last_modified" in state:
-            yield "If-Modified-Since", state["last_modified"]
+    @contextmanager
+    def _send(
+        self, method: str, url: Url, headers: Mapping[str, str], deadline: Deadline, content: bytes | None = None
+    ) -> Iterator[Response]:
+        from aidre.ingest.fetch.connection import Connection
+
+        rules = self.rules
+
+        def connect(host: str, port: int) -> socket.socket:
+            return self._connect_checked(host, port, deadline)
+
+        context = self._context if url.scheme == "https" else None
+        connection = self._open = Connection(connect, deadline, rules.page_bytes + HEADER_BYTES, context)
+        try:
+            if self._stopped.is_set():
+                raise FetchFailed("not fetched: the run ends")
+            with connection.send(method, url, headers, content) as response:
+                yield response
+        finally:
+            self._open = None
+
+    def _connect_checked(self, host: str, port: int, deadline: Deadline) -> socket.socket:
+        """Connect to the first address that answers, if all are allowed."""
+        rules = self.rules
+        seconds = min(rules.connect_timeout, deadline.left())
+        private = rules.allow_private_addresses
+        for address in checked_addresses(host, port, private=private, seconds=seconds, resolve=self._resolve):
+            try:
+                return self._connect(address, port, min(rules.connect_timeout, deadline.left()))
+            except OSError as error:
+                fault = error
+        raise fault
+
+    def _headers(self, state: Mapping[str, str]) -> dict[str, str]:
+        headers = {
+            "User-Agent": self.rules.user_agent,
+            "Accept": _ACCEPT,
+            "Accept-Encoding": "gzip, deflate",
+            "Connection": "close",
+        }
+        conditions = {"If-None-Match": "etag", "If-Modified-Since": "last_modified"}
+        return headers | {name: state[member] for name, member in conditions.items() if member in state}
 
 
-def decompress(blocks: Iterator[bytes], encoding: str, max_bytes: int) -> Iterator[bytes]:
+def decompress(blocks: Iterable[bytes], encoding: str, max_bytes: int) -> Iterator[bytes]:
     """The body without its Content-Encoding, at most `max_bytes` in small blocks.
 
     Raises FetchFailed if it is larger, truncated or damaged.
@@ -293,7 +294,7 @@ def decompress(blocks: Iterator[bytes], encoding: str, max_bytes: int) -> Iterat
         raise FetchFailed(f"is encoded as {escape_unprintable(encoding[:40])}, which was not requested")
 
 
-def _inflate(blocks: Iterator[bytes], wbits: int) -> Iterator[bytes]:
+def _inflate(blocks: Iterable[bytes], wbits: int) -> Iterator[bytes]:
     inflater, started = zlib.decompressobj(wbits), False
     try:
         for block in blocks:
@@ -320,7 +321,7 @@ def _is_zlib(start: bytes) -> bool:
     return start[0] & 0x0F == 8 and (len(start) < 2 or (start[0] << 8 | start[1]) % 31 == 0)
 
 
-def _limit(blocks: Iterator[bytes], max_bytes: int) -> Iterator[bytes]:
+def _limit(blocks: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:
     remaining = max_bytes
     for block in blocks:
         remaining -= len(block)
@@ -329,28 +330,12 @@ def _limit(blocks: Iterator[bytes], max_bytes: int) -> Iterator[bytes]:
         yield block
 
 
-def _save(response: http.client.HTTPResponse, file: BinaryIO, max_bytes: int) -> int:
-    encoding = (response.headers.get("Content-Encoding") or "").strip().lower()
-    for block in decompress(_blocks(response), encoding, max_bytes):
-        file.write(block)
-    return file.tell()
-
-
-def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:
-    """The body as received; one shorter than its Content-Length is an error."""
-    buffer = bytearray(_BLOCK)
-    while count := response.readinto(buffer):
-        yield bytes(memoryview(buffer)[:count])
-    if response.length:
-        raise FetchFailed("the answer ends early")
-
-
-def _result(url: Url, response: http.client.HTTPResponse, count: int) -> FetchResult:
-    content_type = response.headers.get("Content-Type") or ""
+def _result(url: Url, response: Response, count: int) -> FetchResult:
+    content_type = _header(response, b"Content-Type")
     charset = _CHARSET.search(content_type)
     state = {}
-    for name, header in (("etag", "ETag"), ("last_modified", "Last-Modified")):
-        value = (response.headers.get(header) or "").strip()
+    for name, header in (("etag", b"ETag"), ("last_modified", b"Last-Modified")):
+        value = _header(response, header)
         if _VALIDATOR.fullmatch(value):
             state[name] = value
     if state:
@@ -359,30 +344,27 @@ def _result(url: Url, response: http.client.HTTPResponse, count: int) -> FetchRe
     return FetchResult(url, kind, charset[1].lower() if charset else None, state, count)
 
 
-def _failure(response: http.client.HTTPResponse) -> FetchFailed:
+def _failure(response: Response) -> FetchFailed:
     status, answered = response.status, f"answered {_status(response)}"
     is_down = status >= 500 or status == 429
-    seconds = retry_after(response.headers.get("Retry-After"), datetime.now(UTC)) if status in RETRY_STATUSES else None
+    seconds = retry_after(_header(response, b"Retry-After"), datetime.now(UTC)) if status in RETRY_STATUSES else None
     if seconds is None:
         return FetchFailed(answered, status=status, down=is_down)
     reason = f"{answered} with Retry-After {seconds:.0f} s"
     return FetchFailed(reason, status=status, down=is_down, retry_after=seconds)
 
 
-def _status(response: http.client.HTTPResponse) -> str:
+def _status(response: Response) -> str:
     try:
         return f"{response.status} {HTTPStatus(response.status).phrase}"
     except ValueError:
         return str(response.status)
 
 
-def _utf8(header: str) -> str:
-    """A header value as UTF-8, which servers send and http.client decodes as Latin-1."""
+def _header(response: Response, name: bytes) -> str:
+    """The first header of a name, or "". Most servers send UTF-8; what is none is Latin-1."""
+    value = next((value for one, value in response.headers if one.lower() == name.lower()), b"")
     try:
-        return header.encode("latin-1").decode()
+        return value.decode()
     except UnicodeError:
-        return header
-
-
-def _one_line(error: Any) -> str:
-    return escape_unprintable((str(error) or type(error).__name__)[:200])
+        return value.decode("latin-1")

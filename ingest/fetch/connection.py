@@ -1,26 +1,22 @@
-"""A connection to a checked address: the name is resolved once, every address is checked, and the socket connects to
-the address itself, which defeats DNS rebinding. No proxies. Knows no HTTP."""
+"""The connection of one HTTP request, for httpcore: time is limited, and so are all bytes that are read. No proxies.
+
+The socket comes from the fetcher, which dials a checked address. TLS verifies the host name all the same.
+"""
 
 from __future__ import annotations
 
-import io
 import socket
 import ssl
-import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Any, TypeAlias
 
+import httpcore2
+
 from aidre.engine.errors import FetchFailed
-from aidre.ingest.fetch.addresses import parse_address, special_kind
-from aidre.ingest.fetch.urls import PORTS, Url
-
-Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
-Connect: TypeAlias = Callable[[str, int, float], socket.socket]
-
-MAX_ADDRESSES = 8
-"""Addresses of one name that are tried."""
+from aidre.ingest.fetch.urls import Url
+from aidre.ingest.records import escape_unprintable
 
 
 class Deadline:
@@ -37,134 +33,88 @@ class Deadline:
         return min(seconds, self._pause)
 
 
-class Stream:
-    """A socket for http.client, with the deadline applied to every read and a limit on all bytes read."""
+Dial: TypeAlias = Callable[[str, int], socket.socket]
 
-    def __init__(self, sock: socket.socket, deadline: Deadline, max_bytes: int) -> None:
-        self._sock, self._deadline, self._remaining = sock, deadline, max_bytes
 
-    def sendall(self, data: bytes) -> None:
-        self._sock.settimeout(self._deadline.left())
-        self._sock.sendall(data)
+class Connection(httpcore2.NetworkBackend, httpcore2.NetworkStream):
+    """One socket, dialled when the request is sent. httpcore's own time-outs are not used: the deadline is stricter."""
 
-    def makefile(self, mode: str, *_: Any) -> io.BufferedReader:
-        """A reader for http.client, which closes it without closing the socket."""
-        return io.BufferedReader(_Reader(self))
+    def __init__(self, dial: Dial, deadline: Deadline, max_bytes: int, context: ssl.SSLContext | None = None) -> None:
+        self._dial, self._deadline, self._remaining, self._context = dial, deadline, max_bytes, context
+        self._sock: socket.socket | None = None
+        self._is_aborted = False
 
-    def close(self) -> None:
-        """Do nothing: http.client calls it after the headers, before the body is read."""
-
-    def end(self) -> None:
-        self._sock.close()
+    @contextmanager
+    def send(
+        self, method: str, url: Url, headers: Mapping[str, str], content: bytes | None = None
+    ) -> Iterator[httpcore2.Response]:
+        """Send a request and yield the response, its body unread. Raises FetchFailed, with the error as its cause."""
+        answered = False
+        fields = [("Host", url.authority), *headers.items()]
+        target = httpcore2.URL(scheme=url.scheme, host=url.host, port=url.port, target=url.target)
+        connection = httpcore2.HTTPConnection(target.origin, self._context, network_backend=self)
+        try:
+            with connection.stream(method, target, headers=fields, content=content) as response:
+                answered = True
+                yield response
+        except TimeoutError as error:
+            raise FetchFailed("no answer in time", down=True) from error
+        except ssl.SSLCertVerificationError as error:
+            raise FetchFailed(f"its certificate is not accepted: {error.verify_message}") from error
+        except ssl.SSLError as error:
+            raise FetchFailed(f"TLS failed: {error.reason or 'the connection was closed'}", down=True) from error
+        except (httpcore2.ProtocolError, ValueError) as error:
+            reason = "the answer ends early" if answered else f"the answer is not HTTP: {_one_line(error)}"
+            raise FetchFailed(reason) from error
+        except OSError as error:
+            raise FetchFailed(f"the connection failed: {error.strerror or _one_line(error)}", down=True) from error
+        finally:
+            self.close()
 
     def abort(self) -> None:
-        """Shut the socket down, which ends a read in another thread."""
-        with suppress(OSError):
-            socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
+        """Shut the socket down, which ends a read in another thread; the request fails if it has none yet."""
+        self._is_aborted = True
+        if self._sock is not None:
+            with suppress(OSError):
+                socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
 
-    def receive(self, buffer: memoryview) -> int:
-        self._sock.settimeout(self._deadline.left())
+    def connect_tcp(self, host: str, port: int, *_: Any, **__: Any) -> Connection:
+        self._sock = self._dial(host, port)
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return self
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> Connection:
+        # A body without a length that ends without TLS's closing alert was cut off.
+        self._sock = ssl_context.wrap_socket(self._ready(), server_hostname=server_hostname, suppress_ragged_eofs=False)
+        return self
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         try:
-            count = self._sock.recv_into(buffer)
+            data = self._ready().recv(max_bytes)
         except TimeoutError:
             self._deadline.left()  # raises FetchFailed if the whole time is over
             raise
-        self._remaining -= count
+        self._remaining -= len(data)
         if self._remaining < 0:
             raise FetchFailed("sends more bytes than a document may have")
-        return count
+        return data
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._ready().sendall(buffer)
+
+    def close(self) -> None:
+        if self._sock is not None:
+            self._sock.close()
+
+    def _ready(self) -> socket.socket:
+        """The socket, which waits no longer than the deadline says."""
+        if self._sock is None or self._is_aborted:
+            raise FetchFailed("not fetched: the run ends")
+        self._sock.settimeout(self._deadline.left())
+        return self._sock
 
 
-class _Reader(io.RawIOBase):
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        return self._stream.receive(memoryview(buffer))
-
-
-def look_up(host: str, port: int) -> list[str]:
-    """Resolve a name with the system's resolver."""
-    answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(answer[4][0]) for answer in answers))
-
-
-def dial(address: str, port: int, seconds: float) -> socket.socket:
-    """A TCP connection to a numeric address."""
-    return socket.create_connection((address, port), timeout=seconds)
-
-
-def checked_addresses(url: Url, *, private: bool, seconds: float, resolve: Resolve) -> list[str]:
-    """The addresses of a URL's host; raises FetchFailed if one of them is not public, unless `private` is true."""
-    if parse_address(url.host) is not None:
-        addresses: Sequence[str] = [url.host]
-    else:
-        addresses = _resolve(url, seconds, resolve)
-    if not private:
-        for text in addresses:
-            address = parse_address(text)
-            kind = "unreadable" if address is None else special_kind(address)
-            if kind is not None:
-                where = url.host if text == url.host else f"{url.host} has the address {text[:80]}, which"
-                raise FetchFailed(f"refused: {where} is {kind}; [sources] allow_private_addresses permits it")
-    return list(addresses[:MAX_ADDRESSES])
-
-
-def open_stream(
-    url: Url,
-    addresses: Sequence[str],
-    *,
-    deadline: Deadline,
-    max_bytes: int,
-    connect: Connect,
-    context: ssl.SSLContext | None,
-) -> Stream:
-    """Connect to the first address that answers; with a context by TLS, verified against the host name."""
-    fault: Exception | None = None
-    for address in addresses:
-        try:
-            sock = connect(address, url.port, deadline.left())
-        except OSError as error:
-            fault = error
-            continue
-        try:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if context is not None:
-                sock.settimeout(deadline.left())
-                sock = context.wrap_socket(sock, server_hostname=url.host, suppress_ragged_eofs=False)
-        except BaseException:
-            sock.close()
-            raise
-        return Stream(sock, deadline, max_bytes)
-    raise fault or FetchFailed("its host has no address")
-
-
-def is_usual_port(port: int) -> bool:
-    return port in PORTS.values()
-
-
-def _resolve(url: Url, seconds: float, resolve: Resolve) -> Sequence[str]:
-    """Resolve in a thread, because the system's resolver has no time-out."""
-    answer: list[Sequence[str] | Exception] = []
-
-    def run() -> None:
-        try:
-            answer.append(resolve(url.host, url.port))
-        except Exception as error:
-            answer.append(error)
-
-    thread = threading.Thread(target=run, name="resolver", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    result = answer[0] if answer else TimeoutError()
-    if isinstance(result, (OSError, UnicodeError)):
-        reason = "no answer in time" if isinstance(result, TimeoutError) else getattr(result, "strerror", None)
-        raise FetchFailed(f"the name {url.host} cannot be resolved: {reason or 'no such name'}", down=True)
-    if isinstance(result, Exception):
-        raise result
-    if not result:
-        raise FetchFailed(f"the name {url.host} cannot be resolved: it has no address")
-    return result
+def _one_line(error: Exception) -> str:
+    return escape_unprintable((str(error) or type(error).__name__)[:200])

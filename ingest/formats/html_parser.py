@@ -19,8 +19,8 @@ from aidre.engine.model import Json
 from aidre.ingest.formats import jsonld
 from aidre.ingest.formats.charsets import find_codec
 from aidre.ingest.formats.pages import extract_main_text, find_title
-from aidre.ingest.formats.schemaorg import list_types
-from aidre.ingest.records import decode_text, normalize_timestamp
+from aidre.ingest.formats.schemaorg import first_date, list_types
+from aidre.ingest.records import decode_text
 
 MAX_DEPTH = 5000
 """Nested elements: the parser's time grows with the square of the depth; browsers stop at 512."""
@@ -115,7 +115,7 @@ def _read_head(tree: LexborHTMLParser, url: str | None) -> dict[str, Json]:
         "title": _to_title(title.text() if title is not None else "") or metas.get("og:title"),
         "site": metas.get("og:site_name") or metas.get("application-name"),
         "canonical": _find_canonical(tree, metas.get("og:url"), url),
-        "updated_at": next(filter(None, (_read_date(metas.get(name)) for name in _DATES)), None),
+        "updated_at": first_date(metas.get(name) for name in _DATES),
         "language": (language or "").strip(),
         "metadata": {"description": description} if description else {},
     }
@@ -143,14 +143,6 @@ def _to_absolute(address: str, base: str, url: str | None) -> str | None:
         parts = urlsplit(absolute)
         return absolute if address and parts.scheme in ("http", "https") and parts.hostname else None
     except ValueError:
-        return None
-
-
-def _read_date(value: str | None) -> str | None:
-    """A date in UTC; None for one in another notation, which is no fault of the page."""
-    try:
-        return normalize_timestamp(value) if value else None
-    except InvalidDocument:
         return None
 
 

@@ -5,7 +5,8 @@ Does not change the object, which callers store beside the row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from aidre.engine.errors import InvalidDocument
@@ -42,7 +43,7 @@ def to_row(item: Mapping[str, Any]) -> dict[str, Json]:
     row["url"] = _read_url(item.get("url")) or _read_url(item.get("mainEntityOfPage"))
     row["type"] = read_main_type(item)
     if row.get("updated_at") is None:
-        row["updated_at"] = next(filter(None, (_read_date(item.get(name)) for name in _DATES)), None)
+        row["updated_at"] = first_date(item.get(name) for name in _DATES)
     return row
 
 
@@ -109,9 +110,9 @@ def _read_url(value: Json) -> str | None:
     return value if type(value) is str and value else None
 
 
-def _read_date(value: Json) -> str | None:
-    """A date in UTC; None for a malformed date, which pages often have and which is no fault of the row."""
-    try:
-        return normalize_timestamp(value) if value else None
-    except InvalidDocument:
-        return None
+def first_date(values: Iterable[Json]) -> str | None:
+    """The first date in UTC; malformed dates are skipped, which pages often have and which are no fault of theirs."""
+    for value in filter(None, values):
+        with suppress(InvalidDocument):
+            return normalize_timestamp(value)
+    return None

@@ -6,17 +6,14 @@ Metrics alone depend on them: an ingest succeeds even if the file can be neither
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import orjson
 
 from aidre.engine.errors import StorageFailed
-from aidre.engine.storage import remove_temporaries, replace_file, seal, unseal
+from aidre.engine.storage import locked_folder, remove_temporaries, replace_file, seal, unseal
 
 logger = logging.getLogger("aidre")
 
@@ -52,7 +49,7 @@ def oldest_read_times(store: Path) -> dict[str, float]:
 def save_read_times(store: Path, collection: str, read: Iterable[str], known: Iterable[str], now: float) -> None:
     """Record that the sources `read` were read at `now`. Of the others, those that are not `known` are forgotten."""
     try:
-        with _locked(store):
+        with locked_folder(store):
             remove_temporaries(store / FILE_NAME)
             collections = {name: dict(sources) for name, sources in load_read_times(store).items()}
             former = collections.get(collection, {})
@@ -61,13 +58,3 @@ def save_read_times(store: Path, collection: str, read: Iterable[str], known: It
             replace_file(store / FILE_NAME, seal(content))
     except (OSError, StorageFailed) as error:
         logger.warning("the times when sources were read could not be saved: %s", error)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -77,9 +77,8 @@ def patterns() -> Iterator[Pattern]:
         name = ".".join(("aidre", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
         named = {id(each.value): each for each in ast.walk(tree) if isinstance(each, ast.Assign | ast.AnnAssign)}
         for call in (each for each in ast.walk(tree) if isinstance(each, ast.Call) and _is_pattern(each.func)):
-            assert isinstance(call.func, ast.Attribute)
-            how = frozenset({call.func.attr})
-            if call.func.attr == "compile":
+            how = frozenset({call.func.attr if isinstance(call.func, ast.Attribute) else "fullmatch"})
+            if how == {"compile"}:
                 target = _target(named.get(id(call)))
                 how = uses.get(target, frozenset()) if target else EVERY
             compiled = _compiled(call, importlib.import_module(name))
@@ -109,12 +108,11 @@ def _target(statement: ast.AST | None) -> str | None:
 
 
 def _is_pattern(called: ast.expr) -> bool:
-    return (
-        isinstance(called, ast.Attribute)
-        and called.attr in CALLS
-        and isinstance(called.value, ast.Name)
-        and called.value.id == "re"
-    )
+    """Whether a method of `re` is called, or the constraint of a string in the configuration is made."""
+    if isinstance(called, ast.Name):
+        return called.id == "matching"
+    named = isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id
+    return named == "re" and isinstance(called, ast.Attribute) and called.attr in CALLS
 
 
 def _compiled(call: ast.Call, module: ModuleType) -> re.Pattern[Any] | None:

@@ -62,6 +62,8 @@ Everything else that is refused must be wrong by the schema."""
 EXCUSES = {
     "RejectedPositiveData": BEYOND_A_SCHEMA,
     # NLWeb and Agentic Intent refuse some of what is wrong with 200 and a failure.
+    # An event stream is described as text, and read as events here.
+    "JsonSchemaError": re.compile("^(data|event|id|retry):"),
     "AcceptedNegativeData": re.compile('"response_type":"failure"|"status":"error"'),
 }
 

@@ -173,8 +173,8 @@ m9EJ3HCnzrg+B81m9wa1V8Kuw0xQufUyIGlDuztQcQ==
 
 
 @contextmanager
-def encrypted(folder: Path) -> Iterator[int]:
-    """A server with that certificate; its port."""
+def encrypted(folder: Path, answer: bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello") -> Iterator[int]:
+    """A server with that certificate, which ends TLS without saying so; its port."""
     pem = folder / "tea.pem"
     pem.write_text(CERTIFICATE, encoding="ascii")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -191,7 +191,7 @@ def encrypted(folder: Path) -> Iterator[int]:
                 try:
                     with context.wrap_socket(connection, server_side=True) as tls:
                         tls.recv(65536)
-                        tls.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+                        tls.sendall(answer)
                 except OSError:
                     connection.close()
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType, field, structs
 
-from aidre.api.http import Message, Text
+from aidre.api.http import Message, OpenMessage, Text
 
 VERSION = "1"
 FLOAT32_MAX = 3.4e38
@@ -83,7 +83,7 @@ class Source(Message, frozen=True, kw_only=True):
     section: str | UnsetType = UNSET
 
 
-class Metadata(Message, frozen=True, kw_only=True):
+class Metadata(OpenMessage, frozen=True, kw_only=True):
     """Facts about a chunk. The document's own metadata stand beside these members."""
 
     updated_at: Time
@@ -171,7 +171,7 @@ class CollectionAnswer(Collection, frozen=True, kw_only=True):
     request_id: str
 
 
-class Collections(Message, frozen=True, kw_only=True):
+class CollectionList(Message, frozen=True, kw_only=True):
     """The collections that the caller may search."""
 
     collections: list[Collection]
@@ -187,7 +187,7 @@ class Change(Message, frozen=True, kw_only=True):
     source: Source | UnsetType = UNSET
 
 
-class Changes(Message, frozen=True, kw_only=True):
+class ChangePage(Message, frozen=True, kw_only=True):
     """A page of the change feed, oldest first."""
 
     request_id: str

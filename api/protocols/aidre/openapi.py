@@ -8,10 +8,10 @@ from aidre.api.http import AIDRE_JSON, JSON, PROBLEM_JSON, Content, Error, Opera
 from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT
 from aidre.api.protocols.aidre.discovery import BEHAVIOUR
 from aidre.api.protocols.aidre.messages import (
-    Changes,
+    ChangePage,
     Chunk,
     CollectionAnswer,
-    Collections,
+    CollectionList,
     Discovery,
     SearchAnswer,
     SearchRequest,
@@ -24,7 +24,7 @@ NAME = Parameter("name", "path", "The name of a collection", "docs")
 NARROWED = Parameter("collection", "query", "Look in this collection only", "docs")
 SINCE = Parameter("since", "query", "The `next` of an earlier answer; left out: from the beginning", "")
 LIMIT = Parameter(
-    "limit", "query", f"Changes at most; {CHANGES_DEFAULT} if left out", 100, {"type": "integer", "minimum": 1}
+    "limit", "query", f"ChangePage at most; {CHANGES_DEFAULT} if left out", 100, {"type": "integer", "minimum": 1}
 )
 BODY = "$response.body#"
 
@@ -46,7 +46,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="listCollections",
         summary="All collections",
         description="The collections that the caller may search.",
-        answers={200: Content(Collections, TYPES)},
+        answers={200: Content(CollectionList, TYPES)},
         errors=(406, 500),
         links={"first": link("showCollection", "One of them", name=f"{BODY}/collections/0/name")},
         conditional=True,
@@ -67,7 +67,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="listChanges",
         summary="What happened to the chunks of a collection since a token",
         description=BEHAVIOUR["changes"],
-        answers={200: Content(Changes, TYPES)},
+        answers={200: Content(ChangePage, TYPES)},
         errors=(400, 404, 406, 410, 500),
         parameters=(NAME, SINCE, LIMIT),
         links={
@@ -80,8 +80,11 @@ OPERATIONS: tuple[Operation, ...] = (
         path="/search",
         name="search",
         summary="The chunks nearest to a text or a vector",
-        description="Send exactly one of `query` and `query_vector`. " + BEHAVIOUR["mode"],
-        request=Content(SearchRequest, TYPES),
+        description="Send exactly one of `query` and `query_vector`. "
+        + BEHAVIOUR["mode"]
+        + ". "
+        + BEHAVIOUR["media_types"],
+        request=Content(SearchRequest),
         answers={200: Content(SearchAnswer, TYPES)},
         errors=(400, 404, 406, 408, 409, 413, 415, 422, 500),
         links={

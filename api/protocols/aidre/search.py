@@ -59,7 +59,7 @@ from aidre.api.protocols.aidre import discovery
 from aidre.api.protocols.aidre.messages import (
     Collection,
     CollectionAnswer,
-    Collections,
+    CollectionList,
     ReturnFields,
     SearchMeta,
     SearchRequest,
@@ -389,7 +389,7 @@ def _vector_query_refused(request: Request, caller: Caller) -> HttpError:
 async def list_collections(request: Request) -> Response:
     variant = negotiate(request)
     visible = _retrieval(request).collections.visible(caller_of(request), "aidre")
-    listed = Collections(collections=[render_collection(one) for one in visible], request_id="")
+    listed = CollectionList(collections=[render_collection(one) for one in visible], request_id="")
     return _collection_response(request, variant, listed)
 
 
@@ -401,7 +401,7 @@ async def show_collection(request: Request) -> Response:
     return _collection_response(request, variant, shown)
 
 
-def _collection_response(request: Request, variant: Variant, content: CollectionAnswer | Collections) -> Response:
+def _collection_response(request: Request, variant: Variant, content: CollectionAnswer | CollectionList) -> Response:
     etag = f'W/"{etag_digest(msgspec.json.encode(content))}-{variant.mark}"'  # weak: the request_id differs
     body = msgspec.json.encode(msgspec.structs.replace(content, request_id=request_id(request)))
     return conditional_response(request, Representation(body, variant, etag, "no-cache"))

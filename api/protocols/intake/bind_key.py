@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from aidre.api.config import MIN_SECRET_CHARS, Intake
 from aidre.engine.errors import ConfigurationError, StorageFailed
-from aidre.engine.storage import make_folder, sync_folder, sync_name
+from aidre.engine.storage import create_private_file, make_folder, sync_folder, sync_name
 
 SECRET_BYTES = 32
 NONCE_BYTES = 12
@@ -105,28 +105,12 @@ def _make_secret(settings: Intake, store: Path) -> str:
     paths = list(_key_paths(settings, store))
     for path in paths:
         with suppress(OSError, StorageFailed):
-            _write(path, secrets.token_hex(SECRET_BYTES))
+            make_folder(path.parent, 0o700)
+            sync_name(path.parent)
+            create_private_file(path, f"{secrets.token_hex(SECRET_BYTES)}\n".encode())
             break
     secret = _read_secret(settings, store)  # two processes that start at once both use the secret written first
     if secret is None:
         tried = ", ".join(map(str, paths)) or "no path outside the store"
         raise ConfigurationError(f"no bind key can be written ({tried}): set intake.bind_key or intake.key_file")
     return secret
-
-
-def _write(path: Path, secret: str) -> None:
-    """Write the secret atomically and durably; an existing file is never replaced."""
-    make_folder(path.parent, 0o700)
-    sync_name(path.parent)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(f"{secret}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):
-            os.link(temporary, path)
-    finally:
-        temporary.unlink()
-    sync_folder(path.parent)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import orjson
 
-from aidre.api.http import connect, create_tables, transaction
+from aidre.api.http import connect, create_tables, transaction, truncate_wal
 from aidre.engine.errors import StorageFailed
 from aidre.engine.storage import sync_folder
 
@@ -189,16 +189,11 @@ class Ledger:
             connection.execute("UPDATE binds SET due = ? WHERE offer = ?", (now + lease, bind.offer))
         return bind
 
-    def renew(self, offer: str, due: float) -> None:
-        """Extend the claim of a running delivery until `due`."""
-        with _storage_errors(), transaction(self._connection) as connection:
-            connection.execute("UPDATE binds SET due = ? WHERE offer = ? AND due IS NOT NULL", (due, offer))
-
     def mark_delivered(self, offer: str) -> None:
         """Erase the data of a bind that the webhook has accepted."""
         with _storage_errors(), transaction(self._connection) as connection:
             connection.execute("UPDATE binds SET sealed = NULL, due = NULL WHERE offer = ?", (offer,))
-        self._truncate_wal()
+        truncate_wal(self._connection)
 
     def postpone(self, offer: str, due: float) -> None:
         """Count a failed attempt, and make the bind due again at `due`."""
@@ -218,7 +213,7 @@ class Ledger:
             ).rowcount
             connection.execute("DELETE FROM offers WHERE expires <= ?", (now - EXPIRED_OFFER_SECONDS,))
         if erased:
-            self._truncate_wal()
+            truncate_wal(self._connection)
         return [offer for (offer,) in undelivered]
 
     def binds(self) -> Iterator[StoredBind]:
@@ -229,11 +224,6 @@ class Ledger:
 
     def close(self) -> None:
         self._connection.close()
-
-    def _truncate_wal(self) -> None:
-        """Erase data from SQLite's write-ahead log too; does nothing while a reader or another worker needs it."""
-        with suppress(sqlite3.OperationalError):
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 @contextmanager

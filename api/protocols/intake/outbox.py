@@ -1,35 +1,30 @@
 """Delivery of binds to the provider's webhook, repeated until it accepts them; then their data leave the store.
 
 A bind is delivered at least once; `Idempotency-Key` is the id of its offer. The delivering worker claims it for
-LEASE_SECONDS, longer than a delivery should take, and renews the claim while the delivery runs, since a DNS look-up has
-no upper bound. The claim of a worker that dies expires, and another worker delivers the bind.
+LEASE_SECONDS, longer than a delivery can take. The claim of a worker that dies expires, and another worker delivers the
+bind.
 """
 
 from __future__ import annotations
 
-import http.client
 import logging
-import socket
-import ssl
-import threading
-from contextlib import suppress
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 import orjson
 
 from aidre.api.protocols.intake.bind_key import BindKey
 from aidre.api.protocols.intake.ledger import StoredBind
 from aidre.api.protocols.intake.offers import format_timestamp
+from aidre.engine.errors import FetchFailed
+from aidre.ingest.fetch import Fetcher, FetchRules, read_url
 
 logger = logging.getLogger("aidre")
 
 SOCKET_TIMEOUT_SECONDS = 10.0
-"""For one step of a delivery: connect, send or receive."""
+"""For one step of a delivery: look up the name, connect, send or receive."""
 DELIVERY_SECONDS = 20.0
-"""For a whole delivery; it does not interrupt a DNS look-up."""
+"""For a whole delivery, from the look-up of the name to the status."""
 LEASE_SECONDS = 60.0
-RENEW_SECONDS = LEASE_SECONDS / 3
 MIN_RETRY_SECONDS = 1.0
 MAX_RETRY_SECONDS = 300.0
 
@@ -60,46 +55,22 @@ def retry_seconds(attempts: int) -> float:
 
 def deliver(url: str, delivery: Delivery) -> bool:
     """Post a delivery; True if the webhook accepts it, with any status of 2xx. Logs neither the URL nor the data."""
+    # The operator configured the address, so it may be private.
+    rules = FetchRules(
+        allow_private_addresses=True,
+        timeout=DELIVERY_SECONDS,
+        connect_timeout=SOCKET_TIMEOUT_SECONDS,
+        read_timeout=SOCKET_TIMEOUT_SECONDS,
+    )
+    logging.getLogger("httpcore2").setLevel(logging.WARNING)  # on DEBUG it names the host
+    headers = {"Content-Type": "application/json", "Idempotency-Key": delivery.offer}
     try:
-        status = _post(url, delivery)
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        logger.warning("the webhook did not accept the bind of offer %s: %s", delivery.offer, type(error).__name__)
+        status = Fetcher(rules).post(read_url(url), delivery.body, headers)
+    except FetchFailed as error:
+        reason = type(error.__cause__ or error).__name__
+        logger.warning("the webhook did not accept the bind of offer %s: %s", delivery.offer, reason)
         return False
     if not 200 <= status < 300:
         logger.warning("the webhook did not accept the bind of offer %s: status %d", delivery.offer, status)
         return False
     return True
-
-
-def _post(url: str, delivery: Delivery) -> int:
-    parts = urlsplit(url)
-    connection: http.client.HTTPConnection
-    if parts.scheme == "https":
-        context = ssl.create_default_context()
-        connection = http.client.HTTPSConnection(
-            str(parts.hostname), parts.port, timeout=SOCKET_TIMEOUT_SECONDS, context=context
-        )
-    else:
-        connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=SOCKET_TIMEOUT_SECONDS)
-    # A socket time-out bounds one step only: a webhook that answers byte by byte must not outlast the lease.
-    given_up = threading.Event()
-    timer = threading.Timer(DELIVERY_SECONDS, _give_up, [connection, given_up])
-    timer.daemon = True
-    timer.start()
-    try:
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        headers = {"Content-Type": "application/json", "Idempotency-Key": delivery.offer, "Connection": "close"}
-        connection.request("POST", target, delivery.body, headers)
-        status = connection.getresponse().status
-        if given_up.is_set():  # http.client takes an answer that was cut within its headers for a whole one
-            raise TimeoutError
-        return status
-    finally:
-        timer.cancel()
-        connection.close()
-
-
-def _give_up(connection: http.client.HTTPConnection, given_up: threading.Event) -> None:
-    given_up.set()
-    with suppress(OSError, AttributeError):
-        connection.sock.shutdown(socket.SHUT_RDWR)

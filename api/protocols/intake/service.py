@@ -38,8 +38,6 @@ from aidre.api.protocols.intake.offers import (
 from aidre.api.protocols.intake.outbox import (
     DELIVERY_SECONDS,
     LEASE_SECONDS,
-    RENEW_SECONDS,
-    Delivery,
     decrypt_delivery,
     deliver,
     retry_seconds,
@@ -240,20 +238,13 @@ class IntakeService:
         delivery = decrypt_delivery(bind, key)
         if delivery is None:
             logger.error("the bind of offer %s was sealed with another bind key", bind.offer)
-        if delivery is not None and await self._is_accepted(webhook, delivery):
+        run = asyncio.get_running_loop().run_in_executor
+        if delivery is not None and await run(self._hook, deliver, webhook, delivery):
             await self._on_disk(lambda: self._open_ledger().mark_delivered(bind.offer))
         else:
             due = time.time() + retry_seconds(bind.attempts)
             await self._on_disk(lambda: self._open_ledger().postpone(bind.offer, due))
         return True
-
-    async def _is_accepted(self, webhook: str, delivery: Delivery) -> bool:
-        """Make a delivery, renewing its claim meanwhile; whether the webhook accepted it."""
-        running = asyncio.get_running_loop().run_in_executor(self._hook, deliver, webhook, delivery)
-        while not (await asyncio.wait({running}, timeout=RENEW_SECONDS))[0]:
-            due = time.time() + LEASE_SECONDS
-            await self._on_disk(lambda due=due: self._open_ledger().renew(delivery.offer, due))
-        return running.result()
 
     async def _on_disk(self, work: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._disk, work, *arguments)

@@ -44,7 +44,7 @@ from aidre.engine.errors import AidreError
 Members: TypeAlias = dict[str, Any]
 PartnerEndpoint: TypeAlias = Callable[[Request, Members, Nonce], Awaitable[Response]]
 
-DISCOVERY_MAX_AGE_SECONDS = 60
+DISCOVERY_CACHE = "max-age=60"
 
 
 def _for_partners(endpoint: PartnerEndpoint) -> Callable[[Request], Awaitable[Response]]:
@@ -139,7 +139,8 @@ async def report(request: Request, body: Members, nonce: Nonce) -> Response:
 @renders_errors_with(refuse)
 async def declare(request: Request) -> Response:
     service = _service(request)
-    return _cacheable(request, discovery.build_declaration(service.retrieval.settings, service.started))
+    declaration = discovery.build_declaration(service.retrieval.settings, service.started)
+    return _cacheable(request, declaration)
 
 
 @renders_errors_with(refuse)
@@ -148,7 +149,7 @@ async def show_capabilities(request: Request) -> Response:
 
 
 def _cacheable(request: Request, content: IntentDeclaration | IntentCapabilities) -> Response:
-    return cacheable_response(request, msgspec.json.encode(content), f"max-age={DISCOVERY_MAX_AGE_SECONDS}")
+    return cacheable_response(request, msgspec.json.encode(content), DISCOVERY_CACHE)
 
 
 def _service(request: Request) -> Service:

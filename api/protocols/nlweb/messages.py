@@ -206,7 +206,7 @@ class NlwebFault(Message, frozen=True, kw_only=True):
     message: str
 
 
-class AskAnswer(OpenMessage, frozen=True, kw_only=True):
+class AskAnswer(Message, frozen=True, kw_only=True):
     """One of the answers that `_meta.response_type` names.
 
     An answer has `results`, or in the format chatgpt_app `content` and `structuredData`; an elicitation has
@@ -221,14 +221,14 @@ class AskAnswer(OpenMessage, frozen=True, kw_only=True):
     error: NlwebFault | UnsetType = UNSET
 
 
-class PromiseAnswer(OpenMessage, frozen=True, kw_only=True):
+class PromiseAnswer(Message, frozen=True, kw_only=True):
     """The answer is not ready: send the token to /await."""
 
     meta: NlwebMeta = field(name="_meta")
     promise: PromiseState
 
 
-class Failure(OpenMessage, frozen=True, kw_only=True):
+class Failure(Message, frozen=True, kw_only=True):
     """What is wrong with the request, and the cure."""
 
     meta: NlwebMeta = field(name="_meta")
@@ -243,7 +243,7 @@ class Site(Message, frozen=True, kw_only=True):
     documents: Annotated[int, Meta(ge=0)]
 
 
-class Sites(Message, frozen=True, kw_only=True):
+class SiteList(Message, frozen=True, kw_only=True):
     """The values that `query.site` accepts."""
 
     meta: NlwebMeta = field(name="_meta")

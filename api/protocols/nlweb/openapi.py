@@ -14,12 +14,12 @@ from aidre.api.protocols.nlweb.messages import (
     PromiseAnswer,
     RpcRequest,
     RpcResponse,
-    Sites,
+    SiteList,
 )
 from aidre.api.protocols.nlweb.stream import EVENT_STREAM
 
 QUESTION = {"type": "string", **AskText.schema}
-STREAM = {EVENT_STREAM: {"contentMediaType": EVENT_STREAM}}
+STREAM = {EVENT_STREAM: {"type": "string"}}
 ANSWER = "An answer, an elicitation, or a failure to find one"
 ERRORS = (400, 408, 413, 415, 500)
 QUERY = Parameter(
@@ -82,7 +82,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="listSites",
         summary="The values that query.site accepts",
         description="The collections that the caller may ask, and configured hosts.",
-        answers={200: Content(Sites)},
+        answers={200: Content(SiteList)},
         errors=(500,),
         conditional=True,
     ),

@@ -8,12 +8,11 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from aidre.api.http import connect, register_checksum, transaction
+from aidre.api.http import connect, register_checksum, transaction, truncate_wal
 from aidre.engine.errors import StorageFailed
 
 State: TypeAlias = Literal["running", "kept", "failed", "cancelled"]
@@ -145,7 +144,7 @@ class PromiseTable:
                 (digest, owner, now),
             ).rowcount
         if changed:
-            self._truncate_wal()
+            truncate_wal(self._connection)
         return changed > 0
 
     def read(self, digest: bytes, owner: bytes, now: float) -> PromiseRow | None:
@@ -162,7 +161,7 @@ class PromiseTable:
             removed = connection.execute("DELETE FROM promises WHERE expires <= ?", (now,)).rowcount
             next_expiry: float | None = connection.execute("SELECT MIN(expires) FROM promises").fetchone()[0]
         if removed:
-            self._truncate_wal()
+            truncate_wal(self._connection)
         return next_expiry
 
     def delete_results(self) -> None:
@@ -178,11 +177,6 @@ class PromiseTable:
 
     def close(self) -> None:
         self._connection.close()
-
-    def _truncate_wal(self) -> None:
-        """Truncates the write-ahead log, which still holds deleted documents."""
-        with suppress(sqlite3.OperationalError):  # a reader blocks it: the next call truncates it
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def _memory() -> sqlite3.Connection:

@@ -34,7 +34,7 @@ from aidre.api.protocols.nlweb.envelope import (
     refuse,
     respond,
 )
-from aidre.api.protocols.nlweb.messages import NlwebMeta, Site, Sites
+from aidre.api.protocols.nlweb.messages import NlwebMeta, Site, SiteList
 from aidre.api.protocols.nlweb.query import (
     MODES,
     RESPONSE_FORMATS,
@@ -94,7 +94,7 @@ async def sites(request: Request) -> Response:
     names = dict.fromkeys([*(collection.name for collection in collections), *service.settings.nlweb.sites])
     meta = NlwebMeta(response_type="answer", version=VERSION)
     return cacheable_response(
-        request, msgspec.json.encode(Sites(meta=meta, sites=list(names), collections=collections)), "no-cache"
+        request, msgspec.json.encode(SiteList(meta=meta, sites=list(names), collections=collections)), "no-cache"
     )
 
 

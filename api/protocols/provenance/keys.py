@@ -7,18 +7,16 @@ have expired. `KeyRing` holds the keys of a server: it follows changes of the fi
 from __future__ import annotations
 
 import base64
-import fcntl
 import hashlib
 import logging
 import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from stat import S_ISREG
 
@@ -28,6 +26,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from aidre.engine.errors import ConfigurationError
+from aidre.engine.storage import locked_folder, sync_folder
 
 logger = logging.getLogger("aidre")
 
@@ -142,9 +141,7 @@ def _parse_private(pem: str, path: Path) -> Ed25519PrivateKey:
 
 
 def make_signer(private: Ed25519PrivateKey) -> Callable[[bytes], bytes]:
-    """A function that signs, by libsodium if installed: the same signatures in three fifths of OpenSSL's time."""
-    if find_spec("nacl") is None:
-        return private.sign
+    """A function that signs by libsodium: the same signatures in three fifths of OpenSSL's time."""
     from nacl.bindings import crypto_sign
 
     secret = private.private_bytes_raw() + private.public_key().public_bytes_raw()
@@ -200,11 +197,12 @@ def make_key(path: Path, now: float) -> PublicKey:
     ).decode()
     try:
         path = path.expanduser().resolve()  # replace the target of a link, not the link
-        with _locked(path.parent):
+        with locked_folder(path.parent):
             former = read_keys(path) if path.exists() else None
             retired = _retired_keys(former, now) if former is not None else []
             parts = [f"provenance key {old.id}\nretired {_format_time(old.retired)}\n{old.pem}" for old in retired]
             _write(path, "\n".join([*parts, f"provenance key {key.id}\nmade {_format_time(now)}\n{pem}"]))
+            sync_folder(path.parent)
     except (OSError, RuntimeError) as error:  # RuntimeError: an unknown home folder or a loop of links
         raise ConfigurationError(f"no key can be written to {path}: {getattr(error, 'strerror', error)}") from error
     return key
@@ -226,18 +224,6 @@ def _parse_time(text: str) -> float | None:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:  # such as February 30: the key is kept
         return None
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Serialize the writers of a folder, so that two new keys made at once are both kept."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _write(path: Path, text: str) -> None:

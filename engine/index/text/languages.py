@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Final
 
 from aidre.engine.index.text.scripts import LATIN, script_of
-from aidre.engine.index.text.stop_words import STOP_WORDS
 from aidre.engine.model import Json
 
 
@@ -29,7 +29,20 @@ class Language:
 
     @cached_property
     def stop_words(self) -> frozenset[str]:
-        return frozenset(STOP_WORDS.get(self.tag, "").split())
+        """The function words: articles, pronouns, prepositions, conjunctions, auxiliaries. They are no terms, and they
+        serve to detect the language of a text."""
+        return frozenset(load_stop_words().get(self.tag, "").split())
+
+
+@cache
+def load_stop_words() -> Mapping[str, str]:
+    """The stop words by tag, separated by spaces, in lower case and split at apostrophes as tokens are ("don't" is
+    `don` and `t`). The lists from Catalan on have no single ASCII letters, which are variables in code."""
+    words: dict[str, str] = {}
+    for line in Path(__file__).with_name("stop_words.txt").read_text("utf-8").splitlines():
+        tag, _, more = line.partition(": ")
+        words[tag] = f"{words.get(tag, '')} {more}"
+    return words
 
 
 _LATIN: Final = (

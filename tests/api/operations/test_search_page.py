@@ -6,7 +6,6 @@ import base64
 import hashlib
 import re
 import time
-import tomllib
 from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
@@ -300,19 +299,6 @@ def test_it_is_described(client: Client) -> None:
     schema = {**stated["application/json"]["schema"], "components": described["components"]}
     Draft202012Validator(schema).validate(client.get("/").json())
     Draft202012Validator(stated["text/html"]["schema"]).validate(page_of(client).text)
-
-
-def test_it_is_installed_with_the_package() -> None:
-    setup = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
-    folders = {name: ROOT / name.removeprefix("aidre.").replace(".", "/") for name in setup["packages"]}
-    shipped = {
-        path
-        for name, patterns in setup["package-data"].items()
-        for folder in (folders.values() if name == "*" else [folders[name]])
-        for pattern in patterns
-        for path in folder.glob(pattern)
-    }
-    assert ROOT / "api/operations/search_page.html" in shipped
 
 
 # -- that it is answered what it asks --------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from aidre.engine.collection.asked_queries import AskedQueries, sample_texts
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
-from aidre.engine.embedding.probes import PROBES
+from aidre.engine.embedding.probes import probes
 from tests.support.stores import NAME, Vectors, names, normal, put, record, space_of, structured
 
 SPACE = space_of("cosine", 768)
@@ -74,7 +74,9 @@ def test_samples_are_texts_and_others_of_the_model_and_given_queries(tmp_path: P
     assert [texts.kind, others.kind, users.kind] == ["texts", "others", "given"]
     kettles = sum(text.startswith("The kettle") for text in model.asked)
     assert 0 < len(texts.queries) == 38 - kettles  # those without a direction are left out
-    assert len(others.queries) == 2 * len(PROBES) - sum(text.startswith("The") for probe in PROBES for text in probe)
+    assert len(others.queries) == 2 * len(probes()) - sum(
+        text.startswith("The") for probe in probes() for text in probe
+    )
     assert users.queries is given
     assert AskedQueries().samples(space, segments) == []
 
@@ -92,7 +94,7 @@ def test_a_model_is_asked_when_a_space_is_calibrated_that_is_large_enough(tmp_pa
         writer.commit()
         writer.finish()
     asked = len(model.asked)
-    assert asked == 160 + 2 * len(PROBES)
+    assert asked == 160 + 2 * len(probes())
     calibration = Store(tmp_path).open(NAME).space(SPACE.id).calibration
     assert calibration is not None
     assert calibration.queries > 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -94,6 +95,32 @@ def test_a_published_file_is_synced_and_read_only(tmp_path: Path, synced: list[P
             durable.finalize_file(path)
         assert path.read_text() == "content" and path.stat().st_mode & 0o222 == 0
         assert synced == [tmp_path / (".new" if publish == "publish" else publish), tmp_path]
+
+
+def test_a_private_file_is_whole_synced_and_never_replaced(tmp_path: Path, synced: list[Path]) -> None:
+    path = tmp_path / "key"
+    durable.create_private_file(path, b"first")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [folder.parent for folder in synced[:1]] + synced[1:] == [tmp_path, tmp_path]
+    durable.create_private_file(path, b"second")
+    assert path.read_bytes() == b"first"
+    assert [left.name for left in tmp_path.iterdir()] == ["key"]
+
+
+def test_a_private_file_is_synced_with_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: sizes.append(os.fstat(descriptor).st_size))
+    durable.create_private_file(tmp_path / "key", b"secret")
+    assert sizes[0] == 6
+
+
+def test_a_locked_folder_has_one_writer_at_a_time(tmp_path: Path) -> None:
+    with durable.locked_folder(tmp_path):
+        other = os.open(tmp_path, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(other)
 
 
 def test_a_reserved_file_has_its_size(tmp_path: Path) -> None:

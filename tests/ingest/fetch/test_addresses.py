@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.ingest.fetch.addresses import parse_address, special_kind
+from aidre.engine.errors import FetchFailed
+from aidre.ingest.fetch.addresses import checked_addresses, parse_address, special_kind
 
 NOT_PUBLIC = {
     "loopback": "127.0.0.1 127.255.255.254 ::1 ::ffff:127.0.0.1 ::ffff:7f00:1 64:ff9b::7f00:1 2002:7f00:1::",
@@ -49,3 +50,23 @@ def test_a_zone_is_no_part_of_an_address_and_a_name_is_none() -> None:
     assert [parse_address(text) for text in ("", "127.1", "0x7f.0.0.1", "010.0.0.1", "example.com", "1.2.3.4.")] == [
         None
     ] * 6
+
+
+@pytest.mark.parametrize(
+    ("host", "addresses", "said"),
+    [
+        ("10.0.0.1", [], r"refused: 10\.0\.0\.1 is private; \[sources\]"),
+        (
+            "a.example",
+            ["93.184.216.34", "10.0.0.1"],
+            r"refused: a\.example has the address 10\.0\.0\.1, which is private",
+        ),
+        ("a.example", ["::1"], r"refused: a\.example has the address ::1, which is loopback"),
+        ("a.example", ["nonsense"], r"refused: a\.example has the address nonsense, which is unreadable"),
+    ],
+)
+def test_one_address_that_is_not_public_refuses_all(host: str, addresses: list[str], said: str) -> None:
+    with pytest.raises(FetchFailed, match=said):
+        checked_addresses(host, 80, private=False, seconds=60.0, resolve=lambda *_: addresses)
+    allowed = checked_addresses(host, 80, private=True, seconds=60.0, resolve=lambda *_: addresses)
+    assert allowed == (addresses or [host])

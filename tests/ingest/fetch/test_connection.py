@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from aidre.engine.errors import FetchFailed
+from aidre.ingest.fetch.addresses import look_up
 from aidre.ingest.fetch.client import Fetcher, FetchRules
-from aidre.ingest.fetch.connection import look_up
 from aidre.ingest.fetch.urls import read_url
 from tests.support.websites import Site, encrypted
 
@@ -170,6 +170,20 @@ def test_a_certificate_must_be_trusted_and_of_this_host(
         assert fetched is not None and fetched.bytes == 5
         with pytest.raises(FetchFailed, match="certificate is not accepted: Hostname mismatch"):
             fetcher().get(read_url("https://coffee.example/"), body)
+
+
+def test_a_body_without_a_length_ends_with_tls_and_not_before(
+    tmp_path: Path, body: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with encrypted(tmp_path, b"HTTP/1.1 200 OK\r\n\r\nhel") as port:
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "tea.pem"))
+        fetcher = Fetcher(
+            FetchRules(),
+            resolve=lambda host, _: ["93.184.215.14"],
+            connect=lambda address, _, seconds: socket.create_connection(("127.0.0.1", port), seconds),
+        )
+        with pytest.raises(FetchFailed, match=r"^TLS failed: "):
+            fetcher.get(read_url("https://tea.example/"), body)
 
 
 def test_what_is_no_tls_is_a_failure(site: Site, body: Path) -> None:

@@ -1,4 +1,4 @@
-"""The limits of a connection: its time, each pause, all bytes that are read; and addresses that are refused."""
+"""The limits of a connection: its time, each pause, and all bytes that are read."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pytest
 
 from aidre.engine.errors import FetchFailed
 from aidre.ingest.fetch import connection
-from aidre.ingest.fetch.connection import Deadline, Stream, checked_addresses
-from aidre.ingest.fetch.urls import read_url
+from aidre.ingest.fetch.connection import Connection, Deadline
 
 
 class Clock:
@@ -40,34 +39,51 @@ def test_what_is_left_is_the_shorter_of_the_pause_and_the_rest(clock: Clock) -> 
         assert caught.value.details["down"] is True
 
 
+def connected(sock: socket.socket, deadline: Deadline, max_bytes: int) -> Connection:
+    return Connection(lambda *_: sock, deadline, max_bytes).connect_tcp("a.example", 80)
+
+
 @pytest.fixture
 def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    ours, theirs = socket.socketpair()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ours = socket.create_connection(server.getsockname())
+        theirs, _ = server.accept()
     with ours, theirs:
         yield ours, theirs
 
 
 def test_as_many_bytes_as_the_limit_are_read_and_no_more(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
-    stream = Stream(ours, Deadline(60.0, 60.0), 10)
-    reader = stream.makefile("rb")
+    connection = connected(ours, Deadline(60.0, 60.0), 10)
     theirs.sendall(b"x" * 10)
-    assert reader.read1(6) + reader.read1(6) == b"x" * 10
+    assert connection.read(6) + connection.read(6) == b"x" * 10
     theirs.sendall(b"x")
     with pytest.raises(FetchFailed, match="sends more bytes than a document may have"):
-        reader.read1(6)
+        connection.read(6)
 
 
 def test_every_read_waits_for_as_long_as_is_left(clock: Clock, pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
-    stream = Stream(ours, Deadline(10.0, 4.0), 100)
+    connection = connected(ours, Deadline(10.0, 4.0), 100)
     waits = []
+    theirs.sendall(b"xx")
     for clock.now in (100.0, 108.0):
-        theirs.sendall(b"x")
-        assert stream.receive(memoryview(bytearray(1))) == 1
-        stream.sendall(b"y")
+        assert connection.read(1) == b"x"
         waits.append(ours.gettimeout())
-    assert waits == [4.0, 2.0]
+    for clock.now in (101.0, 109.0):
+        connection.write(b"y")
+        waits.append(ours.gettimeout())
+    assert waits == [4.0, 2.0, 4.0, 1.0]
+
+
+def test_an_aborted_request_reads_and_writes_no_more(pair: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = pair
+    connection = connected(ours, Deadline(60.0, 60.0), 10)
+    connection.abort()
+    assert theirs.recv(1) == b""
+    for step in (lambda: connection.read(1), lambda: connection.write(b"x")):
+        with pytest.raises(FetchFailed, match="the run ends"):
+            step()
 
 
 class Silent:
@@ -76,10 +92,12 @@ class Silent:
     def __init__(self, clock: Clock) -> None:
         self._clock, self._seconds = clock, 0.0
 
+    def setsockopt(self, *_: int) -> None: ...
+
     def settimeout(self, seconds: float) -> None:
         self._seconds = seconds
 
-    def recv_into(self, _: memoryview) -> int:
+    def recv(self, _: int) -> bytes:
         self._clock.now += self._seconds
         raise TimeoutError
 
@@ -88,26 +106,6 @@ class Silent:
 def test_a_silent_peer_is_out_of_time_by_a_pause_or_by_all_of_it(
     clock: Clock, pause: float, error: type[Exception]
 ) -> None:
-    stream = Stream(Silent(clock), Deadline(10.0, pause), 100)  # type: ignore[arg-type]
+    connection = connected(Silent(clock), Deadline(10.0, pause), 100)  # type: ignore[arg-type]
     with pytest.raises(error):
-        stream.receive(memoryview(bytearray(1)))
-
-
-@pytest.mark.parametrize(
-    ("host", "addresses", "said"),
-    [
-        ("10.0.0.1", [], r"refused: 10\.0\.0\.1 is private; \[sources\]"),
-        (
-            "a.example",
-            ["93.184.216.34", "10.0.0.1"],
-            r"refused: a\.example has the address 10\.0\.0\.1, which is private",
-        ),
-        ("a.example", ["::1"], r"refused: a\.example has the address ::1, which is loopback"),
-        ("a.example", ["nonsense"], r"refused: a\.example has the address nonsense, which is unreadable"),
-    ],
-)
-def test_one_address_that_is_not_public_refuses_all(host: str, addresses: list[str], said: str) -> None:
-    url = read_url(f"http://{host}/")
-    with pytest.raises(FetchFailed, match=said):
-        checked_addresses(url, private=False, seconds=60.0, resolve=lambda *_: addresses)
-    assert checked_addresses(url, private=True, seconds=60.0, resolve=lambda *_: addresses) == (addresses or [host])
+        connection.read(1)

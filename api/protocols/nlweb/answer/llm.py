@@ -2,8 +2,8 @@
 
 Every fault of the model, whether it hangs, redirects or answers garbage, ends in None within the time-out, and the
 caller falls back to rules. Instructions and data are separated: the data are JSON between markers that are random for
-every request, and the instructions say that nothing between them is an instruction. The client uses asyncio streams, so
-that a time-out closes the connection and not only the wait. Nothing that is sent or received is logged.
+every request, and the instructions say that nothing between them is an instruction. A time-out closes the connection.
+Nothing that is sent or received is logged.
 """
 
 from __future__ import annotations
@@ -13,26 +13,24 @@ import logging
 import re
 import secrets
 import ssl
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import orjson
 
 from aidre.api.config import LanguageModel
-from aidre.engine.errors import ConfigurationError
+from aidre.engine.errors import ConfigurationError, FetchFailed
 from aidre.engine.model import Json
+from aidre.ingest.fetch import read_url
 
 logger = logging.getLogger("aidre")
 
 MAX_RESPONSE_BYTES: Final = 262_144
-"""Bytes of a response with its headers; a summary takes a few hundred."""
+"""Bytes of the body of a response; a summary takes a few hundred."""
 MAX_TOKENS: Final = 400
 """Tokens of a completion."""
 MAX_CONCURRENT: Final = 8
 """Requests in flight; further ones return None at once."""
-_READ_BYTES: Final = 16_384
-"""Bytes read from the connection at a time."""
 _THOUGHT: Final = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>|^.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _FENCE: Final = re.compile(r"^```\w*\n(.*)\n```$", re.DOTALL)
 _CONTROL_CHARACTER: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
@@ -43,45 +41,38 @@ class _UnusableResponse(Exception):
     """The reason, for the log; it quotes neither the request nor the response."""
 
 
-@dataclass(slots=True)
-class _Response:
-    """A response, filled in by the callbacks of httptools."""
-
-    status: int = 0
-    body: bytearray = field(default_factory=bytearray)
-    complete: bool = False
-
-    def on_body(self, data: bytes) -> None:
-        self.body += data
-
-    def on_message_complete(self) -> None:
-        self.complete = True
-
-
 class ChatModel:
     """One endpoint, shared by all requests of a process.
 
-    Raises ConfigurationError for a key that cannot be sent in a header.
+    Raises ConfigurationError for a key that cannot be sent in a header, or a URL that cannot be requested.
     """
 
     def __init__(self, settings: LanguageModel) -> None:
-        parts = urlsplit(settings.base_url)
-        self._is_tls = parts.scheme == "https"
-        self._host = parts.hostname or ""
-        self._port = parts.port or (443 if self._is_tls else 80)
-        self._path = parts.path.rstrip("/") + "/chat/completions"
+        import httpcore2  # now, since the first request would hold the event loop for it
+
+        base = urlsplit(settings.base_url)
+        host = base.netloc.rpartition("@")[2]
+        try:
+            url = read_url(f"{base.scheme}://{host}{base.path.rstrip('/')}/chat/completions")
+        except FetchFailed as error:
+            raise ConfigurationError(f"nlweb.llm.base_url cannot be requested: {error.message}") from error
+        self._url = httpcore2.URL(scheme=url.scheme, host=url.host, port=url.port, target=url.target)
+        self._tls_context = ssl.create_default_context() if url.scheme == "https" else None
         self._model, self._timeout = settings.model, float(settings.timeout)
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        headers = [f"Host: {host}" if parts.port is None else f"Host: {host}:{parts.port}"]
+        self._headers = {
+            "Host": url.authority,
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "Connection": "close",
+            "Content-Type": "application/json",
+        }
         if settings.key is not None:
             if re.fullmatch(r"[\x21-\x7e]+", settings.key) is None:
                 raise ConfigurationError("nlweb.llm.key must be printable ASCII without spaces")
-            headers.append(f"Authorization: Bearer {settings.key}")
-        headers += ["Accept: application/json", "Accept-Encoding: identity", "Connection: close"]
-        self._headers = "\r\n".join([*headers, "Content-Type: application/json"])
-        self._tls_context: ssl.SSLContext | None = None
+            self._headers["Authorization"] = f"Bearer {settings.key}"
         self._plain_parameters = False
         self._running = 0
+        logging.getLogger("httpcore2").setLevel(logging.WARNING)  # on DEBUG it quotes headers
 
     async def complete(self, instructions: str, data: Json, characters: int) -> str | None:
         """The model's text in at most `characters` characters of whole sentences; None if there is no usable text."""
@@ -96,7 +87,7 @@ class ChatModel:
             reason = f"no answer within {self._timeout:g} seconds"
         except _UnusableResponse as error:
             reason = str(error)
-        except (OSError, asyncio.IncompleteReadError, UnicodeError) as error:
+        except (OSError, UnicodeError) as error:
             reason = type(error).__name__
         finally:
             self._running -= 1
@@ -116,63 +107,41 @@ class ChatModel:
     async def _request(self, messages: list[Json]) -> Json:
         body: dict[str, Json] = {"model": self._model, "messages": messages, "stream": False}
         if not self._plain_parameters:
-            response = await self._post({**body, "temperature": 0, "max_tokens": MAX_TOKENS})
-            if response.status != 400:
-                return _extract_content(response)
+            status, answer = await self._post({**body, "temperature": 0, "max_tokens": MAX_TOKENS})
+            if status != 400:
+                return _extract_content(status, answer)
         # Some models reject these two parameters; remember a model that answers without them.
-        response = await self._post(body)
-        content = _extract_content(response)
+        content = _extract_content(*await self._post(body))
         self._plain_parameters = True
         return content
 
-    async def _post(self, body: Json) -> _Response:
-        payload = orjson.dumps(body)
-        head = f"POST {self._path} HTTP/1.1\r\n{self._headers}\r\nContent-Length: {len(payload)}\r\n\r\n"
-        reader, writer = await asyncio.open_connection(
-            self._host, self._port, ssl=self._get_tls_context(), limit=_READ_BYTES
-        )
+    async def _post(self, body: Json) -> tuple[int, bytes]:
+        """Status and body of the answer; raises _UnusableResponse."""
+        import httpcore2
+
+        received, content, headers = bytearray(), orjson.dumps(body), list(self._headers.items())
         try:
-            writer.write(head.encode("latin-1") + payload)
-            await writer.drain()
-            return await _read_response(reader)
-        finally:
-            writer.transport.abort()
-
-    def _get_tls_context(self) -> ssl.SSLContext | None:
-        if self._is_tls and self._tls_context is None:
-            self._tls_context = ssl.create_default_context()
-        return self._tls_context
-
-
-async def _read_response(reader: asyncio.StreamReader) -> _Response:
-    import httptools
-
-    response = _Response()
-    parser: Any = httptools.HttpResponseParser(response)
-    received = 0
-    while not response.complete:
-        data = await reader.read(_READ_BYTES)
-        received += len(data)
-        if received > MAX_RESPONSE_BYTES:
-            raise _UnusableResponse(f"its answer is longer than {MAX_RESPONSE_BYTES} bytes")
-        if not data:
-            break  # a body without Content-Length ends here; a truncated one is no valid JSON
-        try:
-            parser.feed_data(data)
-        except httptools.HttpParserError as error:
-            raise _UnusableResponse("its answer is not HTTP") from error
-    if not received:
-        raise _UnusableResponse("it closed the connection")
-    response.status = parser.get_status_code()
-    return response
+            async with (
+                httpcore2.AsyncHTTPConnection(self._url.origin, self._tls_context) as connection,
+                connection.stream("POST", self._url, headers=headers, content=content) as response,
+            ):
+                async for block in response.aiter_stream():
+                    received += block
+                    if len(received) > MAX_RESPONSE_BYTES:
+                        raise _UnusableResponse(f"its answer is longer than {MAX_RESPONSE_BYTES} bytes")
+                return response.status, bytes(received)
+        except httpcore2.ProtocolError as error:
+            raise _UnusableResponse("its answer is not HTTP, or ends early") from error
+        except httpcore2.NetworkError as error:
+            raise _UnusableResponse(type(error).__name__) from error
 
 
-def _extract_content(response: _Response) -> Json:
+def _extract_content(status: int, body: bytes) -> Json:
     """The text of the first choice; raises _UnusableResponse."""
-    if response.status != 200:
-        raise _UnusableResponse(f"it answered with status {response.status}")
+    if status != 200:
+        raise _UnusableResponse(f"it answered with status {status}")
     try:
-        completion = orjson.loads(bytes(response.body))
+        completion = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise _UnusableResponse("its answer is not JSON") from error
     choices = completion.get("choices") if type(completion) is dict else None

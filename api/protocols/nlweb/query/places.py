@@ -6,28 +6,13 @@ Knows the states of the USA and 52 countries by name. It knows no coordinates.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Final
 
 from aidre.engine.model import Json
 
-_STATES: Final = """
-AL Alabama AK Alaska AZ Arizona AR Arkansas CA California CO Colorado CT Connecticut DE Delaware FL Florida GA Georgia
-HI Hawaii ID Idaho IL Illinois IN Indiana IA Iowa KS Kansas KY Kentucky LA Louisiana ME Maine MD Maryland
-MA Massachusetts MI Michigan MN Minnesota MS Mississippi MO Missouri MT Montana NE Nebraska NV Nevada NH New_Hampshire
-NJ New_Jersey NM New_Mexico NY New_York NC North_Carolina ND North_Dakota OH Ohio OK Oklahoma OR Oregon PA Pennsylvania
-RI Rhode_Island SC South_Carolina SD South_Dakota TN Tennessee TX Texas UT Utah VT Vermont VA Virginia WA Washington
-WV West_Virginia WI Wisconsin WY Wyoming
-"""
-_COUNTRIES: Final = """
-US USA United_States United_States_of_America America; GB UK United_Kingdom Great_Britain; DE Germany Deutschland;
-FR France; ES Spain España; IT Italy Italia; NL Netherlands The_Netherlands Holland Nederland; BE Belgium; AT Austria
-Österreich; CH Switzerland Schweiz Suisse; SE Sweden Sverige; NO Norway Norge; DK Denmark Danmark; FI Finland;
-PL Poland Polska; PT Portugal; IE Ireland; GR Greece; CZ Czechia Czech_Republic; HU Hungary; RO Romania; UA Ukraine;
-RU Russia; TR Turkey Türkiye; IL Israel; AE UAE United_Arab_Emirates; SA Saudi_Arabia; EG Egypt; ZA South_Africa;
-NG Nigeria; KE Kenya; IN India; PK Pakistan; BD Bangladesh; CN China; JP Japan; KR South_Korea; TH Thailand; VN Vietnam;
-ID Indonesia; MY Malaysia; SG Singapore; PH Philippines; AU Australia; NZ New_Zealand; CA Canada; MX Mexico México;
-BR Brazil Brasil; AR Argentina; CL Chile; CO Colombia; PE Peru
-"""
 PLACE_MEMBERS: Final = frozenset(
     {
         "addressCountry", "addressLocality", "addressRegion", "address", "areaServed", "city", "contentLocation",
@@ -59,23 +44,21 @@ _NOWHERE: Final = frozenset(
 )
 
 
-def _synonyms(groups: list[list[str]]) -> dict[str, tuple[str, ...]]:
-    """Each name of a group, in lower case, with all names of the group."""
-    spaced = [[name.replace("_", " ") for name in group] for group in groups]
-    return {name.lower(): tuple(group) for group in spaced for name in group}
-
-
-_STATE_NAMES: Final = _STATES.split()
-_SYNONYMS: Final = {
-    "region": _synonyms([_STATE_NAMES[start : start + 2] for start in range(0, len(_STATE_NAMES), 2)]),
-    "country": _synonyms([group.split() for group in _COUNTRIES.split(";")]),
-}
+@cache
+def _synonyms() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+    """For regions and for countries: each name in lower case, with all names of the same place."""
+    synonyms: dict[str, dict[str, tuple[str, ...]]] = {"region": {}, "country": {}}
+    for line in Path(__file__).with_name("places.txt").read_text("utf-8").splitlines():
+        kind, _, listed = line.partition(": ")
+        names = tuple(listed.split(", "))
+        synonyms[kind] |= {name.lower(): names for name in names}
+    return synonyms
 
 
 def place_names(field: str, name: str) -> tuple[str, ...]:
     """A name and its synonyms in a field: "ID" is Idaho in a field of regions and Indonesia in one of countries."""
     member = _last_member(field).lower().removeprefix("address")
-    synonyms = _SYNONYMS["region" if member == "state" else member] if member in {"state", "region", "country"} else {}
+    synonyms = _synonyms().get("region" if member == "state" else member, {})
     return tuple(dict.fromkeys([name, *synonyms.get(name.lower(), ())]))
 
 

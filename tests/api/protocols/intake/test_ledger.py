@@ -109,18 +109,6 @@ def test_a_claim_is_nobody_elses_until_its_lease_is_over(tmp_path: Path) -> None
         assert one.claim(1e9, lease=60.0) is None
 
 
-def test_a_claim_that_is_renewed_stays_nobody_elses(tmp_path: Path) -> None:
-    with closing(Ledger(tmp_path)) as ledger:
-        ledger.add_bind(a_stored_bind(forget=1e9), deliver=True)
-        assert ledger.claim(1_000.0, lease=60.0) is not None
-        ledger.renew("offer", 1_090.0)
-        assert ledger.claim(1_089.0, lease=60.0) is None
-        assert ledger.claim(1_090.0, lease=60.0) is not None
-        ledger.mark_delivered("offer")
-        ledger.renew("offer", 5.0)
-        assert ledger.claim(1e8, lease=60.0) is None
-
-
 def test_what_is_not_delivered_in_its_time_is_deleted_and_told(tmp_path: Path) -> None:
     with closing(Ledger(tmp_path)) as ledger:
         ledger.add_bind(a_stored_bind(forget=100.0), deliver=True)

@@ -5,9 +5,15 @@ from __future__ import annotations
 import pytest
 
 from aidre.engine.index.text.analysis import analyze_query, to_term, tokenize
-from aidre.engine.index.text.languages import LANGUAGES, UNKNOWN, declared_language, language_of_word, language_tag
+from aidre.engine.index.text.languages import (
+    LANGUAGES,
+    UNKNOWN,
+    declared_language,
+    language_of_word,
+    language_tag,
+    load_stop_words,
+)
 from aidre.engine.index.text.postings import LexicalText, Lexicon, build_lexicon
-from aidre.engine.index.text.stop_words import STOP_WORDS
 
 
 @pytest.mark.parametrize(
@@ -53,7 +59,7 @@ def test_every_language_has_a_stemmer_or_none_and_its_stop_words_are_words_of_do
         for word in language.stop_words:
             assert tokenize(word) == [word]
             assert to_term(word, tag) is None
-    assert set(STOP_WORDS) <= set(LANGUAGES)
+    assert set(load_stop_words()) <= set(LANGUAGES)
 
 
 @pytest.mark.parametrize(

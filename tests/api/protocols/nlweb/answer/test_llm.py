@@ -301,6 +301,7 @@ def test_nothing_that_was_sent_or_received_is_logged(caplog: pytest.LogCaptureFi
     with caplog.at_level(logging.DEBUG):
         assert asked(Endpoint([answer]), {"query": "private question"}) is None
     assert "the language model is not used: it answered with status 500" in caplog.text
+    assert {record.name for record in caplog.records} <= {"aidre", "asyncio"}
     assert KEY not in caplog.text
     assert "private" not in caplog.text
 
@@ -310,3 +311,9 @@ def test_a_key_that_no_header_can_hold_is_refused_without_being_told(key: str) -
     with pytest.raises(ConfigurationError, match=r"nlweb\.llm\.key must be printable ASCII") as refused:
         ChatModel(LanguageModel("http://127.0.0.1:1", "small", Secret(key)))
     assert key not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", [f"http://{'a' * 64}.example", "http://a..b", "http://model.example/a b"])
+def test_a_url_that_cannot_be_requested_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"nlweb\.llm\.base_url"):
+        ChatModel(LanguageModel(url, "small"))
