@@ -111,7 +111,6 @@ class Source:
 
 SEAM = {"aidre.engine.open_source", "aidre.engine.backend", "aidre.engine.errors", "aidre.engine.model"}
 BESIDE_THE_SEAM = {"aidre.engine.embedding", "aidre.engine.index.fields", "aidre.engine.index.text"}
-DURABLE_FILES = {"make_folder", "replace_file", "sync_file", "sync_folder", "sync_name", "write_errors"}
 STORED_VALUES = {
     "PROMISED_SECONDS",
     "MIN_KEPT_GENERATIONS",
@@ -120,7 +119,8 @@ STORED_VALUES = {
     "check_collection_name",
 }
 """What api/ may import of the engine: the seam to whatever stands behind a collection, embedding, the grammar of
-filters, the analysis of texts; and of `engine/storage` how to write a file, and bounds and values of a manifest."""
+filters, the analysis of texts; and of `engine/storage` how files are made durable, and bounds and values of a
+manifest."""
 
 Rule: TypeAlias = Callable[["Tree"], Iterable[str]]
 
@@ -308,7 +308,8 @@ def collections_are_reached_through_the_seam(tree: Tree) -> Iterator[str]:
         )
         for one in tree.imports(source):
             allowed = rooms & {one.target, f"{one.target}.{one.name}"} or (
-                one.target == "aidre.engine.storage" and one.name in DURABLE_FILES | STORED_VALUES
+                one.target == "aidre.engine.storage"
+                and (tree.resolved(one) == "aidre.engine.storage.durable" or one.name in STORED_VALUES)
             )
             if one.target.startswith("aidre.engine") and not allowed:
                 yield f"{source.path} imports {one.target}.{one.name}, which is behind the seam (engine/backend.py)"
