@@ -241,7 +241,7 @@ class Reader(Protocol):
         """
 
     def search_all(self, queries: Sequence[Query]) -> list[list[Hit]]:
-        """The hits of each query; dense queries that differ in their vector alone may share the work."""
+        """The hits of each query; raises the errors of `search`, for any of the queries."""
 
     def count(self, filter: Filter | None = None) -> int:
         """Chunks that pass a filter. InvalidFilter."""
@@ -254,7 +254,10 @@ class Reader(Protocol):
         """The number of documents that have so many chunks, by number of chunks."""
 
     def unknown_fields(self, filter: Filter) -> tuple[str, ...]:
-        """The fields that a filter names and no document has, sorted; none where that is not known."""
+        """The fields that a filter names and no document has, sorted; none where that is not known.
+
+        Only `ne` and `exists: false` hold there. Names are as `fields.field_name` returns them.
+        """
 
     def changes(self, cursor: ChangeCursor | None, limit: int) -> ChangesPage:
         """The page of the change feed after `cursor`; None begins with the listing of all chunks. HistoryMissing."""
@@ -318,7 +321,7 @@ class Sink(Protocol):
 
     def reembed(self, recompute: Mapping[str, Recompute]) -> None: ...
 
-    # What is stored, or will be with the next commit.
+    # What is stored, or will be with the next commit; None for a document that is not.
     def fingerprints(self, document_ids: Sequence[str]) -> list[bytes | None]: ...
     def updated_at(self, document_ids: Sequence[str]) -> list[str | None]: ...
     def documents_of(self, source: str) -> Iterator[tuple[str, str]]:

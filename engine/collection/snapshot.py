@@ -59,9 +59,10 @@ _CAPABILITIES = Capabilities(
 
 
 class Snapshot:
-    """One generation. `warnings` name derived files that were rebuilt in memory or are not used, being damaged.
+    """A `Reader` (engine/backend.py) of one generation.
 
-    `previous` is another snapshot of the collection, whose open segments are shared.
+    `warnings` name derived files that were rebuilt in memory or are not used, being damaged. `previous` is another
+    snapshot of the collection, whose open segments are shared.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, previous: Snapshot | None = None) -> None:
@@ -96,10 +97,7 @@ class Snapshot:
         return self._hits(ranked, query.offset)
 
     def search_all(self, queries: Sequence[Query]) -> list[list[Hit]]:
-        """The hits of each query; dense queries that differ in their vector alone share one scan of the codes.
-
-        Raises the errors of `search`, for any of the queries.
-        """
+        """Dense queries that differ in their vector alone share one scan of the codes."""
         first = queries[0]
         if (
             len(queries) == 1
@@ -114,7 +112,6 @@ class Snapshot:
         return [self._hits(ranked, first.offset) for ranked in ranked_all]
 
     def count(self, filter: Filter | None = None) -> int:
-        """Live chunks that pass a filter. InvalidFilter."""
         if filter is None:
             return self.chunks
         dated = self._with_dates(filter)
@@ -133,7 +130,6 @@ class Snapshot:
     # -- chunks and documents ----------------------------------------------------------------------------------
 
     def get(self, chunk_id: str) -> StoredChunk | None:
-        """A live chunk by id."""
         for view in reversed(self.segments):
             row = view.segment.find_chunk(chunk_id)
             if row is not None:
@@ -143,7 +139,6 @@ class Snapshot:
         return None
 
     def document(self, document_id: str) -> list[StoredChunk]:
-        """The chunks of a document in order; empty where it is not live."""
         segment_ord, document_row = self.find_documents([document_id])[0].tolist()
         if segment_ord < 0:
             return []
@@ -178,18 +173,14 @@ class Snapshot:
     # -- fields ------------------------------------------------------------------------------------------------
 
     def fields(self) -> frozenset[str]:
-        """Names of the fields of all documents, deleted ones included, without the reserved names."""
+        """Those of deleted documents included."""
         return frozenset().union(*(view.segment.fields.names for view in self.segments))
 
     def dictionaries(self, name: str) -> list[StringDictionary]:
-        """The distinct strings of a field in each segment, those of deleted documents included."""
+        """Those of deleted documents included."""
         return [view.segment.fields.dictionary(name) for view in self.segments]
 
     def unknown_fields(self, filter: Filter) -> tuple[str, ...]:
-        """The fields that a filter names and no live document has, sorted; there only `ne` and `exists: false` hold.
-
-        Names are as `filters.field_name` returns them.
-        """
         names = filter_fields(filter)
         return tuple(sorted(name for name in names if name not in RESERVED and not self._is_live_field(name)))
 

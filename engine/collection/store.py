@@ -46,7 +46,8 @@ _REEMBEDDABLE_MEMBERS = ("model", "revision", "precision")
 
 
 class Store:
-    """A store at `path`. The constructor does not touch the disk; readers take no lock."""
+    """A `Source` (engine/backend.py) of local segments. The constructor does not touch the disk; readers take no
+    lock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -100,11 +101,7 @@ class Store:
         return status.st_ino, status.st_mtime_ns, status.st_size
 
     def open(self, collection: str, *, previous: Reader | None = None, generation: int | None = None) -> Snapshot:
-        """Open a generation, the newest by default, sharing the segments that `previous` has open.
-
-        CollectionMissing, GenerationMissing, StoreDamaged, FormatTooNew, StorageFailed. Where garbage collection
-        removes the newest generation while it is being opened, a newer one is opened.
-        """
+        """Where garbage collection removes the newest generation while it is being opened, a newer one is opened."""
         folder = self._folder(collection)
         previous = previous if isinstance(previous, Snapshot) else None
         for _ in range(_MAX_OPEN_ATTEMPTS):
