@@ -67,7 +67,8 @@ def resolve_mode(reader: Reader, question: Question, *, lexical: bool = True) ->
         cure = "lexical does not" if lexical and reader.can.lexical else "send query_vector"
         raise Unprocessable(f"this collection has no embedding model: mode {mode} needs one, {cure}")
     if mode == "hybrid" and not can_fuse(reader, space):
-        raise Unprocessable("this embedding space cannot be searched hybrid: use mode dense or lexical")
+        what = "embedding space" if reader.can.hybrid else "collection, whose engine lacks the capability hybrid,"
+        raise Unprocessable(f"this {what} cannot be searched hybrid: use mode dense or lexical")
     return mode, space
 
 

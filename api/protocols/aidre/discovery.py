@@ -103,8 +103,10 @@ def _endpoints(retrieval: Retrieval, caller: Caller) -> Endpoints:
 
 def _modes(collections: list[VisibleCollection]) -> list[Mode]:
     """Every mode that some collection has, or will have once it has a model, the default one first."""
-    is_lexical = not collections or any(one.is_lexical for one in collections)
-    return ["hybrid", "dense", "lexical"] if is_lexical else ["dense"]
+    if collections and not any(one.is_lexical for one in collections):
+        return ["dense"]
+    is_hybrid = not collections or any(one.snapshot.can.hybrid for one in collections)
+    return ["hybrid", "dense", "lexical"] if is_hybrid else ["dense", "lexical"]
 
 
 def _capabilities(collections: list[VisibleCollection], caller: Caller) -> dict[str, bool]:

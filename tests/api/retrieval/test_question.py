@@ -21,9 +21,9 @@ UNFUSED = replace(TEXT, id="text:dot", distance="dot", normalized=False)
 VECTOR = np.ones(4, np.float32)
 
 
-def snapshot_of(*spaces: EmbeddingSpace, lexical: bool = True) -> Reader:
+def snapshot_of(*spaces: EmbeddingSpace, lexical: bool = True, hybrid: bool = True) -> Reader:
     stored = SimpleNamespace(name="docs", spaces=spaces)
-    return cast(Reader, SimpleNamespace(collection=stored, can=Capabilities(lexical=lexical, hybrid=lexical)))
+    return cast(Reader, SimpleNamespace(collection=stored, can=Capabilities(lexical=lexical, hybrid=hybrid)))
 
 
 @pytest.mark.parametrize(
@@ -99,10 +99,17 @@ def test_without_words_hybrid_is_dense_and_lexical_is_refused() -> None:
 
 @pytest.mark.parametrize("mode", ["lexical", "hybrid"])
 def test_an_engine_that_cannot_search_by_words_is_named(mode: Mode) -> None:
-    reader = snapshot_of(TEXT, lexical=False)
+    reader = snapshot_of(TEXT, lexical=False, hybrid=False)
     assert text_modes(reader, True) == ["dense"]
     assert resolve_mode(reader, Question(10, text="tea")) == ("dense", TEXT)
     with pytest.raises(Unprocessable, match=r"lacks the capability lexical.*use mode dense"):
         resolve_mode(reader, Question(10, text="tea", mode=mode))
     with pytest.raises(Unprocessable, match=r"lacks the capability lexical.*takes no text"):
         resolve_mode(snapshot_of(COSINE, lexical=False), Question(10, text="tea"))
+
+
+def test_an_engine_that_cannot_fuse_is_named() -> None:
+    reader = snapshot_of(TEXT, hybrid=False)
+    assert text_modes(reader, True) == ["dense", "lexical"]
+    with pytest.raises(Unprocessable, match=r"lacks the capability hybrid, cannot be .*: use mode dense or lexical"):
+        resolve_mode(reader, Question(10, text="tea", mode="hybrid"))
