@@ -1,4 +1,4 @@
-from .engine.collection.snapshot import Hit as Hit
+from .engine.backend import Hit as Hit
 from .engine.errors import (
     AidreError as AidreError,
     CollectionMissing as CollectionMissing,
@@ -20,6 +20,7 @@ from .engine.errors import (
     StorageFailed as StorageFailed,
     StoreDamaged as StoreDamaged,
     StoreLocked as StoreLocked,
+    Unsupported as Unsupported,
 )
 from .engine.model import Chunk as Chunk, Document as Document, EmbeddingSpace as EmbeddingSpace, Query as Query
 

@@ -42,7 +42,7 @@ from aidre.api.protocols.nlweb import mount as mount_nlweb
 from aidre.api.protocols.provenance import mount as mount_provenance
 from aidre.api.retrieval import Cursors, LiveSnapshots, QueryEmbedders, Retrieval, store_secret
 from aidre.api.server import ErrorResponses, FastRoutes, FrameMiddleware, Mounted, ObserveMiddleware, RejectionCache
-from aidre.engine.collection import Store
+from aidre.engine.backend import Source
 from aidre.engine.embedding import load_stored
 from aidre.engine.errors import AidreError
 
@@ -51,30 +51,33 @@ DEFAULT_BASE_URL = "http://127.0.0.1:8000"
 """Without `server.base_url`, for ASGI servers other than `aidre serve`, which sets its own address."""
 
 
-def create_app(store: Store, settings: Settings, run: Path | None = None) -> Starlette:
-    """The application of one store, for any ASGI server. `run` is a folder in which the worker processes share
-    counts."""
+def create_app(source: Source, settings: Settings, run: Path | None = None, *, state: Path | None = None) -> Starlette:
+    """The application of one store, for any ASGI server.
+
+    `run` is a folder in which the worker processes share counts; `state` is the one for logs, receipts and secrets, by
+    default .log in the store.
+    """
     settings = _with_base_url(settings)
-    log_folder = store.path / ".log"
+    state = source.path / ".log" if state is None else state
     with suppress(OSError):  # a store that cannot be written is served all the same
-        make_private_folder(log_folder)
+        make_private_folder(state)
     signatures = mount_provenance(settings)
-    folders = [log_folder, *([run] if run is not None else [])]
+    folders = [state, *([run] if run is not None else [])]
     guard = Guard(settings, folders)
     metrics = Metrics(get_args(Protocol))
-    retrieval = _retrieval(store, settings, guard, metrics)
+    retrieval = _retrieval(source, state, settings, guard, metrics)
     mounted = [
         mount_aidre(),
         mount_nlweb(retrieval, folders),
         _operations(),
-        mount_intake(retrieval, store.path),
-        mount_intent(retrieval, log_folder),
+        mount_intake(retrieval, state),
+        mount_intent(retrieval, state),
         signatures,
     ]
     routes = [route for one in mounted for route in one.routes]
     metrics.declare([route.path for route in routes], _error_codes(mounted), run)
     log = AccessLog(STDOUT, metrics.add_dropped) if settings.server.log == "requests" else None
-    scrubber = Scrubber(store, settings.server.scrub)
+    scrubber = Scrubber(source, settings.server.scrub, state)
 
     lifespan = _lifespan(mounted, retrieval, scrubber, guard, metrics=metrics, log=log)
     app = Starlette(routes=routes, lifespan=lifespan)
@@ -94,12 +97,12 @@ def _with_base_url(settings: Settings) -> Settings:
     return replace(settings, server=replace(settings.server, base_url=base_url.rstrip("/")))
 
 
-def _retrieval(store: Store, settings: Settings, guard: Guard, metrics: Metrics) -> Retrieval:
-    snapshots = LiveSnapshots(store)
+def _retrieval(source: Source, state: Path, settings: Settings, guard: Guard, metrics: Metrics) -> Retrieval:
+    snapshots = LiveSnapshots(source)
     snapshots.refresh()
     load = functools.partial(load_stored, runtime=settings.embedding.runtime)
     embedders = QueryEmbedders(load, settings.limits.wait)
-    cursors = Cursors(store_secret(store.path))
+    cursors = Cursors(store_secret(state))
     return Retrieval(settings, snapshots, cursors, embedders, metrics, budget=guard.budget)
 
 

@@ -28,12 +28,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.collection.asked_queries import EmbedQueries
-from aidre.engine.collection.recalibration import measure_recall
+from aidre.engine.backend import EmbedQueries
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
 from aidre.engine.index.vectors.encoding import encode_query
+from aidre.engine.maintenance.recalibration import measure_recall
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Query, Record
 from benchmarks.lsa import fit
 from benchmarks.quality import QUERIES, read_set, rows_of, sets_in

@@ -33,7 +33,8 @@ from aidre.api.protocols.aidre import search
 from aidre.api.protocols.aidre.messages import ReturnFields, SearchMeta
 from aidre.api.retrieval.retrieve import Answer
 from aidre.api.retrieval.visibility import VisibleCollection
-from aidre.engine.collection.snapshot import Hit, Snapshot
+from aidre.engine.backend import Hit
+from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
 from aidre.engine.model import Chunk, Document, Query, Record

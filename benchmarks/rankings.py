@@ -15,7 +15,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from aidre.engine.collection.snapshot import Hit, Snapshot
+from aidre.engine.backend import Hit
+from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.model import Fusion, Mode, Query
 from aidre.engine.search import bm25 as lexical
 from benchmarks.quality import Topic, ndcg, recall

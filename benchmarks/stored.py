@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aidre.api.cli.serve import serve
-from aidre.engine.collection.snapshot import Hit, Snapshot
+from aidre.engine.backend import Hit
+from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.model import Query
 
 

@@ -1,5 +1,9 @@
 """The index core: stores collections on disk and searches them.
 
-For code that reads or writes a store. Knows no HTTP and no file format of a publisher. Start with `model`, then
-`collection`.
+For code that reads or writes a store: `open_source` opens one, and `backend` says what comes back. Knows no HTTP and no
+file format of a publisher. Start with `model`, then `backend`, then `collection`.
 """
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -14,6 +14,7 @@ AidreError
 ├── Conflict                valid, but not in the current state of the store
 │   ├── StoreLocked         another writer holds the collection
 │   └── SpaceConflict       the configuration contradicts a space of the manifest
+├── Unsupported             the engine behind a collection lacks a capability
 ├── StoreDamaged            a file that cannot be derived from others is truncated or altered
 ├── FormatTooNew            written by a newer release
 ├── StorageFailed           the disk failed: full, read-only, input/output error
@@ -102,6 +103,12 @@ class SpaceConflict(Conflict):
     """Details: embedding_space, member."""
 
     code = "space_conflict"
+
+
+class Unsupported(AidreError):
+    """Details: capability."""
+
+    code = "unsupported"
 
 
 class StoreDamaged(AidreError):

@@ -21,6 +21,9 @@ Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict."""
 
+MAX_NORM = 1e18
+"""Norm of a vector; beyond it the product of two norms, and so a score, can leave float32."""
+
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingSpace:

@@ -35,6 +35,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "index index/text index/fields index/vectors embedding",
         "segment",
         "search",
+        "backend",
         "collection",
         "maintenance",
     ),
@@ -61,7 +62,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
 the room `index`, and the two may import each other's public names as long as no module is in a circle."""
 MIRRORED = (*PACKAGES, "benchmarks")
 TEST_FOLDERS = {*MIRRORED, "conformance", "integration", "hostile", "quality", "support"}
-MOST_ROOMS = 9
+MOST_ROOMS = 10
 MOST_MODULES = 14
 """Modules of a room, `__init__` not counted. The command line has one for each family of commands and may have more."""
 MOST_LINES = 600
@@ -107,6 +108,19 @@ class Source:
         name = self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         return name if self.folder in OUTSIDE | {"aidre"} else f"aidre.{name}"
 
+
+SEAM = {"aidre.engine.open_source", "aidre.engine.backend", "aidre.engine.errors", "aidre.engine.model"}
+BESIDE_THE_SEAM = {"aidre.engine.embedding", "aidre.engine.index.fields", "aidre.engine.index.text"}
+STORED_VALUES = {
+    "PROMISED_SECONDS",
+    "MIN_KEPT_GENERATIONS",
+    "MAX_KEPT_GENERATIONS",
+    "Calibration",
+    "check_collection_name",
+}
+"""What api/ may import of the engine: the seam to whatever stands behind a collection, embedding, the grammar of
+filters, the analysis of texts; and of `engine/storage` how files are made durable, and bounds and values of a
+manifest."""
 
 Rule: TypeAlias = Callable[["Tree"], Iterable[str]]
 
@@ -287,6 +301,20 @@ def defined(tree: ast.Module) -> set[str]:
     return found
 
 
+def collections_are_reached_through_the_seam(tree: Tree) -> Iterator[str]:
+    for source in (source for source in tree.product if source.folder == "api"):
+        rooms = (
+            SEAM | BESIDE_THE_SEAM | ({"aidre.engine.maintenance"} if source.room in {"cli", "operations"} else set())
+        )
+        for one in tree.imports(source):
+            allowed = rooms & {one.target, f"{one.target}.{one.name}"} or (
+                one.target == "aidre.engine.storage"
+                and (tree.resolved(one) == "aidre.engine.storage.durable" or one.name in STORED_VALUES)
+            )
+            if one.target.startswith("aidre.engine") and not allowed:
+                yield f"{source.path} imports {one.target}.{one.name}, which is behind the seam (engine/backend.py)"
+
+
 def imports_make_no_circle(tree: Tree) -> Iterator[str]:
     """No module reaches itself through imports, those inside of functions and of type checkers included."""
     arrows = {
@@ -417,6 +445,12 @@ PLANTED: dict[Rule, Mapping[str, str]] = {
         "engine/storage/lock.py": "",
     },
     public_names_are_used: {"engine/storage/__init__.pyi": "from .lock import Lock as Lock\n"},
+    collections_are_reached_through_the_seam: {
+        "api/cli/main.py": "from aidre.engine.maintenance import verify\n",
+        "api/retrieval/retrieve.py": "def f() -> None:\n    from aidre.engine.segment import StoredChunk\n",
+        "engine/segment/__init__.pyi": "from .stored_chunk import StoredChunk as StoredChunk\n",
+        "engine/segment/stored_chunk.py": "class StoredChunk: ...\n",
+    },
     imports_make_no_circle: {
         "engine/storage/lock.py": "from aidre.engine.storage.table import Table\n",
         "engine/storage/table.py": "def f() -> None:\n    from aidre.engine.storage import lock\n",
@@ -521,6 +555,7 @@ def test_the_root_package_and_the_messages_of_a_protocol_load_no_heavy_library()
     every_room = "\n".join(f"import {room}" for room in sorted(HERE.stubs))
     assert loaded_by(f"import aidre\naidre.StoreLocked, aidre.__version__\n{every_room}").isdisjoint(HEAVY_AT_START)
     assert loaded_by("import aidre\naidre.Document, aidre.Query") & HEAVY_AT_START == {"numpy"}
+    assert loaded_by("import aidre.engine.backend") & HEAVY_AT_START == {"numpy"}
 
 
 def test_the_watch_on_loaded_modules_can_fail() -> None:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from aidre.engine.errors import ConfigurationError, InvalidInput, ModelUnavailable
 
 if TYPE_CHECKING:
-    from aidre.engine.collection import Recalibration, Store
+    from aidre.engine.backend import Source
+    from aidre.engine.maintenance import Recalibration
     from aidre.engine.model import EmbeddingSpace, Json
     from aidre.engine.storage import Calibration
 
@@ -54,15 +55,15 @@ def read_queries(path: Path) -> QueryFile:
 
 
 def calibrate(
-    store: Store, collection: str, space_id: str | None, queries: QueryFile, *, runtime: str
+    store: Source, collection: str, space_id: str | None, queries: QueryFile, *, runtime: str
 ) -> tuple[str, Recalibration]:
     """Calibrate a live space with queries; returns its id and the calibrations before and after.
 
     Without `space_id` it is the space that texts are searched in, or for vectors the only one. ConfigurationError,
     ModelUnavailable for texts, and what `recalibrate` raises.
     """
-    from aidre.engine.collection import recalibrate
     from aidre.engine.embedding import load_stored
+    from aidre.engine.maintenance import recalibrate
 
     space = _space(store.open(collection).collection.spaces, collection, space_id, queries)
     models = {}
@@ -80,11 +81,10 @@ def calibrate(
         raise ConfigurationError(
             f"--queries: the vectors have {vectors.shape[1]} dimensions, but space {space.id!r} has {space.dimensions}"
         )
-    with store.writer(collection, spaces=None, models=models) as writer:
-        try:
-            return space.id, recalibrate(writer.generations, space.id, vectors)
-        except InvalidInput as error:
-            raise ConfigurationError(f"--queries: {error.message}") from error
+    try:
+        return space.id, recalibrate(store, collection, space.id, vectors, models)
+    except InvalidInput as error:
+        raise ConfigurationError(f"--queries: {error.message}") from error
 
 
 def facts_of(collection: str, space_id: str, result: Recalibration) -> dict[str, Json]:

@@ -25,7 +25,7 @@ from aidre.api.cli.select import open_store, select_collection, select_collectio
 from aidre.engine.errors import AidreError, ConfigurationError
 
 if TYPE_CHECKING:
-    from aidre.engine.collection import Store
+    from aidre.engine.backend import Source
 
 app = typer.Typer()
 keys = typer.Typer(help="Make keys: for callers, and for signing answers.")
@@ -34,7 +34,7 @@ app.add_typer(keys, name="keys")
 _EMPTY = "there is no collection in {}: `aidre ingest` makes one"
 
 
-def _open_filled(path: Path) -> Store:
+def _open_filled(path: Path) -> Source:
     """An existing store. An empty one is reported, since the user may have meant another folder."""
     store = open_store(path)
     if not store.collections():
@@ -281,11 +281,11 @@ def restore(
     The whole file is verified first. A running server opens the restored collections as it does after an ingest.
     """
     from aidre.api.cli.backup import LOG_FOLDER
-    from aidre.engine.collection import Store
+    from aidre.engine import open_source
     from aidre.engine.maintenance import restore_archive
 
     with terminable():
-        restored = restore_archive(Store(store), file, replace_stored=replace, beside=LOG_FOLDER)
+        restored = restore_archive(open_source(store), file, replace_stored=replace, beside=LOG_FOLDER)
     for collection in restored:
         facts = asdict(collection)
         print_result(as_json, f"{console.collection_line(facts)}, restored from {file}", **facts)

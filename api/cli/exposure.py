@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from aidre.api.access import visibility_in_force
 from aidre.api.config import Settings, is_loopback
-from aidre.engine.collection import Store
+from aidre.engine.backend import Source
 from aidre.engine.errors import AidreError, ConfigurationError
 
 
@@ -37,7 +37,7 @@ def check_exposure(settings: Settings, host: str, private: Iterable[str]) -> Non
         )
 
 
-def private_collections(store: Store, settings: Settings) -> list[str]:
+def private_collections(store: Source, settings: Settings) -> list[str]:
     """Names of the collections that are private by their manifest or by the configuration, or cannot be opened."""
     private = []
     for name in store.collections():

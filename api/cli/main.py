@@ -32,7 +32,7 @@ from aidre.api.cli.select import open_store, select_collection
 from aidre.engine.errors import AidreError, ConfigurationError, StorageFailed, StoreDamaged
 
 if TYPE_CHECKING:
-    from aidre.engine.collection import Store
+    from aidre.engine.backend import Source
     from aidre.engine.model import EmbeddingSpace
     from aidre.ingest.records import ColumnMapping
 
@@ -115,7 +115,7 @@ def ingest(
 
     from aidre.api.cli.progress import Reporter
     from aidre.api.config import load_settings
-    from aidre.engine.collection import Store
+    from aidre.engine import open_source
     from aidre.engine.embedding import load_embedder
     from aidre.engine.storage import check_collection_name
     from aidre.ingest.fetch import FetchRules
@@ -138,9 +138,9 @@ def ingest(
         # Never makes a private collection public: this run may lack the configuration of the first one.
         visibility="private" if collection_settings.visibility == "private" else None,
     )
-    spaces = _spaces(Store(store), config, collection, sources, options.mapping)
+    opened = open_source(store)
+    spaces = _spaces(opened, config, collection, sources, options.mapping)
     embedders = {space.id: load_embedder(space, runtime=settings.embedding.runtime) for space in spaces if space.model}
-    opened = Store(store)
     generations = None if dry_run else collection_settings.generations
     maintenance.set_retention(opened, collection, generations)  # before garbage collection
     with terminable(), Reporter(as_json, stores=not dry_run) as report:
@@ -281,7 +281,7 @@ def bench(
 
 
 def _spaces(
-    store: Store, config: Path | None, collection: str, sources: Sequence[str], mapping: ColumnMapping | None
+    store: Source, config: Path | None, collection: str, sources: Sequence[str], mapping: ColumnMapping | None
 ) -> tuple[EmbeddingSpace, ...]:
     from aidre.api.cli.spaces import spaces_for
     from aidre.api.config import load_settings

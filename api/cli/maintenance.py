@@ -11,14 +11,14 @@ from aidre.engine.errors import AidreError, StorageFailed, StoreDamaged
 
 if TYPE_CHECKING:
     from aidre.api.config import Intent
-    from aidre.engine.collection import Store
+    from aidre.engine.backend import Source
     from aidre.engine.model import Json
 
 Facts = dict[str, "Json"]
 
 
 def collection_statuses(
-    store: Store, collection: str | None, intent: Intent, on_damaged: Callable[[AidreError], None]
+    store: Source, collection: str | None, intent: Intent, on_damaged: Callable[[AidreError], None]
 ) -> Iterator[Facts]:
     """The status of one collection or of all. Its warnings include damage that the scrub found, and documents that
     Agentic Intent can never serve.
@@ -35,17 +35,17 @@ def collection_statuses(
         except (StoreDamaged, StorageFailed) as error:
             on_damaged(error)
             continue
-        status = {**snapshot.status(), "disk_bytes": disk_bytes(store.path / name)}
+        status = snapshot.status()
         scrubbed = [
             f"{problem.file} {problem.what}, as the scrub has found"
             for problem in scrub_problems
             if problem.collection == name
         ]
-        status["warnings"] = [*status["warnings"], *scrubbed, *explain_unservable(intent, name, snapshot)]
-        yield status
+        warnings = [*status["warnings"], *scrubbed, *explain_unservable(intent, name, snapshot)]
+        yield {**status, "disk_bytes": disk_bytes(store.path / name), "warnings": warnings}
 
 
-def delete(store: Store, collection: str, document_ids: Sequence[str], *, purge: bool) -> Facts:
+def delete(store: Source, collection: str, document_ids: Sequence[str], *, purge: bool) -> Facts:
     """Delete documents; ids that the collection does not have are ignored.
 
     With `purge` everything that may repeat a deleted document goes as well: older generations, stored results of NLWeb
@@ -54,7 +54,7 @@ def delete(store: Store, collection: str, document_ids: Sequence[str], *, purge:
     from aidre.api.protocols.nlweb import PROMISES_FILE, delete_results
     from aidre.ingest.pipeline import save_read_times
 
-    with store.writer(collection, spaces=store.open(collection).collection.spaces) as writer:
+    with store.writer(collection, spaces=None) as writer:
         deleted = writer.delete(document_ids)
         writer.commit()
         if purge:
@@ -64,13 +64,13 @@ def delete(store: Store, collection: str, document_ids: Sequence[str], *, purge:
             save_read_times(store.path, collection, (), writer.source_roots(), time.time())
             delete_results(store.path / ".log" / PROMISES_FILE)
             writer.purge()  # last, since it raises for a file that it cannot remove
-        return {"deleted": deleted, "generation": store.current(collection)}
+        return {"deleted": deleted, "generation": None if writer.snapshot is None else writer.snapshot.generation}
 
 
-def compact(store: Store, collection: str | None) -> Iterator[Facts]:
+def compact(store: Source, collection: str | None) -> Iterator[Facts]:
     """Compact one collection or all of them."""
     for name in select_collections(store, collection):
-        with store.writer(name, spaces=store.open(name).collection.spaces) as writer:
+        with store.writer(name, spaces=None) as writer:
             writer.compact()
         snapshot = store.open(name)
         yield {
@@ -81,7 +81,7 @@ def compact(store: Store, collection: str | None) -> Iterator[Facts]:
         }
 
 
-def set_retention(store: Store, collection: str, generations: int | None) -> None:
+def set_retention(store: Source, collection: str, generations: int | None) -> None:
     """Set the number of generations that a collection keeps; without a number or a collection nothing happens."""
     from aidre.engine.maintenance import keep_generations
 

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from aidre.api.cli.console import printable
 from aidre.api.config import FusionSettings, Settings
-from aidre.engine.collection import Hit, Snapshot
+from aidre.api.retrieval import Question, resolve_mode
+from aidre.engine.backend import Hit, Reader, can_fuse
 from aidre.engine.embedding import load_stored
-from aidre.engine.errors import InvalidFilter, InvalidInput, ModelUnavailable, SpaceMissing
+from aidre.engine.errors import InvalidFilter, InvalidInput, ModelUnavailable
 from aidre.engine.index.fields import Filter, parse_filter
 from aidre.engine.model import Fusion, Json, Mode, Query, Rescore
-from aidre.engine.search import can_fuse
 
 
 def search_records(
-    snapshot: Snapshot,
+    reader: Reader,
     text: str,
     k: int,
     *,
@@ -37,36 +37,32 @@ def search_records(
     if not text.strip():
         raise InvalidInput("QUERY must not be blank")
     parsed = None if filter is None else _parse_filter(filter)
-    for name in () if parsed is None else snapshot.unknown_fields(parsed):
+    for name in () if parsed is None else reader.unknown_fields(parsed):
         note(f"--filter: no document has {printable(name)}")
     runtime = settings.embedding.runtime
-    effective_mode, vector, space_id = _embed(snapshot, text, mode, runtime, note)
+    effective_mode, vector, space_id = _embed(reader, text, mode, runtime, note)
     query = Query(vector, space_id, k, filter=parsed, text=text, mode=effective_mode)
     if effective_mode == "hybrid":
-        fusion = settings.collection(snapshot.collection.name).fusion
-        rescore = _rescore(snapshot, fusion, text, runtime, note)
+        fusion = settings.collection(reader.collection.name).fusion
+        rescore = _rescore(reader, fusion, text, runtime, note)
         query = replace(query, fusion=Fusion(fusion.a, fusion.c), rescore=rescore)
-    return (_record(rank, hit) for rank, hit in enumerate(snapshot.search(query), 1))
+    return (_record(rank, hit) for rank, hit in enumerate(reader.search(query), 1))
 
 
 def _embed(
-    snapshot: Snapshot, text: str, mode: Mode | None, runtime: str, note: Callable[[str], None]
+    reader: Reader, text: str, mode: Mode | None, runtime: str, note: Callable[[str], None]
 ) -> tuple[Mode, NDArray[np.float32] | None, str | None]:
     """The mode to search in, and the vector of the text with the id of its space if that mode needs one.
 
-    Without a requested mode a missing model degrades to a lexical search. Raises SpaceMissing, ModelUnavailable.
+    Without a requested mode a missing model degrades to a lexical search. Raises Unprocessable, ModelUnavailable.
     """
-    space = next((space for space in snapshot.collection.spaces if space.model), None)
-    effective_mode: Mode = mode or ("lexical" if space is None else "hybrid" if can_fuse(space) else "dense")
-    if effective_mode == "lexical":
-        return effective_mode, None, None
+    effective_mode, space = resolve_mode(reader, Question(1, text=text, mode=mode))
     if space is None:
-        name = snapshot.collection.name
-        raise SpaceMissing(f"{name} has no space with a model, which mode {effective_mode} needs", embedding_space=None)
+        return effective_mode, None, None
     try:
         [vector] = load_stored(space, runtime=runtime).embed_queries([text])
     except ModelUnavailable as error:
-        if mode is not None:
+        if mode is not None or not reader.can.lexical:
             raise
         note(f"lexical search only: {error}")
         return "lexical", None, None
@@ -74,11 +70,11 @@ def _embed(
 
 
 def _rescore(
-    snapshot: Snapshot, fusion: FusionSettings, text: str, runtime: str, note: Callable[[str], None]
+    reader: Reader, fusion: FusionSettings, text: str, runtime: str, note: Callable[[str], None]
 ) -> Rescore | None:
     """The configured re-ranking by another space, if the collection has that space and its model loads."""
-    for space in snapshot.collection.spaces:
-        if space.id == fusion.rescore and space.model is not None and can_fuse(space):
+    for space in reader.collection.spaces:
+        if space.id == fusion.rescore and space.model is not None and can_fuse(reader, space):
             try:
                 [vector] = load_stored(space, runtime=runtime).embed_queries([text])
                 return Rescore(vector, space.id, fusion.depth)
@@ -96,12 +92,13 @@ def _parse_filter(text: str) -> Filter:
 
 def _record(rank: int, hit: Hit) -> dict[str, Json]:
     chunk = hit.chunk
+    _, source, metadata, _ = chunk.fragments
     return {
         "rank": rank,
         "id": chunk.id,
         "document_id": chunk.document_id,
         "score": hit.score,
-        "source": json.loads(chunk.json_source),
-        "metadata": json.loads(b"{%b}" % chunk.json_metadata),
+        "source": json.loads(source),
+        "metadata": json.loads(b"{%b}" % metadata),
         "text": chunk.text,
     }

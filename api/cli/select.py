@@ -11,7 +11,7 @@ from aidre.engine.errors import CollectionMissing, ConfigurationError
 
 if TYPE_CHECKING:
     from aidre.api.config import Settings
-    from aidre.engine.collection import Store
+    from aidre.engine.backend import Source
 
 _SIMILARITY = 0.5
 """`difflib` ratio from which a name is suggested in place of a misspelled one."""
@@ -21,16 +21,16 @@ def disk_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def open_store(path: Path) -> Store:
-    """An existing store; raises ConfigurationError."""
-    from aidre.engine.collection import Store
+def open_store(path: Path) -> Source:
+    """An existing store. Missing, StorageFailed."""
+    from aidre.engine import open_source
 
-    store = Store(path)
-    store.require()
+    store = open_source(path)
+    store.collections()
     return store
 
 
-def select_collection(store: Store, name: str | None) -> str:
+def select_collection(store: Source, name: str | None) -> str:
     """The named collection, or the only one. Raises CollectionMissing, ConfigurationError."""
     names = store.collections()
     if name is not None:
@@ -42,12 +42,12 @@ def select_collection(store: Store, name: str | None) -> str:
     return names[0]
 
 
-def select_collections(store: Store, name: str | None) -> list[str]:
+def select_collections(store: Source, name: str | None) -> list[str]:
     """The named collection, or all of them."""
     return [select_collection(store, name)] if name is not None else store.collections()
 
 
-def check_granted_collections(store: Store, settings: Settings) -> None:
+def check_granted_collections(store: Source, settings: Settings) -> None:
     """Raises ConfigurationError if an editorial domain or an intake opens a collection that is not in the store.
 
     An empty store passes: its collections are still to be ingested.
@@ -65,7 +65,7 @@ def check_granted_collections(store: Store, settings: Settings) -> None:
             )
 
 
-def missing_collections(store: Store, settings: Settings) -> Iterator[str]:
+def missing_collections(store: Source, settings: Settings) -> Iterator[str]:
     """One line for each collection that the configuration names and the store, not being empty, lacks.
 
     No error, since an ingest may still bring it; but if the name is misspelled, a collection that was to be private is

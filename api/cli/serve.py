@@ -38,7 +38,7 @@ from aidre.api.http import configure_logging
 from aidre.api.protocols.provenance import provenance_for
 from aidre.api.retrieval import SECRET_BYTES, SECRET_VARIABLE
 from aidre.api.server import Connection, connection_capacity
-from aidre.engine.collection import Store
+from aidre.engine import open_source
 from aidre.engine.errors import ConfigurationError
 
 BACKLOG = 2_048
@@ -63,8 +63,8 @@ def serve(store: Path, settings_path: Path | None, host: str, port: int, workers
     if workers < 1:
         raise ConfigurationError(f"--workers must be at least 1, not {workers}")
     settings = load_settings(settings_path)
-    check_granted_collections(Store(store), settings)
-    check_exposure(settings, host, private_collections(Store(store), settings))
+    check_granted_collections(open_source(store), settings)
+    check_exposure(settings, host, private_collections(open_source(store), settings))
     with _listen(host, port) as listener:
         settings = with_base_url(settings, host, listener.getsockname()[1])
         provenance_for(settings)  # so that a fault of the keys is reported once and not by every worker
@@ -74,7 +74,7 @@ def serve(store: Path, settings_path: Path | None, host: str, port: int, workers
         sys.stderr.flush()
         _report_missing(store, settings)
         if workers == 1:
-            _serve_single(create_app(Store(store), settings), listener)
+            _serve_single(create_app(open_source(store), settings), listener)
         else:
             _serve_workers(store, settings, listener, workers)
 
@@ -82,13 +82,13 @@ def serve(store: Path, settings_path: Path | None, host: str, port: int, workers
 def serve_stdio(store: Path, settings_path: Path | None) -> None:
     """Answer one MCP client until standard input closes. Raises ConfigurationError."""
     settings = load_settings(settings_path)
-    check_granted_collections(Store(store), settings)
+    check_granted_collections(open_source(store), settings)
     _report_missing(store, settings)
-    asyncio.run(_answer_stdio(create_app(Store(store), settings)))
+    asyncio.run(_answer_stdio(create_app(open_source(store), settings)))
 
 
 def _report_missing(store: Path, settings: Settings) -> None:
-    for message in missing_collections(Store(store), settings):
+    for message in missing_collections(open_source(store), settings):
         console.print_message(message)
 
 
@@ -185,7 +185,7 @@ def create_worker_app(store: Path, settings: Settings, parent_pid: int, folder: 
     """
     configure_logging(structured=settings.server.log == "requests")
     threading.Thread(target=_follow_parent, args=(parent_pid,), name="parent", daemon=True).start()
-    app = create_app(Store(store), settings, folder)
+    app = create_app(open_source(store), settings, folder)
     _limit_connections()
     _freeze_heap()
     return app

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from aidre.api.config import Settings
-from aidre.engine.collection import Store
+from aidre.engine.backend import Source
 from aidre.engine.embedding import DEFAULT_SPACE, load_embedder
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import EmbeddingSpace
@@ -49,7 +49,7 @@ def space_to_fill(settings: Settings, collection: str, space_id: str) -> Embeddi
 
 
 def embed(
-    store: Store, settings: Settings, collection: str, space_id: str, report: Callable[[Event], None]
+    store: Source, settings: Settings, collection: str, space_id: str, report: Callable[[Event], None]
 ) -> EmbedSummary:
     """Make a declared space of a collection live. Raises CollectionMissing, and what `embed_space` raises."""
     space = space_to_fill(settings, collection, space_id)

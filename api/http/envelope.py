@@ -31,6 +31,7 @@ from aidre.engine.errors import (
     InvalidVector,
     ModelUnavailable,
     SpaceMissing,
+    Unsupported,
 )
 
 logger = logging.getLogger("aidre")
@@ -42,6 +43,7 @@ STATUS: Mapping[type[AidreError], tuple[int, str]] = {
     SpaceMissing: (422, "unsupported_embedding_space"),
     CollectionMissing: (404, "not_found"),
     GenerationMissing: (409, "conflict"),
+    Unsupported: (422, "invalid_request"),
 }
 """HTTP status and error code of the engine's errors; a subclass inherits them."""
 UNAVAILABLE = (503, "service_unavailable")

@@ -20,9 +20,8 @@ from aidre.api.config import Protocol
 from aidre.api.http import BUCKET_BOUNDS, DROPPED, IN_FLIGHT, QUEUED, SUM_OFFSET, Metrics, Numbers, Worker
 from aidre.api.operations.scrubber import Findings
 from aidre.api.retrieval import Retrieval
-from aidre.engine.collection import Snapshot
+from aidre.engine.backend import CollectionStatus
 from aidre.engine.index.fields import parse_instant
-from aidre.engine.storage import find_index_file, keys_file, vectors_file
 from aidre.ingest.pipeline import oldest_read_times
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -48,8 +47,8 @@ def render_metrics(metrics: Metrics, retrieval: Retrieval, caller: Caller, findi
     visible = [opened[name].snapshot for name in sorted(names & opened.keys())]
     snapshots = [snapshot for snapshot in visible if snapshot is not None]
     damaged = sum(collection.problem is not None for collection in opened.values())
-    checks = oldest_read_times(retrieval.snapshots.store.path)
-    collections = collection_lines(snapshots, checks, damaged=damaged)
+    checks = oldest_read_times(retrieval.snapshots.source.path)
+    collections = collection_lines([snapshot.status() for snapshot in snapshots], checks, damaged=damaged)
     return join_lines([*counter_lines(metrics, workers), *process_lines(workers), *collections, *scrub_lines(findings)])
 
 
@@ -110,31 +109,31 @@ def process_lines(workers: Iterable[Worker]) -> Iterator[str]:
         )
 
 
-def collection_lines(snapshots: Iterable[Snapshot], checks: Mapping[str, float], damaged: int) -> Iterator[str]:
+def collection_lines(statuses: Iterable[CollectionStatus], checks: Mapping[str, float], damaged: int) -> Iterator[str]:
     """Figures of the collections that the caller may see; `checks` is the Unix time at which the least recently read
     source of each collection was read."""
-    labelled = [({"collection": snapshot.collection.name}, snapshot) for snapshot in snapshots]
+    labelled = [({"collection": status["collection"]}, status) for status in statuses]
     yield from single(
         "aidre_collections_damaged", "gauge", "Collections whose newest generation does not open.", damaged
     )
     for name, about, value in (
-        ("generation", "The served generation.", lambda snapshot: snapshot.generation),
-        ("segments", "Segments.", lambda snapshot: len(snapshot.manifest.segments)),
-        ("documents", "Documents.", lambda snapshot: snapshot.documents),
-        ("chunks", "Chunks.", lambda snapshot: snapshot.chunks),
-        ("deleted_chunks", "Deleted chunks that are still on disk.", _deleted),
-        ("warnings", "Derived files that were rebuilt in memory or bypassed.", lambda snapshot: len(snapshot.warnings)),
+        ("generation", "The served generation.", lambda status: status["generation"]),
+        ("segments", "Segments.", lambda status: status["segments"]),
+        ("documents", "Documents.", lambda status: status["documents"]),
+        ("chunks", "Chunks.", lambda status: status["chunks"]),
+        ("deleted_chunks", "Deleted chunks that are still on disk.", lambda status: status["deleted_chunks"]),
+        ("warnings", "Derived files that were rebuilt in memory or bypassed.", lambda status: len(status["warnings"])),
     ):
         yield from family(
             f"aidre_collection_{name}", "gauge", about, [(labels, value(each)) for labels, each in labelled]
         )
-    updated = [(labels, (parse_instant(each.collection.updated_at) or 0) / 1e6) for labels, each in labelled]
+    updated = [(labels, (parse_instant(each["updated_at"]) or 0) / 1e6) for labels, each in labelled]
     yield from family("aidre_collection_updated_seconds", "gauge", "Unix time of the newest generation.", updated)
     now = time.time()
     ages = [
-        (labels, max(0.0, now - checks[name]))
-        for labels, name in ((labels, snapshot.collection.name) for labels, snapshot in labelled)
-        if name in checks
+        (labels, max(0.0, now - checks[each["collection"]]))
+        for labels, each in labelled
+        if each["collection"] in checks
     ]
     what = "Age of the least recently read source."
     yield from family("aidre_collection_source_check_age_seconds", "gauge", what, ages)
@@ -152,31 +151,19 @@ def scrub_lines(findings: Findings) -> Iterator[str]:
     yield from single("aidre_scrub_passed_seconds", "gauge", what, findings.passed)
 
 
-def _deleted(snapshot: Snapshot) -> int:
-    return sum(entry.deleted_chunks for entry in snapshot.manifest.segments)
-
-
-def _space_lines(labelled: Iterable[tuple[dict[str, str], Snapshot]]) -> Iterator[str]:
+def _space_lines(labelled: Iterable[tuple[dict[str, str], CollectionStatus]]) -> Iterator[str]:
     sizes: list[Sample] = []
     recalls: list[Sample] = []
     kinds: list[Sample] = []
-    for labels, snapshot in labelled:
-        entries = snapshot.manifest.segments
-        for state in snapshot.manifest.spaces:
-            named = {**labels, "space": state.space.id}
-            for file, names in (
-                ("vectors", {vectors_file(state.space.id)}),
-                ("index", {find_index_file(entry.files, state.space.id) for entry in entries}),
-                ("keys", {keys_file(state.space.id)}),
-            ):
-                size = sum(held.size for entry in entries for name, held in entry.files.items() if name in names)
-                sizes.append(({**named, "file": file}, size))
-            calibration = state.calibration
-            kind = calibration.kind if calibration is not None and state.state == "live" else "exact"
-            kinds.append(({**named, "kind": kind if state.state == "live" else state.state}, 1))
-            for depth in calibration.depths if calibration is not None and kind == "scan" else ():
-                at = {**named, "results": str(depth.results)}
-                recalls += [({**at, "statistic": "mean"}, depth.mean), ({**at, "statistic": "p5"}, depth.p5)]
+    for labels, status in labelled:
+        for space in status["spaces"]:
+            named = {**labels, "space": space["id"]}
+            sizes += [({**named, "file": file}, size) for file, size in space["bytes"].items()]
+            calibration, is_live = space["calibration"] or {"kind": "exact", "depths": ()}, space["state"] == "live"
+            kinds.append(({**named, "kind": calibration["kind"] if is_live else space["state"]}, 1))
+            for depth in calibration["depths"] if is_live and calibration["kind"] != "exact" else ():
+                at = {**named, "results": str(depth["results"])}
+                recalls += [({**at, "statistic": "mean"}, depth["mean"]), ({**at, "statistic": "p5"}, depth["p5"])]
     what = "Mapped bytes of a space; the system decides how many are resident."
     yield from family("aidre_space_bytes", "gauge", what, sizes)
     yield from family("aidre_space_search", "gauge", "How a space is searched: scan, exact, or building.", kinds)

@@ -1,8 +1,8 @@
 """The background scrub of a server: one worker reads all files in a thread, and all workers share its findings.
 
-Findings are kept in `STORE/.log/scrub.json` until the file is restored or no generation names it. Damage to documents,
-chunks or vectors is reported and the open snapshot keeps serving. A damaged derived file makes its collection reopen,
-which rebuilds or bypasses the file.
+Findings are kept in `scrub.json` beside the logs until the file is restored or no generation names it. Damage to
+documents, chunks or vectors is reported and the open snapshot keeps serving. A damaged derived file makes its
+collection reopen, which rebuilds or bypasses the file.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pathlib import Path
 
 import orjson
 
-from aidre.engine.collection import Store
-from aidre.engine.errors import StorageFailed
+from aidre.engine.backend import Source
+from aidre.engine.errors import StorageFailed, Unsupported
 from aidre.engine.maintenance import Scrub, ScrubbedFile, ScrubStopped
 from aidre.engine.storage import replace_file
 
@@ -76,13 +76,14 @@ def read_findings(folder: Path) -> Findings:
 class Scrubber:
     """The scrubber of one worker. It scrubs while no other worker does; `findings` are those of the active one.
 
-    A pass over the store takes about `seconds`; 0 disables it.
+    A pass over the store takes about `seconds`; 0 disables it, and so does an engine without files of its own. `folder`
+    keeps the findings.
     """
 
-    def __init__(self, store: Store, seconds: float) -> None:
-        self._store = store
+    def __init__(self, source: Source, seconds: float, folder: Path) -> None:
+        self._source = source
         self._seconds = seconds
-        self._folder = store.path / ".log"
+        self._folder = folder
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._stamp: FileStamp | None = None
@@ -123,14 +124,14 @@ class Scrubber:
     def _run(self) -> None:
         with suppress(OSError):  # all other work has priority
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)
-        with suppress(ScrubStopped):
+        with suppress(ScrubStopped, Unsupported):
             while True:
                 try:
                     self._scrub_exclusively()
                 except OSError as error:
                     logger.warning("the store is not scrubbed: %s", error.strerror or error)
                     return
-                except ScrubStopped:
+                except (ScrubStopped, Unsupported):
                     raise
                 except Exception:  # the outermost handler of this thread
                     logger.exception("the scrub failed and will be retried")
@@ -157,7 +158,7 @@ class Scrubber:
         known = {problem.file: problem for problem in former.problems}
         seen: dict[str, ScrubbedFile] = {}
         checked = time.monotonic()
-        for looked in Scrub(self._store, self._seconds, self._stop).one_pass():
+        for looked in Scrub(self._source, self._seconds, self._stop).one_pass():
             seen[looked.file] = looked
             if known and time.monotonic() - checked > RECHECK_SECONDS:
                 self._recheck()
@@ -176,10 +177,10 @@ class Scrubber:
     def _recheck(self) -> None:
         """Drop findings about files that were restored or are no longer named, without waiting for the next pass."""
         findings = read_findings(self._folder)
-        scrub = Scrub(self._store, self._seconds, self._stop)
+        scrub = Scrub(self._source, self._seconds, self._stop)
         known: dict[str, Problem] = {}
         for problem in findings.problems:
-            stamp = _stamp_of(self._store.path / problem.file)
+            stamp = _stamp_of(self._source.path / problem.file)
             read = self._rechecked.get(problem.file) != stamp  # an untouched file is still damaged
             self._rechecked[problem.file] = stamp
             if scrub.is_damaged(problem.collection, problem.file, read=read):

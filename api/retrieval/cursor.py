@@ -28,7 +28,7 @@ from aidre.api.access import Caller
 from aidre.api.http import BadRequest, Conflict
 from aidre.api.retrieval.question import Question
 from aidre.api.retrieval.snapshots import LiveSnapshots
-from aidre.engine.collection import Snapshot
+from aidre.engine.backend import Reader
 from aidre.engine.errors import GenerationMissing
 from aidre.engine.model import Mode
 from aidre.engine.storage import create_private_file
@@ -106,14 +106,14 @@ def cursor_binding(
     return orjson.dumps([caller.name, collection, mode, space, vector is None, filter]) + query
 
 
-def next_cursor(cursor: SearchCursor | None, snapshot: Snapshot, offset: int) -> SearchCursor:
+def next_cursor(cursor: SearchCursor | None, snapshot: Reader, offset: int) -> SearchCursor:
     """The cursor of the page at `offset`; `cursor` is that of the current page, None for the first one."""
     if cursor is None:
         return SearchCursor(snapshot.generation, offset, offset, int(time.time()), lineage_digest(snapshot.lineage))
     return SearchCursor(cursor.generation, cursor.first, offset, cursor.started, cursor.lineage)
 
 
-async def snapshot_of(cursor: SearchCursor, name: str, now: Snapshot, snapshots: LiveSnapshots) -> Snapshot:
+async def snapshot_of(cursor: SearchCursor, name: str, now: Reader, snapshots: LiveSnapshots) -> Reader:
     """The snapshot of the generation in which a paged search began; `now` is the current one of the collection.
 
     Raises Conflict for a cursor that has expired.
@@ -135,11 +135,11 @@ def expired_cursor() -> Conflict:
     return Conflict("this cursor has expired: begin the search again without it", member="cursor")
 
 
-def store_secret(store: Path) -> bytes:
-    """The secret in STORE/.log/cursor.key, created once. In a store that cannot be written it comes from the
+def store_secret(folder: Path) -> bytes:
+    """The secret in the file cursor.key, created once. In a folder that cannot be written it comes from the
     environment, or lasts as long as the process."""
     inherited = os.environ.get(SECRET_VARIABLE)
-    path = store / ".log" / "cursor.key"
+    path = folder / "cursor.key"
     try:
         return _read_or_create(path)
     except OSError as error:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from aidre.api.retrieval.scheduler import Scheduler
-from aidre.engine.collection import Hit, Snapshot
+from aidre.engine.backend import Hit, Reader
 from aidre.engine.model import Query
 
 
@@ -23,7 +23,7 @@ class Page(NamedTuple):
     offset: int | None
 
 
-def first_page(snapshot: Snapshot, query: Query, max_results: int) -> Page:
+def first_page(snapshot: Reader, query: Query, max_results: int) -> Page:
     """The best `query.top_k` hits. `max_results` is the limit over all pages."""
     if query.mode == "lexical":  # searching for one hit more costs nothing, counting all matches costs a search
         hits = snapshot.search(replace(query, top_k=query.top_k + 1))
@@ -31,20 +31,20 @@ def first_page(snapshot: Snapshot, query: Query, max_results: int) -> Page:
     return _first_page_of(snapshot, query, snapshot.search(query), max_results)
 
 
-def first_pages(snapshot: Snapshot, queries: Sequence[Query], max_results: int) -> list[Page]:
+def first_pages(snapshot: Reader, queries: Sequence[Query], max_results: int) -> list[Page]:
     """The first pages of dense searches, from one scan."""
     results = snapshot.search_all(queries)
     pairs = zip(queries, results, strict=True)
     return [_first_page_of(snapshot, query, hits, max_results) for query, hits in pairs]
 
 
-def _first_page_of(snapshot: Snapshot, query: Query, hits: list[Hit], max_results: int) -> Page:
+def _first_page_of(snapshot: Reader, query: Query, hits: list[Hit], max_results: int) -> Page:
     if len(hits) < query.top_k or len(hits) >= max_results:
         return Page(hits, None)
     return Page(hits, len(hits) if len(hits) < snapshot.count(query.filter) else None)
 
 
-def later_page(then: Snapshot, now: Snapshot, query: Query, first_size: int, max_results: int) -> Page:
+def later_page(then: Reader, now: Reader, query: Query, first_size: int, max_results: int) -> Page:
     """The page at `query.offset` after a first page of `first_size` hits.
 
     `then` is the snapshot of the first page; hits deleted from `now` are skipped.
@@ -68,7 +68,7 @@ class PageSearch:
         self._scheduler = scheduler
         self.max_results = max_results
 
-    def first(self, name: str, snapshot: Snapshot, query: Query, filter_key: bytes | None) -> Awaitable[Page]:
+    def first(self, name: str, snapshot: Reader, query: Query, filter_key: bytes | None) -> Awaitable[Page]:
         """Raises Overloaded. `name` is that of the collection."""
         kind = _kind_of(name, query, filter_key)
         if query.mode == "dense":
@@ -77,7 +77,7 @@ class PageSearch:
             return self._scheduler.run_batched(kind, batch_key, query, search)
         return self._scheduler.run(kind, partial(first_page, snapshot, query, self.max_results))
 
-    def later(self, then: Snapshot, now: Snapshot, query: Query, first_size: int) -> Awaitable[Page]:
+    def later(self, then: Reader, now: Reader, query: Query, first_size: int) -> Awaitable[Page]:
         """Raises Overloaded. It always runs in a thread."""
         return self._scheduler.run(None, partial(later_page, then, now, query, first_size, self.max_results))
 

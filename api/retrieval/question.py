@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.api.http import BadRequest, Unprocessable
-from aidre.engine.collection import Snapshot
+from aidre.engine.backend import Reader, can_fuse
 from aidre.engine.errors import SpaceMissing
 from aidre.engine.model import EmbeddingSpace, Mode
-from aidre.engine.search import can_fuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,63 +29,63 @@ class Question:
     mode: Mode | None = None
 
 
-def text_modes(snapshot: Snapshot, lexical: bool) -> list[Mode]:
+def text_modes(reader: Reader, lexical: bool) -> list[Mode]:
     """The modes in which a text can be searched, the default one first; none without a model and without `lexical`.
 
     `lexical` is the setting of the collection.
     """
-    models = [space for space in snapshot.collection.spaces if space.model is not None]
+    models = [space for space in reader.collection.spaces if space.model is not None]
     modes: list[Mode] = ["dense"] if models else []
-    if lexical:
+    if lexical and reader.can.lexical:
         modes.append("lexical")
-        if any(map(can_fuse, models)):
-            modes.insert(0 if can_fuse(models[0]) else 1, "hybrid")
+        if any(can_fuse(reader, model) for model in models):
+            modes.insert(0 if can_fuse(reader, models[0]) else 1, "hybrid")
     return modes
 
 
-def resolve_mode(snapshot: Snapshot, question: Question, *, lexical: bool = True) -> tuple[Mode, EmbeddingSpace | None]:
+def resolve_mode(reader: Reader, question: Question, *, lexical: bool = True) -> tuple[Mode, EmbeddingSpace | None]:
     """The search mode, and the space of its vectors (None for lexical).
 
     Without `lexical`, a setting of the collection, hybrid becomes dense. Raises SpaceMissing, BadRequest or
     Unprocessable if the collection cannot answer the question.
     """
-    space = _space_of(snapshot, question)
+    space = _space_of(reader, question)
     mode = question.mode
     if question.text is None:
         if mode not in {None, "dense"}:
             raise BadRequest(f"mode {mode} needs query: a vector has no words", member="mode")
         return "dense", space
     if mode is None:
-        mode = "lexical" if space is None else "hybrid" if can_fuse(space) else "dense"
+        mode = "lexical" if space is None else "hybrid" if can_fuse(reader, space) else "dense"
     if not lexical and mode == "hybrid":
         mode = "dense"
-    if not lexical and mode == "lexical":
-        raise _not_lexical(snapshot, space)
+    if mode != "dense" and not (lexical and reader.can.lexical):
+        raise _not_lexical(reader, lexical, space)
     if mode == "lexical":
         return mode, None
     if space is None:
-        cure = "lexical does not" if lexical else "send query_vector"
+        cure = "lexical does not" if lexical and reader.can.lexical else "send query_vector"
         raise Unprocessable(f"this collection has no embedding model: mode {mode} needs one, {cure}")
-    if mode == "hybrid" and not can_fuse(space):
-        raise Unprocessable("this embedding space cannot be searched hybrid: use mode dense or lexical")
+    if mode == "hybrid" and not can_fuse(reader, space):
+        what = "embedding space" if reader.can.hybrid else "collection, whose engine lacks the capability hybrid,"
+        raise Unprocessable(f"this {what} cannot be searched hybrid: use mode dense or lexical")
     return mode, space
 
 
-def _not_lexical(snapshot: Snapshot, space: EmbeddingSpace | None) -> Unprocessable:
+def _not_lexical(reader: Reader, lexical: bool, space: EmbeddingSpace | None) -> Unprocessable:
     cure = "use mode dense" if space is not None else "it has no embedding model either, so it takes no text"
-    return Unprocessable(
-        f"this collection is not searched by words (collections.{snapshot.collection.name}.lexical is false): {cure}",
-        member="mode",
-    )
+    setting = f"collections.{reader.collection.name}.lexical is false"
+    why = "its engine lacks the capability lexical" if lexical else setting
+    return Unprocessable(f"this collection is not searched by words ({why}): {cure}", member="mode")
 
 
-def _space_of(snapshot: Snapshot, question: Question) -> EmbeddingSpace | None:
+def _space_of(reader: Reader, question: Question) -> EmbeddingSpace | None:
     """The named space, or the first one with a model for text; None if there is none."""
     if question.space is not None:
-        named = next((space for space in snapshot.collection.spaces if space.id == question.space), None)
+        named = next((space for space in reader.collection.spaces if space.id == question.space), None)
         if named is None:
             raise SpaceMissing("this collection has no such embedding space", embedding_space=question.space)
         if question.text is not None and named.model is None:
             raise SpaceMissing("this embedding space takes no text: send query_vector", embedding_space=named.id)
         return named
-    return next((space for space in snapshot.collection.spaces if space.model is not None), None)
+    return next((space for space in reader.collection.spaces if space.model is not None), None)

@@ -92,7 +92,7 @@ class RelevanceScale:
 async def relevance_scale(retrieval: Retrieval, question: Question, answer: Answer) -> RelevanceScale:
     """The scale for the hits of an answer to a question with text. Raises the errors of `Retrieval.count`."""
     snapshot = answer.collection.snapshot
-    space = None if answer.space is None else snapshot.space(answer.space).space
+    space = next((space for space in snapshot.collection.spaces if space.id == answer.space), None)
     if answer.mode not in _SLOPES or space is None or space.model != DEFAULT_SPACE.model:
         return RelevanceScale(answer.mode, space, 0.0)
     chunks = snapshot.chunks if question.filter is None else await retrieval.count(snapshot, question.filter)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from aidre.api.access import Caller
 from aidre.api.access.limits import ChunkBudget
 from aidre.api.config import FusionSettings, Protocol, Settings
-from aidre.api.http import Conflict, Metrics, NotFound, Unavailable
+from aidre.api.http import BadRequest, Conflict, Metrics, NotFound, Unavailable
 from aidre.api.retrieval.cursor import Cursors, SearchCursor, cursor_binding, expired_cursor, next_cursor, snapshot_of
 from aidre.api.retrieval.pagination import Page, PageSearch
 from aidre.api.retrieval.query_embedding import QueryEmbedders
@@ -28,12 +28,10 @@ from aidre.api.retrieval.redaction import check_tests_no_body
 from aidre.api.retrieval.scheduler import Scheduler
 from aidre.api.retrieval.snapshots import LiveSnapshots
 from aidre.api.retrieval.visibility import VisibleCollection, VisibleCollections
-from aidre.engine.collection import Hit, Snapshot
+from aidre.engine.backend import Hit, Reader, RetrievedChunk, can_fuse
 from aidre.engine.errors import ModelUnavailable
 from aidre.engine.index.fields import Filter, filter_digest, parse_filter
 from aidre.engine.model import EmbeddingSpace, Fusion, Json, Mode, Query, Rescore
-from aidre.engine.search import can_fuse
-from aidre.engine.segment import StoredChunk
 
 MAX_RESULTS = 1_000
 """Results over all pages of a search, unless `top_k_max` is larger."""
@@ -117,7 +115,7 @@ class Retrieval:
         page = await self._page(cursor, snapshot, collection, query, filter_key=filter_key)
         self.metrics.observe_stage(protocol, "search", perf_counter() - started)
         following = None
-        if page.offset is not None:
+        if page.offset is not None and snapshot.can.generations:
             following = self._cursors.write(next_cursor(cursor, snapshot, page.offset), binding)
         ignored = () if filter is None else snapshot.unknown_fields(filter)
         if charge and self._budget is not None:
@@ -129,14 +127,13 @@ class Retrieval:
         self, collection: VisibleCollection, question: Question, caller: Caller, protocol: Protocol
     ) -> tuple[Mode, EmbeddingSpace | None, NDArray[np.float32] | None]:
         """The mode, its space and the query vector; lexical if the model is unavailable and no mode was requested."""
-        lexical = collection.settings.lexical
-        mode, space = resolve_mode(collection.snapshot, question, lexical=lexical)
+        mode, space = resolve_mode(collection.snapshot, question, lexical=collection.settings.lexical)
         if question.vector is not None or space is None:
             return mode, space, question.vector
         try:
             return mode, space, await self._embed(space, question, caller, protocol)
         except ModelUnavailable:
-            if question.mode is not None or not lexical:
+            if question.mode is not None or not collection.is_lexical:
                 raise
             return "lexical", None, None
 
@@ -152,21 +149,25 @@ class Retrieval:
             self.metrics.observe_stage(protocol, "embed", perf_counter() - started)
 
     async def _with_fusion(
-        self, query: Query, snapshot: Snapshot, fusion: FusionSettings, question: Question, caller: Caller
+        self, query: Query, snapshot: Reader, fusion: FusionSettings, question: Question, caller: Caller
     ) -> Query:
         """The query with the configured fusion, and re-scoring if the collection has that space and its model loads."""
         rescore = None
-        for space in snapshot.collection.spaces if fusion.rescore is not None else ():
-            if space.id == fusion.rescore and space.model is not None and can_fuse(space):
+        for space in snapshot.collection.spaces if fusion.rescore is not None and snapshot.can.rescore else ():
+            if space.id == fusion.rescore and space.model is not None and can_fuse(snapshot, space):
                 with suppress(ModelUnavailable):  # already logged; the first scores are an answer, too
                     vector = await self.embedders.embed(space, str(question.text), caller.name)
                     rescore = Rescore(vector, space.id, fusion.depth)
                 break
         return replace(query, fusion=Fusion(fusion.a, fusion.c), rescore=rescore)
 
-    async def _resume(
-        self, collection: VisibleCollection, cursor: str, binding: bytes
-    ) -> tuple[SearchCursor, Snapshot]:
+    async def _resume(self, collection: VisibleCollection, cursor: str, binding: bytes) -> tuple[SearchCursor, Reader]:
+        if not collection.snapshot.can.generations:
+            raise BadRequest(
+                "this collection gives no cursors: its engine lacks the capability generations: ask for "
+                "more results at once",
+                member="cursor",
+            )
         position = self._cursors.read(cursor, binding)
         if position.offset >= self.max_results:
             raise expired_cursor()
@@ -175,7 +176,7 @@ class Retrieval:
     def _page(
         self,
         cursor: SearchCursor | None,
-        snapshot: Snapshot,
+        snapshot: Reader,
         collection: VisibleCollection,
         query: Query,
         *,
@@ -190,13 +191,13 @@ class Retrieval:
             return await self._scheduler.run(None, partial(parse_filter, value))
         return parse_filter(value)
 
-    async def count(self, snapshot: Snapshot, filter: Json) -> int:
+    async def count(self, snapshot: Reader, filter: Json) -> int:
         """The number of chunks that match a filter in its JSON form."""
         return await self._scheduler.run(None, lambda: snapshot.count(parse_filter(filter)))
 
     def chunk(
         self, chunk_id: str, name: str | None, caller: Caller, protocol: Protocol
-    ) -> tuple[VisibleCollection, StoredChunk]:
+    ) -> tuple[VisibleCollection, RetrievedChunk]:
         """A chunk by its id, from the named collection or from all visible ones; charges the budget.
 
         Raises NotFound, CollectionMissing, RateLimited, Conflict if several collections have it, and Unavailable if it
@@ -204,7 +205,7 @@ class Retrieval:
         """
         self.check_budget(caller)
         names = [name] if name is not None else self.collections.names(caller, protocol)
-        matches: list[tuple[VisibleCollection, StoredChunk]] = []
+        matches: list[tuple[VisibleCollection, RetrievedChunk]] = []
         unavailable: Unavailable | None = None
         for candidate in names:
             try:

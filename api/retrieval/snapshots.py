@@ -1,4 +1,4 @@
-"""The snapshots in service: follows CURRENT of every collection and swaps in new generations.
+"""The snapshots in service: follows the newest state of every collection and swaps in new generations.
 
 A request keeps the snapshot it started with. Superseded snapshots stay open for ten minutes, for cursors. A collection
 that cannot be opened does not affect the others. It knows nothing of HTTP.
@@ -10,10 +10,10 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from aidre.engine.collection import Snapshot, Store
+from aidre.engine.backend import Reader, Source
 from aidre.engine.errors import AidreError, GenerationMissing
 
 logger = logging.getLogger("aidre")
@@ -26,10 +26,6 @@ RETRY_SECONDS = 2.0
 """Time until a collection that could not be opened is tried again."""
 POLL_SECONDS = 0.25
 
-FileMark = tuple[int, int, int]
-"""Inode, mtime in nanoseconds and size of CURRENT. It differs also if a re-created collection reaches the same
-generation number."""
-
 
 @dataclass(frozen=True, slots=True)
 class OpenCollection:
@@ -37,18 +33,18 @@ class OpenCollection:
     or None. `kept` are superseded snapshots, each with the monotonic time at which it was replaced or opened again, the
     latest first."""
 
-    mark: FileMark
-    snapshot: Snapshot | None
+    mark: Hashable
+    snapshot: Reader | None
     problem: str | None = None
     retry_at: float = 0.0
-    kept: tuple[tuple[float, Snapshot], ...] = ()
+    kept: tuple[tuple[float, Reader], ...] = ()
 
 
 class LiveSnapshots:
     """All collections of a store, each at its newest generation. `problem` is why the store cannot be read."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, source: Source) -> None:
+        self.source = source
         self.problem: str | None = None
         self._collections: Mapping[str, OpenCollection] = {}
         self._damaged: set[str] = set()
@@ -67,7 +63,7 @@ class LiveSnapshots:
         """Opens new generations. Blocking: call it from a thread."""
         with self._refreshing:
             try:
-                names = self.store.collections()
+                names = self.source.collections()
             except (AidreError, OSError) as error:
                 self.problem = _first_line(error)
                 return
@@ -81,11 +77,9 @@ class LiveSnapshots:
                     self._collections = dict(sorted({**self._collections, name: refreshed}.items()))
 
     def _refresh_one(self, name: str, current: OpenCollection | None) -> OpenCollection | None:
-        try:
-            status = (self.store.path / name / "CURRENT").stat()
-        except OSError:
+        mark = self.source.mark(name)
+        if mark is None:
             return current
-        mark = (status.st_ino, status.st_mtime_ns, status.st_size)
         if current is not None and name in self._damaged:
             self._damaged.discard(name)
             return self._reopen_all(name, current, mark)
@@ -93,11 +87,11 @@ class LiveSnapshots:
             return self._open(name, current, mark)
         return _without_expired(current)
 
-    def _open(self, name: str, current: OpenCollection | None, mark: FileMark) -> OpenCollection:
+    def _open(self, name: str, current: OpenCollection | None, mark: Hashable) -> OpenCollection:
         previous = current.snapshot if current else None
         kept = current.kept if current else ()
         try:
-            snapshot = self.store.open(name, previous=previous)
+            snapshot = self.source.open(name, previous=previous)
         except Exception as error:  # the outermost handler of a collection: others must not be affected
             problem = _first_line(error)
             if current is None or current.problem != problem:
@@ -111,12 +105,12 @@ class LiveSnapshots:
             kept = ((time.monotonic(), previous), *kept)[:MAX_KEPT]
         return OpenCollection(mark, snapshot, kept=kept)
 
-    def _reopen_all(self, name: str, current: OpenCollection, mark: FileMark) -> OpenCollection:
+    def _reopen_all(self, name: str, current: OpenCollection, mark: Hashable) -> OpenCollection:
         """Opens without reuse of open files; the current snapshot stays if nothing can be opened."""
         reopened = self._open(name, None, mark)
         return replace(reopened, snapshot=reopened.snapshot or current.snapshot, kept=current.kept)
 
-    def at(self, name: str, generation: int) -> Snapshot:
+    def at(self, name: str, generation: int) -> Reader:
         """The snapshot of a cursor's generation; raises GenerationMissing. Blocking: call it from a thread."""
         current = self._collections.get(name)
         if current is None or current.snapshot is None or current.snapshot.generation < generation:
@@ -129,10 +123,10 @@ class LiveSnapshots:
                 return snapshot
         return self._open_superseded(name, generation, current.snapshot)
 
-    def _open_superseded(self, name: str, generation: int, newest: Snapshot) -> Snapshot:
+    def _open_superseded(self, name: str, generation: int, newest: Reader) -> Reader:
         """Opens and keeps a generation that this process has not opened, or has closed."""
         try:
-            snapshot = self.store.open(name, previous=newest, generation=generation)
+            snapshot = self.source.open(name, previous=newest, generation=generation)
         except (AidreError, OSError) as error:
             raise _generation_missing(generation) from error  # garbage collection may have removed some of its files
         with self._refreshing:

@@ -10,10 +10,9 @@ from aidre.api.config import CollectionSettings, Protocol, Settings
 from aidre.api.http import BadRequest, Unavailable
 from aidre.api.retrieval.question import text_modes
 from aidre.api.retrieval.snapshots import LiveSnapshots, OpenCollection
-from aidre.engine.collection import Snapshot
+from aidre.engine.backend import Reader, RetrievedChunk
 from aidre.engine.errors import CollectionMissing
 from aidre.engine.model import Mode, Visibility
-from aidre.engine.segment import StoredChunk
 
 MAX_CACHED_LOOKUPS = 1_024
 
@@ -23,7 +22,7 @@ class VisibleCollection:
     """A collection that a caller may see, at one snapshot."""
 
     name: str
-    snapshot: Snapshot
+    snapshot: Reader
     settings: CollectionSettings
     visibility: Visibility
 
@@ -32,11 +31,16 @@ class VisibleCollection:
         return self.settings.description or self.snapshot.collection.description
 
     @property
+    def is_lexical(self) -> bool:
+        """Whether it may be searched by words."""
+        return self.settings.lexical and self.snapshot.can.lexical
+
+    @property
     def text_modes(self) -> list[Mode]:
         """The modes in which it is searched by text, the default one first."""
         return text_modes(self.snapshot, self.settings.lexical)
 
-    def searched_text(self, chunk: StoredChunk) -> str:
+    def searched_text(self, chunk: RetrievedChunk) -> str:
         """Where words of a query may be looked for: title and text, the title alone if words must not find a chunk."""
         return f"{chunk.title or ''} {chunk.text}" if self.settings.lexical else chunk.title or ""
 
@@ -102,7 +106,7 @@ class VisibleCollections:
         manifest = current.snapshot.collection.visibility if current.snapshot else unknown
         return protocol in settings.protocols and may_see(caller, name, visibility_in_force(manifest, settings))
 
-    def _at(self, name: str, snapshot: Snapshot) -> VisibleCollection:
+    def _at(self, name: str, snapshot: Reader) -> VisibleCollection:
         settings = self._settings.collection(name)
         visibility = visibility_in_force(snapshot.collection.visibility, settings)
         return VisibleCollection(name, snapshot, settings, visibility)

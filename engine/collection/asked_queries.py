@@ -8,13 +8,14 @@ subjects. Embedding them takes as long as embedding some fifty chunks; a space i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.engine.backend import EmbedQueries
 from aidre.engine.embedding import probes
 from aidre.engine.errors import InvalidVector
 from aidre.engine.index.vectors import encode_query
@@ -33,9 +34,6 @@ _MIN_CHARACTERS, _MAX_CHARACTERS = 15, 200
 
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 _SEED: Final = 20_260_103
-
-EmbedQueries: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
-"""A model applied to queries: vectors of shape (texts, dimensions)."""
 
 
 @dataclass(frozen=True, slots=True)

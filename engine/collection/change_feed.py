@@ -9,16 +9,16 @@ the cost of a page depends on its size alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from aidre.engine.backend import Change, ChangeCursor, ChangelogId, ChangesPage
 from aidre.engine.errors import HistoryMissing
 from aidre.engine.segment import SegmentReader, SegmentView, StoredChunk
 from aidre.engine.storage import (
@@ -37,49 +37,6 @@ _CHECKED_EACH_TIME_BYTES = 1 << 20
 """A larger changelog is verified once, not for every page that is read from it."""
 ChangeRow = tuple[str, str, bytes]
 """op ("add", "change" or "delete"), chunk id, content hash."""
-
-
-class ChangelogId(NamedTuple):
-    """Identifies a changelog; the mark tells it from another that was written under the same generation number."""
-
-    generation: int
-    mark: str
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeCursor:
-    """The position of a client: it has every change up to and including `changelog`.
-
-    With `row` it has only that many rows of this changelog. With `listed_hash` it is still in the listing, and has the
-    chunks whose id hashes to at most that; `changelog` then is the newest one when the listing began.
-
-    `newest_seen` is the newest changelog that any page of the listing reflects. A generation may be visible for a
-    moment and never become durable, and its chunks must not remain with the client: so the history has to lead through
-    `newest_seen` too.
-    """
-
-    changelog: ChangelogId
-    row: int | None = None
-    listed_hash: int | None = None
-    newest_seen: ChangelogId | None = None
-
-
-class Change(NamedTuple):
-    """A change of a chunk. `chunk` is the stored chunk while it still has this content, else None."""
-
-    op: str
-    id: str
-    content_hash: bytes
-    chunk: StoredChunk | None
-
-
-@dataclass(frozen=True, slots=True)
-class ChangesPage:
-    """`cursor` is the position after the page. Without `more` the client is up to date."""
-
-    changes: list[Change]
-    cursor: ChangeCursor
-    more: bool
 
 
 def read_changes(

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from aidre.engine.backend import CommitResult
 from aidre.engine.collection.generations import Generations
 from aidre.engine.collection.indexing import count_written
 from aidre.engine.embedding import available_cores
@@ -28,15 +29,6 @@ MIN_BACKGROUND_ROWS = 1_000
 
 MIN_WORKER_ROWS = 20_000
 """A smaller commit is not worth worker processes."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommitResult:
-    """A durable generation: its number, and the live documents and chunks of the collection in it."""
-
-    generation: int
-    documents: int
-    chunks: int
 
 
 @dataclass(frozen=True, slots=True)

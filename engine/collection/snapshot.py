@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.collection.change_feed import ChangeCursor, ChangesPage, read_changes
+from aidre.engine.backend import (
+    Capabilities,
+    ChangeCursor,
+    ChangesPage,
+    CollectionStatus,
+    Hit,
+    SpaceStatus,
+    can_fuse,
+)
+from aidre.engine.collection.change_feed import read_changes
 from aidre.engine.errors import InvalidInput, SpaceMissing
 from aidre.engine.index.fields import RESERVED, Filter, filter_fields, with_dates
 from aidre.engine.index.vectors import SearchDepth, encode_query, search_depth
-from aidre.engine.model import Json, Query
-from aidre.engine.search import HybridQuery, bm25, can_fuse, search_dense, search_dense_batch
+from aidre.engine.model import Query
+from aidre.engine.search import HybridQuery, bm25, search_dense, search_dense_batch
 from aidre.engine.segment import SegmentReader, Segments, SegmentView, StoredChunk, TopK
 from aidre.engine.storage import (
     SEGMENTS,
@@ -25,6 +35,8 @@ from aidre.engine.storage import (
     SpaceState,
     StringDictionary,
     deletes,
+    find_index_file,
+    keys_file,
     vectors_file,
 )
 
@@ -33,45 +45,46 @@ _MIN_THREADED_ROWS = 100_000
 _MAX_OPENING_THREADS = 4
 _MAX_CACHED_K = 1_000
 """Search depths are cached for k up to this one."""
-
-
-class Hit(NamedTuple):
-    """A chunk and its score; larger is better."""
-
-    chunk: StoredChunk
-    score: float
+_CAPABILITIES = Capabilities(
+    lexical=True,
+    hybrid=True,
+    rescore=True,
+    exact_scores=True,
+    complete_filters=True,
+    generations=True,
+    changes=True,
+    vocabulary=True,
+    recall=True,
+)
 
 
 class Snapshot:
-    """One generation. `warnings` name derived files that were rebuilt in memory or are not used, being damaged.
+    """A `Reader` (engine/backend.py) of one generation.
 
-    `previous` is another snapshot of the collection, whose open segments are shared.
+    `warnings` name derived files that were rebuilt in memory or are not used, being damaged. `previous` is another
+    snapshot of the collection, whose open segments are shared.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, previous: Snapshot | None = None) -> None:
         self._folder = folder
         self.manifest = manifest
+        self.can = _CAPABILITIES
         self.collection = manifest.collection
         self.generation = manifest.generation
         self.lineage = manifest.lineage
         self.documents = manifest.documents
         self.chunks = manifest.chunks
+        self.dates = manifest.dates
         self.segments = _open_segments(folder, manifest, previous)
         self.warnings = tuple(warning for view in self.segments for warning in view.segment.warnings)
         self._statistics = bm25.Statistics(self.segments)
-        self._live_fields: dict[str, bool] = {}
-        self._object_fields: dict[str, bool] = {}
+        self._live_fields: dict[tuple[str, bool], bool] = {}
         self._depths: dict[tuple[str, int], SearchDepth | None] = {}
         self._spaces = {state.space.id: state for state in manifest.spaces if state.state == "live"}
 
     # -- search ------------------------------------------------------------------------------------------------
 
     def search(self, query: Query) -> list[Hit]:
-        """Hits ordered by (-score, chunk id).
-
-        SpaceMissing, DimensionMismatch, InvalidVector, InvalidFilter. InvalidInput where `top_k` or `offset` is out of
-        range, where the query lacks what its mode needs, or where a hybrid search is not possible in the space.
-        """
         k, filter = _k_of(query), self._with_dates(query.filter)
         if query.mode == "dense":
             ranked = self._search_dense(query, k, filter)
@@ -84,10 +97,7 @@ class Snapshot:
         return self._hits(ranked, query.offset)
 
     def search_all(self, queries: Sequence[Query]) -> list[list[Hit]]:
-        """The hits of each query; dense queries that differ in their vector alone share one scan of the codes.
-
-        Raises the errors of `search`, for any of the queries.
-        """
+        """Dense queries that differ in their vector alone share one scan of the codes."""
         first = queries[0]
         if (
             len(queries) == 1
@@ -102,7 +112,6 @@ class Snapshot:
         return [self._hits(ranked, first.offset) for ranked in ranked_all]
 
     def count(self, filter: Filter | None = None) -> int:
-        """Live chunks that pass a filter. InvalidFilter."""
         if filter is None:
             return self.chunks
         dated = self._with_dates(filter)
@@ -121,7 +130,6 @@ class Snapshot:
     # -- chunks and documents ----------------------------------------------------------------------------------
 
     def get(self, chunk_id: str) -> StoredChunk | None:
-        """A live chunk by id."""
         for view in reversed(self.segments):
             row = view.segment.find_chunk(chunk_id)
             if row is not None:
@@ -131,7 +139,6 @@ class Snapshot:
         return None
 
     def document(self, document_id: str) -> list[StoredChunk]:
-        """The chunks of a document in order; empty where it is not live."""
         segment_ord, document_row = self.find_documents([document_id])[0].tolist()
         if segment_ord < 0:
             return []
@@ -151,64 +158,50 @@ class Snapshot:
             locations[hits, 1] = rows[hits]
         return locations
 
-    def chunk_counts(self) -> NDArray[np.int32]:
-        """The number of chunks of each live document, shape (documents,), in no order."""
-        counts = [np.zeros(0, np.int32)]
+    def chunk_counts(self) -> dict[int, int]:
+        documents = Counter[int]()
         for view in self.segments:
             stored = view.segment.chunk_counts
             of_segment = np.ones(view.segment.entry.documents, np.int32) if stored is None else stored
-            counts.append(of_segment if view.deleted is None else of_segment[~view.deleted])
-        return np.concatenate(counts)
+            counts = of_segment if view.deleted is None else of_segment[~view.deleted]
+            documents.update(dict(enumerate(np.bincount(counts).tolist())))
+        return {chunks: number for chunks, number in documents.items() if number}
 
     def changes(self, cursor: ChangeCursor | None, limit: int) -> ChangesPage:
-        """The page of the change feed after `cursor`; None begins with the listing of all chunks. HistoryMissing."""
         return read_changes(self._folder, self.manifest, self.segments, cursor, limit)
 
     # -- fields ------------------------------------------------------------------------------------------------
 
     def fields(self) -> frozenset[str]:
-        """Names of the fields of all documents, deleted ones included, without the reserved names."""
+        """Those of deleted documents included."""
         return frozenset().union(*(view.segment.fields.names for view in self.segments))
 
     def dictionaries(self, name: str) -> list[StringDictionary]:
-        """The distinct strings of a field in each segment, those of deleted documents included."""
+        """Those of deleted documents included."""
         return [view.segment.fields.dictionary(name) for view in self.segments]
 
     def unknown_fields(self, filter: Filter) -> tuple[str, ...]:
-        """The fields that a filter names and no live document has, sorted; there only `ne` and `exists: false` hold.
-
-        Names are as `filters.field_name` returns them.
-        """
         names = filter_fields(filter)
         return tuple(sorted(name for name in names if name not in RESERVED and not self._is_live_field(name)))
 
-    def _is_live_field(self, name: str) -> bool:
-        cached = self._live_fields.get(name)
-        if cached is None:
-            views = [view for view in self.segments if name in view.segment.fields]
-            if not views:
-                return False
-            cached = any(view.deleted is None for view in views) or any(view.has_field(name) for view in views)
-            self._live_fields[name] = cached
-        return cached
-
     def is_object_field(self, name: str) -> bool:
-        """Whether a live document with a schema.org object has the field, in the object or in its metadata.
+        return self._is_live_field(name, with_schema_object=True)
 
-        A filter does not distinguish the two.
-        """
-        cached = self._object_fields.get(name)
+    def _is_live_field(self, name: str, *, with_schema_object: bool = False) -> bool:
+        key = name, with_schema_object
+        cached = self._live_fields.get(key)
         if cached is None:
             views = [view for view in self.segments if name in view.segment.fields]
             if not views:
                 return False
-            cached = self._object_fields[name] = any(view.has_field(name, with_schema_object=True) for view in views)
+            cached = not with_schema_object and any(view.deleted is None for view in views)
+            cached = cached or any(view.has_field(name, with_schema_object=with_schema_object) for view in views)
+            self._live_fields[key] = cached
         return cached
 
     # -- status ------------------------------------------------------------------------------------------------
 
-    def status(self) -> dict[str, Json]:
-        """Counts, sizes and spaces of the collection for operators, as JSON."""
+    def status(self) -> CollectionStatus:
         manifest = self.manifest
         return {
             "collection": self.collection.name,
@@ -237,7 +230,7 @@ class Snapshot:
 
     def _search_hybrid(self, query: Query, text: str, k: int, filter: Filter | None) -> TopK:
         state, vector = self._encode(query.space, query.vector)
-        if not can_fuse(state.space):
+        if not can_fuse(self, state.space):
             raise InvalidInput(
                 f"embedding space {state.space.id!r} cannot be searched hybrid: its scores have no common scale; "
                 "use mode dense or lexical"
@@ -300,16 +293,23 @@ def _can_share_scan(query: Query, other: Query) -> bool:
     ) and query.filter == other.filter
 
 
-def _space_status(state: SpaceState, manifest: Manifest) -> dict[str, Json]:
-    calibration = asdict(state.calibration) if state.calibration else None
-    name = vectors_file(state.space.id)
-    return {
-        **asdict(state.space),
+def _space_status(state: SpaceState, manifest: Manifest) -> SpaceStatus:
+    space, entries = state.space, manifest.segments
+    vectors, keys = vectors_file(space.id), keys_file(space.id)
+    indexes = {find_index_file(entry.files, space.id) for entry in entries}
+
+    def size(names: Collection[str | None]) -> int:
+        return sum(file.size for entry in entries for name, file in entry.files.items() if name in names)
+
+    status = {
+        **asdict(space),
         "state": state.state,
-        "chunks": sum(entry.live_chunks for entry in manifest.segments if name in entry.files),
+        "chunks": sum(entry.live_chunks for entry in entries if vectors in entry.files),
         "runtime": state.runtime,
-        "calibration": calibration,
+        "calibration": asdict(state.calibration) if state.calibration else None,
+        "bytes": {"vectors": size({vectors}), "index": size(indexes), "keys": size({keys})},
     }
+    return cast(SpaceStatus, status)
 
 
 def _open_segments(folder: Path, manifest: Manifest, previous: Snapshot | None) -> Segments:

@@ -17,6 +17,7 @@ from aidre.engine.errors import (
     SpaceConflict,
     StorageFailed,
     StoreDamaged,
+    Unsupported,
 )
 from aidre.engine.model import EmbeddingSpace, Visibility
 from aidre.engine.storage import (
@@ -33,7 +34,7 @@ from aidre.engine.storage import (
 )
 
 if TYPE_CHECKING:
-    from aidre.engine.collection.asked_queries import EmbedQueries
+    from aidre.engine.backend import EmbedQueries, Reader, Source
     from aidre.engine.collection.writer import Writer
 
 _MAX_OPEN_ATTEMPTS = 5
@@ -45,7 +46,8 @@ _REEMBEDDABLE_MEMBERS = ("model", "revision", "precision")
 
 
 class Store:
-    """A store at `path`. The constructor does not touch the disk; readers take no lock."""
+    """A `Source` (engine/backend.py) of local segments. The constructor does not touch the disk; readers take no
+    lock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -87,13 +89,21 @@ class Store:
             raise _current_damaged(collection, "does not hold a generation number")
         return int(content)
 
-    def open(self, collection: str, *, previous: Snapshot | None = None, generation: int | None = None) -> Snapshot:
-        """Open a generation, the newest by default, sharing the segments that `previous` has open.
+    def mark(self, collection: str) -> tuple[int, int, int] | None:
+        """Inode, mtime in nanoseconds and size of CURRENT; None where it cannot be read.
 
-        CollectionMissing, GenerationMissing, StoreDamaged, FormatTooNew, StorageFailed. Where garbage collection
-        removes the newest generation while it is being opened, a newer one is opened.
+        It differs also if a re-created collection reaches the same generation number.
         """
+        try:
+            status = (self.path / collection / CURRENT).stat()
+        except OSError:
+            return None
+        return status.st_ino, status.st_mtime_ns, status.st_size
+
+    def open(self, collection: str, *, previous: Reader | None = None, generation: int | None = None) -> Snapshot:
+        """Where garbage collection removes the newest generation while it is being opened, a newer one is opened."""
         folder = self._folder(collection)
+        previous = previous if isinstance(previous, Snapshot) else None
         for _ in range(_MAX_OPEN_ATTEMPTS):
             newest = self.current(collection)
             try:
@@ -192,6 +202,18 @@ class Store:
                 collection=collection,
                 generation=generation,
             ) from None
+
+
+def open_source(path: Path) -> Source:
+    """What stands behind the store at `path`: local segments. Does not touch the disk."""
+    return Store(path)
+
+
+def local_store(source: Source) -> Store:
+    """The source as a store of local segments, which work on their files needs. Unsupported."""
+    if not isinstance(source, Store):
+        raise Unsupported(f"{source.path} has no local segments, whose files this works on", capability="segments")
+    return source
 
 
 def _newest_number(folder: Path) -> int:

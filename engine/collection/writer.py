@@ -39,9 +39,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.engine.backend import CommitResult, EmbedQueries
 from aidre.engine.collection import garbage
-from aidre.engine.collection.asked_queries import EmbedQueries
-from aidre.engine.collection.commit import CommitResult, Committer, Declaration
+from aidre.engine.collection.commit import Committer, Declaration
 from aidre.engine.collection.generations import Generations
 from aidre.engine.collection.lookup import DocumentLocator, find_vectors, live_documents
 from aidre.engine.collection.snapshot import Snapshot
@@ -53,7 +53,7 @@ from aidre.engine.storage import Manifest, SpaceState, WriterLock, first_manifes
 
 
 class Writer:
-    """A context manager, made by `Store.writer`.
+    """A `Sink` (engine/backend.py) and context manager, made by `Store.writer`.
 
     `generations` is for operations on whole segments while the writer is idle, such as filling or removing a space.
     """
@@ -159,12 +159,10 @@ class Writer:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The newest generation, None before the first commit."""
         return self.generations.snapshot
 
     @property
     def spaces(self) -> Mapping[str, EmbeddingSpace]:
-        """The live spaces by id: an upsert brings a vector for each."""
         return {space.id: space for space in self._manifest.collection.spaces}
 
     @property
@@ -188,8 +186,7 @@ class Writer:
         into = rows.reserve_vectors(space_id, len(vectors), space.dimensions, dtype_of(space)) if for_upsert else None
         return encode(space, vectors, into)
 
-    def find_vectors(self, space_id: str, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], EncodedVectors]:
-        """Which embedding keys have a vector, stored or pending, shape (n,), and the vectors; the others are zero."""
+    def reuse(self, space_id: str, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], EncodedVectors]:
         in_flight = self._committer.in_flight
         unpublished = [self._pending] if in_flight is None else [self._pending, in_flight]
         return find_vectors(self.spaces[space_id], keys, unpublished, self.generations.segments)
@@ -197,7 +194,6 @@ class Writer:
     # -- documents ---------------------------------------------------------------------------------------------
 
     def fingerprints(self, document_ids: Sequence[str]) -> list[bytes | None]:
-        """The fingerprint of each document, stored or pending; None where there is none."""
         return self._values("fingerprint", document_ids)
 
     def updated_at(self, document_ids: Sequence[str]) -> list[str | None]:

@@ -1,6 +1,7 @@
 from . import verify as verify
 from .backup import back_up as back_up
 from .history import keep_generations as keep_generations, list_generations as list_generations, roll_back as roll_back
+from .recalibration import Recalibration as Recalibration, recalibrate as recalibrate
 from .restore import restore_archive as restore_archive
 from .scrub import Scrub as Scrub, ScrubbedFile as ScrubbedFile, ScrubStopped as ScrubStopped
 from .verify import CollectionReport as CollectionReport, Problem as Problem

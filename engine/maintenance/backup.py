@@ -23,7 +23,8 @@ from typing import IO, Any
 import orjson
 import xxhash
 
-from aidre.engine.collection import Store
+from aidre.engine.backend import Source
+from aidre.engine.collection import Store, local_store
 from aidre.engine.errors import InvalidInput, StorageFailed, StoreDamaged
 from aidre.engine.storage import (
     CHANGES,
@@ -64,13 +65,14 @@ class SavedCollection:
 
 
 def back_up(
-    store: Store, collections: Sequence[str], target: Path, beside: Iterable[tuple[str, Path]] = ()
+    store: Source, collections: Sequence[str], target: Path, beside: Iterable[tuple[str, Path]] = ()
 ) -> list[SavedCollection]:
     """Write the newest generation of each collection into a new file, and the files `beside` under their labels.
 
     Raises StoreDamaged if a file differs from its manifest, InvalidInput if `target` exists or is inside the store, and
     StorageFailed; then no file remains.
     """
+    store = local_store(store)
     if target.exists():
         raise InvalidInput(f"{target} exists already: name a new file for the backup")
     if store.path.resolve() in target.resolve().parents:

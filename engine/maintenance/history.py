@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine.collection import Generations, Snapshot, Store
+from aidre.engine.backend import Source
+from aidre.engine.collection import Generations, Snapshot, Store, local_store
 from aidre.engine.errors import AidreError, GenerationMissing, InvalidInput, StoreDamaged
 from aidre.engine.segment import SegmentView
 from aidre.engine.storage import (
@@ -44,8 +45,9 @@ class KeptGeneration:
     current: bool
 
 
-def list_generations(store: Store, collection: str) -> list[KeptGeneration]:
+def list_generations(store: Source, collection: str) -> list[KeptGeneration]:
     """The generations on disk, newest first, without those whose manifest is damaged. Raises CollectionMissing."""
+    store = local_store(store)
     folder = store.path / collection / MANIFESTS
     numbers = _numbers(folder)
     try:
@@ -64,13 +66,14 @@ def list_generations(store: Store, collection: str) -> list[KeptGeneration]:
     return generations
 
 
-def roll_back(store: Store, collection: str, generation: int) -> int:
+def roll_back(store: Source, collection: str, generation: int) -> int:
     """Publish the content of an older generation again; returns the number of the new generation.
 
     Raises GenerationMissing if it is no longer kept, StoreDamaged if it cannot be opened, InvalidInput for the newest
     one, and StoreLocked. A collection that became private since stays private. It works also if the newest generation
     is damaged.
     """
+    store = local_store(store)
     try:
         with store.writer(collection, spaces=None) as writer:
             generations = writer.generations
@@ -82,11 +85,12 @@ def roll_back(store: Store, collection: str, generation: int) -> int:
         return _roll_back_past_damage(store, collection, generation)
 
 
-def keep_generations(store: Store, collection: str, count: int) -> int:
+def keep_generations(store: Source, collection: str, count: int) -> int:
     """Keep `count` generations from now on; returns the number of the newest generation, whose manifest records it.
 
     Raises InvalidInput for a number out of range, CollectionMissing and StoreLocked.
     """
+    store = local_store(store)
     if not MIN_KEPT_GENERATIONS <= count <= MAX_KEPT_GENERATIONS:
         raise InvalidInput(
             f"from {MIN_KEPT_GENERATIONS} to {MAX_KEPT_GENERATIONS:,} generations can be kept, not {count}"

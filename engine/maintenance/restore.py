@@ -21,7 +21,8 @@ from typing import Any
 import orjson
 import xxhash
 
-from aidre.engine.collection import Store, garbage
+from aidre.engine.backend import Source
+from aidre.engine.collection import Store, garbage, local_store
 from aidre.engine.errors import (
     AidreError,
     CollectionMissing,
@@ -57,7 +58,7 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
 def restore_archive(
-    store: Store, source: Path, *, replace_stored: bool = False, beside: str | None = None
+    store: Source, source: Path, *, replace_stored: bool = False, beside: str | None = None
 ) -> list[SavedCollection]:
     """Restore every collection of a backup, and its folder `beside` if the store has none of that name.
 
@@ -65,6 +66,7 @@ def restore_archive(
     if the file is not a complete backup; FormatTooNew; StoreDamaged if it differs from its manifests; StoreLocked;
     StorageFailed. The store is unchanged then, unless StorageFailed came while collections were being published.
     """
+    store = local_store(store)
     if not source.is_file():
         raise Missing(f"there is no backup at {source}")
     with _temporary(store.path) as folder:

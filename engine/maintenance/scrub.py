@@ -17,7 +17,8 @@ from pathlib import Path
 
 import xxhash
 
-from aidre.engine.collection import Store
+from aidre.engine.backend import Source
+from aidre.engine.collection import local_store
 from aidre.engine.errors import AidreError
 from aidre.engine.maintenance.verify import files_of
 from aidre.engine.storage import (
@@ -55,8 +56,8 @@ class ScrubStopped(Exception):
 class Scrub:
     """Reads the files of the newest generations, in about `seconds` per pass, until `stop` is set."""
 
-    def __init__(self, store: Store, seconds: float, stop: threading.Event) -> None:
-        self._store = store
+    def __init__(self, store: Source, seconds: float, stop: threading.Event) -> None:
+        self._store = local_store(store)
         self._seconds = seconds
         self._stop = stop
         self._pace = float(MAX_BYTES_PER_SECOND)

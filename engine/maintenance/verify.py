@@ -12,7 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from aidre.engine.collection import Store, read_previous
+from aidre.engine.backend import Source
+from aidre.engine.collection import Store, local_store, read_previous
 from aidre.engine.errors import AidreError, HistoryMissing
 from aidre.engine.storage import (
     CHUNKS_FILE,
@@ -61,7 +62,8 @@ class CollectionReport:
         return all(problem.derived for problem in self.problems)
 
 
-def verify(store: Store) -> list[CollectionReport]:
+def verify(store: Source) -> list[CollectionReport]:
+    store = local_store(store)
     reports = [verify_collection(store, name) for name in store.collections()]
     return reports + [_nameless(name, newest) for name, newest in store.collections_without_current().items()]
 

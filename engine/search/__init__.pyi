@@ -6,5 +6,5 @@ from .calibration import (
     scannable_targets as scannable_targets,
 )
 from .dense import search_dense as search_dense, search_dense_batch as search_dense_batch
-from .hybrid import HybridQuery as HybridQuery, can_fuse as can_fuse
+from .hybrid import HybridQuery as HybridQuery
 from .query_samples import Kind as Kind, QuerySample as QuerySample, asked_sample as asked_sample

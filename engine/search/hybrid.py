@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.index.fields import Filter
-from aidre.engine.index.vectors import SearchDepth, is_unit, score_rows
+from aidre.engine.index.vectors import SearchDepth, score_rows
 from aidre.engine.model import EmbeddingSpace, Fusion
 from aidre.engine.search import bm25
 from aidre.engine.search.bm25 import Bm25Scorer, Statistics
@@ -46,11 +46,6 @@ _ROUNDING: Final = 1e-9
 
 Rows = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Segment ordinals (n,) and rows (n,) of chunks."""
-
-
-def can_fuse(space: EmbeddingSpace) -> bool:
-    """Whether the scores of a space are cosines or follow from them; scores of vectors of any length have no scale."""
-    return is_unit(space)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from aidre.engine.storage import BATCH_ROWS, ETAG_BYTES
 
 
 class StoredChunk:
-    """One chunk row of a segment. `json_*` are JSON fragments, ready to be spliced into an answer."""
+    """One chunk row of a segment."""
 
     __slots__ = ("_row", "_segment")
 
@@ -59,22 +59,6 @@ class StoredChunk:
         return self._bytes("id").decode()
 
     @property
-    def json_id(self) -> bytes:
-        return orjson.dumps(self.id)
-
-    @property
-    def json_source(self) -> bytes:
-        return self._bytes("json_source")
-
-    @property
-    def json_metadata(self) -> bytes:
-        return self._bytes("json_metadata")
-
-    @property
-    def etag(self) -> str:
-        return self._segment.chunks.fixed("etag")[self._row].hex()
-
-    @property
     def text(self) -> str:
         return self._bytes("text").decode()
 
@@ -88,11 +72,6 @@ class StoredChunk:
     def section(self) -> str | None:
         section: str | None = self._segment.chunks.value("section", self._row)
         return section
-
-    @property
-    def token_count(self) -> int | None:
-        count: int | None = self._segment.chunks.value("token_count", self._row)
-        return count
 
     @property
     def digest(self) -> bytes:
@@ -121,8 +100,8 @@ class StoredChunk:
         return int(self._segment.chunks.value("document_row", self._row))
 
     @property
-    def document_location(self) -> tuple[str, int]:
-        """The document's segment id and row. A key for caches: the content of a segment never changes."""
+    def document_key(self) -> tuple[str, int]:
+        """The document's segment id and row: the content of a segment never changes."""
         return self._segment.id, self.document_row
 
     @property

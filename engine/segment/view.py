@@ -135,7 +135,7 @@ class SegmentView:
 
     # -- documents -----------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def documents_without_url(self) -> int:
         """The number of live documents that no answer can link to."""
         absent = self.segment.documents.chunked("url").is_null().to_numpy()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 
-from aidre.engine.collection import BackfillProgress, Store, fill_space, remove_space
+from aidre.engine.backend import Source
+from aidre.engine.collection import BackfillProgress, fill_space, local_store, remove_space
 from aidre.engine.embedding import Embedder
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import SpaceState, with_precision
@@ -15,7 +16,7 @@ from aidre.ingest.pipeline.progress import Committed, EmbedSummary, Event, Notic
 
 
 def embed_space(
-    store: Store,
+    store: Source,
     collection: str,
     space: EmbeddingSpace,
     *,
@@ -27,7 +28,7 @@ def embed_space(
 
     `stored` are the live spaces. `embedders` are those of all of them and of `space`, since they decide the chunking:
     the strings that are embedded must be the ones that the next ingest would embed. An interrupted run is resumed. The
-    summary is also the last event. Raises StoreLocked, SpaceConflict, InvalidVector, StorageFailed.
+    summary is also the last event. Raises Unsupported, StoreLocked, SpaceConflict, InvalidVector, StorageFailed.
     """
     started = monotonic()
     embedder = embedders[space.id]
@@ -37,7 +38,7 @@ def embed_space(
     embedded = 0
     models = {name: other.embed_queries for name, other in embedders.items()}
     runtimes = {space.id: embedder.runtime}
-    with store.writer(collection, spaces=current_spaces, runtimes=runtimes, models=models) as writer:
+    with local_store(store).writer(collection, spaces=current_spaces, runtimes=runtimes, models=models) as writer:
         if space.id in writer.stale_spaces:
             report(Notice(f"space {space.id} has another model or revision now: its stored chunks are embedded again"))
             encoder = StoredChunkEncoder(writer, space, embedder, chunker)
@@ -56,9 +57,9 @@ def embed_space(
     return summary
 
 
-def drop_space(store: Store, collection: str, space_id: str) -> int:
+def drop_space(store: Source, collection: str, space_id: str) -> int:
     """Remove a space from a collection; returns the new generation. Raises SpaceMissing, SpaceConflict."""
-    with store.writer(collection, spaces=None) as writer:
+    with local_store(store).writer(collection, spaces=None) as writer:
         remove_space(writer.generations, space_id)
         return writer.generations.manifest.generation
 

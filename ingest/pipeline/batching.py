@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from time import monotonic
 
-from aidre.engine.collection import LARGE_SEGMENT_ROWS, Writer
+from aidre.engine.backend import Sink
+from aidre.engine.collection import LARGE_SEGMENT_ROWS
 from aidre.engine.model import Document
 
 FIRST_COMMIT_DOCUMENTS = 1 << 15
@@ -49,7 +50,7 @@ class CommitPolicy:
         """Count documents that were handed to the writer."""
         self._pending += documents
 
-    def is_due(self, writer: Writer) -> bool:
+    def is_due(self, writer: Sink) -> bool:
         if not self._pending:
             return False
         if self._every is not None:

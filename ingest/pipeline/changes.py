@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from aidre.engine.collection import Writer
+from aidre.engine.backend import Sink
 from aidre.engine.model import Document
 from aidre.ingest.pipeline.fingerprint import columnar_fingerprints, fingerprint, same_text
 from aidre.ingest.records import RowBatch
@@ -49,7 +49,7 @@ class ChangeDetector:
     `settings` is the digest of the settings that stored chunks and vectors depend on.
     """
 
-    def __init__(self, writer: Writer | None, settings: bytes) -> None:
+    def __init__(self, writer: Sink | None, settings: bytes) -> None:
         self._writer, self._settings = writer, settings
 
     def candidate(self, where: str, document: Document) -> Candidate:

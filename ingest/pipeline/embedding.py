@@ -9,18 +9,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.collection import Writer
+from aidre.engine.backend import RetrievedChunk, Sink
 from aidre.engine.embedding import Embedder, embedding_key
 from aidre.engine.errors import InvalidVector
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record
-from aidre.engine.segment import StoredChunk
 from aidre.engine.storage import NO_KEY
 from aidre.ingest.chunking import Chunker
 
 
 @dataclass(slots=True)
 class ChunkVectors:
-    """The arguments of `Writer.upsert` beside the records: one row per chunk and space, over all records in order.
+    """The arguments of `Sink.upsert` beside the records: one row per chunk and space, over all records in order.
 
     `embedded` texts went through an Embedder. `faults` has the reason for each record whose vectors cannot be stored,
     by its position.
@@ -47,7 +46,7 @@ class VectorStage:
 
     def __init__(
         self,
-        writer: Writer,
+        writer: Sink,
         spaces: Sequence[EmbeddingSpace],
         embedders: Mapping[str, Embedder],
         chunker: Chunker,
@@ -104,7 +103,7 @@ class VectorStage:
         keys = [
             NO_KEY if brought else embedding_key(space, text) for brought, text in zip(is_brought, texts, strict=True)
         ]
-        is_reused, reused = self._writer.find_vectors(space.id, keys)
+        is_reused, reused = self._writer.reuse(space.id, keys)
         codes, norms = reused.codes, reused.norms
         rows = np.flatnonzero(~(is_reused | is_brought)).tolist()
         if rows:
@@ -169,10 +168,10 @@ class StoredChunkEmbedder:
         self._space, self._embedder, self._chunker = space, embedder, chunker
         self.embedded = 0
 
-    def keys(self, chunks: Sequence[StoredChunk]) -> list[bytes]:
+    def keys(self, chunks: Sequence[RetrievedChunk]) -> list[bytes]:
         return [embedding_key(self._space, text) for text in self._texts(chunks)]
 
-    def vectors(self, chunks: Sequence[StoredChunk]) -> NDArray[np.float32]:
+    def vectors(self, chunks: Sequence[RetrievedChunk]) -> NDArray[np.float32]:
         """One vector per chunk, (chunks, dimensions)."""
         texts = self._texts(chunks)
         positions = {text: position for position, text in enumerate(dict.fromkeys(texts))}
@@ -180,16 +179,16 @@ class StoredChunkEmbedder:
         self.embedded += len(positions)
         return vectors[[positions[text] for text in texts]]
 
-    def _texts(self, chunks: Sequence[StoredChunk]) -> list[str]:
+    def _texts(self, chunks: Sequence[RetrievedChunk]) -> list[str]:
         return [self._chunker.join_embedding_input(chunk.title, chunk.section, chunk.text) for chunk in chunks]
 
 
 class StoredChunkEncoder(StoredChunkEmbedder):
-    """Embeds stored chunks into their stored form, for `Writer.reembed`."""
+    """Embeds stored chunks into their stored form, for `Sink.reembed`."""
 
-    def __init__(self, writer: Writer, space: EmbeddingSpace, embedder: Embedder, chunker: Chunker) -> None:
+    def __init__(self, writer: Sink, space: EmbeddingSpace, embedder: Embedder, chunker: Chunker) -> None:
         super().__init__(space, embedder, chunker)
         self._writer = writer
 
-    def __call__(self, chunks: Sequence[StoredChunk]) -> tuple[EncodedVectors, Sequence[bytes]]:
+    def __call__(self, chunks: Sequence[RetrievedChunk]) -> tuple[EncodedVectors, Sequence[bytes]]:
         return self._writer.encode(self._space.id, self.vectors(chunks)), self.keys(chunks)

@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from time import monotonic, time
 
-from aidre.engine.collection import Store, Writer
+from aidre.engine import backend
+from aidre.engine.backend import Sink
 from aidre.engine.embedding import Embedder
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import EmbeddingSpace
@@ -51,7 +52,7 @@ _WEB_SUFFIXES = frozenset(READERS) - {".parquet"}
 
 
 def ingest(
-    store: Store,
+    store: backend.Source,
     collection: str,
     sources: Sequence[str | Path],
     *,
@@ -144,12 +145,12 @@ def _locate(sources: Sequence[str | Path], options: IngestOptions, mapping_key: 
 
 
 def _open_writer(
-    store: Store,
+    store: backend.Source,
     collection: str,
     spaces: Sequence[EmbeddingSpace],
     embedders: Mapping[str, Embedder],
     options: IngestOptions,
-) -> AbstractContextManager[Writer | None]:
+) -> AbstractContextManager[Sink | None]:
     """None for a dry run into a collection that does not exist."""
     if options.dry_run and not (store.path.is_dir() and collection in store.collections()):
         return nullcontext()
@@ -165,7 +166,7 @@ def _open_writer(
 
 
 def _live_spaces(
-    writer: Writer, spaces: Sequence[EmbeddingSpace], report: Callable[[Event], None]
+    writer: Sink, spaces: Sequence[EmbeddingSpace], report: Callable[[Event], None]
 ) -> list[EmbeddingSpace]:
     """The spaces that this run writes; a space that a backfill has not completed is reported and left out."""
     for space_id in writer.unfinished_spaces:
@@ -174,7 +175,7 @@ def _live_spaces(
 
 
 def _reembed(
-    writer: Writer,
+    writer: Sink,
     spaces: Sequence[EmbeddingSpace],
     embedders: Mapping[str, Embedder],
     chunker: Chunker,

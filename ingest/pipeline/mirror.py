@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.collection import Writer
+from aidre.engine.backend import Sink
 from aidre.ingest.records import Rejected, Unchanged
 from aidre.ingest.sources import Source
 
@@ -65,7 +65,7 @@ class Mirror:
         self._rejected_folders: list[tuple[str, str]] = []
         self._stored: dict[str, int] = {}
 
-    def count_stored(self, writer: Writer) -> None:
+    def count_stored(self, writer: Sink) -> None:
         """Count the documents that each source has in the collection before this run changes it."""
         self._stored = {name: sum(1 for _ in self._in_scope(writer, name)) for name in self._files}
 
@@ -80,7 +80,7 @@ class Mirror:
     def keep_unchanged(self, unchanged: Unchanged) -> None:
         self._unchanged.add((unchanged.source, unchanged.origin))
 
-    def missing_ids(self, writer: Writer, seen: SeenIds) -> dict[str, list[str]]:
+    def missing_ids(self, writer: Sink, seen: SeenIds) -> dict[str, list[str]]:
         """Ids of stored documents that this run did not see, by source name. Call it with nothing pending."""
         missing = {}
         for name in self._files:
@@ -105,7 +105,7 @@ class Mirror:
                 )
         return None
 
-    def _in_scope(self, writer: Writer, name: str) -> Iterable[tuple[str, str]]:
+    def _in_scope(self, writer: Sink, name: str) -> Iterable[tuple[str, str]]:
         """Id and origin of the stored documents of a source that this run covers."""
         is_whole, files = name in self._whole, self._files[name]
         return (document for document in writer.documents_of(name) if is_whole or document[1] in files)

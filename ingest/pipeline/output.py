@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from aidre.engine.collection import CommitResult, Writer
+from aidre.engine.backend import CommitResult, Sink
 from aidre.engine.model import Record
 from aidre.engine.segment import RecordColumns, to_columns
 from aidre.ingest.pipeline.batching import CommitPolicy
@@ -22,7 +22,7 @@ class CollectionOutput:
     """Writes to one collection. `roots` are the folders or sites of the sources, by source name."""
 
     def __init__(
-        self, writer: Writer, stage: VectorStage, policy: CommitPolicy, tally: Tally, roots: Mapping[str, str]
+        self, writer: Sink, stage: VectorStage, policy: CommitPolicy, tally: Tally, roots: Mapping[str, str]
     ) -> None:
         self._writer, self._stage, self._policy, self._tally, self._roots = writer, stage, policy, tally, roots
         self._counts_at_commit = (0, 0)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from aidre.engine.collection import Writer
+from aidre.engine.backend import Sink
 from aidre.engine.embedding import Embedder
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document, EmbeddingSpace, Record, Visibility
@@ -68,7 +68,7 @@ class Run:
 
     def __init__(
         self,
-        writer: Writer | None,
+        writer: Sink | None,
         *,
         sources: Sequence[Source],
         spaces: Sequence[EmbeddingSpace],
@@ -93,7 +93,8 @@ class Run:
         snapshot = writer.snapshot if writer is not None else None
         in_advance = bool(embedders) and writer is not None and not snapshot
         self._prechunker = Prechunker(chunker.chunks, in_advance=in_advance)
-        self._builder = RecordBuilder(self._prechunker.chunks, frozenset if snapshot is None else snapshot.fields)
+        known = snapshot.fields if snapshot is not None and snapshot.can.vocabulary else frozenset
+        self._builder = RecordBuilder(self._prechunker.chunks, known)
         self._seen = SeenIds()
         self._mirror = Mirror(sources, whole=options.source is not None) if options.mirror else None
         self._refused: str | None = None
@@ -268,7 +269,7 @@ class Run:
 
     # -- mirroring -------------------------------------------------------------------------------------------
 
-    def _delete_missing(self, mirror: Mirror, writer: Writer) -> None:
+    def _delete_missing(self, mirror: Mirror, writer: Sink) -> None:
         missing = mirror.missing_ids(writer, self._seen)
         self._refused = None if self._options.force else mirror.refusal(missing)
         if self._refused is None:

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import orjson
 
-from aidre.engine.collection import Writer
+from aidre.engine.backend import Sink
 from aidre.engine.errors import FetchFailed
 from aidre.ingest.fetch import Fetcher, FetchResult, Url, display_url, read_url
 from aidre.ingest.formats import feed
@@ -96,7 +96,7 @@ def web_source(address: str, name: str | None = None) -> WebSource:
     return WebSource(name or f"{url.authority}{url.target}".rstrip("/"), address, f"{url.scheme}://{url.authority}")
 
 
-def load_stored_state(writer: Writer | None, source: WebSource, settings: bytes) -> StoredState:
+def load_stored_state(writer: Sink | None, source: WebSource, settings: bytes) -> StoredState:
     """Reads the state of a source from the store. Call it with nothing pending.
 
     `settings` is a digest of the settings that stored chunks and vectors depend on.

@@ -63,7 +63,7 @@ def write(folder: Path) -> None:
     budget.give(ACCOUNT, NAME, ["a", "b"])
     buckets.close()
     budget.close()
-    store_secret(store)
+    store_secret(log)
     for path in (log / INTENT, log / BINDS, log / PROMISES):
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -169,7 +169,7 @@ def _secret(folder: Path) -> str:
     """A cursor of the secret that was there; with another one it opens nothing."""
     written = Cursors((folder / "secret").read_bytes()).write(PLACE, b"binding")
     try:
-        return repr(Cursors(store_secret(folder / "store")).read(written, b"binding"))
+        return repr(Cursors(store_secret(folder / "store" / ".log")).read(written, b"binding"))
     except BadRequest as error:
         return f"refused: {error}"
 

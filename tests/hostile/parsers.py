@@ -22,7 +22,7 @@ from aidre.api.protocols.nlweb.query.dialects import parse_parameters
 from aidre.api.protocols.nlweb.query.filters import build_filter
 from aidre.api.protocols.nlweb.query.request import read_ask
 from aidre.api.retrieval.cursor import CURSOR_FORMAT, Cursors, SearchCursor
-from aidre.engine.collection.change_feed import ChangeCursor as FeedPlace
+from aidre.engine.backend import ChangeCursor as FeedPlace
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import FormatTooNew, HistoryMissing, InvalidFilter, StoreDamaged

@@ -386,14 +386,14 @@ def _are_signing_keys_there(folder: Path, acknowledged: int) -> None:
 
 
 def _cursor_key_made(folder: Path, acknowledge: Acknowledge) -> None:
-    store_secret(folder / STORE)
+    store_secret(folder / STORE / ".log")
     acknowledge()
 
 
 def _is_cursor_key_secret(folder: Path, _: int) -> None:
     """It may be lost, and then cursors are too; nobody may guess it."""
     if (folder / STORE).exists():
-        assert any(store_secret(folder / STORE)), "the secret is known to everybody"
+        assert any(store_secret(folder / STORE / ".log")), "the secret is known to everybody"
 
 
 # -- exports of models -----------------------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ import numpy as np
 
 from aidre.api.protocols.intent.ledger import LEDGER_FILE as INTENT
 from aidre.api.protocols.provenance.keys import make_key
+from aidre.engine.backend import ChangeCursor
 from aidre.engine.collection.backfill_log import VectorLog
-from aidre.engine.collection.change_feed import ChangeCursor
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import AidreError, HistoryMissing
@@ -197,7 +197,7 @@ def _whole(snapshot: Snapshot, document_id: str) -> object:
     chunk = snapshot.get(f"{document_id}#chunk_1")
     if chunk is None:
         return None
-    return chunk.id, chunk.text, chunk.title, chunk.url, chunk.metadata, chunk.json_source, chunk.etag, chunk.span
+    return chunk.fragments, chunk.text, chunk.title, chunk.url, chunk.metadata, chunk.span
 
 
 def answers(store: Path) -> dict[str, bytes]:

@@ -185,7 +185,7 @@ def test_items_of_documents() -> None:
 
     def keep(number: int) -> None:
         made = _CachedItem(b"%d" % number + b"x" * 7_000, b"", f"{number}", "", None)
-        items._store(("lineage", "segment", number, True, False), made)
+        items._store(("lineage", ("segment", number), True, False), made)
 
     assert grown(partial(repeat, keep, 3_000)) < 1.2 * CACHE_BYTES
     assert len(items._cache) > CACHE_BYTES // 8_000

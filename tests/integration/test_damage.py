@@ -201,7 +201,7 @@ def test_damaged_keys_are_rebuilt_when_a_writer_asks(store: Path) -> None:
         alter(path, damage)
         assert [problem.derived for problem in report_of(store).problems] == [True]
         with Store(store).writer(NAME, spaces=SPACES) as writer:
-            found, _ = writer.find_vectors(MODEL.id, [*KEYS, b"x" * 16])
+            found, _ = writer.reuse(MODEL.id, [*KEYS, b"x" * 16])
         assert found.tolist() == [True] * len(KEYS) + [False]
         path.unlink()
         path.write_bytes(whole)

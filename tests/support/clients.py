@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from aidre.api.app import create_app
 from aidre.api.config.settings import Settings, parse_settings
+from aidre.engine.backend import Source
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import embedding_key, load_embedder
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Record, Visibility
@@ -97,9 +98,9 @@ def delete(store: Path, name: str, document_ids: Sequence[str], spaces: Sequence
 class Client:
     """Calls an application in one event loop. It sends no header that a test does not name, and follows nothing."""
 
-    def __init__(self, store: Path, settings: Settings) -> None:
+    def __init__(self, store: Path, settings: Settings, source: Source | None = None) -> None:
         self.store = store
-        self.app = create_app(Store(store), settings)
+        self.app = create_app(Store(store) if source is None else source, settings)
         self._runner = asyncio.Runner()
         self._http = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=BASE)
         self._http.headers.clear()
@@ -134,8 +135,10 @@ class Client:
 
 
 @contextmanager
-def serving(store: Path, configuration: str | Settings = "", *, is_local: bool = False) -> Iterator[Client]:
-    """A client of an application over a store.
+def serving(
+    store: Path, configuration: str | Settings = "", *, is_local: bool = False, source: Source | None = None
+) -> Iterator[Client]:
+    """A client of an application over a store, or over another `source` in that folder.
 
     Unless the configuration says otherwise, pages of every origin may ask, as they may of a server with a public
     `base_url`; with `is_local` those of loopback alone, as of a server without one.
@@ -145,7 +148,7 @@ def serving(store: Path, configuration: str | Settings = "", *, is_local: bool =
         settings = replace(settings, server=replace(settings.server, cors_origins=("*",)))
     if settings.server.base_url is None:
         settings = replace(settings, server=replace(settings.server, base_url=BASE))
-    client = Client(store, settings)
+    client = Client(store, settings, source)
     try:
         yield client
     finally:

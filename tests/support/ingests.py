@@ -100,7 +100,7 @@ class Bench:
     def metadata(self, chunk_id: str) -> dict[str, Any]:
         chunk = self.store.open("c").get(chunk_id)
         assert chunk is not None
-        read: dict[str, Any] = orjson.loads(b"{" + chunk.json_metadata + b"}")
+        read: dict[str, Any] = orjson.loads(b"{" + chunk.fragments[2] + b"}")
         return read
 
 

@@ -19,9 +19,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from aidre.api.access import caller_of
-from aidre.api.http import BadRequest, Gone, negotiate, render_error, renders_errors_with, request_id
+from aidre.api.http import BadRequest, Gone, NotFound, negotiate, render_error, renders_errors_with, request_id
 from aidre.api.retrieval import Retrieval, VisibleCollection, lineage_digest
-from aidre.engine.collection import Change, ChangeCursor, ChangelogId, ChangesPage
+from aidre.engine.backend import Change, ChangeCursor, ChangelogId, ChangesPage
 from aidre.engine.errors import HistoryMissing
 
 CHANGES_DEFAULT = 1_000
@@ -89,7 +89,7 @@ def render(page: ChangesPage, collection: VisibleCollection, identifier: str) ->
 
 
 def _render_change(change: Change) -> bytes:
-    source = b"" if change.chunk is None else b',"source":%b' % change.chunk.json_source
+    source = b"" if change.chunk is None else b',"source":%b' % change.chunk.fragments[1]
     parts = (change.op.encode(), orjson.dumps(change.id), change.content_hash.hex().encode(), source)
     return b'{"op":"%b","id":%b,"content_hash":"sha256:%b"%b}' % parts
 
@@ -116,6 +116,8 @@ async def list_changes(request: Request) -> Response:
     retrieval: Retrieval = request.app.state.retrieval
     name, caller = request.path_params["name"], caller_of(request)
     collection = retrieval.collections.find(name, caller, "aidre")
+    if not collection.snapshot.can.changes:
+        raise NotFound("this collection has no change feed: its engine lacks the capability changes")
     retrieval.check_budget(caller)
     if retrieval.settings.limits.chunks_per_day:
         limit = min(limit, CHANGES_DEFAULT)  # the last page may overdraw the budget, so it must not be large

@@ -22,8 +22,7 @@ from aidre.api.protocols.aidre.messages import (
 from aidre.api.protocols.provenance import Provenance
 from aidre.api.retrieval import LIFETIME_SECONDS, RELEVANT, Retrieval, VisibleCollection
 from aidre.engine.index.fields import MAX_DEPTH, MAX_NODES, MAX_VALUES
-from aidre.engine.index.vectors import MAX_NORM
-from aidre.engine.model import Mode
+from aidre.engine.model import MAX_NORM, Mode
 from aidre.engine.storage import PROMISED_SECONDS
 
 SCORES = {
@@ -104,8 +103,10 @@ def _endpoints(retrieval: Retrieval, caller: Caller) -> Endpoints:
 
 def _modes(collections: list[VisibleCollection]) -> list[Mode]:
     """Every mode that some collection has, or will have once it has a model, the default one first."""
-    is_lexical = not collections or any(one.settings.lexical for one in collections)
-    return ["hybrid", "dense", "lexical"] if is_lexical else ["dense"]
+    if collections and not any(one.is_lexical for one in collections):
+        return ["dense"]
+    is_hybrid = not collections or any(one.snapshot.can.hybrid for one in collections)
+    return ["hybrid", "dense", "lexical"] if is_hybrid else ["dense", "lexical"]
 
 
 def _capabilities(collections: list[VisibleCollection], caller: Caller) -> dict[str, bool]:
@@ -117,9 +118,9 @@ def _capabilities(collections: list[VisibleCollection], caller: Caller) -> dict[
         "return_text": any(one.settings.return_text for one in collections),
         "return_semantic_payload": True,
         "return_vectors": caller.vectors and any(one.settings.return_vectors for one in collections),
-        "delta_sync": True,
+        "delta_sync": not collections or any(one.snapshot.can.changes for one in collections),
         "filter": True,
-        "pagination": True,
+        "pagination": not collections or any(one.snapshot.can.generations for one in collections),
     }
 
 

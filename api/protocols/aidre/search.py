@@ -75,8 +75,8 @@ from aidre.api.retrieval import (
     relevance_scale,
     visible_payload,
 )
+from aidre.engine.backend import RetrievedChunk
 from aidre.engine.model import Visibility
-from aidre.engine.segment import StoredChunk
 
 BODY_TYPES = frozenset({AIDRE_JSON, JSON})
 METADATA = b',"metadata":{%%b,"visibility":"%b","etag":"%b\\"%%b%b\\""}'
@@ -253,7 +253,7 @@ def _splices(ids: bool, metadata: bool, etag_parts: EtagParts) -> tuple[bytes, b
     return start, before_score, before_metadata, before_etag, after_etag
 
 
-def _more_members(chunk: StoredChunk, fields: ReturnFields, collection: VisibleCollection) -> bytes:
+def _more_members(chunk: RetrievedChunk, fields: ReturnFields, collection: VisibleCollection) -> bytes:
     """The requested members that are stored apart from the fragments."""
     members = b""
     if fields.text:
@@ -282,12 +282,12 @@ def _cached_etag_parts(visibility: Visibility, return_text: bool, variant: str, 
     return EtagParts(f"{suffix}-{signer}".encode(), visibility.encode(), b"W/")
 
 
-def _etag_of(chunk: StoredChunk, parts: EtagParts) -> str:
-    return f'{parts.weak.decode()}"{chunk.etag}{parts.suffix.decode()}"'
+def _etag_of(chunk: RetrievedChunk, parts: EtagParts) -> str:
+    return f'{parts.weak.decode()}"{chunk.fragments[3].decode()}{parts.suffix.decode()}"'
 
 
 def render_chunk(
-    collection: VisibleCollection, chunk: StoredChunk, etag_parts: EtagParts, signature: str | None
+    collection: VisibleCollection, chunk: RetrievedChunk, etag_parts: EtagParts, signature: str | None
 ) -> bytes:
     """A chunk (8): a result without a score, with its collection and, if granted, its text."""
     id, source, metadata, etag = chunk.fragments

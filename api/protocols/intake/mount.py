@@ -16,10 +16,11 @@ from aidre.api.server import Mounted
 from aidre.engine.errors import AidreError
 
 
-def mount(retrieval: Retrieval, store: Path) -> Mounted:
+def mount(retrieval: Retrieval, folder: Path) -> Mounted:
+    """`folder` is for the ledger of offers and binds."""
     if not retrieval.settings.intakes:
         return Mounted(error_codes=get_args(Code), state={"intake": None})
-    service = IntakeService(retrieval, store)
+    service = IntakeService(retrieval, folder)
     return Mounted(
         routes=routes,
         error_codes=get_args(Code),

@@ -76,13 +76,13 @@ class Acceptance:
 class IntakeService:
     """One per process. Raises ConfigurationError if an intake can be bound and no bind key can be read or created."""
 
-    def __init__(self, retrieval: Retrieval, store: Path) -> None:
+    def __init__(self, retrieval: Retrieval, folder: Path) -> None:
         self.retrieval = retrieval
         self.settings = retrieval.settings
         self.intakes = {intake.id: intake for intake in self.settings.intakes}
-        self._folder = store / ".log"
+        self._folder = folder
         binds = any(intake.binds for intake in self.settings.intakes)
-        self._key = find_bind_key(self.settings.intake, store) if binds else None
+        self._key = find_bind_key(self.settings.intake, retrieval.snapshots.source.path) if binds else None
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="intake")
         self._hook = ThreadPoolExecutor(1, thread_name_prefix="webhook")
         self._ledger: Ledger | None = None

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from aidre.api.config import Intent
 from aidre.api.protocols.intent.messages import URI
-from aidre.engine.collection import Snapshot
+from aidre.engine.backend import Reader
 
 TOKEN_COUNT_METHOD = (
     "of the collection's embedding model; without one the number of words and marks, or a quarter of the bytes"
@@ -50,19 +50,20 @@ def is_citable(url: str | None) -> bool:
         return False
 
 
-def explain_unservable(intent: Intent, collection: str, snapshot: Snapshot) -> Iterator[str]:
+def explain_unservable(intent: Intent, collection: str, reader: Reader) -> Iterator[str]:
     """Warnings about documents of a collection that can never be served; none if no editorial domain opens it."""
     if all(domain.collection != collection for domain in intent.editorial_domains.values()):
         return
     if not intent.full_article:
-        counts = snapshot.chunk_counts()
-        small = sum(document_chunk_limit(intent, count) == 0 for count in counts.tolist())
+        counts = reader.chunk_counts()
+        small = sum(number for chunks, number in counts.items() if document_chunk_limit(intent, chunks) == 0)
         if small:
             yield (
-                f"{small:,} of {len(counts):,} documents have too few chunks to be served by Agentic Intent: at most "
-                f"{intent.max_document_fraction:g} of a document leaves (intent.max_document_fraction), and never all"
+                f"{small:,} of {reader.documents:,} documents have too few chunks to be served by Agentic Intent: "
+                f"at most {intent.max_document_fraction:g} of a document leaves (intent.max_document_fraction), and "
+                "never all"
             )
     if intent.citations:
-        without = snapshot.status()["documents_without_url"]
+        without = reader.status()["documents_without_url"]
         if without:
             yield f"{without:,} documents have no url and are not served by Agentic Intent, which cites (--url-base)"

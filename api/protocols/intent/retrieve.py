@@ -6,7 +6,7 @@ It translates only: it reads no file itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -21,8 +21,8 @@ from aidre.api.protocols.intent.limits import document_chunk_limit, estimate_tok
 from aidre.api.protocols.intent.messages import IntentChunk, IntentCitation, IntentContent, RetrieveRequest
 from aidre.api.protocols.intent.receipts import Nonce, Receipts
 from aidre.api.retrieval import Answer, Question, Retrieval, VisibleCollection
+from aidre.engine.backend import RetrievedChunk
 from aidre.engine.errors import AidreError, ModelUnavailable
-from aidre.engine.segment import StoredChunk
 
 NEXT_PAGE_HITS = 200
 """Hits of every page after the first. The first page has one and a half times as many as may be returned."""
@@ -179,7 +179,7 @@ class _Search:
 
 async def _servable_passages(retrieval: Retrieval, intent: Intent, answer: Answer) -> list[Passage]:
     """The hits of documents that may be served, best first."""
-    documents: dict[tuple[str, int], _Document] = {}
+    documents: dict[Hashable, _Document] = {}
     servable: list[tuple[str, str, bytes, _Document]] = []
     stored_counts: list[int | None] = []
     for hit in answer.hits:
@@ -208,10 +208,10 @@ class _Document:
     url: str | None
     title: str | None
     chunk_limit: int
-    hit: StoredChunk
+    hit: RetrievedChunk
 
     @classmethod
-    def of(cls, chunk: StoredChunk, intent: Intent) -> _Document:
+    def of(cls, chunk: RetrievedChunk, intent: Intent) -> _Document:
         url = chunk.url
         is_cited = not intent.citations or is_citable(url)
         limit = document_chunk_limit(intent, chunk.document_chunk_count) if is_cited else 0

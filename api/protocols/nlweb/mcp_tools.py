@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import quote
@@ -25,9 +25,9 @@ from aidre.api.protocols.nlweb.envelope import (
 )
 from aidre.api.protocols.nlweb.query import read_ask
 from aidre.api.retrieval import VisibleCollection
+from aidre.engine.backend import RetrievedChunk
 from aidre.engine.errors import AidreError
 from aidre.engine.model import Json
-from aidre.engine.segment import StoredChunk
 
 logger = logging.getLogger("aidre")
 
@@ -197,12 +197,12 @@ async def _search(arguments: Arguments, caller: Caller, service: Service) -> byt
     return orjson.dumps({"results": results})
 
 
-def _search_result(collection: VisibleCollection, chunk: StoredChunk, service: Service) -> dict[str, Json]:
+def _search_result(collection: VisibleCollection, chunk: RetrievedChunk, service: Service) -> dict[str, Json]:
     result = {"id": f"{collection.name}:{chunk.document_id}", **_citation(collection, chunk, service)}
     return {**result, "text": chunk.text} if collection.settings.return_text else result
 
 
-def _citation(collection: VisibleCollection, chunk: StoredChunk, service: Service) -> dict[str, Json]:
+def _citation(collection: VisibleCollection, chunk: RetrievedChunk, service: Service) -> dict[str, Json]:
     """Title and URL, which connectors cite; a document without a URL gets the address of its chunk on this server."""
     url = chunk.url
     if url is None and "aidre" in collection.settings.protocols:
@@ -236,7 +236,7 @@ def _unknown_document() -> NlwebFailure:
     return NlwebFailure("NOT_FOUND", "there is no document with this id: take one from the tool search")
 
 
-def _join_chunks(chunks: list[StoredChunk]) -> str:
+def _join_chunks(chunks: Sequence[RetrievedChunk]) -> str:
     """The text of a document from its chunks, which omit only white space between them."""
     text, end = "", 0
     for chunk in chunks:

@@ -11,7 +11,7 @@ from aidre.api.config import Settings
 from aidre.api.protocols.provenance.answers import COMPONENTS, LABEL, LIFETIME_SECONDS, TAG, AnswerSigner
 from aidre.api.protocols.provenance.chunks import TYPE, ChunkSigner, Claims
 from aidre.api.protocols.provenance.keys import CURVE, KeyRing
-from aidre.engine.segment import StoredChunk
+from aidre.engine.backend import RetrievedChunk
 
 WELL_KNOWN = "/.well-known/aidre-keys.json"
 
@@ -25,7 +25,7 @@ class Provenance:
         self.chunks = ChunkSigner(ring, self.issuer, lifetime, algorithm=algorithm)
         self.answers = AnswerSigner(ring, base_url)
 
-    def chunk(self, collection: str, chunk: StoredChunk) -> str:
+    def chunk(self, collection: str, chunk: RetrievedChunk) -> str:
         """The signed statement about a chunk (a compact JWS), for `metadata.provenance`."""
         return self.chunks.sign(Claims(collection, chunk.id, chunk.content_hash, chunk.url, chunk.updated_at))
 

@@ -8,7 +8,6 @@ from .codes import (
 )
 from .distance import Bitmap as Bitmap, Matches as Matches, VectorColumn as VectorColumn, score_rows as score_rows
 from .encoding import (
-    MAX_NORM as MAX_NORM,
     decode as decode,
     dtype_of as dtype_of,
     encode as encode,

@@ -9,11 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from aidre.engine.errors import DimensionMismatch, InvalidVector
-from aidre.engine.model import EmbeddingSpace, EncodedVectors
+from aidre.engine.model import MAX_NORM, EmbeddingSpace, EncodedVectors
 from aidre.engine.storage import precision_of
-
-MAX_NORM = 1e18
-"""Norm; beyond it the product of two norms, and so a score, can leave float32."""
 
 MIN_NORM = 1e-150
 """Norm; below it the squares of components, and so the direction, are lost in float64."""

@@ -28,7 +28,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_collections_are_told_of(store: Path) -> None:
     snapshots = [Store(store).open(name) for name in ("docs", "news")]
-    found = samples(prometheus.collection_lines(snapshots, {"docs": 0.0, "gone": 1.0}, damaged=2))
+    found = samples(
+        prometheus.collection_lines([one.status() for one in snapshots], {"docs": 0.0, "gone": 1.0}, damaged=2)
+    )
     assert found["aidre_collections_damaged"] == 2
     assert found["aidre_collection_generation{collection=docs}"] == 2
     assert found["aidre_collection_generation{collection=news}"] == 1
@@ -59,7 +61,7 @@ def test_recall_is_that_of_the_calibration(store: Path) -> None:
         SpaceState(replace(state.space, id=other), "building"),
     )
     snapshot.manifest = replace(snapshot.manifest, spaces=states)
-    found = samples(prometheus.collection_lines([snapshot], {}, damaged=0))
+    found = samples(prometheus.collection_lines([snapshot.status()], {}, damaged=0))
     named = f"space={state.space.id}"
     assert found[f"aidre_space_recall{{collection=news,results=10,{named},statistic=mean}}"] == 0.996
     assert found[f"aidre_space_recall{{collection=news,results=100,{named},statistic=p5}}"] == 0.97

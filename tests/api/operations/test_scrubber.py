@@ -40,7 +40,7 @@ def store(two_collections: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def scrubber(store: Path) -> Iterator[Scrubber]:
-    scrubber = Scrubber(Store(store), 0.001)
+    scrubber = Scrubber(Store(store), 0.001, store / ".log")
     yield scrubber
     scrubber.close()
 
@@ -200,7 +200,7 @@ def test_one_worker_reads_and_all_of_them_know(store: Path, tmp_path: Path) -> N
 @pytest.mark.slow
 def test_another_worker_reads_when_the_one_that_did_is_gone(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aidre.api.operations.scrubber.RETRY_SECONDS", 0.05)
-    one, two = Scrubber(Store(store), 0.2), Scrubber(Store(store), 0.2)
+    one, two = (Scrubber(Store(store), 0.2, store / ".log") for _ in range(2))
     one.open()
     until(lambda: read_findings(store / ".log").passed > 0)
     two.open()
@@ -212,7 +212,7 @@ def test_another_worker_reads_when_the_one_that_did_is_gone(store: Path, monkeyp
 
 
 def test_it_can_be_switched_off(store: Path) -> None:
-    scrubber = Scrubber(Store(store), 0.0)
+    scrubber = Scrubber(Store(store), 0.0, store / ".log")
     before = scrubbing()
     scrubber.open()
     assert scrubbing() == before
@@ -222,7 +222,7 @@ def test_it_can_be_switched_off(store: Path) -> None:
 def test_a_store_that_cannot_be_written_is_served_without(store: Path, caplog: pytest.LogCaptureFixture) -> None:
     shutil.rmtree(store / ".log")
     (store / ".log").write_bytes(b"a file where the folder was")
-    scrubber = Scrubber(Store(store), 0.2)
+    scrubber = Scrubber(Store(store), 0.2, store / ".log")
     scrubber.open()
     until(lambda: "not scrubbed" in caplog.text)
     scrubber.close()

@@ -74,7 +74,7 @@ def test_a_place_expires_ten_minutes_after_the_first_page() -> None:
 
 def test_the_secret_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
-        found = set(threads.map(lambda _: store_secret(tmp_path), range(16)))
+        found = set(threads.map(lambda _: store_secret(tmp_path / ".log"), range(16)))
     assert len(found) == 1
     assert len(found.pop()) == 32
     path = tmp_path / ".log" / "cursor.key"
@@ -83,10 +83,10 @@ def test_the_secret_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> 
 
 
 def test_a_truncated_secret_is_made_anew(tmp_path: Path) -> None:
-    store_secret(tmp_path)
+    store_secret(tmp_path / ".log")
     path = tmp_path / ".log" / "cursor.key"
     path.write_bytes(b"")
-    assert len(store_secret(tmp_path)) == 32
+    assert len(store_secret(tmp_path / ".log")) == 32
     assert len(path.read_bytes()) == 32
 
 
@@ -95,6 +95,6 @@ def test_workers_over_a_store_that_cannot_be_written_share_what_they_inherit(
 ) -> None:
     (tmp_path / ".log").write_text("a file where a folder should be", encoding="utf-8")
     monkeypatch.setenv(SECRET_VARIABLE, "ab" * 32)
-    assert store_secret(tmp_path) == bytes.fromhex("ab" * 32)
+    assert store_secret(tmp_path / ".log") == bytes.fromhex("ab" * 32)
     monkeypatch.delenv(SECRET_VARIABLE)
-    assert store_secret(tmp_path) != store_secret(tmp_path)
+    assert store_secret(tmp_path / ".log") != store_secret(tmp_path / ".log")

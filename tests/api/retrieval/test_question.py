@@ -11,7 +11,7 @@ import pytest
 
 from aidre.api.http import BadRequest, Unprocessable
 from aidre.api.retrieval.question import Question, resolve_mode, text_modes
-from aidre.engine.collection import Snapshot
+from aidre.engine.backend import Capabilities, Reader
 from aidre.engine.errors import AidreError, SpaceMissing
 from aidre.engine.model import EmbeddingSpace, Mode
 from tests.support.clients import COSINE, DOT, TEXT
@@ -21,8 +21,9 @@ UNFUSED = replace(TEXT, id="text:dot", distance="dot", normalized=False)
 VECTOR = np.ones(4, np.float32)
 
 
-def snapshot_of(*spaces: EmbeddingSpace) -> Snapshot:
-    return cast(Snapshot, SimpleNamespace(collection=SimpleNamespace(name="docs", spaces=spaces)))
+def snapshot_of(*spaces: EmbeddingSpace, lexical: bool = True, hybrid: bool = True) -> Reader:
+    stored = SimpleNamespace(name="docs", spaces=spaces)
+    return cast(Reader, SimpleNamespace(collection=stored, can=Capabilities(lexical=lexical, hybrid=hybrid)))
 
 
 @pytest.mark.parametrize(
@@ -94,3 +95,21 @@ def test_without_words_hybrid_is_dense_and_lexical_is_refused() -> None:
     for mode, reason in cases:
         with pytest.raises(Unprocessable, match=reason):
             resolve_mode(snapshot_of(COSINE), Question(10, "tea", mode=mode), lexical=False)
+
+
+@pytest.mark.parametrize("mode", ["lexical", "hybrid"])
+def test_an_engine_that_cannot_search_by_words_is_named(mode: Mode) -> None:
+    reader = snapshot_of(TEXT, lexical=False, hybrid=False)
+    assert text_modes(reader, True) == ["dense"]
+    assert resolve_mode(reader, Question(10, text="tea")) == ("dense", TEXT)
+    with pytest.raises(Unprocessable, match=r"lacks the capability lexical.*use mode dense"):
+        resolve_mode(reader, Question(10, text="tea", mode=mode))
+    with pytest.raises(Unprocessable, match=r"lacks the capability lexical.*takes no text"):
+        resolve_mode(snapshot_of(COSINE, lexical=False), Question(10, text="tea"))
+
+
+def test_an_engine_that_cannot_fuse_is_named() -> None:
+    reader = snapshot_of(TEXT, hybrid=False)
+    assert text_modes(reader, True) == ["dense", "lexical"]
+    with pytest.raises(Unprocessable, match=r"lacks the capability hybrid, cannot be .*: use mode dense or lexical"):
+        resolve_mode(reader, Question(10, text="tea", mode="hybrid"))

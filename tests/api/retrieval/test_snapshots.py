@@ -10,7 +10,7 @@ import pytest
 
 from aidre.api.retrieval import snapshots
 from aidre.api.retrieval.snapshots import LiveSnapshots
-from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.backend import Reader
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import GenerationMissing
 from tests.support.clients import a_document, fill
@@ -29,7 +29,7 @@ def opened(path: Path) -> LiveSnapshots:
     return found
 
 
-def snapshot(found: LiveSnapshots, name: str = "docs") -> Snapshot:
+def snapshot(found: LiveSnapshots, name: str = "docs") -> Reader:
     current = found.collections[name].snapshot
     assert current is not None
     return current

@@ -14,7 +14,7 @@ import pytest
 
 from aidre.api.http.errors import BadRequest
 from aidre.api.protocols.aidre.changes import CHANGES_MAX, read_token, write_token
-from aidre.engine.collection.change_feed import ChangeCursor, ChangelogId
+from aidre.engine.backend import ChangeCursor, ChangelogId
 from aidre.engine.collection.store import Store
 from aidre.engine.model import Document
 from tests.support.clients import AIDRE, TEXT, Client, a_document, delete, fill, serving

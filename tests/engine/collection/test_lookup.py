@@ -34,11 +34,11 @@ def test_vectors_are_used_again_by_their_key_across_pending_segments_and_merges(
         put(writer, names(4), ROWS[:4] * 3, {space.id: keys[:4]})
         writer.commit()
         put(writer, names(2, 4), ROWS[4:6], {space.id: keys[4:6]})
-        found, encoded = writer.find_vectors(space.id, keys)
+        found, encoded = writer.reuse(space.id, keys)
         assert found.tolist() == [True] * 6 + [False] * 2
         writer.commit()
         writer.compact()
-        again, reused = writer.find_vectors(space.id, [*keys, bytes(16)])
+        again, reused = writer.reuse(space.id, [*keys, bytes(16)])
         assert again.tolist() == [True] * 6 + [False] * 3
         assert (reused.codes[:6] == encoded.codes[:6]).all()
         wanted = writer.encode(space.id, np.concatenate([ROWS[:4] * 3, ROWS[4:6]]))
@@ -53,7 +53,7 @@ def test_rows_that_came_without_keys_do_not_take_those_of_others(tmp_path: Path)
         put(writer, names(2), ROWS[:2])
         put(writer, names(2, 2), ROWS[2:4], {space.id: keys})
         writer.commit()
-        found, encoded = writer.find_vectors(space.id, keys)
+        found, encoded = writer.reuse(space.id, keys)
         assert found.tolist() == [True, True]
         assert (encoded.codes == writer.encode(space.id, ROWS[2:4]).codes).all()
 

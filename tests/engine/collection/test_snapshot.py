@@ -47,7 +47,7 @@ def test_an_open_snapshot_answers_after_later_commits_merges_and_sweeps(tmp_path
     assert [ask(old, query, 50) for query in ROWS[:10]] == wanted
     chunk = old.get("d000007#chunk_1")
     assert chunk is not None
-    assert (chunk.text, chunk.json_id) == ("text of d000007", b'"d000007#chunk_1"')
+    assert (chunk.text, chunk.id) == ("text of d000007", "d000007#chunk_1")
 
 
 @pytest.mark.slow

@@ -10,8 +10,8 @@ import orjson
 import pytest
 import xxhash
 
+from aidre.engine.backend import ChangeCursor
 from aidre.engine.collection import garbage
-from aidre.engine.collection.change_feed import ChangeCursor
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import (

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aidre.engine.collection.snapshot import Hit, Snapshot
+from aidre.engine.backend import Hit
+from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import DimensionMismatch, InvalidInput, InvalidVector, SpaceMissing
 from aidre.engine.index.fields.filters import parse_filter

@@ -53,7 +53,7 @@ def test_a_chunk_gives_back_what_was_written_of_it(chunks: list[StoredChunk]) ->
     assert [chunk.text for chunk in chunks] == ["First part. ", "Second part.", "Text"]
     assert [chunk.span for chunk in chunks] == [(0, 12), (12, 24), (0, 4)]
     assert [chunk.section for chunk in chunks] == ["Top > Sub", None, None]
-    assert [chunk.token_count for chunk in chunks] == [3, 0, None]
+    assert [chunk.passage[3] for chunk in chunks] == [3, 0, None]
     assert [chunk.digest for chunk in chunks] == [hashlib.sha256(chunk.text.encode()).digest() for chunk in chunks]
     assert chunks[2].content_hash == "sha256:" + hashlib.sha256(b"Text").hexdigest()
 
@@ -62,7 +62,7 @@ def test_a_chunk_knows_its_document(chunks: list[StoredChunk], segment: SegmentR
     assert [chunk.document_row for chunk in chunks] == [0, 0, 1]
     assert [chunk.document_chunk_count for chunk in chunks] == [2, 2, 1]
     assert [chunk.document_id for chunk in chunks] == ["é/1", "é/1", "bare"]
-    assert [chunk.document_location for chunk in chunks] == [(segment.id, 0), (segment.id, 0), (segment.id, 1)]
+    assert [chunk.document_key for chunk in chunks] == [(segment.id, 0), (segment.id, 0), (segment.id, 1)]
     assert [chunk.title for chunk in chunks] == ['A "title"', 'A "title"', None]
     assert [chunk.url for chunk in chunks] == ["https://example.org/1"] * 2 + [None]
     assert [chunk.type for chunk in chunks] == ["Recipe", "Recipe", None]
@@ -74,31 +74,30 @@ def test_a_chunk_knows_its_document(chunks: list[StoredChunk], segment: SegmentR
 
 
 def test_the_json_of_a_chunk_is_what_answers_show_of_it(chunks: list[StoredChunk]) -> None:
-    assert orjson.loads(chunks[0].json_id) == "é/1#chunk_1"
-    assert orjson.loads(chunks[0].json_source) == {
+    assert orjson.loads(chunks[0].fragments[0]) == "é/1#chunk_1"
+    assert orjson.loads(chunks[0].fragments[1]) == {
         "url": "https://example.org/1", "title": 'A "title"', "section": "Top > Sub",
     }  # fmt: skip
-    assert orjson.loads(b"{" + chunks[0].json_metadata + b"}") == {
+    assert orjson.loads(b"{" + chunks[0].fragments[2] + b"}") == {
         "updated_at": "2026-03-01T00:00:00Z", "canonical": False, "lang": "en", "n": 1,
         "content_hash": chunks[0].content_hash,
     }  # fmt: skip
-    assert orjson.loads(chunks[2].json_source) == {}
-    assert orjson.loads(b"{" + chunks[2].json_metadata + b"}") == {
+    assert orjson.loads(chunks[2].fragments[1]) == {}
+    assert orjson.loads(b"{" + chunks[2].fragments[2] + b"}") == {
         "updated_at": TIME, "canonical": True, "content_hash": chunks[2].content_hash,
     }  # fmt: skip
 
 
 def test_the_columns_of_a_hit_say_what_the_properties_say(chunks: list[StoredChunk]) -> None:
     for chunk in chunks:
-        json_etag = chunk.etag.encode()
-        assert chunk.fragments == (chunk.json_id, chunk.json_source, chunk.json_metadata, json_etag)
-        assert chunk.passage == (chunk.document_location, chunk.id, chunk.text, chunk.token_count, chunk.digest)
-    assert len({chunk.etag for chunk in chunks}) == 3
+        assert chunk.fragments[0] == orjson.dumps(chunk.id)
+        assert (*chunk.passage[:3], chunk.passage[4]) == (chunk.document_key, chunk.id, chunk.text, chunk.digest)
+    assert len({chunk.fragments[3] for chunk in chunks}) == 3
 
 
 def test_a_chunk_knows_the_digests_of_all_chunks_of_its_document(chunks: list[StoredChunk]) -> None:
     for chunk in chunks:
-        siblings = [one for one in chunks if one.document_location == chunk.document_location]
+        siblings = [one for one in chunks if one.document_key == chunk.document_key]
         assert chunk.document_digests == [(one.id, one.digest) for one in siblings]
 
 
@@ -119,5 +118,5 @@ def test_the_etag_differs_where_anything_differs_that_an_answer_shows(member: st
     changed: dict[str, Any] = {member: other.get(member, "other")}
     for document in (BARE, replace(BARE, **changed)):
         chunk = Chunk("bare#chunk_1", 1, document.text, 0, len(document.text))
-        etags.add(StoredChunk(write_segment(tmp_path, [Record(document, (chunk,), b"b" * 16)]), 0).etag)
+        etags.add(StoredChunk(write_segment(tmp_path, [Record(document, (chunk,), b"b" * 16)]), 0).fragments[3])
     assert len(etags) == 2

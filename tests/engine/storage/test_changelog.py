@@ -11,7 +11,7 @@ import orjson
 import pytest
 import xxhash
 
-from aidre.engine.collection.change_feed import Change, ChangeCursor
+from aidre.engine.backend import Change, ChangeCursor
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import HistoryMissing, StorageFailed
 from aidre.engine.index.ids import Lookup

@@ -6,7 +6,7 @@ More chunks are fetched until there are enough distinct documents, or the hits e
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from urllib.parse import urlsplit
@@ -16,7 +16,7 @@ from aidre.api.config import Settings
 from aidre.api.protocols.nlweb.answer.rewriting import RewrittenQuery
 from aidre.api.protocols.nlweb.query import Ask, AttributeFilter, build_filter, has_location
 from aidre.api.retrieval import RELEVANT, Question, Retrieval, VisibleCollection, relevance_scale
-from aidre.engine.collection import Hit, Snapshot
+from aidre.engine.backend import Hit, Reader
 from aidre.engine.index.fields import site_of
 from aidre.engine.model import Json
 
@@ -105,17 +105,18 @@ def _boost(document: DocumentHit, keywords: Sequence[str]) -> DocumentHit:
 
 
 def _build_filter(ask: Ask, scopes: Sequence[SearchScope]) -> AttributeFilter:
-    """The filter for the attributes, one for all collections, over the fields that any of them has."""
-    snapshots = [scope.collection.snapshot for scope in scopes]
+    """The filter for the attributes, one for all collections, over the fields that any of them is known to have."""
+    readers = [scope.collection.snapshot for scope in scopes]
+    snapshots = [reader for reader in readers if reader.can.vocabulary]
     fields = frozenset[str]().union(*(snapshot.fields() for snapshot in snapshots))
-    dates = frozenset[str]().union(*(snapshot.manifest.dates for snapshot in snapshots))
+    dates = frozenset[str]().union(*(snapshot.dates for snapshot in snapshots))
     return build_filter(ask.attributes, fields, dates, _TextScan(snapshots))
 
 
 class _TextScan:
     """Finds the stored texts of a field that match a pattern, within a budget of texts for one request."""
 
-    def __init__(self, snapshots: Sequence[Snapshot]) -> None:
+    def __init__(self, snapshots: Sequence[Reader]) -> None:
         self._snapshots = snapshots
         self._scan_budget, self._match_budget = MAX_TEXTS_SCANNED, MAX_PLACE_TEXTS
 
@@ -235,7 +236,7 @@ def _to_percent(relevance: float) -> float:
 
 def _group_by_document(scored: Iterable[tuple[float, Hit]]) -> list[list[tuple[float, Hit]]]:
     """Groups hits by document, in the order of each document's best hit."""
-    groups: dict[tuple[str, int], list[tuple[float, Hit]]] = {}
+    groups: dict[Hashable, list[tuple[float, Hit]]] = {}
     for pair in scored:
-        groups.setdefault(pair[1].chunk.document_location, []).append(pair)
+        groups.setdefault(pair[1].chunk.document_key, []).append(pair)
     return list(groups.values())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -20,9 +20,9 @@ from aidre.api.config import ActionSettings
 from aidre.api.protocols.nlweb.answer.actions import build_actions
 from aidre.api.protocols.nlweb.answer.documents import DocumentHit
 from aidre.api.retrieval import VisibleCollection, strip_bodies
+from aidre.engine.backend import RetrievedChunk
 from aidre.engine.index.fields import site_of
 from aidre.engine.model import Json
-from aidre.engine.segment import StoredChunk
 
 ADDED_MEMBERS = ("score", "site", "grounding")
 NAME_MEMBERS = ("name", "headline", "title")
@@ -38,7 +38,7 @@ MAX_CACHED_BYTES = 8_192
 ITEM_OVERHEAD_BYTES = 600
 """Bytes of a cache entry in addition to its texts."""
 
-CacheKey: TypeAlias = tuple[str, str, int, bool, bool]
+CacheKey: TypeAlias = tuple[str, Hashable, bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Items:
         ]
 
     def _create(
-        self, collection: VisibleCollection, chunk: StoredChunk, stored: bytes | None, as_articles: bool
+        self, collection: VisibleCollection, chunk: RetrievedChunk, stored: bytes | None, as_articles: bool
     ) -> _CachedItem:
         returns_text, url = collection.settings.return_text, chunk.url
         if stored is None:  # describe the document by its first chunk, whichever chunk this query matched
@@ -157,13 +157,13 @@ class Items:
 
 def _cache_key(document: DocumentHit, as_article: bool) -> CacheKey:
     collection, chunk = document.collection, document.hits[0].chunk
-    return (collection.snapshot.lineage, *chunk.document_location, collection.settings.return_text, as_article)
+    return (collection.snapshot.lineage, chunk.document_key, collection.settings.return_text, as_article)
 
 
 def _render(document: DocumentHit, entry: _CachedItem) -> Item:
     """Adds the score and the grounding of this query."""
     chunks = [hit.chunk for hit in document.hits]
-    ids = b",".join([chunk.json_id for chunk in chunks])
+    ids = b",".join([orjson.dumps(chunk.id) for chunk in chunks])
     hashes = b",".join([b'"%b"' % chunk.content_hash.encode() for chunk in chunks])
     returns_text = document.collection.settings.return_text
     passage = chunks[0].text if returns_text else ""
@@ -173,7 +173,7 @@ def _render(document: DocumentHit, entry: _CachedItem) -> Item:
     return Item(json, entry.name, entry.description, entry.url, passage)
 
 
-def _default_object(chunk: StoredChunk, returns_text: bool, as_article: bool) -> dict[str, Json]:
+def _default_object(chunk: RetrievedChunk, returns_text: bool, as_article: bool) -> dict[str, Json]:
     """An object for a document that has none: a WebPage if it has a URL, else an Article (see `query/filters.py`)."""
     own_type = chunk.type if chunk.type is not None and TYPE_NAME.fullmatch(chunk.type) else None
     schema_type: Json = own_type or ("Article" if chunk.url is None else "WebPage")

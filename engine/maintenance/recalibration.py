@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.collection.generations import Generations
-from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.backend import EmbedQueries, Source
+from aidre.engine.collection import Generations, Snapshot, local_store
 from aidre.engine.errors import InvalidInput, InvalidVector, SpaceMissing
 from aidre.engine.index.vectors import encode_query, search_depth
 from aidre.engine.model import EmbeddingSpace
@@ -34,12 +35,23 @@ class Recalibration:
     found_after: float
 
 
-def recalibrate(generations: Generations, space_id: str, vectors: NDArray[np.float32]) -> Recalibration:
+def recalibrate(
+    store: Source,
+    collection: str,
+    space_id: str,
+    vectors: NDArray[np.float32],
+    models: Mapping[str, EmbedQueries] | None = None,
+) -> Recalibration:
     """Calibrate a live space with queries (n, dimensions), and publish it.
 
-    SpaceMissing; InvalidInput where there is no query or nothing is stored; DimensionMismatch and InvalidVector, which
-    names the query in `details["row"]`; StorageFailed.
+    Unsupported, SpaceMissing, StoreLocked; InvalidInput where there is no query or nothing is stored; DimensionMismatch
+    and InvalidVector, which names the query in `details["row"]`; StorageFailed.
     """
+    with local_store(store).writer(collection, spaces=None, models=models) as writer:
+        return _recalibrate(writer.generations, space_id, vectors)
+
+
+def _recalibrate(generations: Generations, space_id: str, vectors: NDArray[np.float32]) -> Recalibration:
     snapshot = generations.snapshot
     space = _live_space(generations, space_id)
     if snapshot is None or not snapshot.chunks:

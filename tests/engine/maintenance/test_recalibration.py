@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aidre.engine.collection import recalibration
-from aidre.engine.collection.recalibration import Recalibration, measure_recall, recalibrate
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import DimensionMismatch, InvalidInput, InvalidVector, SpaceMissing
+from aidre.engine.maintenance import recalibration
+from aidre.engine.maintenance.recalibration import Recalibration, measure_recall, recalibrate
 from aidre.engine.storage.manifest import Calibration
 from tests.support.calibrations import measured_quickly
 from tests.support.stores import NAME, Vectors, copied, fill, names, normal, put, space_of, structured
@@ -33,8 +33,7 @@ def store(stored: Path, tmp_path: Path) -> Store:
 
 
 def given_to(store: Store, queries: Vectors, space_id: str = SPACE.id) -> Recalibration:
-    with store.writer(NAME, spaces=None) as writer:
-        return recalibrate(writer.generations, space_id, queries)
+    return recalibrate(store, NAME, space_id, queries)
 
 
 def calibration_of(store: Store) -> Calibration:

@@ -1,0 +1,1 @@
+from .collection.store import open_source as open_source
