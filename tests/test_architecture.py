@@ -558,5 +558,12 @@ def test_the_root_package_and_the_messages_of_a_protocol_load_no_heavy_library()
     assert loaded_by("import aidre.engine.backend") & HEAVY_AT_START == {"numpy"}
 
 
+def test_the_messages_of_a_protocol_load_neither_a_server_nor_an_index() -> None:
+    modules = [source.module for source in HERE.product if source.path.endswith("/messages.py")]
+    assert len(modules) >= 6
+    imports = "\n".join(f"import {module}" for module in modules)
+    assert loaded_by(imports).isdisjoint(HEAVY_AT_START - {"numpy"})
+
+
 def test_the_watch_on_loaded_modules_can_fail() -> None:
     assert "pyarrow" in loaded_by("import pyarrow")
