@@ -1,7 +1,8 @@
 """SQLite files that the workers of a server share: how they are opened, created, checked and written.
 
-It knows no table. The files are in a folder that only its owner can read. A table has an index over `checksum(...)` of
-its columns, so that SQLite's integrity check (`find_damage`) detects an altered value.
+It knows no table. The files are in a folder that only its owner can read. A table has a column `checksum` with a CHECK
+constraint, or an index over `checksum(...)` of its columns, so that SQLite's integrity check (`find_damage`) detects an
+altered value.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
@@ -49,8 +50,29 @@ def connect(path: Path, *, synchronous: Literal["FULL", "NORMAL", "OFF"]) -> sql
     return connection
 
 
-def create_tables(connection: sqlite3.Connection, tables: str, version: int) -> sqlite3.Connection:
-    """Creates missing tables and returns the connection.
+def connect_read_only(path: Path) -> sqlite3.Connection:
+    """A connection that only reads, from a read-only disk too. Raises sqlite3.Error."""
+    uri, wal = f"{path.absolute().as_uri()}?mode=ro", path.with_name(f"{path.name}-wal")
+    connection = sqlite3.connect(uri, uri=True)
+    try:
+        connection.execute("PRAGMA schema_version").fetchone()
+    except sqlite3.OperationalError:
+        connection.close()
+        if wal.exists() and wal.stat().st_size:
+            raise
+        # WAL mode needs files beside the database. Where none can be created, no process writes to it either.
+        connection = sqlite3.connect(f"{uri}&immutable=1", uri=True)
+    register_checksum(connection)
+    return connection
+
+
+def create_tables(
+    connection: sqlite3.Connection,
+    tables: str,
+    version: int,
+    upgrade: Callable[[sqlite3.Connection], None] = lambda _: None,
+) -> sqlite3.Connection:
+    """Creates missing tables and returns the connection; `upgrade` changes a new or older file in the same transaction.
 
     Raises sqlite3.Error, and closes the connection, if a newer release wrote the file or its schema was altered."""
     try:
@@ -62,6 +84,8 @@ def create_tables(connection: sqlite3.Connection, tables: str, version: int) -> 
                 raise sqlite3.DatabaseError("its tables were altered")
             for statement in tables.split(";"):
                 connection.execute(statement)
+            if stored < version:
+                upgrade(connection)
             connection.execute(f"PRAGMA user_version = {version}")
             connection.execute(f"PRAGMA application_id = {_schema_checksum(connection)}")
     except BaseException:
@@ -73,14 +97,19 @@ def create_tables(connection: sqlite3.Connection, tables: str, version: int) -> 
 def find_damage(path: Path) -> str | None:
     """The damage of a database as a predicate ("is damaged: ..."); None if it is intact."""
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            register_checksum(connection)
+        with closing(connect_read_only(path)) as connection:
             (result,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             if result == "ok" and _is_schema_altered(connection):
                 return "has altered tables"
     except (sqlite3.Error, UnicodeDecodeError) as error:
         return f"cannot be read: {' '.join(str(error).split())}"
     return None if result == "ok" else f"is damaged: {' '.join(str(result).split())}"
+
+
+def insertion(table: str, columns: str) -> str:
+    """The INSERT of a row, by its columns, into a table that has a column `checksum` over them."""
+    values = ", ".join(f"?{number}" for number in range(1, columns.count(",") + 2))
+    return f"INSERT INTO {table} ({columns}, checksum) VALUES ({values}, checksum({values}))"
 
 
 def register_checksum(connection: sqlite3.Connection) -> None:
