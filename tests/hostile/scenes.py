@@ -23,8 +23,7 @@ from aidre.api.cli.events import export
 from aidre.api.config import Intake
 from aidre.api.protocols.intake import bind_key
 from aidre.api.protocols.intake.ledger import Ledger as Binds
-from aidre.api.protocols.intent import receipts as receipts_module
-from aidre.api.protocols.intent.event_log import EVENTS_FOLDER, EventLog, encode_line, read_events
+from aidre.api.protocols.intent import ledger as ledger_module
 from aidre.api.protocols.intent.receipts import Receipts
 from aidre.api.protocols.provenance.keys import make_key, read_keys
 from aidre.api.retrieval.cursor import store_secret
@@ -260,11 +259,9 @@ TURNS = 12
 
 
 def _opened(folder: Path) -> Receipts:
-    """Segments of two or three lines, and a checkpoint after each few of them."""
-    receipts_module.CHECKPOINT_COMMITS = 4
-    opened = Receipts(folder / STORE / LOG, clock=lambda: receipts.NOW)
-    opened._log = EventLog(opened.folder, 600)
-    return opened
+    """New chunks are settled after each few answers."""
+    ledger_module.SETTLE_ROWS = 8
+    return Receipts(folder / STORE / LOG, clock=lambda: receipts.NOW)
 
 
 def _answered(first: int, folder: Path, acknowledge: Acknowledge) -> None:
@@ -298,24 +295,6 @@ def _is_answered(first: int, folder: Path, acknowledged: int) -> None:
     lost = {f"access {number}" for number in range(first + acknowledged)} - set(found)
     assert not lost, f"{len(lost)} acknowledged events are gone"
     assert len(found) == len(set(found)), "an event stands in the log twice"
-
-
-def _events_folder(folder: Path) -> None:
-    """The ledger, which is opened first, makes sure of its name."""
-    (folder / STORE / LOG / EVENTS_FOLDER).mkdir(parents=True)
-
-
-def _logged(folder: Path, acknowledge: Acknowledge) -> None:
-    with closing(EventLog(folder / STORE / LOG / EVENTS_FOLDER, 60)) as log:
-        for number in range(5):
-            log.append([encode_line({"event_id": str(number), "padding": "x" * 20})])
-            acknowledge()
-
-
-def _is_logged(folder: Path, acknowledged: int) -> None:
-    found = [event["event_id"] for event in read_events(folder / STORE / LOG / EVENTS_FOLDER)]
-    lost = set(map(str, range(acknowledged))) - set(found)
-    assert not lost, f"{len(lost)} acknowledged events are gone"
 
 
 def _exported(folder: Path, acknowledge: Acknowledge) -> None:
@@ -432,7 +411,6 @@ SCENES = (
     Scene("restore over another", _with_another, _replaced, _is_replaced, again=1),
     Scene("receipts", _store_folder, partial(_answered, 0), partial(_is_answered, 0)),
     Scene("more receipts", _answered_before, partial(_answered, TURNS), partial(_is_answered, TURNS)),
-    Scene("event log", _events_folder, _logged, _is_logged, again=ALL),
     Scene("exported events", nothing, _exported, _is_exported, again=1),
     Scene("binds", _store_folder, _bound, _is_bound, again=ALL),
     Scene("bind key", _with_home, _bind_key_made, _is_bind_key_there, again=ALL),
