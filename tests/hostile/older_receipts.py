@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+import os
+import random
+import signal
 import sqlite3
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 import xxhash
 
 from aidre.api.http.sqlite import create_tables, register_checksum
+from aidre.api.protocols.intent import ledger as ledger_module
 from aidre.api.protocols.intent.chunks import Exchange, digest_of, piece_of, pseudonym_of
 from aidre.api.protocols.intent.receipts import Nonce
-from tests.hostile.receipts import KEY, NOW, URL, access, citation
+from tests.hostile.nursery import Say, asked, waiting
+from tests.hostile.receipts import KEY, LOG, NOW, URL, Kept, access, check, citation, receipts_in
+from tests.hostile.report import Report
 
 SEGMENT_LINES = 6
 JOURNALED = 3
@@ -165,3 +174,75 @@ def _cited(name: str) -> tuple[bytes, bytes]:
     cited = citation(name)
     facts = digest_of(cited.request_id, cited.source_url, cited.display_surface, *cited.chunk_ids)
     return digest_of("event", KEY, cited.event_id), facts
+
+
+# -- kills -----------------------------------------------------------------------------------------------------------
+
+NAMES = [f"turn {number}" for number in range(6)]
+FEW = 10
+"""Rounds of the quick form."""
+
+
+def taking_over(say: Say, store: Path, statements: int) -> None:
+    """Open an older store as a worker does, and be killed before so many statements of SQLite are done."""
+    left = statements
+
+    def count(_: str) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def traced(path: Path, *, synchronous: Literal["FULL"]) -> sqlite3.Connection:
+        connection = connect(path, synchronous=synchronous)
+        connection.set_trace_callback(count)
+        return connection
+
+    connect, ledger_module.connect = ledger_module.connect, traced  # type: ignore[assignment]
+    _open(say, store)
+
+
+def _open(say: Say, store: Path) -> None:
+    async def opened() -> None:
+        receipts = receipts_in(store)
+        await receipts.open()
+        receipts.close()
+
+    asyncio.run(opened())
+    say("done")
+
+
+def every_statement(report: Report, step: int) -> int:
+    """A take-over killed before each of its statements, or each few; the number of them."""
+    for statements in itertools.count(1, step):
+        store, kept = _older_store(report.place(f"statement-{statements}"))
+        with waiting(taking_over, store, statements) as child:
+            child.go()
+            is_done = child.killed_by() is None
+        asked(check, store, kept)
+        if is_done:
+            return statements
+    raise AssertionError("unreachable")
+
+
+def run(report: Report, rounds: int, chance: random.Random) -> None:
+    """Kills before each statement, and of two workers that take over at once."""
+    statements = every_statement(report, 1 if rounds > FEW else 7)
+    for number in range(rounds):
+        store, kept = _older_store(report.place(f"two-{number}"))
+        with waiting(_open, store) as one, waiting(_open, store) as other:
+            one.go()
+            other.go()
+            time.sleep(chance.uniform(0, 0.03))
+            one.kill()
+            if chance.random() < 0.5:
+                other.kill()
+        asked(check, store, kept)
+    report.figure("kills, take-over", f"before {statements} statements, {rounds} of two workers; lost 0, twice 0")
+
+
+def _older_store(place: Path) -> tuple[Path, Kept]:
+    older_receipts(place / LOG, NAMES)
+    kept = Kept()
+    kept.hear([f"{kind} {name}" for name in NAMES for kind in ("access", "citation")])
+    return place, kept
