@@ -1,8 +1,7 @@
 """SQLite files that the workers of a server share: how they are opened, created, checked and written.
 
-It knows no table. The files are in a folder that only its owner can read. A table has a column `checksum` with a CHECK
-constraint, or an index over `checksum(...)` of its columns, so that SQLite's integrity check (`find_damage`) detects an
-altered value.
+It knows no table. The files are in a folder that only its owner can read. A table has a column `checksum` over its
+others but `id`, or an index over `checksum(...)` of them, by which `find_damage` detects an altered value.
 """
 
 from __future__ import annotations
@@ -53,16 +52,23 @@ def connect(path: Path, *, synchronous: Literal["FULL", "NORMAL", "OFF"]) -> sql
 def connect_read_only(path: Path) -> sqlite3.Connection:
     """A connection that only reads, from a read-only disk too. Raises sqlite3.Error."""
     uri, wal = f"{path.absolute().as_uri()}?mode=ro", path.with_name(f"{path.name}-wal")
-    connection = sqlite3.connect(uri, uri=True)
     try:
-        connection.execute("PRAGMA schema_version").fetchone()
+        return _opened(uri)
     except sqlite3.OperationalError:
-        connection.close()
         if wal.exists() and wal.stat().st_size:
             raise
         # WAL mode needs files beside the database. Where none can be created, no process writes to it either.
-        connection = sqlite3.connect(f"{uri}&immutable=1", uri=True)
-    register_checksum(connection)
+        return _opened(f"{uri}&immutable=1")
+
+
+def _opened(uri: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(uri, uri=True)
+    try:
+        register_checksum(connection)
+        connection.execute("PRAGMA schema_version").fetchone()
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -101,9 +107,23 @@ def find_damage(path: Path) -> str | None:
             (result,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             if result == "ok" and _is_schema_altered(connection):
                 return "has altered tables"
+            table = _altered_table(connection) if result == "ok" else None
+            if table is not None:
+                return f"is damaged: a row of {table} was altered"
     except (sqlite3.Error, UnicodeDecodeError) as error:
         return f"cannot be read: {' '.join(str(error).split())}"
     return None if result == "ok" else f"is damaged: {' '.join(str(result).split())}"
+
+
+def _altered_table(connection: sqlite3.Connection) -> str | None:
+    """The name of a table with a row that differs from its column `checksum`."""
+    for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+        columns = [name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")]
+        others = ", ".join(name for name in columns if name not in {"id", "checksum"})
+        query = f"SELECT 1 FROM {table} WHERE checksum != checksum({others}) LIMIT 1"
+        if "checksum" in columns and connection.execute(query).fetchone() is not None:
+            return str(table)
+    return None
 
 
 def insertion(table: str, columns: str) -> str:

@@ -21,7 +21,7 @@ from aidre.api.http import insertion
 
 COLUMNS = "request, answer, session, account, document, piece, chunk, url, at"
 GIVEN_COLUMNS = "account, document, piece, answer, at"
-_DECLARED = f"""
+_DECLARED = """
     request BLOB NOT NULL,
     answer BLOB NOT NULL,
     session BLOB NOT NULL,
@@ -31,7 +31,7 @@ _DECLARED = f"""
     chunk TEXT NOT NULL,
     url TEXT,
     at REAL NOT NULL,
-    checksum INTEGER NOT NULL CHECK (checksum = checksum({COLUMNS}))
+    checksum INTEGER NOT NULL
 """
 CHUNK_TABLES = f"""
 CREATE TABLE IF NOT EXISTS new_chunks ({_DECLARED});
@@ -44,7 +44,7 @@ CREATE TABLE IF NOT EXISTS given_chunks (
     piece BLOB NOT NULL,
     answer BLOB NOT NULL,
     at REAL NOT NULL,
-    checksum INTEGER NOT NULL CHECK (checksum = checksum({GIVEN_COLUMNS})),
+    checksum INTEGER NOT NULL,
     PRIMARY KEY (account, document, piece)
 ) WITHOUT ROWID;
 """

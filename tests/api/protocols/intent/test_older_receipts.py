@@ -46,7 +46,8 @@ def contents(log: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Path:
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(ledger_module, "SETTLE_ROWS", receipts.SETTLED_ROWS)  # `receipts_in` leaves it so
     return tmp_path / LOG
 
 
