@@ -13,7 +13,7 @@ from pathlib import Path
 
 from aidre.api.cli.backup import LOG_FOLDER
 from aidre.api.http import connect_read_only, find_damage
-from aidre.api.protocols.intent import LEDGER_FILE, altered_segments, event_lines, log_segments
+from aidre.api.protocols.intent import LEDGER_FILE, log_faults
 from aidre.engine.maintenance import Problem
 
 _DATABASES = {LEDGER_FILE: False, "intake.sqlite": False, "nlweb-promises.sqlite": True}
@@ -28,27 +28,13 @@ def log_problems(store: Path) -> Iterator[Problem]:
             fault = find_damage(folder / name)
             if fault is not None:
                 yield Problem(f"{LOG_FOLDER}/{name}", fault, is_expendable)
-    altered = _altered(folder)
-    for path in log_segments(folder):
-        if path.name in altered:
-            yield Problem(path.relative_to(store).as_posix(), "was altered, or cut off", False)
-        elif torn := _torn_lines(path):
-            fault = f"has no event in line {torn[0]}: damage, or the remains of a writer that was killed"
-            yield Problem(path.relative_to(store).as_posix(), fault, True)
+    for path, fault, is_derived in _log_faults(folder):
+        yield Problem(path.relative_to(store).as_posix(), fault, is_derived)
 
 
-def _altered(folder: Path) -> list[str]:
+def _log_faults(folder: Path) -> list[tuple[Path, str, bool]]:
     try:
         with closing(connect_read_only(folder / LEDGER_FILE)) as connection:
-            return altered_segments(folder, connection)
-    except (OSError, sqlite3.Error):  # the ledger itself is damaged, which is reported as a fault of its database
-        return []
-
-
-def _torn_lines(path: Path) -> list[int]:
-    """Numbers of complete lines that are not an event, from 1."""
-    torn: list[int] = []
-    with path.open("rb") as file:
-        for _ in event_lines([file], (), torn.append):
-            pass
-    return torn
+            return list(log_faults(folder, connection))
+    except sqlite3.Error:  # without its ledger, whose damage was reported above
+        return list(log_faults(folder, None))

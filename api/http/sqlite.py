@@ -51,24 +51,11 @@ def connect(path: Path, *, synchronous: Literal["FULL", "NORMAL", "OFF"]) -> sql
 
 def connect_read_only(path: Path) -> sqlite3.Connection:
     """A connection that only reads, from a read-only disk too. Raises sqlite3.Error."""
-    uri, wal = f"{path.absolute().as_uri()}?mode=ro", path.with_name(f"{path.name}-wal")
-    try:
-        return _opened(uri)
-    except sqlite3.OperationalError:
-        if wal.exists() and wal.stat().st_size:
-            raise
-        # WAL mode needs files beside the database. Where none can be created, no process writes to it either.
-        return _opened(f"{uri}&immutable=1")
-
-
-def _opened(uri: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(uri, uri=True)
-    try:
-        register_checksum(connection)
-        connection.execute("PRAGMA schema_version").fetchone()
-    except BaseException:
-        connection.close()
-        raise
+    # WAL mode needs files beside the database. Where none can be created, no process writes to it either.
+    can_create = path.with_name(f"{path.name}-wal").exists() or os.access(path.parent, os.W_OK)
+    mode = "mode=ro" if can_create else "mode=ro&immutable=1"
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)
+    register_checksum(connection)
     return connection
 
 

@@ -19,7 +19,7 @@ import xxhash
 
 from aidre.api.http.sqlite import create_tables, register_checksum
 from aidre.api.protocols.intent import ledger as ledger_module
-from aidre.api.protocols.intent.chunks import Exchange, digest_of, piece_of, pseudonym_of
+from aidre.api.protocols.intent.ledger import Exchange, digest_of, piece_of, pseudonym_of
 from aidre.api.protocols.intent.receipts import Nonce
 from tests.hostile.nursery import Say, asked, waiting
 from tests.hostile.receipts import KEY, LOG, NOW, URL, Kept, access, check, citation, receipts_in

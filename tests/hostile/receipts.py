@@ -20,9 +20,8 @@ from aidre.api.http.errors import NotFound
 from aidre.api.protocols.intake.bind_key import BindKey
 from aidre.api.protocols.intake.ledger import Ledger as Binds, StoredBind, StoredOffer
 from aidre.api.protocols.intent import ledger as ledger_module
-from aidre.api.protocols.intent.chunks import Exchange
 from aidre.api.protocols.intent.envelope import AuthenticationFailed
-from aidre.api.protocols.intent.ledger import LEDGER_FILE, Candidate, read_events
+from aidre.api.protocols.intent.ledger import LEDGER_FILE, Candidate, Exchange, read_events
 from aidre.api.protocols.intent.messages import CitationEvent
 from aidre.api.protocols.intent.receipts import Nonce, Receipts
 from tests.hostile.nursery import Child, Say, asked, started

@@ -39,6 +39,7 @@ from aidre.engine.segment.stored_chunk import StoredChunk
 from aidre.engine.storage.manifest import SpaceState
 from tests.hostile import receipts
 from tests.hostile.examination import look
+from tests.hostile.older_receipts import older_receipts
 from tests.hostile.receipts import LOG, Kept
 from tests.hostile.steps import Shape, State, Step, after, marks_in, write, write_all
 from tests.support.stores import NAME, Vectors, normal, space_of
@@ -297,6 +298,32 @@ def _is_answered(first: int, folder: Path, acknowledged: int) -> None:
     assert len(found) == len(set(found)), "an event stands in the log twice"
 
 
+def _older(folder: Path) -> None:
+    older_receipts(folder / STORE / LOG, list(map(str, range(TURNS))))
+
+
+def _taken_over(folder: Path, acknowledge: Acknowledge) -> None:
+    """What lies there is acknowledged before the scene begins."""
+    _opened_once(folder)
+    acknowledge()
+
+
+def _opened_once(folder: Path) -> None:
+    async def turn() -> None:
+        opened = _opened(folder)
+        await opened.open()
+        opened.close()
+
+    asyncio.run(turn())
+
+
+def _is_taken_over(folder: Path, _: int) -> None:
+    expected = sorted(f"{kind} {number}" for number in range(TURNS) for kind in ("access", "citation"))
+    assert receipts._events(folder / STORE) == expected, "before it is opened again"
+    _opened_once(folder)
+    assert receipts._events(folder / STORE) == expected
+
+
 def _exported(folder: Path, acknowledge: Acknowledge) -> None:
     export([{"event_id": str(number)} for number in range(9)], folder / "events.jsonl")
     acknowledge()
@@ -411,6 +438,7 @@ SCENES = (
     Scene("restore over another", _with_another, _replaced, _is_replaced, again=1),
     Scene("receipts", _store_folder, partial(_answered, 0), partial(_is_answered, 0)),
     Scene("more receipts", _answered_before, partial(_answered, TURNS), partial(_is_answered, TURNS)),
+    Scene("older receipts", _older, _taken_over, _is_taken_over, again=ALL),
     Scene("exported events", nothing, _exported, _is_exported, again=1),
     Scene("binds", _store_folder, _bound, _is_bound, again=ALL),
     Scene("bind key", _with_home, _bind_key_made, _is_bind_key_there, again=ALL),

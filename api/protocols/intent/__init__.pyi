@@ -2,8 +2,4 @@ from . import openapi as openapi
 from .ledger import LEDGER_FILE as LEDGER_FILE, read_events as read_events
 from .limits import explain_unservable as explain_unservable
 from .mount import mount as mount
-from .older_receipts import (
-    altered_segments as altered_segments,
-    event_lines as event_lines,
-    log_segments as log_segments,
-)
+from .older_receipts import log_faults as log_faults

@@ -14,7 +14,7 @@ import fcntl
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -24,74 +24,50 @@ import orjson
 import xxhash
 
 from aidre.api.http import insertion
-from aidre.api.protocols.intent.chunks import COLUMNS, Exchange, ReturnedChunk, add_chunks, release_chunks
 
 logger = logging.getLogger("aidre")
 
 EVENTS_FOLDER = "events"
-LOCK_FILE = "LOCK"
 MOVES = {
     "nonces": "INSERT INTO spent_nonces SELECT digest, expires, checksum(digest, expires) FROM nonces",
-    "returned": f"INSERT INTO returned_chunks SELECT id, {COLUMNS}, checksum({COLUMNS})"
-    " FROM (SELECT *, x'' AS account FROM returned) ORDER BY id",
+    "returned": "INSERT INTO returned_chunks SELECT id, request, answer, session, x'', document, piece, chunk, url, at,"
+    " checksum(request, answer, session, x'', document, piece, chunk, url, at) FROM returned ORDER BY id",
     "cited": "INSERT INTO citations SELECT event, facts, at, checksum(event, facts, at) FROM cited WHERE kept",
     "given": "INSERT INTO given_chunks SELECT account, document, piece, answer, at,"
     " checksum(account, document, piece, answer, at) FROM given",
+    "notes": "SELECT 1",
+    "marks": "SELECT 1",
 }
-"""By table. A citation that is not `kept` was only begun."""
+"""By table. A citation that is not `kept` was only begun; notes and marks are read."""
 
 
 @contextmanager
-def without_older_writers(folder: Path) -> Iterator[None]:
+def without_writers(folder: Path) -> Iterator[None]:
     """Keep workers of older releases, and others that take over, from writing. Raises OSError."""
     with ExitStack() as stack:
         with suppress(FileNotFoundError, NotADirectoryError):  # there is no older log
-            lock = os.open(folder / EVENTS_FOLDER / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = os.open(folder / EVENTS_FOLDER / "LOCK", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             stack.callback(os.close, lock)
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def take_over(folder: Path, connection: sqlite3.Connection) -> None:
-    """Move what older releases wrote into the new tables, within a transaction. Raises OSError and sqlite3.Error."""
-    for name in altered_segments(folder, connection):
-        logger.warning("%s of the event log was altered, or cut off, before it was taken over", name)
-    torn: list[int] = []
+def take_over(folder: Path, connection: sqlite3.Connection) -> list[list[Any]]:
+    """Move what older releases wrote into the tables of the ledger, within the transaction that creates them.
+
+    Returns the records of the journal, which are left to do. Raises OSError and sqlite3.Error.
+    """
+    for path, fault, _ in log_faults(folder, connection):
+        logger.warning("%s of the event log %s; what is no event is not taken over", path.name, fault)
     with open_log(folder) as log:
-        lines = event_lines(log, journaled_lines(connection), torn.append)
+        lines = _event_lines(log, _journaled(connection, "lines"))
         connection.executemany(insertion("events", "event"), ((line.decode(),) for line in lines))
-    if torn:
-        logger.warning("%d lines of the event log are no events and were not taken over", len(torn))
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    for table in MOVES.keys() & tables:
-        connection.execute(MOVES[table])
-    if "notes" in tables:
-        for (records,) in connection.execute("SELECT entries FROM notes ORDER BY id").fetchall():
-            _replay(connection, records)
-    for table in {*MOVES, "notes", "marks"} & tables:
-        connection.execute(f"DROP TABLE {table}")
-
-
-def _replay(connection: sqlite3.Connection, records: bytes) -> None:
-    """Apply the records of a journal entry. Those of the oldest releases have no account."""
-    digest = bytes.fromhex
-    try:
-        for record in orjson.loads(records):
-            match record:
-                case ["spent", nonce, expires]:
-                    statement = "INSERT OR REPLACE INTO spent_nonces VALUES (?1, ?2, checksum(?1, ?2))"
-                    connection.execute(statement, (digest(nonce), float(expires)))
-                case ["taken", request, session, answer, at, rows, *account]:
-                    exchange = Exchange(digest(request), digest(session), digest(answer), digest("".join(account)))
-                    chunks = [ReturnedChunk(digest(row[0]), digest(row[1]), row[2], row[3]) for row in rows]
-                    add_chunks(connection, exchange, chunks, float(at))
-                case ["given back", request, answer, *account]:
-                    exchange = Exchange(digest(request), b"", digest(answer), digest("".join(account)))
-                    release_chunks(connection, exchange)
-                case _:
-                    raise ValueError("a record of unknown kind")
-    except (ValueError, TypeError, IndexError) as error:
-        raise sqlite3.DatabaseError(f"its journal is damaged: {error}") from error
+    records = [record for entry in _journaled(connection, "entries") for record in orjson.loads(entry)]
+    for table, statement in MOVES.items():
+        if _has_table(connection, table):
+            connection.execute(statement)
+            connection.execute(f"DROP TABLE {table}")
+    return records
 
 
 def put_aside(folder: Path) -> None:
@@ -106,36 +82,28 @@ def put_aside(folder: Path) -> None:
 # -- reading ---------------------------------------------------------------------------------------------------------
 
 
-def older_events(log: Iterable[BinaryIO], connection: sqlite3.Connection | None) -> Iterator[dict[str, Any]]:
+def events(log: Iterable[BinaryIO], connection: sqlite3.Connection | None) -> Iterator[dict[str, Any]]:
     """The events of a log, followed by the journaled ones that it lacks. Raises sqlite3.Error before the first one."""
-    journaled = [] if connection is None else journaled_lines(connection)
-    return (orjson.loads(line) for line in event_lines(log, journaled))
+    journaled = [] if connection is None else _journaled(connection, "lines")
+    return (orjson.loads(line) for line in _event_lines(log, journaled))
 
 
-def journaled_lines(connection: sqlite3.Connection) -> list[bytes]:
-    """The lines of all journal entries."""
-    if not _has_table(connection, "notes"):
-        return []
-    rows = connection.execute("SELECT lines FROM notes ORDER BY id").fetchall()
-    return b"".join(lines for (lines,) in rows).splitlines()
+def _journaled(connection: sqlite3.Connection, column: str) -> list[bytes]:
+    """The lines of a column of all journal entries; `entries` have one each."""
+    query = f"SELECT {column} FROM notes ORDER BY id"
+    rows = connection.execute(query).fetchall() if _has_table(connection, "notes") else []
+    return [line for (content,) in rows for line in content.splitlines()]
 
 
-def event_lines(
-    log: Iterable[BinaryIO], journaled: Iterable[bytes] = (), report: Callable[[int], object] = lambda _: None
-) -> Iterator[bytes]:
-    """The lines of a log that are events, then the journaled ones that it lacks.
-
-    Other lines are left out; `report` receives the numbers, from 1, of those that are complete.
-    """
+def _event_lines(log: Iterable[BinaryIO], journaled: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a log that are events, then the journaled ones that it lacks."""
     missing = dict.fromkeys(journaled)
     for segment in log:
-        for number, content in enumerate(segment, 1):
+        for content in segment:
             line = content.rstrip(b"\n")
             missing.pop(line, None)
             if is_event(line):
                 yield line
-            elif line != content:
-                report(number)
     yield from filter(is_event, missing)
 
 
@@ -158,18 +126,23 @@ def log_segments(folder: Path) -> list[Path]:
     return sorted((path for path in paths if path.stem.isdecimal()), key=lambda path: int(path.stem))
 
 
-def altered_segments(folder: Path, connection: sqlite3.Connection) -> list[str]:
-    """Names of the segments whose content differs from its checksums. Raises OSError and sqlite3.Error."""
-    if not _has_table(connection, "marks"):
-        return []
-    segments, altered = {int(path.stem): path for path in log_segments(folder)}, set[str]()
-    for segment, first, last, checksum in connection.execute("SELECT segment, first, last, content FROM marks"):
-        if segment in segments:
-            with segments[segment].open("rb") as file:
-                file.seek(first)
-                if xxhash.xxh3_128_digest(file.read(last - first)) != checksum:
-                    altered.add(segments[segment].name)
-    return sorted(altered)
+def log_faults(folder: Path, connection: sqlite3.Connection | None) -> Iterator[tuple[Path, str, bool]]:
+    """Damaged segments of a log: the fault, as a predicate, and whether it is in no event. Raises OSError."""
+    marks: list[tuple[int, int, int, bytes]] = []
+    if connection is not None and _has_table(connection, "marks"):
+        marks = connection.execute("SELECT segment, first, last, content FROM marks").fetchall()
+    for path in log_segments(folder):
+        content = path.read_bytes()
+        if any(
+            segment == int(path.stem) and xxhash.xxh3_128_digest(content[first:last]) != checksum
+            for segment, first, last, checksum in marks
+        ):
+            yield path, "was altered, or cut off", False
+            continue
+        lines = enumerate(content.split(b"\n")[:-1], 1)
+        torn = next((number for number, line in lines if not is_event(line)), None)
+        if torn is not None:
+            yield path, f"has no event in line {torn}: damage, or the remains of a writer that was killed", True
 
 
 def _has_table(connection: sqlite3.Connection, name: str) -> bool:

@@ -19,10 +19,9 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import orjson
 
 from aidre.api.http import Conflict, HttpError, NotFound, Unprocessable
-from aidre.api.protocols.intent.chunks import Exchange, digest_of, pseudonym_of
 from aidre.api.protocols.intent.envelope import AuthenticationFailed
 from aidre.api.protocols.intent.group_commit import GroupCommit
-from aidre.api.protocols.intent.ledger import LEDGER_FILE, Candidate, Ledger
+from aidre.api.protocols.intent.ledger import LEDGER_FILE, Candidate, Exchange, Ledger, digest_of, pseudonym_of
 from aidre.api.protocols.intent.messages import CitationEvent
 from aidre.api.protocols.intent.older_receipts import EVENTS_FOLDER
 from aidre.api.protocols.intent.signing import WINDOW_SECONDS, format_rfc3339
@@ -142,11 +141,8 @@ class Receipts:
 
     async def open(self) -> None:
         """Take over what an older release wrote; does nothing where there are no receipts."""
-        if await asyncio.to_thread(self._exist):
+        if await asyncio.to_thread(lambda: self.path.exists() or self.path.with_name(EVENTS_FOLDER).exists()):
             await self._commit(lambda _: None)
-
-    def _exist(self) -> bool:
-        return self.path.exists() or self.path.with_name(EVENTS_FOLDER).exists()
 
     def _commit_batch(self, operations: Sequence[Operation[Any]]) -> list[Any]:
         ledger = self._ledger = self._ledger or Ledger(self.path)

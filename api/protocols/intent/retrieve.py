@@ -14,9 +14,8 @@ from typing import Any
 
 from aidre.api.access import Caller
 from aidre.api.config import EditorialDomain, Intent, parse_date
-from aidre.api.protocols.intent.chunks import Exchange, piece_of
 from aidre.api.protocols.intent.envelope import AuthenticationFailed, Denied, LatencyBudgetExceeded, NoResults
-from aidre.api.protocols.intent.ledger import Candidate
+from aidre.api.protocols.intent.ledger import Candidate, Exchange, piece_of
 from aidre.api.protocols.intent.limits import document_chunk_limit, estimate_tokens, is_citable
 from aidre.api.protocols.intent.messages import RetrieveRequest
 from aidre.api.protocols.intent.receipts import Nonce, Receipts

@@ -13,15 +13,19 @@ from typing import Any
 import pytest
 
 from aidre.api.protocols.intent import ledger as ledger_module
-from aidre.api.protocols.intent.chunks import Exchange, digest_of, piece_of, pseudonym_of, trim_given
 from aidre.api.protocols.intent.ledger import (
     EXPIRY_SECONDS,
     RETENTION_SECONDS,
     SETTLE_ROWS,
     TRIM_SECONDS,
     Candidate,
+    Exchange,
     Ledger,
+    digest_of,
+    piece_of,
+    pseudonym_of,
     read_events,
+    trim_given,
 )
 from aidre.engine.errors import StorageFailed
 

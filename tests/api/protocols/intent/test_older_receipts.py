@@ -111,7 +111,14 @@ def test_a_damaged_line_costs_no_other_and_is_mentioned(
         check(tmp_path)
     assert ids_in(log)[: len(expected)] == expected
     assert any("000002.jsonl of the event log was altered" in message for message in caplog.messages)
-    assert any(message.startswith("1 lines of the event log are no events") for message in caplog.messages)
+
+
+def test_a_line_that_no_checksum_covers_is_mentioned(log: Path, caplog: pytest.LogCaptureFixture) -> None:
+    older_receipts(log, NAMES)
+    with sorted((log / "events").glob("*.jsonl"))[-1].open("ab") as file:
+        file.write(b"\n")
+    Ledger(log / LEDGER_FILE).close()
+    assert any("of the event log has no event in line" in message for message in caplog.messages)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 25])
@@ -180,19 +187,18 @@ class Died(BaseException):
     """In place of a kill."""
 
 
-@pytest.mark.parametrize("name", ["take_over", "sync_folder", "put_aside"])
+@pytest.mark.parametrize("name", ["Ledger.release", "sync_folder", "older_receipts.put_aside"])
 def test_a_take_over_that_ends_before_or_after_its_commit_is_completed_by_the_next(
     log: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    expected, done = older_receipts(log, NAMES), getattr(ledger_module, name)
+    expected = older_receipts(log, NAMES)
 
-    def dies(*given: Any) -> None:
-        done(*given) if name == "take_over" else None
+    def dies(*_: Any) -> None:
         raise Died
 
     before = contents(log)
     with monkeypatch.context() as patch:
-        patch.setattr(ledger_module, name, dies)
+        patch.setattr(f"aidre.api.protocols.intent.ledger.{name}", dies)
         with pytest.raises(Died):
             Ledger(log / LEDGER_FILE)
     assert {path: content for path, content in contents(log).items() if path != LEDGER_FILE} == {

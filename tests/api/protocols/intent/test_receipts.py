@@ -14,9 +14,16 @@ import pytest
 
 from aidre.api.http.errors import Unprocessable
 from aidre.api.protocols.intent import ledger as ledger_module, receipts as receipts_module
-from aidre.api.protocols.intent.chunks import Exchange, pseudonym_of
 from aidre.api.protocols.intent.envelope import AuthenticationFailed
-from aidre.api.protocols.intent.ledger import EXPIRY_SECONDS, RETENTION_SECONDS, Candidate, Ledger, read_events
+from aidre.api.protocols.intent.ledger import (
+    EXPIRY_SECONDS,
+    RETENTION_SECONDS,
+    Candidate,
+    Exchange,
+    Ledger,
+    pseudonym_of,
+    read_events,
+)
 from aidre.api.protocols.intent.messages import CitationEvent
 from aidre.api.protocols.intent.receipts import NONCE_LIFETIME_SECONDS, Nonce, Receipts
 from aidre.engine.errors import StorageFailed
