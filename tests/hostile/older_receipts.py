@@ -17,7 +17,7 @@ from typing import Any, Literal
 import orjson
 import xxhash
 
-from aidre.api.http.sqlite import create_tables, register_checksum
+from aidre.api.http.sqlite import connect, create_tables, register_checksum
 from aidre.api.protocols.intent import ledger as ledger_module
 from aidre.api.protocols.intent.ledger import Exchange, digest_of, piece_of, pseudonym_of
 from aidre.api.protocols.intent.receipts import Nonce
@@ -198,7 +198,7 @@ def taking_over(say: Say, store: Path, statements: int) -> None:
         connection.set_trace_callback(count)
         return connection
 
-    connect, ledger_module.connect = ledger_module.connect, traced  # type: ignore[assignment]
+    vars(ledger_module)["connect"] = traced
     _open(say, store)
 
 

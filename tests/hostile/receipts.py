@@ -6,8 +6,11 @@ Two workers share the files, as those of a server do, and both are killed.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import secrets
+import signal
+from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -101,6 +104,21 @@ async def _turn(say: Say, receipts: Receipts, binds: Binds, key: BindKey, name: 
     say(f"offer {name}")
     assert binds.add_bind(a_bind(name, key), deliver=True).offer == name
     say(f"bind {name}")
+
+
+def answer(say: Say, store: Path, names: Sequence[str], is_killed: bool) -> None:
+    """One answer of each name; then an orderly end, or none."""
+
+    async def turns() -> None:
+        receipts = receipts_in(store)
+        for name in names:
+            await retrieve(receipts, name)
+        if is_killed:
+            os.kill(os.getpid(), signal.SIGKILL)
+        receipts.close()
+
+    asyncio.run(turns())
+    say("done")
 
 
 def one_turn(store: Path, name: str) -> None:

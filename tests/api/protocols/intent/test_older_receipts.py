@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -230,27 +228,6 @@ def test_a_reader_that_began_before_a_take_over_reads_on(log: Path) -> None:
     found = [next(reading)["event_id"]]
     Ledger(log / LEDGER_FILE).close()
     assert found + [event["event_id"] for event in reading] == expected
-
-
-def frozen(log: Path) -> Callable[[], None]:
-    """Makes a folder and its files unwritable as far as permissions go; returns what restores them."""
-    modes = {path: path.stat().st_mode for path in [log, *log.rglob("*")]}
-    for path, mode in modes.items():
-        path.chmod(mode & 0o555)
-    return lambda: [path.chmod(mode) for path, mode in modes.items()] and None
-
-
-@pytest.mark.skipif(os.getuid() == 0, reason="root writes where permissions forbid it")
-def test_an_older_store_that_cannot_be_written_is_read_and_not_answered_from(log: Path) -> None:
-    expected = older_receipts(log, NAMES)
-    thaw = frozen(log)
-    try:
-        assert ids_in(log) == expected
-        with pytest.raises(StorageFailed):
-            Ledger(log / LEDGER_FILE)
-        assert ids_in(log) == expected
-    finally:
-        thaw()
 
 
 def test_lines_are_one_line_each() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from aidre.api.http.errors import Unprocessable
+from aidre.api.http.sqlite import connect
 from aidre.api.protocols.intent import ledger as ledger_module, receipts as receipts_module
 from aidre.api.protocols.intent.envelope import AuthenticationFailed
 from aidre.api.protocols.intent.ledger import (
@@ -63,7 +64,6 @@ def numbers(receipts: Receipts) -> list[int]:
 def commits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The commits of SQLite, each of which waits for the disk."""
     found: list[str] = []
-    connect = ledger_module.connect
 
     def traced(*args: Any, **keywords: Any) -> Any:
         connection = connect(*args, **keywords)
