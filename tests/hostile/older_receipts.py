@@ -193,7 +193,7 @@ def taking_over(say: Say, store: Path, statements: int) -> None:
         if not left:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def traced(path: Path, *, synchronous: Literal["FULL"]) -> sqlite3.Connection:
+    def traced(path: Path, *, synchronous: Literal["NORMAL"]) -> sqlite3.Connection:
         connection = connect(path, synchronous=synchronous)
         connection.set_trace_callback(count)
         return connection

@@ -23,8 +23,8 @@ Judge: TypeAlias = Callable[[Path, int], None]
 """Looks at what is found after so many acknowledgements; AssertionError where something is missing or wrong."""
 Lost: TypeAlias = Literal["earlier", "zeros"]
 DATABASE, LOG, SHARED = ".sqlite", ".sqlite-wal", ".sqlite-shm"
-FULL = ("intake.sqlite", "intent.sqlite")
-"""Databases that SQLite itself syncs with every commit."""
+FULL = "intake.sqlite"
+"""The database that SQLite itself syncs with every commit; the log of the others is synced by the product."""
 
 
 @dataclass(frozen=True, slots=True)

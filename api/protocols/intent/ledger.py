@@ -1,6 +1,6 @@
 """The ledger: one SQLite file that all workers share, with the events, spent nonces, returned chunks and citations.
 
-A commit is on disk when it returns. Events stay; nonces, returned chunks and citations are forgotten in time. Beside
+A commit is on disk after `sync`. Events stay; nonces, returned chunks and citations are forgotten in time. Beside
 the events the file holds ids and digests, but no text and no session id. Every function here blocks.
 
 `returned_chunks` has each chunk of each answer; the latest are in `new_chunks`, without an index, since a commit waits
@@ -187,11 +187,14 @@ class Ledger:
         with _storage_errors(path):
             make_folder(folder)
             with older_receipts.without_writers(folder):
-                self._connection = connect(path, synchronous="FULL")
+                # NORMAL: a commit does not wait for the disk while others wait for the commit; `sync` does.
+                self._connection = connect(path, synchronous="NORMAL")
                 create_tables(self._connection, TABLES, SCHEMA_VERSION, lambda _: self._take_over(folder))
                 sync_folder(folder)
                 older_receipts.put_aside(folder)
             self._connection.execute(f"PRAGMA cache_size = -{PAGE_CACHE_KIB}")
+            # Not the database file itself: closing a descriptor of it would drop SQLite's locks in this process.
+            self._wal = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
 
     def _take_over(self, folder: Path) -> None:
         """Within the transaction that creates the tables. Records of the oldest releases have no account."""
@@ -216,6 +219,16 @@ class Ledger:
         """Commit everything done inside, or nothing on an error; no other process writes meanwhile."""
         with _storage_errors(self._path), transaction(self._connection):
             yield
+
+    def sync(self) -> None:
+        """Return once every committed transaction is on disk; other workers commit meanwhile."""
+        with _storage_errors(self._path):
+            try:
+                os.fdatasync(self._wal)
+            except OSError:
+                # A later sync does not repair what a failed one has lost: all goes into the database, and is synced there.
+                self._connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+                raise
 
     def add_event(self, event: Mapping[str, Any]) -> None:
         self._connection.execute(ADD_EVENT, (orjson.dumps(event).decode(),))
@@ -351,6 +364,7 @@ class Ledger:
 
     def close(self) -> None:
         self._connection.close()
+        os.close(self._wal)
 
 
 def read_events(path: Path) -> Iterator[dict[str, Any]]:

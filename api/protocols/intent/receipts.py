@@ -59,12 +59,13 @@ class Receipts:
         self.path = folder / LEDGER_FILE
         self._clock = clock
         self._ledger: Ledger | None = None
+        self._spending: list[Nonce] = []
         self._group: GroupCommit[Operation[Any], Any] = GroupCommit(self._commit_batch, "receipts", self._maintain)
 
     async def spend(self, nonce: Nonce) -> None:
         """Raises AuthenticationFailed if another request has spent the nonce."""
         if not nonce.spent:
-            await self._commit(lambda ledger: self._spend(ledger, nonce), nonce)
+            await self._commit(lambda ledger: self._spend(ledger, nonce))
 
     async def reserve(
         self,
@@ -88,7 +89,7 @@ class Receipts:
                 ledger.add_event(event)
             return indices
 
-        return await self._commit(operation, nonce)
+        return await self._commit(operation)
 
     async def release(self, exchange: Exchange) -> None:
         """Undo the reservations of an answer that was not sent."""
@@ -116,7 +117,7 @@ class Receipts:
             ledger.add_event(event)
             return "kept"
 
-        return await self._commit(operation, nonce)
+        return await self._commit(operation)
 
     def _spend(self, ledger: Ledger, nonce: Nonce) -> None:
         if nonce.spent:
@@ -124,17 +125,11 @@ class Receipts:
         now = self._clock()
         if not ledger.spend(nonce.digest, now, now + NONCE_LIFETIME_SECONDS):
             raise AuthenticationFailed
-        nonce.spent = True
+        self._spending.append(nonce)
 
-    async def _commit(self, operation: Operation[T], nonce: Nonce | None = None) -> T:
+    async def _commit(self, operation: Operation[T]) -> T:
         """The result of the operation once it is on disk; raises its HttpError, or the error of the commit."""
-        was_spent = nonce is not None and nonce.spent
-        try:
-            result: T | HttpError = await self._group.submit(operation)
-        except StorageFailed:
-            if nonce is not None:
-                nonce.spent = was_spent  # nothing was committed
-            raise
+        result: T | HttpError = await self._group.submit(operation)
         if isinstance(result, HttpError):
             raise result
         return result
@@ -146,8 +141,13 @@ class Receipts:
 
     def _commit_batch(self, operations: Sequence[Operation[Any]]) -> list[Any]:
         ledger = self._ledger = self._ledger or Ledger(self.path)
+        self._spending.clear()
         with ledger.transaction():
-            return [_run(operation, ledger) for operation in operations]
+            results = [_run(operation, ledger) for operation in operations]
+        for nonce in self._spending:
+            nonce.spent = True
+        ledger.sync()
+        return results
 
     def _maintain(self) -> None:
         try:

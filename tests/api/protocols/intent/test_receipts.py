@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aidre.api.http.errors import Unprocessable
-from aidre.api.http.sqlite import connect
 from aidre.api.protocols.intent import ledger as ledger_module, receipts as receipts_module
 from aidre.api.protocols.intent.envelope import AuthenticationFailed
 from aidre.api.protocols.intent.ledger import (
@@ -61,48 +60,44 @@ def numbers(receipts: Receipts) -> list[int]:
 
 
 @pytest.fixture
-def commits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The commits of SQLite, each of which waits for the disk."""
-    found: list[str] = []
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The descriptors that were synced."""
+    calls: list[int] = []
+    original = os.fdatasync
 
-    def traced(*args: Any, **keywords: Any) -> Any:
-        connection = connect(*args, **keywords)
-        assert keywords["synchronous"] == "FULL"
-        connection.set_trace_callback(lambda statement: found.append(statement) if statement == "COMMIT" else None)
-        return connection
+    def counting(descriptor: int) -> None:
+        calls.append(descriptor)
+        original(descriptor)
 
-    monkeypatch.setattr(ledger_module, "connect", traced)
-    return found
+    monkeypatch.setattr(os, "fdatasync", counting)
+    return calls
 
 
-def test_an_answer_and_a_denial_cost_one_commit_each(
-    commits: list[str], served: tuple[Client, Platform], monkeypatch: pytest.MonkeyPatch
+def test_an_answer_and_a_denial_cost_one_fsync_each(
+    served: tuple[Client, Platform], synced: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, platform = served
     monkeypatch.setattr(client.app.state.intent.receipts, "_clock", Clock(time.time()))
     answer = platform.retrieve()
-    platform.retrieve()
     for ask in (
         platform.retrieve,
         lambda: platform.retrieve(platform.request(domain="sports")),
         lambda: platform.report(platform.citation(answer)),
         lambda: platform.post("/aip/retrieve", {}),
     ):
-        commits.clear()
+        synced.clear()
         ask()
-        assert len(commits) == 1
+        assert synced == [client.app.state.intent.receipts._ledger._wal]
 
 
-def test_those_who_wait_share_a_commit(opened: Receipts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_those_who_wait_are_synced_together(opened: Receipts, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk takes its time for the first of them, until all have come."""
-    all_came, begun, transaction = threading.Event(), list[int](), Ledger.transaction
+    all_came, synced, sync = threading.Event(), list[int](), os.fdatasync
 
-    @contextmanager
-    def slow(ledger: Ledger) -> Iterator[None]:
-        begun.append(1)
-        with transaction(ledger):
-            yield
-            assert all_came.wait(WAIT_SECONDS)
+    def slow(descriptor: int) -> None:
+        assert all_came.wait(WAIT_SECONDS)
+        synced.append(descriptor)
+        sync(descriptor)
 
     async def many() -> None:
         tasks = [asyncio.create_task(keep(opened, n)) for n in range(100)]
@@ -110,11 +105,35 @@ def test_those_who_wait_share_a_commit(opened: Receipts, monkeypatch: pytest.Mon
         all_came.set()
         await asyncio.gather(*tasks)
 
-    monkeypatch.setattr(Ledger, "transaction", slow)
-    monkeypatch.setattr(Ledger, "maintain", lambda *_: None)
+    monkeypatch.setattr(os, "fdatasync", slow)
     asyncio.run(many())
     assert numbers(opened) == list(range(100))
-    assert len(begun) <= 2, "one for those who came first, one for all the others"
+    assert len(synced) <= 2, "one for those who came first, one for all the others"
+
+
+def test_after_a_sync_that_failed_all_is_in_the_database(
+    opened: Receipts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the kernel has lost of SQLite's log is not needed any more."""
+
+    def fails(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    nonce = Nonce.of("key", "n")
+    asyncio.run(keep(opened, 1))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", fails)
+        with pytest.raises(StorageFailed, match="Input/output error"):
+            asyncio.run(opened.spend(nonce))
+        with pytest.raises(StorageFailed):
+            asyncio.run(keep(opened, 2))
+    assert nonce.spent, "other workers refuse it already"
+    copy = tmp_path / "copy" / "intent.sqlite"
+    copy.parent.mkdir()
+    copy.write_bytes(opened.path.read_bytes())
+    assert [event["n"] for event in read_events(copy)] == [1, 2]
+    asyncio.run(keep(opened, 3))
+    assert numbers(opened) == [1, 2, 3]
 
 
 def test_a_store_without_receipts_gets_no_files_by_opening(opened: Receipts, tmp_path: Path) -> None:
