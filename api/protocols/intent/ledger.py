@@ -190,11 +190,12 @@ class Ledger:
                 # NORMAL: a commit does not wait for the disk while others wait for the commit; `sync` does.
                 self._connection = connect(path, synchronous="NORMAL")
                 create_tables(self._connection, TABLES, SCHEMA_VERSION, lambda _: self._take_over(folder))
+                # Not the database file itself: closing a descriptor of it would drop SQLite's locks in this process.
+                self._wal = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+                self.sync()
                 sync_folder(folder)
                 older_receipts.put_aside(folder)
             self._connection.execute(f"PRAGMA cache_size = -{PAGE_CACHE_KIB}")
-            # Not the database file itself: closing a descriptor of it would drop SQLite's locks in this process.
-            self._wal = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
 
     def _take_over(self, folder: Path) -> None:
         """Within the transaction that creates the tables. Records of the oldest releases have no account."""
@@ -226,7 +227,7 @@ class Ledger:
             try:
                 os.fdatasync(self._wal)
             except OSError:
-                # A later sync does not repair what a failed one has lost: all goes into the database, and is synced there.
+                # A later sync does not repair what this one lost: all goes into the database, and is synced there.
                 self._connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
                 raise
 
@@ -374,18 +375,13 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
     """
     # The log is opened before the version is read: a server that takes it over renames it afterwards.
     with _storage_errors(path), older_receipts.open_log(path.parent) as log, ExitStack() as stack:
-        if not path.exists():
-            yield from older_receipts.events(log, None)
-            return
         try:
-            connection = stack.enter_context(closing(connect_read_only(path)))
-            if connection.execute("PRAGMA user_version").fetchone()[0] < SCHEMA_VERSION:
+            connection = stack.enter_context(closing(connect_read_only(path))) if path.exists() else None
+            if connection is None or connection.execute("PRAGMA user_version").fetchone()[0] < SCHEMA_VERSION:
                 yield from older_receipts.events(log, connection)
                 return
             rows = connection.execute("SELECT CAST(event AS BLOB) FROM events ORDER BY id")
-            yield from (
-                orjson.loads(event) for (event,) in rows if older_receipts.is_event(event)
-            )  # damage is left out
+            yield from (orjson.loads(event) for (event,) in rows if older_receipts.is_event(event))  # without damage
         except sqlite3.Error:
             yield from older_receipts.events(log, None)
             raise
