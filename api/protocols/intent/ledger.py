@@ -204,10 +204,12 @@ class Ledger:
             for record in older_receipts.take_over(folder, self._connection):
                 match record:
                     case ["spent", nonce, expires]:
-                        self.spend(digest(nonce), expires, expires)
+                        self.spend(digest(nonce), float(expires), float(expires))
                     case ["taken", request, session, answer, at, rows, *account]:
                         exchange = Exchange(digest(request), digest(session), digest(answer), digest("".join(account)))
-                        self.add_chunks(exchange, [(digest(row[0]), digest(row[1]), *row[2:]) for row in rows], at)
+                        self.add_chunks(
+                            exchange, [(digest(row[0]), digest(row[1]), *row[2:]) for row in rows], float(at)
+                        )
                     case ["given back", request, answer, *account]:
                         self.release(Exchange(digest(request), b"", digest(answer), digest("".join(account))))
                     case _:
