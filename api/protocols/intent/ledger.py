@@ -13,6 +13,7 @@ and only partners have keys, so nobody unknown can fill the table.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import sqlite3
@@ -30,7 +31,7 @@ from aidre.api.protocols.intent import older_receipts
 from aidre.engine.errors import StorageFailed
 from aidre.engine.storage import make_folder, sync_folder
 
-LEDGER_FILE = "intent.sqlite"
+LEDGER_FILE, LOCK_FILE = "intent.sqlite", "LOCK.intent"
 SCHEMA_VERSION = 5
 """Up to version 4 the events were files beside the ledger (`older_receipts.py`)."""
 EXPIRY_SECONDS = 60.0
@@ -184,18 +185,22 @@ class Ledger:
         self._expired_at = self._trimmed_at = 0.0
         self._settled_changes = 0
         folder = path.parent
-        with _storage_errors(path):
+        with _storage_errors(path), ExitStack() as opened:
             make_folder(folder)
             with older_receipts.without_writers(folder):
                 # NORMAL: a commit does not wait for the disk while others wait for the commit; `sync` does.
-                self._connection = connect(path, synchronous="NORMAL")
+                self._connection = opened.enter_context(closing(connect(path, synchronous="NORMAL")))
                 create_tables(self._connection, TABLES, SCHEMA_VERSION, lambda _: self._take_over(folder))
                 # Not the database file itself: closing a descriptor of it would drop SQLite's locks in this process.
                 self._wal = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+                opened.callback(os.close, self._wal)
                 self.sync()
                 sync_folder(folder)
                 older_receipts.put_aside(folder)
+            self._lock = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            opened.callback(os.close, self._lock)
             self._connection.execute(f"PRAGMA cache_size = -{PAGE_CACHE_KIB}")
+            self.close = opened.pop_all().close
 
     def _take_over(self, folder: Path) -> None:
         """Within the transaction that creates the tables. Records of the oldest releases have no account."""
@@ -220,8 +225,13 @@ class Ledger:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit everything done inside, or nothing on an error; no other process writes meanwhile."""
-        with _storage_errors(self._path), transaction(self._connection):
-            yield
+        with _storage_errors(self._path):
+            fcntl.flock(self._lock, fcntl.LOCK_EX)  # wakes the next worker at once; SQLite lets it sleep and try again
+            try:
+                with transaction(self._connection):
+                    yield
+            finally:
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
 
     def sync(self) -> None:
         """Return once every committed transaction is on disk; other workers commit meanwhile."""
@@ -364,10 +374,6 @@ class Ledger:
             deleted = max(deleted, self._connection.execute(statement, (before,)).rowcount)
         if deleted < MAX_EXPIRED_ROWS:
             self._expired_at = now
-
-    def close(self) -> None:
-        self._connection.close()
-        os.close(self._wal)
 
 
 def read_events(path: Path) -> Iterator[dict[str, Any]]:

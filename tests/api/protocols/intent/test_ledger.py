@@ -325,6 +325,26 @@ def test_a_damaged_ledger_is_refused_and_kept(tmp_path: Path) -> None:
     assert path.read_bytes() == b"not a database " * 100
 
 
+def test_a_ledger_leaves_no_file_open_whether_it_could_be_opened_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_files() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    def fails(_: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    before = open_files()
+    Ledger(tmp_path / "intent.sqlite").close()
+    assert open_files() == before
+    for name in ("sync_folder", "older_receipts.put_aside"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"aidre.api.protocols.intent.ledger.{name}", fails)
+            with pytest.raises(StorageFailed):
+                Ledger(tmp_path / "intent.sqlite")
+        assert open_files() == before
+
+
 def test_a_ledger_of_a_newer_release_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "intent.sqlite"
     connection = sqlite3.connect(path)

@@ -39,7 +39,7 @@ def check(store: Path) -> None:
 
 
 def contents(log: Path) -> dict[str, bytes]:
-    files = (path for path in log.rglob("*") if path.is_file() and not path.name.endswith(("-shm", "-wal")))
+    files = (path for path in log.rglob("*") if path.is_file() and not path.name.endswith(("-shm", "-wal", ".intent")))
     return {path.relative_to(log).as_posix(): path.read_bytes() for path in files}
 
 
