@@ -51,7 +51,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "access access/limits",
         "retrieval server",
         "protocols/provenance",
-        "protocols/aidre protocols/intent protocols/intent/records protocols/intake"
+        "protocols/aidre protocols/intent protocols/intake"
         " protocols/nlweb protocols/nlweb/query protocols/nlweb/answer",
         "operations",
         "app",

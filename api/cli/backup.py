@@ -36,7 +36,8 @@ _SQLITE_COMPANIONS = ("-wal", "-shm", "-journal")
 def log_files(store: Path) -> Iterator[list[tuple[str, Path]]]:
     """The files to back up, each with its name in the archive; databases as copies that vanish with the context.
 
-    Databases come first, so that the event log, copied later, has every event that they refer to. Raises StorageFailed.
+    Databases come first, so that the event log of an older release, copied later, has every event that they refer to.
+    Raises StorageFailed.
     """
     folder = store / LOG_FOLDER
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and not _is_excluded(path)]
@@ -48,7 +49,8 @@ def log_files(store: Path) -> Iterator[list[tuple[str, Path]]]:
 
 
 def _is_excluded(path: Path) -> bool:
-    return path.name.startswith((".", *_EXCLUDED)) or path.name.endswith(_SQLITE_COMPANIONS)
+    is_taken_over = path.parent.name.endswith(".old")  # the event log of an older release
+    return is_taken_over or path.name.startswith((".", *_EXCLUDED)) or path.name.endswith(_SQLITE_COMPANIONS)
 
 
 def _is_database(path: Path) -> bool:

@@ -168,7 +168,8 @@ def events(
     since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Only events from this time on.")] = None,
     until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only events before this time.")] = None,
     export: Annotated[
-        Path | None, typer.Option("--export", metavar="FILE", help="Write to this file, .jsonl or .parquet.")
+        Path | None,
+        typer.Option("--export", metavar="FILE", help="Write to this file, .jsonl or .parquet, or as lines to -."),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -178,12 +179,12 @@ def events(
     open_store(store)
     times = event_log.parse_time(since, "--since"), event_log.parse_time(until, "--until")
     selected = event_log.read_filtered(store, event_log.EventFilter(type, platform, request, *times))
-    if export is not None:
+    if export is not None and export != Path("-"):
         count = event_log.export(selected, export)
         print_result(as_json, f"{count:,} events in {export}", exported=count)
         return 0
     for event in selected:
-        if as_json:
+        if as_json or export is not None:
             console.print_json(event)
         else:
             console.print_line(console.printable(event_log.event_line(event)))

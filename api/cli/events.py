@@ -1,4 +1,4 @@
-"""The event log for `aidre events`: read in order, filtered, and exported as JSON Lines or Parquet."""
+"""The events for `aidre events`: read in order, filtered, and exported as JSON Lines or Parquet."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from aidre.api.protocols.intent import EVENTS_FOLDER, LEDGER_FILE, PRIVATE_MODE, read_events, read_journaled_lines
-from aidre.engine.errors import ConfigurationError, StorageFailed
+from aidre.api.protocols.intent import LEDGER_FILE, read_events
+from aidre.engine.errors import ConfigurationError
 from aidre.engine.index.fields import parse_instant
 from aidre.engine.storage import sync_file, sync_folder, write_errors
 
@@ -24,6 +24,7 @@ BATCH_ROWS = 4_096
 """Rows of a Parquet row group."""
 
 SUFFIXES = (".jsonl", ".parquet")
+PRIVATE_MODE = 0o600
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +57,8 @@ def parse_time(text: str | None, option: str) -> int | None:
 
 
 def read_filtered(store: Path, filter: EventFilter) -> Iterator[Event]:
-    """Events in the order in which they were written, including those that the log lost in a power cut.
-
-    Raises StorageFailed; if only the ledger cannot be read, after the events of the log.
-    """
-    noted: list[bytes] = []
-    failure: StorageFailed | None = None
-    try:
-        noted = read_journaled_lines(store / ".log" / LEDGER_FILE)
-    except StorageFailed as error:
-        failure = error
-    yield from (event for event in read_events(store / ".log" / EVENTS_FOLDER, noted) if filter.matches(event))
-    if failure is not None:
-        raise failure
+    """Events in the order in which they were written. Raises StorageFailed, after those that can be read."""
+    return (event for event in read_events(store / ".log" / LEDGER_FILE) if filter.matches(event))
 
 
 def export(events: Iterable[Event], path: Path) -> int:

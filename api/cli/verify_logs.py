@@ -1,26 +1,23 @@
-"""Verifies the logs of the protocols: databases by row checksums and SQLite's own check, the event log by the ledger.
+"""Verifies the logs of the protocols: databases by row checksums and SQLite's own check.
 
-Segments of the event log that the ledger does not cover yet are checked line by line.
+The event log of an older release, as long as it is not taken over, is checked by the checksums in its ledger and line
+by line.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
-import orjson
-
 from aidre.api.cli.backup import LOG_FOLDER
-from aidre.api.http import find_damage
-from aidre.api.protocols.intent import EVENTS_FOLDER, LEDGER_FILE, altered_segments
-from aidre.engine.errors import StorageFailed
+from aidre.api.http import connect_read_only, find_damage
+from aidre.api.protocols.intent import LEDGER_FILE, log_faults
 from aidre.engine.maintenance import Problem
 
 _DATABASES = {LEDGER_FILE: False, "intake.sqlite": False, "nlweb-promises.sqlite": True}
 """By file name: whether its loss does no harm. Promises are valid for minutes."""
-
-_EVENTS = f"{EVENTS_FOLDER}/*.jsonl"
 
 
 def log_problems(store: Path) -> Iterator[Problem]:
@@ -31,31 +28,13 @@ def log_problems(store: Path) -> Iterator[Problem]:
             fault = find_damage(folder / name)
             if fault is not None:
                 yield Problem(f"{LOG_FOLDER}/{name}", fault, is_expendable)
-    altered = _altered(folder)
-    for path in sorted(folder.glob(_EVENTS)):
-        if path.stem in altered:
-            yield Problem(path.relative_to(store).as_posix(), "was altered, or cut off", False)
-        elif torn := _torn_lines(path):
-            fault = f"has no event in line {torn[0]}: damage, or the remains of a writer that was killed"
-            yield Problem(path.relative_to(store).as_posix(), fault, True)
+    for path, fault, is_derived in _log_faults(folder):
+        yield Problem(path.relative_to(store).as_posix(), fault, is_derived)
 
 
-def _altered(folder: Path) -> set[str]:
-    """Names of event log segments whose bytes are not those that the ledger recorded."""
+def _log_faults(folder: Path) -> list[tuple[Path, str, bool]]:
     try:
-        return {f"{number:06d}" for number in altered_segments(folder / LEDGER_FILE, folder / EVENTS_FOLDER)}
-    except (StorageFailed, sqlite3.Error):  # the ledger itself is damaged, which is reported as a fault of its database
-        return set()
-
-
-def _torn_lines(path: Path) -> list[int]:
-    """Numbers of complete lines that are not an event, from 1."""
-    with path.open("rb") as file:
-        return [number for number, line in enumerate(file, 1) if not _is_event(line) and line.endswith(b"\n")]
-
-
-def _is_event(line: bytes) -> bool:
-    try:
-        return type(orjson.loads(line)) is dict
-    except orjson.JSONDecodeError:
-        return False
+        with closing(connect_read_only(folder / LEDGER_FILE)) as connection:
+            return list(log_faults(folder, connection))
+    except sqlite3.Error:  # without its ledger, whose damage was reported above
+        return list(log_faults(folder, None))

@@ -85,8 +85,10 @@ from .request import (
 from .shared_file import SharedFile as SharedFile
 from .sqlite import (
     connect as connect,
+    connect_read_only as connect_read_only,
     create_tables as create_tables,
     find_damage as find_damage,
+    insertion as insertion,
     make_private_folder as make_private_folder,
     register_checksum as register_checksum,
     transaction as transaction,

@@ -1,7 +1,7 @@
 """SQLite files that the workers of a server share: how they are opened, created, checked and written.
 
-It knows no table. The files are in a folder that only its owner can read. A table has an index over `checksum(...)` of
-its columns, so that SQLite's integrity check (`find_damage`) detects an altered value.
+It knows no table. The files are in a folder that only its owner can read. A table has a column `checksum` over its
+others but `id`, or an index over `checksum(...)` of them, by which `find_damage` detects an altered value.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
@@ -49,8 +49,23 @@ def connect(path: Path, *, synchronous: Literal["FULL", "NORMAL", "OFF"]) -> sql
     return connection
 
 
-def create_tables(connection: sqlite3.Connection, tables: str, version: int) -> sqlite3.Connection:
-    """Creates missing tables and returns the connection.
+def connect_read_only(path: Path) -> sqlite3.Connection:
+    """A connection that only reads, from a read-only disk too. Raises sqlite3.Error."""
+    # WAL mode needs files beside the database. Where none can be created, no process writes to it either.
+    can_create = path.with_name(f"{path.name}-wal").exists() or os.access(path.parent, os.W_OK)
+    mode = "mode=ro" if can_create else "mode=ro&immutable=1"
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)
+    register_checksum(connection)
+    return connection
+
+
+def create_tables(
+    connection: sqlite3.Connection,
+    tables: str,
+    version: int,
+    upgrade: Callable[[sqlite3.Connection], None] = lambda _: None,
+) -> sqlite3.Connection:
+    """Creates missing tables and returns the connection; `upgrade` changes a new or older file in the same transaction.
 
     Raises sqlite3.Error, and closes the connection, if a newer release wrote the file or its schema was altered."""
     try:
@@ -62,6 +77,8 @@ def create_tables(connection: sqlite3.Connection, tables: str, version: int) -> 
                 raise sqlite3.DatabaseError("its tables were altered")
             for statement in tables.split(";"):
                 connection.execute(statement)
+            if stored < version:
+                upgrade(connection)
             connection.execute(f"PRAGMA user_version = {version}")
             connection.execute(f"PRAGMA application_id = {_schema_checksum(connection)}")
     except BaseException:
@@ -73,14 +90,33 @@ def create_tables(connection: sqlite3.Connection, tables: str, version: int) -> 
 def find_damage(path: Path) -> str | None:
     """The damage of a database as a predicate ("is damaged: ..."); None if it is intact."""
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            register_checksum(connection)
+        with closing(connect_read_only(path)) as connection:
             (result,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             if result == "ok" and _is_schema_altered(connection):
                 return "has altered tables"
+            table = _altered_table(connection) if result == "ok" else None
+            if table is not None:
+                return f"is damaged: a row of {table} was altered"
     except (sqlite3.Error, UnicodeDecodeError) as error:
         return f"cannot be read: {' '.join(str(error).split())}"
     return None if result == "ok" else f"is damaged: {' '.join(str(result).split())}"
+
+
+def _altered_table(connection: sqlite3.Connection) -> str | None:
+    """The name of a table with a row that differs from its column `checksum`."""
+    for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+        columns = [name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")]
+        others = ", ".join(name for name in columns if name not in {"id", "checksum"})
+        query = f"SELECT 1 FROM {table} WHERE checksum != checksum({others}) LIMIT 1"
+        if "checksum" in columns and connection.execute(query).fetchone() is not None:
+            return str(table)
+    return None
+
+
+def insertion(table: str, columns: str) -> str:
+    """The INSERT of a row, by its columns, into a table that has a column `checksum` over them."""
+    values = ", ".join(f"?{number}" for number in range(1, columns.count(",") + 2))
+    return f"INSERT INTO {table} ({columns}, checksum) VALUES ({values}, checksum({values}))"
 
 
 def register_checksum(connection: sqlite3.Connection) -> None:

@@ -26,6 +26,7 @@ PROOFS = {
     "kills": ("tests.hostile.kills", "run", 650),
     "bulk-kills": ("tests.hostile.bulk", "run", 100),
     "receipt-kills": ("tests.hostile.receipts", "run", 250),
+    "take-over-kills": ("tests.hostile.older_receipts", "run", 100),
     "cuts": ("tests.hostile.cuts", "run", 100),
     "crashes": ("tests.hostile.points", "crashes", EVERY),
     "faults": ("tests.hostile.points", "faults", EVERY),

@@ -43,7 +43,6 @@ LISTED = {
 PAPERS = {
     "vector log": "store/docs/filling/*.log",
     "checks": "store/.checks.json",
-    "events": "store/.log/events/*.jsonl",
     "intent ledger": "store/.log/intent.sqlite",
     "binds": "store/.log/intake.sqlite",
     "promises": "store/.log/nlweb-promises.sqlite",

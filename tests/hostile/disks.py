@@ -63,6 +63,16 @@ def small_disk(place: Path, size: int) -> Iterator[Path]:
 
 
 @contextmanager
+def read_only(place: Path) -> Iterator[None]:
+    """A mounted file system that cannot be written meanwhile."""
+    call("mount", "-o", "remount,ro", place)
+    try:
+        yield
+    finally:
+        call("mount", "-o", "remount,rw", place)
+
+
+@contextmanager
 def _mounted(place: Path, *what: str | Path) -> Iterator[None]:
     place.mkdir(exist_ok=True)
     call("mount", *what, place)

@@ -9,7 +9,7 @@ import asyncio
 import shutil
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +20,7 @@ from aidre.api.config.toml import Rate
 from aidre.api.http.errors import BadRequest
 from aidre.api.protocols.intake.bind_key import BindKey
 from aidre.api.protocols.intake.ledger import Ledger as Binds
-from aidre.api.protocols.intent.event_log import EVENTS_FOLDER, read_events
-from aidre.api.protocols.intent.ledger import LEDGER_FILE as INTENT
+from aidre.api.protocols.intent.ledger import LEDGER_FILE as INTENT, read_events
 from aidre.api.protocols.nlweb.promise_table import PromiseResult, PromiseTable
 from aidre.api.protocols.provenance.keys import read_keys
 from aidre.api.retrieval.cursor import Cursors, SearchCursor, store_secret
@@ -80,14 +79,12 @@ def read(folder: Path, kind: str) -> Read:
     return Read(said, error, named, peak_memory())
 
 
-def _events(folder: Path) -> str:
-    return repr(list(read_events(folder / "store" / LOG / EVENTS_FOLDER)))
-
-
 def _intent(folder: Path) -> str:
     """Everything that stands in the ledger; and a server goes on with it."""
     store = folder / "store"
     said = _dumped(store / LOG / INTENT)
+    with suppress(AidreError):
+        list(read_events(store / LOG / INTENT))
     _copied(store, lambda copy: asyncio.run(_turn(copy)))
     return said
 
@@ -195,7 +192,6 @@ def _backup(folder: Path) -> str:
 
 
 KINDS: dict[str, Callable[[Path], str]] = {
-    "events": _events,
     "intent ledger": _intent,
     "binds": _binds,
     "promises": _promises,

@@ -6,8 +6,11 @@ Two workers share the files, as those of a server do, and both are killed.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import secrets
+import signal
+from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -19,10 +22,9 @@ import orjson
 from aidre.api.http.errors import NotFound
 from aidre.api.protocols.intake.bind_key import BindKey
 from aidre.api.protocols.intake.ledger import Ledger as Binds, StoredBind, StoredOffer
-from aidre.api.protocols.intent import receipts as receipts_module
+from aidre.api.protocols.intent import ledger as ledger_module
 from aidre.api.protocols.intent.envelope import AuthenticationFailed
-from aidre.api.protocols.intent.event_log import EVENTS_FOLDER, EventLog, read_events
-from aidre.api.protocols.intent.ledger import LEDGER_FILE, Candidate, Exchange, read_journaled_lines
+from aidre.api.protocols.intent.ledger import LEDGER_FILE, Candidate, Exchange, read_events
 from aidre.api.protocols.intent.messages import CitationEvent
 from aidre.api.protocols.intent.receipts import Nonce, Receipts
 from tests.hostile.nursery import Child, Say, asked, started
@@ -30,9 +32,8 @@ from tests.hostile.report import Report
 
 KEY = "platform"
 URL = "https://example.com/d"
-SEGMENT_BYTES = 20_000
-NOTED_MOST = 16
-"""Segments are full, and notes struck, many times in a second."""
+SETTLED_ROWS = 16
+"""New chunks are settled many times in a second."""
 NOW = 1_800_000_000.0
 """Always: no nonce is over, however slow the machine is."""
 LOG = ".log"
@@ -45,11 +46,9 @@ def bind_key() -> BindKey:
 
 
 def receipts_in(store: Path) -> Receipts:
-    """Receipts that strike their notes and begin new segments often."""
-    receipts_module.CHECKPOINT_COMMITS = NOTED_MOST
-    opened = Receipts(store / LOG, clock=lambda: NOW)
-    opened._log = EventLog(opened.folder, SEGMENT_BYTES)
-    return opened
+    """Receipts that settle new chunks often."""
+    ledger_module.SETTLE_ROWS = SETTLED_ROWS
+    return Receipts(store / LOG, clock=lambda: NOW)
 
 
 def access(name: str) -> dict[str, Any]:
@@ -105,6 +104,21 @@ async def _turn(say: Say, receipts: Receipts, binds: Binds, key: BindKey, name: 
     say(f"offer {name}")
     assert binds.add_bind(a_bind(name, key), deliver=True).offer == name
     say(f"bind {name}")
+
+
+def answer(say: Say, store: Path, names: Sequence[str], is_killed: bool) -> None:
+    """One answer of each name; then an orderly end, or none."""
+
+    async def turns() -> None:
+        receipts = receipts_in(store)
+        for name in names:
+            await retrieve(receipts, name)
+        if is_killed:
+            os.kill(os.getpid(), signal.SIGKILL)
+        receipts.close()
+
+    asyncio.run(turns())
+    say("done")
 
 
 def one_turn(store: Path, name: str) -> None:
@@ -199,8 +213,7 @@ async def _refused(again: Any) -> None:
 
 
 def _events(store: Path) -> list[str]:
-    noted = read_journaled_lines(store / LOG / LEDGER_FILE)
-    return sorted(str(event["event_id"]) for event in read_events(store / LOG / EVENTS_FOLDER, noted))
+    return sorted(str(event["event_id"]) for event in read_events(store / LOG / LEDGER_FILE))
 
 
 def _check_binds(store: Path, kept: Kept) -> dict[str, int]:

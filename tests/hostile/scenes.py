@@ -23,8 +23,7 @@ from aidre.api.cli.events import export
 from aidre.api.config import Intake
 from aidre.api.protocols.intake import bind_key
 from aidre.api.protocols.intake.ledger import Ledger as Binds
-from aidre.api.protocols.intent import receipts as receipts_module
-from aidre.api.protocols.intent.event_log import EVENTS_FOLDER, EventLog, encode_line, read_events
+from aidre.api.protocols.intent import ledger as ledger_module
 from aidre.api.protocols.intent.receipts import Receipts
 from aidre.api.protocols.provenance.keys import make_key, read_keys
 from aidre.api.retrieval.cursor import store_secret
@@ -40,6 +39,7 @@ from aidre.engine.segment.stored_chunk import StoredChunk
 from aidre.engine.storage.manifest import SpaceState
 from tests.hostile import receipts
 from tests.hostile.examination import look
+from tests.hostile.older_receipts import older_receipts
 from tests.hostile.receipts import LOG, Kept
 from tests.hostile.steps import Shape, State, Step, after, marks_in, write, write_all
 from tests.support.stores import NAME, Vectors, normal, space_of
@@ -260,11 +260,9 @@ TURNS = 12
 
 
 def _opened(folder: Path) -> Receipts:
-    """Segments of two or three lines, and a checkpoint after each few of them."""
-    receipts_module.CHECKPOINT_COMMITS = 4
-    opened = Receipts(folder / STORE / LOG, clock=lambda: receipts.NOW)
-    opened._log = EventLog(opened.folder, 600)
-    return opened
+    """New chunks are settled after each few answers."""
+    ledger_module.SETTLE_ROWS = 8
+    return Receipts(folder / STORE / LOG, clock=lambda: receipts.NOW)
 
 
 def _answered(first: int, folder: Path, acknowledge: Acknowledge) -> None:
@@ -300,22 +298,30 @@ def _is_answered(first: int, folder: Path, acknowledged: int) -> None:
     assert len(found) == len(set(found)), "an event stands in the log twice"
 
 
-def _events_folder(folder: Path) -> None:
-    """The ledger, which is opened first, makes sure of its name."""
-    (folder / STORE / LOG / EVENTS_FOLDER).mkdir(parents=True)
+def _older(folder: Path) -> None:
+    older_receipts(folder / STORE / LOG, list(map(str, range(TURNS))))
 
 
-def _logged(folder: Path, acknowledge: Acknowledge) -> None:
-    with closing(EventLog(folder / STORE / LOG / EVENTS_FOLDER, 60)) as log:
-        for number in range(5):
-            log.append([encode_line({"event_id": str(number), "padding": "x" * 20})])
-            acknowledge()
+def _taken_over(folder: Path, acknowledge: Acknowledge) -> None:
+    """What lies there is acknowledged before the scene begins."""
+    _opened_once(folder)
+    acknowledge()
 
 
-def _is_logged(folder: Path, acknowledged: int) -> None:
-    found = [event["event_id"] for event in read_events(folder / STORE / LOG / EVENTS_FOLDER)]
-    lost = set(map(str, range(acknowledged))) - set(found)
-    assert not lost, f"{len(lost)} acknowledged events are gone"
+def _opened_once(folder: Path) -> None:
+    async def turn() -> None:
+        opened = _opened(folder)
+        await opened.open()
+        opened.close()
+
+    asyncio.run(turn())
+
+
+def _is_taken_over(folder: Path, _: int) -> None:
+    expected = sorted(f"{kind} {number}" for number in range(TURNS) for kind in ("access", "citation"))
+    assert receipts._events(folder / STORE) == expected, "before it is opened again"
+    _opened_once(folder)
+    assert receipts._events(folder / STORE) == expected
 
 
 def _exported(folder: Path, acknowledge: Acknowledge) -> None:
@@ -432,7 +438,7 @@ SCENES = (
     Scene("restore over another", _with_another, _replaced, _is_replaced, again=1),
     Scene("receipts", _store_folder, partial(_answered, 0), partial(_is_answered, 0)),
     Scene("more receipts", _answered_before, partial(_answered, TURNS), partial(_is_answered, TURNS)),
-    Scene("event log", _events_folder, _logged, _is_logged, again=ALL),
+    Scene("older receipts", _older, _taken_over, _is_taken_over, again=ALL),
     Scene("exported events", nothing, _exported, _is_exported, again=1),
     Scene("binds", _store_folder, _bound, _is_bound, again=ALL),
     Scene("bind key", _with_home, _bind_key_made, _is_bind_key_there, again=ALL),

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 import random
+from contextlib import closing
+from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from tests.hostile import cuts, disks, steps
-from tests.hostile.nursery import Say
+from aidre.api.cli.verify_logs import log_problems
+from aidre.api.protocols.intent.ledger import LEDGER_FILE, Ledger, read_events
+from aidre.engine.errors import StorageFailed
+from tests.hostile import cuts, disks, receipts, steps
+from tests.hostile.nursery import Say, started
+from tests.hostile.older_receipts import older_receipts
+from tests.hostile.receipts import LOG
 from tests.hostile.report import Report
 from tests.hostile.steps import SMALL
 
@@ -26,6 +34,27 @@ def test_what_was_acknowledged_survives_power_cuts(report: Report, chance: rando
 
 def test_a_bulk_load_survives_a_power_cut(report: Report, chance: random.Random) -> None:
     cuts.loads(report, 1, chance)
+
+
+@pytest.mark.parametrize("state", ["older", "closed", "killed"])
+def test_receipts_on_a_disk_that_cannot_be_written_are_read_and_not_added_to(
+    tmp_path: Path, state: Literal["older", "closed", "killed"]
+) -> None:
+    names = ["a", "b", "c", "d"]
+    with disks.small_disk(tmp_path / "disk", 8 << 20) as disk:
+        if state == "older":
+            expected = older_receipts(disk / LOG, names)
+        else:
+            expected = [f"access {name}" for name in names]
+            with started(receipts.answer, disk, names, state == "killed") as child:
+                child.killed_by()
+        with disks.read_only(disk):
+            assert [event["event_id"] for event in read_events(disk / LOG / LEDGER_FILE)] == expected
+            assert [problem for problem in log_problems(disk) if not problem.derived] == []
+            with pytest.raises(StorageFailed):
+                Ledger(disk / LOG / LEDGER_FILE)
+        with closing(Ledger(disk / LOG / LEDGER_FILE)):
+            assert [event["event_id"] for event in read_events(disk / LOG / LEDGER_FILE)] == expected
 
 
 def unsynced(say: Say, *arguments: object) -> None:

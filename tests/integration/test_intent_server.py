@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from aidre.api.protocols.intent.ledger import LEDGER_FILE, read_events
 from tests.support import publishers
 from tests.support.clocks import until
 from tests.support.intent_platform import Platform, Sent
@@ -41,8 +42,7 @@ def platform_at(url: str, client: httpx.Client) -> Platform:
 
 
 def events_of(store: Path) -> list[dict[str, Any]]:
-    lines = b"".join(path.read_bytes() for path in sorted((store / ".log" / "events").glob("*.jsonl"))).splitlines()
-    events = [json.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"}")]
+    events = list(read_events(store / ".log" / LEDGER_FILE))
     for event in events:
         valid(EVENT, event)
     return events
@@ -156,7 +156,6 @@ def test_over_two_workers_sessions_at_the_same_time_get_six_of_twelve_chunks(sto
 @pytest.mark.slow
 def test_a_store_that_cannot_be_written_fails_here_alone(store: Path) -> None:
     (store / ".log").mkdir(exist_ok=True)
-    (store / ".log" / "events").write_text("in the way", encoding="utf-8")
     (store / ".log" / "intent.sqlite").mkdir()
     with served(store, CONFIGURATION) as (_, client):
         platform = platform_at("", client)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from aidre.api.cli.main import run
+from aidre.api.protocols.intent.ledger import LEDGER_FILE, read_events
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import embedding_key, load_embedder
 from aidre.engine.model import Chunk, Record, Visibility
@@ -130,16 +131,14 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int
 
 def log_of(client: Client) -> list[dict[str, Any]]:
     """Every event that was kept, each of which is valid."""
-    found = []
-    for path in sorted((client.store / ".log" / "events").glob("*.jsonl")):
-        for line in path.read_bytes().splitlines():
-            found.append(json.loads(line))
-            _check_event(line)
+    found = list(read_events(client.store / ".log" / LEDGER_FILE))
+    for event in found:
+        _check_event(json.dumps(event))
     return found
 
 
 @cache
-def _check_event(line: bytes) -> None:
+def _check_event(line: str) -> None:
     valid(EVENT, json.loads(line))
 
 

@@ -1,6 +1,6 @@
-"""Agentic Intent Protocol 0.1: passages for signed partners, with receipts and a durable event log.
+"""Agentic Intent Protocol 0.1: passages for signed partners, with durable receipts.
 
-Use it to serve the protocol and to read its event log offline. It translates requests into searches and keeps the
+Use it to serve the protocol and to read its events offline. It translates requests into searches and keeps the
 ledger that the protocol demands; it does not rank.
 """
 

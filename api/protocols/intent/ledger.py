@@ -1,96 +1,100 @@
-"""The ledger: one SQLite file that all workers share, with spent nonces, returned chunks and recorded citations.
+"""The ledger: one SQLite file that all workers share, with the events, spent nonces, returned chunks and citations.
 
-A transaction appends its effects to the journal (the table `notes`) as one entry, since a commit waits for every page
-that it writes; `sync` brings the entry to disk. A checkpoint moves many entries into the other tables and their indexes
-at once. Until then their records are looked up in memory (`JournalIndex`). Receipts are forgotten in time; what a key
-was given of a document is not (`records/given.py`).
+A commit is on disk after `sync`. Events stay; nonces, returned chunks and citations are forgotten in time. Beside
+the events the file holds ids and digests, but no text and no session id. Every function here blocks.
 
-The file holds ids and digests, but no text and no session id. Every function here blocks.
+`returned_chunks` has each chunk of each answer; the latest are in `new_chunks`, without an index, since a commit waits
+for every page that it writes. `given_chunks` outlives both: a row is a piece that a key has received, which is a chunk
+with the content that it had; `account` is a digest of key id and collection. A row is forgotten if its answer is
+released, if its document no longer has the piece (30 days after it was given), or if the table is full: then the
+accounts with the most rows lose their oldest. No row of a key is forgotten for the sake of a key that was given more,
+and only partners have keys, so nobody unknown can fill the table.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from aidre.api.http import connect, create_tables, transaction
-from aidre.api.protocols.intent.event_log import CHECKSUM_TABLE, record_checksums
-from aidre.api.protocols.intent.records import (
-    GIVEN_TABLE,
-    JournalIndex,
-    Record,
-    Release,
-    Reservation,
-    ReturnedChunk,
-    SpentNonce,
-    add_given,
-    decode_records,
-    encode_records,
-    forget_pieces,
-    given_pieces,
-    release_given,
-    trim_given,
-)
+import orjson
+
+from aidre.api.http import connect, connect_read_only, create_tables, insertion, transaction
+from aidre.api.protocols.intent import older_receipts
 from aidre.engine.errors import StorageFailed
 from aidre.engine.storage import make_folder, sync_folder
 
-LEDGER_FILE = "intent.sqlite"
-JOURNAL_VERSION, SCHEMA_VERSION = 2, 4
-"""Version 2 added the journal, without which an older release would miss the latest nonces and reservations. Version 3
-added checksums, version 4 what each key was given."""
+LEDGER_FILE, LOCK_FILE = "intent.sqlite", "LOCK.intent"
+SCHEMA_VERSION = 5
+"""Up to version 4 the events were files beside the ledger (`older_receipts.py`)."""
 EXPIRY_SECONDS = 60.0
 """Between two deletions of expired rows."""
 RETENTION_SECONDS = 2_592_000.0
 """30 days: how long a returned chunk can be cited and counts towards its session, whatever became of its document."""
 TRIM_SECONDS = 86_400.0
-"""Between two looks whether `given` is full."""
+"""Between two looks whether `given_chunks` is full."""
 PAGE_CACHE_KIB = 16_384
 """Digests are spread over all pages of a table, so a small cache would miss often."""
-MAX_EXPIRED_ROWS = 5_000
+MAX_EXPIRED_ROWS, MAX_TRIMMED_ROWS = 5_000, 50_000
 """Rows deleted from a table at once, so that answers need not wait for long."""
+SETTLE_ROWS = 128
+"""Rows written before new chunks get their indexes: looking through more would be slow."""
+MAX_GIVEN_ROWS = 4_194_304
+"""About half a gigabyte, and four keys that each have received a million chunks."""
+ACCOUNT_SHARE = 4
+"""An account holds at most this part (a quarter) of the rows."""
 
-TABLES = """
-CREATE TABLE IF NOT EXISTS nonces (digest BLOB PRIMARY KEY, expires REAL NOT NULL) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS nonces_by_expiry ON nonces (expires);
-CREATE TABLE IF NOT EXISTS returned (
-    id INTEGER PRIMARY KEY,
-    request BLOB NOT NULL,
-    answer BLOB NOT NULL,
-    session BLOB NOT NULL,
-    document BLOB NOT NULL,
-    piece BLOB NOT NULL,
-    chunk TEXT NOT NULL,
-    url TEXT,
-    at REAL NOT NULL
-);
-CREATE INDEX IF NOT EXISTS returned_by_request ON returned (request);
-CREATE INDEX IF NOT EXISTS returned_by_session ON returned (session, document, piece);
-CREATE TABLE IF NOT EXISTS cited (
-    event BLOB PRIMARY KEY,
-    facts BLOB NOT NULL,
-    segment INTEGER NOT NULL,
-    at REAL NOT NULL,
-    kept INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS cited_by_time ON cited (at);
-CREATE INDEX IF NOT EXISTS nonces_checked ON nonces (digest, checksum(expires));
-CREATE INDEX IF NOT EXISTS returned_checked
-    ON returned (id, checksum(request, answer, session, document, piece, chunk, url, at));
-CREATE INDEX IF NOT EXISTS cited_checked ON cited (event, checksum(facts, segment, at, kept));
-CREATE TABLE IF NOT EXISTS notes (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    segment INTEGER NOT NULL,
-    lines BLOB NOT NULL,
-    entries BLOB NOT NULL
-);
+COLUMNS = "request, answer, session, account, document, piece, chunk, url, at"
+GIVEN = "account, document, piece, answer, at"
+CHUNK = """
+    request BLOB NOT NULL, answer BLOB NOT NULL, session BLOB NOT NULL, account BLOB NOT NULL, document BLOB NOT NULL,
+    piece BLOB NOT NULL, chunk TEXT NOT NULL, url TEXT, at REAL NOT NULL, checksum INTEGER NOT NULL
 """
+TABLES = f"""
+CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY, event TEXT NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS spent_nonces (nonce BLOB PRIMARY KEY, expires REAL NOT NULL, checksum INTEGER NOT NULL)
+    WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS spent_by_expiry ON spent_nonces (expires);
+CREATE TABLE IF NOT EXISTS new_chunks ({CHUNK});
+CREATE TABLE IF NOT EXISTS returned_chunks (id INTEGER PRIMARY KEY, {CHUNK});
+CREATE INDEX IF NOT EXISTS returned_by_request ON returned_chunks (request);
+CREATE INDEX IF NOT EXISTS returned_by_session ON returned_chunks (session, document, piece);
+CREATE TABLE IF NOT EXISTS given_chunks (
+    account BLOB NOT NULL, document BLOB NOT NULL, piece BLOB NOT NULL, answer BLOB NOT NULL, at REAL NOT NULL,
+    checksum INTEGER NOT NULL, PRIMARY KEY (account, document, piece)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS citations (
+    event BLOB PRIMARY KEY, facts BLOB NOT NULL, at REAL NOT NULL, checksum INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS citations_by_time ON citations (at);
+"""
+ADD_EVENT = insertion("events", "event")
+SPEND = (
+    insertion("spent_nonces", "nonce, expires")
+    + " ON CONFLICT DO UPDATE SET expires = excluded.expires, checksum = excluded.checksum WHERE expires <= ?3"
+)
+CITE = insertion("citations", "event, facts, at") + " ON CONFLICT DO NOTHING"
+ADD_CHUNK = insertion("new_chunks", COLUMNS)
+SHARED = "x''"
+"""In place of the answer, where several answers returned the piece: the release of one then changes nothing."""
+SETTLE = (
+    f"INSERT INTO returned_chunks ({COLUMNS}, checksum) SELECT {COLUMNS}, checksum FROM new_chunks ORDER BY rowid",
+    f"INSERT INTO given_chunks SELECT {GIVEN}, checksum({GIVEN}) FROM new_chunks WHERE account != x'' ORDER BY rowid"
+    f" ON CONFLICT DO UPDATE SET answer = {SHARED}, checksum = checksum(account, document, piece, {SHARED}, at)"
+    f" WHERE answer NOT IN (excluded.answer, {SHARED})",
+    "DELETE FROM new_chunks",
+)
+"""Moves the new chunks into the tables that have indexes. Those of the oldest releases have no account."""
+
+Chunk: TypeAlias = "tuple[bytes, bytes, str, str | None]"
+"""A returned chunk: digests of its document id and of chunk id with content, pseudonyms of chunk id and URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,24 +153,6 @@ class _Received:
         self.by_account.add(piece)
 
 
-CitationStatus: TypeAlias = Literal["new", "same", "other"]
-"""Whether an event id is unused, was recorded with the same facts, or with others."""
-
-
-@dataclass(frozen=True, slots=True)
-class JournalEntry:
-    """The effects of one transaction. Its event-log lines may be missing from their segment, or not be on disk."""
-
-    id: int
-    segment: int
-    content: bytes
-    records: bytes
-
-    @property
-    def lines(self) -> list[bytes]:
-        return self.content.splitlines(keepends=True)
-
-
 def digest_of(*parts: str) -> bytes:
     """16 bytes over strings; a length before each keeps ("a", "bc") from equalling ("ab", "c")."""
     contents = [part.encode("utf-8", "surrogatepass") for part in parts]
@@ -197,98 +183,72 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._expired_at = self._trimmed_at = 0.0
-        self._reset()
-        with _storage_errors(path):
-            make_folder(path.parent)
-            self._connection = _connect(path)
-            sync_folder(path.parent)
+        self._settled_changes = 0
+        folder = path.parent
+        with _storage_errors(path), ExitStack() as opened:
+            make_folder(folder)
+            with older_receipts.without_writers(folder):
+                # NORMAL: a commit does not wait for the disk while others wait for the commit; `sync` does.
+                self._connection = opened.enter_context(closing(connect(path, synchronous="NORMAL")))
+                create_tables(self._connection, TABLES, SCHEMA_VERSION, lambda _: self._take_over(folder))
+                # Not the database file itself: closing a descriptor of it would drop SQLite's locks in this process.
+                self._wal = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+                opened.callback(os.close, self._wal)
+                self.sync()
+                sync_folder(folder)
+                older_receipts.put_aside(folder)
+            self._lock = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            opened.callback(os.close, self._lock)
+            self._connection.execute(f"PRAGMA cache_size = -{PAGE_CACHE_KIB}")
+            self.close = opened.pop_all().close
+
+    def _take_over(self, folder: Path) -> None:
+        """Within the transaction that creates the tables. Records of the oldest releases have no account."""
+        digest = bytes.fromhex
         try:
-            # Not the database file itself: closing a descriptor of it would drop SQLite's locks in this process.
-            self._wal = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            self._connection.close()
-            raise _storage_failed(path, error) from error
-
-    def _reset(self) -> None:
-        """Discard the in-memory state; the next transaction reads the journal again."""
-        self._index = JournalIndex()
-        self._records: list[Record] = []
-        self._lines: list[bytes] = []
-        self._segment = 0
-        self._oldest_id: int | None = None
-        self._newest_id = 0
-        self._data_version: int | None = None
-
-    def sync(self) -> None:
-        """Return once every committed transaction is on disk."""
-        with _storage_errors(self._path):
-            os.fdatasync(self._wal)
+            for record in older_receipts.take_over(folder, self._connection):
+                match record:
+                    case ["spent", nonce, expires]:
+                        self.spend(digest(nonce), float(expires), float(expires))
+                    case ["taken", request, session, answer, at, rows, *account]:
+                        exchange = Exchange(digest(request), digest(session), digest(answer), digest("".join(account)))
+                        self.add_chunks(
+                            exchange, [(digest(row[0]), digest(row[1]), *row[2:]) for row in rows], float(at)
+                        )
+                    case ["given back", request, answer, *account]:
+                        self.release(Exchange(digest(request), b"", digest(answer), digest("".join(account))))
+                    case _:
+                        raise ValueError("an unknown kind of record")
+        except (ValueError, TypeError, LookupError) as error:
+            raise sqlite3.DatabaseError(f"its journal is damaged: {error}") from error
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit everything done inside, or nothing on an error; no other process writes meanwhile."""
-        try:
-            with _storage_errors(self._path), transaction(self._connection):
-                self._catch_up()
-                yield
-                self._append_entry()
-        except BaseException:
-            self._reset()
-            raise
+        with _storage_errors(self._path):
+            fcntl.flock(self._lock, fcntl.LOCK_EX)  # wakes the next worker at once; SQLite lets it sleep and try again
+            try:
+                with transaction(self._connection):
+                    yield
+            finally:
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
 
-    def _catch_up(self) -> None:
-        """Read the journal entries of other workers."""
-        (data_version,) = self._connection.execute("PRAGMA data_version").fetchone()
-        if data_version == self._data_version:
-            return
-        (oldest_id,) = self._connection.execute("SELECT min(id) FROM notes").fetchone()
-        if oldest_id != self._oldest_id:
-            self._reset()  # another worker made a checkpoint
-        for id, records in self._connection.execute(
-            "SELECT id, entries FROM notes WHERE id > ? ORDER BY id", (self._newest_id,)
-        ):
-            for record in decode_records(records):
-                self._index.add(record)
-            self._newest_id = id
-        self._data_version, self._oldest_id = data_version, oldest_id
+    def sync(self) -> None:
+        """Return once every committed transaction is on disk; other workers commit meanwhile."""
+        with _storage_errors(self._path):
+            try:
+                os.fdatasync(self._wal)
+            except OSError:
+                # A later sync does not repair what this one lost: all goes into the database, and is synced there.
+                self._connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+                raise
 
-    def _add(self, record: Record) -> None:
-        self._index.add(record)
-        self._records.append(record)
-
-    def _append_entry(self) -> None:
-        if self._records or self._lines:
-            entry = self._segment, b"".join(self._lines), encode_records(self._records)
-            added = self._connection.execute("INSERT INTO notes (segment, lines, entries) VALUES (?, ?, ?)", entry)
-            self._newest_id = added.lastrowid or 0
-            self._records, self._lines = [], []
+    def add_event(self, event: Mapping[str, Any]) -> None:
+        self._connection.execute(ADD_EVENT, (orjson.dumps(event).decode(),))
 
     def spend(self, nonce: bytes, now: float, expires: float) -> bool:
         """Spend a nonce until `expires`; False if it is spent already."""
-        if self._index.is_spent(nonce, now):
-            return False
-        query = "SELECT 1 FROM nonces WHERE digest = ? AND expires > ?"
-        if self._connection.execute(query, (nonce, now)).fetchone() is not None:
-            return False
-        self._add(SpentNonce(nonce, expires))
-        return True
-
-    def _delete_expired(self, now: float) -> None:
-        """Delete up to MAX_EXPIRED_ROWS expired rows of each table; the next call continues where more are left."""
-        if now - self._expired_at <= EXPIRY_SECONDS:
-            return
-        deleted = 0
-        for table, key, time_column, order, before in (
-            ("nonces", "digest", "expires", "expires", now),
-            ("returned", "id", "at", "id", now - RETENTION_SECONDS),
-            ("cited", "event", "at", "at", now - 2 * RETENTION_SECONDS),
-        ):
-            oldest = f"SELECT {key}, {time_column} FROM {table} ORDER BY {order} LIMIT {MAX_EXPIRED_ROWS}"
-            expired = f"SELECT {key} FROM ({oldest}) WHERE {time_column} < ?"
-            statement = f"DELETE FROM {table} WHERE {key} IN ({expired})"
-            deleted = max(deleted, self._connection.execute(statement, (before,)).rowcount)
-        if deleted < MAX_EXPIRED_ROWS:
-            self._expired_at = now
+        return self._connection.execute(SPEND, (nonce, expires, now)).rowcount == 1
 
     def reserve(
         self, exchange: Exchange, candidates: Sequence[Candidate], max_chunks: int, max_tokens: int, now: float
@@ -299,7 +259,7 @@ class Ledger:
         For the key only pieces that the document has now count, for the session all of RETENTION_SECONDS.
         """
         indices: list[int] = []
-        reserved: list[ReturnedChunk] = []
+        reserved: list[Chunk] = []
         received = self._received(exchange, {candidate.document_id for candidate in candidates})
         for index, candidate in enumerate(candidates):
             if len(indices) == max_chunks:
@@ -314,30 +274,17 @@ class Ledger:
                     continue
             document.add(piece)
             url = None if candidate.url is None else pseudonym_of(candidate.url)
-            reserved.append(ReturnedChunk(document.document, piece, pseudonym_of(candidate.chunk_id), url))
+            reserved.append((document.document, piece, pseudonym_of(candidate.chunk_id), url))
             indices.append(index)
             max_tokens -= candidate.tokens
-        if reserved:
-            answer, chunks = exchange.answer, tuple(reserved)
-            self._add(Reservation(exchange.request, exchange.session, answer, now, chunks, exchange.account))
+        self.add_chunks(exchange, reserved, now)
         return tuple(indices)
 
     def _received(self, exchange: Exchange, document_ids: Iterable[str]) -> dict[str, _Received]:
         """By document id: what the session and the account of an exchange have received of it."""
         digests = {document_id: _cached_digest(document_id) for document_id in document_ids}
-        by_session: dict[bytes, set[bytes]] = {digest: set() for digest in digests.values()}
-        by_account = given_pieces(self._connection, exchange.account, by_session)
-        parameters = ",".join("?" * len(digests))
-        for document, piece in self._connection.execute(
-            f"SELECT DISTINCT document, piece FROM returned WHERE session = ? AND document IN ({parameters})",
-            (exchange.session, *by_session),
-        ):
-            by_session[document].add(piece)
-        for chunk in self._index.session_chunks(exchange.session):
-            if chunk.document in by_session:
-                by_session[chunk.document].add(chunk.piece)
-        for document, pieces in by_account.items():
-            pieces.update(self._index.given_pieces(exchange.account, document))
+        by_session = self._pieces("returned_chunks", "session", exchange.session, digests.values())
+        by_account = self._pieces("given_chunks", "account", exchange.account, digests.values())
         return {id: _Received(digest, by_session[digest], by_account[digest]) for id, digest in digests.items()}
 
     def _compare_with_present(self, account: bytes, received: _Received, candidate: Candidate, now: float) -> None:
@@ -347,105 +294,133 @@ class Ledger:
         if present is not None:
             former = received.by_account - present
             received.by_account -= former
-            forget_pieces(self._connection, account, received.document, former, now - RETENTION_SECONDS)
+            self._connection.executemany(
+                "DELETE FROM given_chunks WHERE account = ? AND document = ? AND piece = ? AND at < ?",
+                [(account, received.document, piece, now - RETENTION_SECONDS) for piece in former],
+            )
+
+    def _pieces(self, table: str, column: str, owner: bytes, documents: Collection[bytes]) -> dict[bytes, set[bytes]]:
+        """By document: the pieces that a table, or the new chunks, have of an owner."""
+        pieces: dict[bytes, set[bytes]] = {document: set() for document in documents}
+        numbers = ",".join(f"?{number}" for number in range(2, len(pieces) + 2))
+        condition = f"WHERE {column} = ?1 AND document IN ({numbers})"
+        query = f"SELECT document, piece FROM {table} {condition} UNION ALL SELECT document, piece FROM new_chunks "
+        for document, piece in self._connection.execute(query + condition, (owner, *pieces)):
+            pieces[document].add(piece)
+        return pieces
+
+    def add_chunks(self, exchange: Exchange, chunks: Iterable[Chunk], at: float) -> None:
+        ids = exchange.request, exchange.answer, exchange.session, exchange.account
+        self._connection.executemany(ADD_CHUNK, [(*ids, *chunk, at) for chunk in chunks])
 
     def release(self, exchange: Exchange) -> None:
-        """Undo the reservations of an answer that was not sent."""
-        release = Release(exchange.request, exchange.answer, exchange.account)
-        self._add(release)
-        self._delete_returned([release])  # a checkpoint may have moved the reservation into the tables
-
-    def _delete_returned(self, releases: Sequence[Release]) -> None:
-        release_given(self._connection, releases)
-        self._connection.executemany(
-            "DELETE FROM returned WHERE request = ? AND answer = ?",
-            [(release.request, release.answer) for release in releases],
+        """Undo the reservations of an answer that was not sent; what another answer returned as well stays given."""
+        ids = exchange.request, exchange.answer, exchange.account
+        self._connection.execute(
+            "DELETE FROM given_chunks WHERE account = ?3 AND answer = ?2 AND (document, piece)"
+            " IN (SELECT document, piece FROM returned_chunks WHERE request = ?1 AND answer = ?2)",
+            ids,
         )
+        for table in ("returned_chunks", "new_chunks"):
+            self._connection.execute(f"DELETE FROM {table} WHERE request = ? AND answer = ?", ids[:2])
 
     def returned_chunks(self, request: bytes) -> dict[str, frozenset[str | None]]:
         """The URLs of each chunk that was returned under a request, all as pseudonyms; empty for an unknown request.
 
         Older releases stored plain chunk ids and URLs.
         """
-        rows = self._connection.execute("SELECT chunk, url FROM returned WHERE request = ?", (request,)).fetchall()
         chunks: dict[str, frozenset[str | None]] = {}
-        for chunk, url in [*rows, *((chunk.chunk, chunk.url) for chunk in self._index.request_chunks(request))]:
+        query = "SELECT chunk, url FROM returned_chunks WHERE request = ?1"
+        query += " UNION SELECT chunk, url FROM new_chunks WHERE request = ?1"
+        for chunk, url in self._connection.execute(query, (request,)):
             chunks[chunk] = chunks.get(chunk, frozenset()) | {url}
         return chunks
 
-    def record_citation(self, event: bytes, facts: bytes, now: float) -> CitationStatus:
-        """Record a citation by the digests of its event id and of its facts, if the event id is new."""
-        row = self._connection.execute("SELECT facts FROM cited WHERE event = ? AND kept", (event,)).fetchone()
-        if row is not None:
-            return "same" if row[0] == facts else "other"
-        self._connection.execute("INSERT OR REPLACE INTO cited VALUES (?, ?, 0, ?, 1)", (event, facts, now))
-        return "new"
+    def record_citation(self, event: bytes, facts: bytes, now: float) -> Literal["new", "same", "other"]:
+        """Record a citation by the digests of its event id and of its facts, if the event id is new; else say whether
+        it was recorded with the same facts, or with others."""
+        if self._connection.execute(CITE, (event, facts, now)).rowcount == 1:
+            return "new"
+        (recorded,) = self._connection.execute("SELECT facts FROM citations WHERE event = ?", (event,)).fetchone()
+        return "same" if recorded == facts else "other"
 
-    def delete_citation(self, event: bytes) -> None:
-        self._connection.execute("DELETE FROM cited WHERE event = ?", (event,))
+    def maintain(self, now: float) -> None:
+        """For after a commit, while nobody waits: settle new chunks, and delete expired rows."""
+        if self._connection.total_changes - self._settled_changes >= SETTLE_ROWS:
+            with self.transaction():
+                self.settle()
+            self._settled_changes = self._connection.total_changes
+        if now - self._expired_at > EXPIRY_SECONDS:
+            with self.transaction():
+                self._delete_expired(now)
+                if now - self._trimmed_at > TRIM_SECONDS and trim_given(self._connection):
+                    self._trimmed_at = now
 
-    def journal_lines(self, lines: Sequence[bytes], segment: int) -> None:
-        """Add event-log lines, to be written to `segment` next, to the entry of this transaction."""
-        self._lines, self._segment = [*self._lines, *lines], segment
+    def settle(self) -> None:
+        for statement in SETTLE:
+            self._connection.execute(statement)
 
-    def journal(self) -> list[JournalEntry]:
-        """All entries, oldest first."""
-        with _storage_errors(self._path):
-            rows = self._connection.execute("SELECT id, segment, lines, entries FROM notes ORDER BY id")
-            return [JournalEntry(*row) for row in rows]
+    def _delete_expired(self, now: float) -> None:
+        """Delete up to MAX_EXPIRED_ROWS expired rows of each table; the next call continues where more are left."""
+        deleted = 0
+        for table, key, time_column, order, before in (
+            ("spent_nonces", "nonce", "expires", "expires", now),
+            ("returned_chunks", "id", "at", "id", now - RETENTION_SECONDS),
+            ("citations", "event", "at", "at", now - 2 * RETENTION_SECONDS),
+        ):
+            oldest = f"SELECT {key}, {time_column} FROM {table} ORDER BY {order} LIMIT {MAX_EXPIRED_ROWS}"
+            expired = f"SELECT {key} FROM ({oldest}) WHERE {time_column} < ?"
+            statement = f"DELETE FROM {table} WHERE {key} IN ({expired})"
+            deleted = max(deleted, self._connection.execute(statement, (before,)).rowcount)
+        if deleted < MAX_EXPIRED_ROWS:
+            self._expired_at = now
 
-    def remove_lines(self, lines: Sequence[bytes]) -> None:
-        """Remove lines that could not be written to the event log from the newest entry."""
-        newest = self.journal()[-1]
-        remaining = b"".join(line for line in newest.lines if line not in lines)
-        self._connection.execute("UPDATE notes SET lines = ? WHERE id = ?", (remaining, newest.id))
 
-    def checkpoint(self, entries: Sequence[JournalEntry], now: float) -> None:
-        """Move the records of entries whose lines are on disk into the tables, and delete expired rows."""
-        records = [record for entry in entries for record in decode_records(entry.records)]
-        releases = [record for record in records if isinstance(record, Release)]
-        released = {release.answer for release in releases}
-        pages = [record for record in records if isinstance(record, Reservation) and record.answer not in released]
-        nonces = [(record.nonce, record.expires) for record in records if isinstance(record, SpentNonce)]
-        self._connection.executemany("INSERT OR REPLACE INTO nonces VALUES (?, ?)", nonces)
-        self._connection.executemany(
-            "INSERT INTO returned (request, answer, session, document, piece, chunk, url, at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (page.request, page.answer, page.session, chunk.document, chunk.piece, chunk.chunk, chunk.url, page.at)
-                for page in pages
-                for chunk in page.chunks
-            ],
+def read_events(path: Path) -> Iterator[dict[str, Any]]:
+    """The events in the order in which they were written, also those of an older release; writes nothing.
+
+    Raises StorageFailed; if the ledger of an older release cannot be read, after the events of its log.
+    """
+    # The log is opened before the version is read: a server that takes it over renames it afterwards.
+    with _storage_errors(path), older_receipts.open_log(path.parent) as log, ExitStack() as stack:
+        try:
+            connection = stack.enter_context(closing(connect_read_only(path))) if path.exists() else None
+            if connection is None or connection.execute("PRAGMA user_version").fetchone()[0] < SCHEMA_VERSION:
+                yield from older_receipts.events(log, connection)
+                return
+            rows = connection.execute("SELECT CAST(event AS BLOB) FROM events ORDER BY id")
+            yield from (orjson.loads(event) for (event,) in rows if older_receipts.is_event(event))  # without damage
+        except sqlite3.Error:
+            yield from older_receipts.events(log, None)
+            raise
+
+
+def trim_given(connection: sqlite3.Connection, max_rows: int = MAX_GIVEN_ROWS) -> bool:
+    """Delete the oldest rows of the accounts that hold more than their share; False if rows are left to delete.
+
+    It counts the whole table, which takes half a second at MAX_GIVEN_ROWS.
+    """
+    counts = dict(connection.execute("SELECT account, count(*) FROM given_chunks GROUP BY account").fetchall())
+    share = fair_share(list(counts.values()), max_rows)
+    surplus = {account: count - share for account, count in counts.items() if count > share}
+    for account, rows in surplus.items():
+        oldest = "SELECT document, piece FROM given_chunks WHERE account = ?1 ORDER BY at LIMIT ?2"
+        connection.execute(
+            f"DELETE FROM given_chunks WHERE account = ?1 AND (document, piece) IN ({oldest})",
+            (account, min(rows, MAX_TRIMMED_ROWS)),
         )
-        self._delete_returned(releases)
-        add_given(self._connection, pages)
-        self._connection.executemany("DELETE FROM notes WHERE id = ?", [(entry.id,) for entry in entries])
-        self._delete_expired(now)
-        if now - self._trimmed_at > TRIM_SECONDS and trim_given(self._connection):
-            self._trimmed_at = now
-        self._reset()
-
-    def record_checksums(self, folder: Path, unsynced_segment: int) -> None:
-        """Record checksums of the event log's content since the last call, except that of `unsynced_segment`."""
-        record_checksums(self._connection, folder, unsynced_segment)
-
-    def close(self) -> None:
-        self._connection.close()
-        os.close(self._wal)
+    return all(rows <= MAX_TRIMMED_ROWS for rows in surplus.values())
 
 
-def read_journaled_lines(path: Path) -> list[bytes]:
-    """The event-log lines of all journal entries, without writing; empty without a ledger. Raises StorageFailed."""
-    if not path.exists():
-        return []
-    # Without a WAL no process has the database open: `immutable` then reads it on a read-only disk, as WAL mode cannot.
-    mode = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
-    uri = f"{path.absolute().as_uri()}?mode=ro{mode}"
-    with _storage_errors(path), closing(sqlite3.connect(uri, uri=True)) as connection:
-        if connection.execute("PRAGMA user_version").fetchone()[0] < JOURNAL_VERSION:
-            return []
-        rows = connection.execute("SELECT lines FROM notes ORDER BY id").fetchall()
-    return b"".join(lines for (lines,) in rows).splitlines(keepends=True)
+def fair_share(counts: Sequence[int], max_rows: int) -> int:
+    """The most rows that each account may keep: at most a quarter, and less if all together would exceed `max_rows`."""
+    left = max_rows
+    for number, count in enumerate(sorted(counts)):
+        equal = left // (len(counts) - number)
+        if count > equal:
+            return min(equal, max_rows // ACCOUNT_SHARE)
+        left -= count
+    return max_rows // ACCOUNT_SHARE
 
 
 @contextmanager
@@ -453,18 +428,5 @@ def _storage_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, sqlite3.Error) as error:
-        raise _storage_failed(path, error) from error
-
-
-def _storage_failed(path: Path, error: Exception) -> StorageFailed:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-    return StorageFailed(f"cannot use {path.name}: {reason}", file=path.name)
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    # NORMAL: a commit does not wait for the disk, `sync` does; a checkpoint of SQLite waits as well.
-    connection = create_tables(
-        connect(path, synchronous="NORMAL"), TABLES + GIVEN_TABLE + CHECKSUM_TABLE, SCHEMA_VERSION
-    )
-    connection.execute(f"PRAGMA cache_size = -{PAGE_CACHE_KIB}")
-    return connection
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise StorageFailed(f"cannot use {path.name}: {reason}", file=path.name) from error

@@ -22,7 +22,7 @@ SIGNED_PATHS = frozenset({RETRIEVE, EVENTS})
 
 
 def mount(retrieval: Retrieval, folder: Path) -> Mounted:
-    """`folder` is for the event log and the ledger."""
+    """`folder` is for the ledger."""
     if not retrieval.settings.intent.declared:
         return Mounted(error_codes=get_args(Reason), state={"intent": None})
     service = Service(retrieval, folder)

@@ -63,7 +63,7 @@ class Service:
         self._host = urlsplit(server.origin or str(server.base_url)).hostname or ""
 
     async def open(self) -> None:
-        """Bring the event log up to date, and warn the operator about content that can never be served."""
+        """Take over receipts of older releases, and warn the operator about content that can never be served."""
         try:
             await self.receipts.open()
         except StorageFailed as error:

@@ -14,11 +14,13 @@ from aidre.api.access.guard import Guard
 from aidre.api.cli.backup import LOG_FOLDER, log_files
 from aidre.api.config.settings import parse_settings
 from aidre.api.http.sqlite import connect, transaction
+from aidre.api.protocols.intent.ledger import LEDGER_FILE, Ledger, read_events
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import StorageFailed
 from aidre.engine.maintenance.backup import back_up
 from aidre.engine.maintenance.restore import restore_archive
 from tests.hostile.nursery import started
+from tests.hostile.older_receipts import older_receipts
 from tests.support.backups import STAGES, interrupted_backup
 from tests.support.stores import NAME, everything, write
 
@@ -101,6 +103,23 @@ def test_a_backup_that_is_ended_leaves_nothing(store: Path, tmp_path: Path, numb
         left = [path.name for path in target.parent.iterdir()]
         assert target.name not in left
         assert len(left) <= (number == signal.SIGKILL), "the next backup removes what a killed one has left"
+
+
+@pytest.mark.parametrize("is_taken_over", [False, True])
+def test_receipts_of_an_older_release_are_saved_once(tmp_path: Path, is_taken_over: bool) -> None:
+    expected = older_receipts(tmp_path / LOG_FOLDER, ["a", "b", "c", "d"])
+    if is_taken_over:
+        Ledger(tmp_path / LOG_FOLDER / LEDGER_FILE).close()
+    with log_files(tmp_path) as found:
+        assert len(found) == (1 if is_taken_over else 2)
+        for label, path in found:
+            copy = tmp_path / "restored" / label
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(path.read_bytes())
+    restored = tmp_path / "restored" / LOG_FOLDER / LEDGER_FILE
+    for _ in range(2):
+        assert [event["event_id"] for event in read_events(restored)] == expected
+        Ledger(restored).close()
 
 
 def test_a_store_without_receipts_has_none_to_save(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import stat
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import pytest
 
 from aidre.api.cli.events import export
 from aidre.api.cli.main import run
-from aidre.api.protocols.intent.ledger import Ledger
+from tests.hostile.older_receipts import older_receipts
 from tests.support.publishers import log_of, printed, publishing
 
 Kept = tuple[Path, list[dict[str, Any]]]
@@ -147,31 +149,49 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in files}
 
 
-def test_events_that_a_power_cut_took_from_the_log_are_listed(
-    own_kept: Kept, capsys: pytest.CaptureFixture[str]
+def test_events_of_an_older_release_are_listed_where_they_lie(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store, events = own_kept
-    [segment] = (store / ".log" / "events").glob("*.jsonl")
-    lines = segment.read_bytes().splitlines(keepends=True)
-    ledger = Ledger(store / ".log" / "intent.sqlite")
-    with ledger.transaction():
-        ledger.journal_lines(lines[4:], 1)
-    segment.write_bytes(b"".join(lines[:5]) + lines[5][:9])
+    expected = older_receipts(store / ".log", ["a", "b", "c", "d", "e"])
     before = contents(store / ".log")
-    assert len(before) >= 2
     status, listed, _ = printed(capsys, "events", "--store", store, "--json")
-    assert (status, [json.loads(line) for line in listed]) == (0, events)
-    assert contents(store / ".log") == before
-    ledger.close()
+    assert (status, [json.loads(line)["event_id"] for line in listed]) == (0, expected)
+    assert run(["events", "--store", str(store), "--export", str(tmp_path / "all.jsonl")]) == 0
+    lines = (tmp_path / "all.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["event_id"] for line in lines] == expected
+    after = contents(store / ".log")
+    assert {path: content for path, content in after.items() if not path.name.endswith("-wal")} == before
 
 
-def test_a_ledger_that_cannot_be_read_is_said_behind_what_the_log_has(
-    own_kept: Kept, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("size", [100, 2_000])
+def test_a_ledger_that_cannot_be_read_is_said_behind_what_an_older_log_has(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], size: int
 ) -> None:
-    store, events = own_kept
-    (store / ".log" / "intent.sqlite").write_bytes(b"not a database " * 100)
+    expected = older_receipts(store / ".log", ["a", "b"], 1)
+    (store / ".log" / "intent.sqlite").write_bytes((b"not a database " * size)[:size])
     status, lines, error = printed(capsys, "events", "--store", store, "--json")
-    assert (status, [json.loads(line) for line in lines]) == (1, events)
+    assert (status, [json.loads(line)["event_id"] for line in lines]) == (1, expected)
     assert "cannot use intent.sqlite" in str(error)
     assert run(["events", "--store", str(store), "--export", str(tmp_path / "all.jsonl")]) == 1
     assert not (tmp_path / "all.jsonl").exists()
+
+
+def test_events_are_exported_to_standard_output(kept: Kept, capsys: pytest.CaptureFixture[str]) -> None:
+    status, lines, _ = printed(capsys, "events", "--store", kept[0], "--export", "-", "--type", "citation")
+    assert (status, [json.loads(line) for line in lines]) == (0, kept[1][5:])
+
+
+def test_a_damaged_event_is_left_out_and_a_damaged_page_said_behind_the_others(
+    own_kept: Kept, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, events = own_kept
+    path = store / ".log" / "intent.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    whole = path.read_bytes()
+    place = whole.index(events[2]["event_id"].encode())
+    path.write_bytes(whole[: place - 1] + b"\0" + whole[place:])
+    status, lines, _ = printed(capsys, "events", "--store", store, "--json")
+    assert (status, [json.loads(line) for line in lines]) == (0, [*events[:2], *events[3:]])
+    path.write_bytes(whole[:4_096] + b"\xff" * 4_096 + whole[8_192:])
+    assert printed(capsys, "events", "--store", store, "--json")[0] == 1

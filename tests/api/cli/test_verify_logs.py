@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import shutil
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from aidre.api.cli.verify_logs import log_problems
 from aidre.api.protocols.intent.ledger import digest_of
 from aidre.engine.maintenance.verify import Problem
 from tests.hostile import receipts
+from tests.hostile.older_receipts import older_receipts
 from tests.support.clients import a_document, fill
 
 TURNS = 20
@@ -22,7 +24,7 @@ TURNS = 20
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Receipts whose log has several segments, and binds; read only."""
+    """Receipts and binds; read only."""
     store = tmp_path_factory.mktemp("whole")
     names = [f"turn {number}" for number in range(TURNS)]
 
@@ -35,8 +37,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         opened.close()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(receipts, "SEGMENT_BYTES", 2_000)
-        patch.setattr("aidre.api.protocols.intent.receipts.CHECKPOINT_COMMITS", receipts.NOTED_MOST)
+        patch.setattr("aidre.api.protocols.intent.ledger.SETTLE_ROWS", receipts.SETTLED_ROWS)
         asyncio.run(answer_and_cite())
     for name in names:
         receipts.one_bind(store, name)
@@ -82,8 +83,27 @@ def test_an_altered_value_of_a_row_is_found(store: Path) -> None:
             path.write_bytes(whole)
 
 
-def test_events_that_were_altered_or_cut_off_are_found(store: Path) -> None:
-    segments = sorted((store / ".log" / "events").glob("*.jsonl"))
+def test_an_altered_event_is_found(store: Path) -> None:
+    path = store / ".log" / "intent.sqlite"
+    whole, chance = path.read_bytes(), random.Random(1)
+    events = [match.span() for match in re.finditer(rb'{"event_id":"[^}]*}', whole)]
+    assert len(events) >= 2 * TURNS
+    for begin, end in chance.sample(events, 10):
+        flip(path, chance.randrange(begin, end))
+        assert [(problem.file, problem.derived) for problem in problems(store)] == [(".log/intent.sqlite", False)]
+        path.write_bytes(whole)
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    """Receipts of an older release that were not taken over."""
+    older_receipts(tmp_path / "older" / ".log", [f"turn {number}" for number in range(TURNS)], torn=False)
+    return tmp_path / "older"
+
+
+def test_events_of_an_older_release_that_were_altered_or_cut_off_are_found(older: Path) -> None:
+    assert problems(older) == []
+    segments = sorted((older / ".log" / "events").glob("*.jsonl"))
     assert len(segments) > 1
     chance = random.Random(1)
     for path in segments:
@@ -91,11 +111,11 @@ def test_events_that_were_altered_or_cut_off_are_found(store: Path) -> None:
         path.chmod(0o600)
         for place in chance.sample(range(len(whole)), min(10, len(whole))):
             flip(path, place)
-            assert [(problem.file, problem.derived) for problem in problems(store)] == [
+            assert [(problem.file, problem.derived) for problem in problems(older)] == [
                 (f".log/events/{path.name}", False)
             ]
             path.write_bytes(whole[:place])
-            assert [problem.file for problem in problems(store)] == [f".log/events/{path.name}"]
+            assert [problem.file for problem in problems(older)] == [f".log/events/{path.name}"]
             path.write_bytes(whole)
 
 
@@ -105,18 +125,17 @@ def test_the_command_says_what_is_damaged_and_that_it_is_not_ok(
     fill(store, "docs", [a_document("d", "alpha")])
     assert run(["verify", "--store", str(store), "--json"]) == 0
     assert orjson.loads(capsys.readouterr().out)["problems"] == []
-    (path, *_) = sorted((store / ".log" / "events").glob("*.jsonl"))
-    path.chmod(0o600)
-    path.write_bytes(path.read_bytes()[:-1])
+    path = store / ".log" / "intent.sqlite"
+    flip(path, path.read_bytes().index(b'{"event_id":"access turn 9"'))
     assert run(["verify", "--store", str(store), "--json"]) == 1
     (problem,) = orjson.loads(capsys.readouterr().out)["problems"]
-    assert (problem["collection"], problem["file"]) == (None, f".log/events/{path.name}")
+    assert (problem["collection"], problem["file"]) == (None, ".log/intent.sqlite")
 
 
-def test_lines_that_the_ledger_does_not_cover_are_checked_one_by_one(store: Path) -> None:
-    path = store / ".log" / "events" / "000999.jsonl"
+def test_lines_that_an_older_ledger_does_not_cover_are_checked_one_by_one(older: Path) -> None:
+    path = older / ".log" / "events" / "000999.jsonl"
     path.write_bytes(b'{"event_id": "a"}\n[]\n{"event_id"')
-    assert problems(store) == [
+    assert problems(older) == [
         Problem(
             ".log/events/000999.jsonl",
             "has no event in line 2: damage, or the remains of a writer that was killed",

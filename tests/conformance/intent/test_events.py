@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from aidre.api.http.sqlite import connect_read_only
 from aidre.api.protocols.intent import envelope
+from aidre.api.protocols.intent.ledger import LEDGER_FILE, Ledger
 from aidre.engine.errors import StorageFailed
 from tests.support.clients import Client
 from tests.support.intent_platform import Platform
@@ -70,6 +73,7 @@ def test_47_the_event_is_on_disk_before_the_answer_leaves(store: Path, monkeypat
     answered, synced = envelope.respond, os.fdatasync
 
     def fdatasync(descriptor: int) -> None:
+        order.extend(event["request_id"] for event in log_of(client) if event["request_id"] == "asked")
         synced(descriptor)
         order.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
 
@@ -77,11 +81,12 @@ def test_47_the_event_is_on_disk_before_the_answer_leaves(store: Path, monkeypat
         order.append("answer")
         return answered(*given)
 
-    monkeypatch.setattr(os, "fdatasync", fdatasync)
-    monkeypatch.setattr("aidre.api.protocols.intent.routes.respond", respond)
-    with publishing(store) as (_, platform):
-        assert platform.retrieve()["status"] == "ok"
-    assert set(order[: order.index("answer")]) == {"000001.jsonl", "intent.sqlite-wal"}
+    with publishing(store) as (client, platform):
+        platform.retrieve()
+        monkeypatch.setattr(os, "fdatasync", fdatasync)
+        monkeypatch.setattr("aidre.api.protocols.intent.routes.respond", respond)
+        assert platform.retrieve(platform.request(id="asked"))["status"] == "ok"
+    assert order[:3] == ["asked", "intent.sqlite-wal", "answer"]
 
 
 def test_48_a_citation_is_kept_once(client: Client, platform: Platform, answer: dict[str, Any]) -> None:
@@ -201,13 +206,15 @@ def test_50_no_route_changes_or_removes_an_event(client: Client) -> None:
         assert (response.status_code, response.headers["allow"]) == (405, "OPTIONS, POST")
 
 
-def test_50_later_events_leave_earlier_bytes_alone(client: Client, platform: Platform, answer: dict[str, Any]) -> None:
-    [segment] = sorted((client.store / ".log" / "events").glob("*.jsonl"))
-    before = segment.read_bytes()
+def test_50_later_events_leave_earlier_rows_alone(client: Client, platform: Platform, answer: dict[str, Any]) -> None:
+    def rows() -> list[tuple[int, str]]:
+        with closing(connect_read_only(client.store / ".log" / LEDGER_FILE)) as connection:
+            return connection.execute("SELECT id, event FROM events").fetchall()
+
+    before = rows()
     platform.report(platform.citation(answer))
-    after = segment.read_bytes()
-    assert after.startswith(before)
-    assert len(after) > len(before)
+    after = rows()
+    assert after[:-1] == before
 
 
 @pytest.mark.parametrize("member", ["user", "clicks", "impressions", "price", "dwell_time", "advertiser"])
@@ -223,7 +230,7 @@ def test_51_extensions_queries_and_sessions_are_not_kept(client: Client, platfor
     answer = platform.retrieve(platform.request("alpha canary-query", **canaries))
     assert platform.report(platform.citation(answer, extensions={"vendor.user": "canary-extension"}))[0] == 202
     files = [path for path in (client.store / ".log").rglob("*") if path.is_file()]
-    assert {"000001.jsonl", "intent.sqlite"} <= {path.name for path in files}
+    assert {"intent.sqlite", "intent.sqlite-wal"} <= {path.name for path in files}
     assert [path for path in files if b"canary" in path.read_bytes()] == []
 
 
@@ -267,10 +274,10 @@ def test_48_an_event_that_could_not_be_kept_can_be_sent_again(
     client: Client, platform: Platform, answer: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any) -> None:
-        raise StorageFailed("cannot write events: No space left on device")
+        raise StorageFailed("cannot use intent.sqlite: database or disk is full")
 
     event = platform.citation(answer)
-    monkeypatch.setattr(client.app.state.intent.receipts._log, "_write", full)
+    monkeypatch.setattr(Ledger, "add_event", full)
     failed(platform.post(EVENTS, event), 503, "service_unavailable")
     monkeypatch.undo()
     assert platform.report(event)[0] == 202
@@ -280,13 +287,13 @@ def test_48_an_event_that_could_not_be_kept_can_be_sent_again(
 def test_48_an_event_whose_answer_was_lost_is_not_kept_twice(
     client: Client, platform: Platform, answer: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It stood in the ledger and in the log when the disk failed: nobody knows what a power cut would leave of it."""
+    """It was in the ledger when the disk failed: nobody knows what a power cut would leave of it."""
 
     def broken(*_: Any) -> None:
         raise StorageFailed("cannot use intent.sqlite: Input/output error")
 
     event = platform.citation(answer)
-    monkeypatch.setattr(client.app.state.intent.receipts._ledger, "sync", broken)
+    monkeypatch.setattr(Ledger, "sync", broken)
     failed(platform.post(EVENTS, event), 503, "service_unavailable")
     monkeypatch.undo()
     assert platform.report(event)[0] == 200

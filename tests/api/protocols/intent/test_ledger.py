@@ -1,4 +1,4 @@
-"""The ledger: spent nonces, what keys and sessions received, citations, the journal, ledgers of other releases."""
+"""The ledger: events, spent nonces, what keys and sessions received, citations, several workers, damage."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from aidre.api.http.sqlite import register_checksum
 from aidre.api.protocols.intent import ledger as ledger_module
 from aidre.api.protocols.intent.ledger import (
     EXPIRY_SECONDS,
     RETENTION_SECONDS,
+    SETTLE_ROWS,
     TRIM_SECONDS,
     Candidate,
     Exchange,
@@ -24,8 +24,9 @@ from aidre.api.protocols.intent.ledger import (
     digest_of,
     piece_of,
     pseudonym_of,
+    read_events,
+    trim_given,
 )
-from aidre.api.protocols.intent.records.given import trim_given
 from aidre.engine.errors import StorageFailed
 
 
@@ -48,9 +49,9 @@ def test_nonces_that_are_over_are_swept(ledger: Ledger, tmp_path: Path) -> None:
     for n, now in enumerate((1_000.0, 2_000.0)):
         with ledger.transaction():
             assert ledger.spend(bytes([n]), now, now + 900.0)
-        struck(ledger, now)
+        settled(ledger, now)
     with sqlite3.connect(tmp_path / "intent.sqlite") as beside:
-        assert beside.execute("SELECT digest FROM nonces").fetchall() == [(b"\x01",)]
+        assert beside.execute("SELECT nonce FROM spent_nonces").fetchall() == [(b"\x01",)]
     beside.close()
 
 
@@ -78,9 +79,12 @@ def pieces_of(*numbers: int) -> Callable[[], frozenset[bytes]]:
 ONE = Exchange.of("key", "r1", "s")
 
 
-def struck(ledger: Ledger, now: float = 0.0) -> None:
-    with ledger.transaction():
-        ledger.checkpoint(ledger.journal(), now)
+def settled(ledger: Ledger, now: float = 0.0) -> None:
+    """What follows a commit, when it is due."""
+    ledger._settled_changes -= SETTLE_ROWS
+    ledger._expired_at = now - EXPIRY_SECONDS - 1
+    ledger.maintain(now)
+    assert ledger._connection.execute("SELECT count(*) FROM new_chunks").fetchone() == (0,)
 
 
 def test_the_first_that_fit_are_taken(ledger: Ledger) -> None:
@@ -108,10 +112,10 @@ def test_sessions_are_forgotten_in_the_end(ledger: Ledger) -> None:
     """The document changed meanwhile, so that what its session received counts for the session alone."""
     with ledger.transaction():
         ledger.reserve(ONE, [a_candidate(1), a_candidate(2)], 10, 100, 0.0)
-    struck(ledger, 1.0)
+    settled(ledger, 1.0)
     changed = [a_candidate(3, present_pieces=pieces_of(3, 4))]
     assert ledger.reserve(ONE, changed, 10, 100, 1.0) == ()
-    struck(ledger, RETENTION_SECONDS + 2)
+    settled(ledger, RETENTION_SECONDS + 2)
     assert ledger.reserve(ONE, changed, 10, 100, RETENTION_SECONDS + 2) == (0,)
 
 
@@ -126,14 +130,14 @@ def asks(ledger: Ledger, numbers: Sequence[int], now: float = 0.0, key: str = "k
 def test_what_a_key_received_counts_in_every_session_and_beyond_the_retention(ledger: Ledger) -> None:
     assert asks(ledger, [1, 2, 3]) == (1, 2)
     for now in (1.0, 86_400.0, RETENTION_SECONDS + 2, 100 * RETENTION_SECONDS):
-        struck(ledger, now)
+        settled(ledger, now)
         assert asks(ledger, [3, 4, 2, 1], now) == (2, 1)
     assert asks(ledger, [3, 4], now, key="other") == (3, 4)
 
 
 def test_of_a_changed_document_what_it_still_has_goes_on_counting(ledger: Ledger) -> None:
     assert asks(ledger, [1, 2, 3]) == (1, 2)
-    struck(ledger)
+    settled(ledger)
     assert asks(ledger, [3, 4, 5], present_pieces=pieces_of(2, 3, 4, 5)) == (3,)
     assert asks(ledger, [6, 7], present_pieces=pieces_of(6, 7, 8)) == (6, 7)
     assert asks(ledger, [4, 5, 1], present_pieces=pieces_of(1, 2, 4, 5)) == (1,), "the first content came back"
@@ -143,7 +147,7 @@ def test_of_a_changed_document_what_it_still_has_goes_on_counting(ledger: Ledger
 def test_content_that_a_document_lost_is_forgotten_after_the_retention(ledger: Ledger) -> None:
     assert asks(ledger, [1, 2]) == (1, 2)
     now = RETENTION_SECONDS + 1
-    struck(ledger, now)
+    settled(ledger, now)
     assert asks(ledger, [3, 4], now, present_pieces=pieces_of(3, 4)) == (3, 4)
     assert asks(ledger, [5], now, present_pieces=pieces_of(1, 2, 5)) == (5,)
 
@@ -157,31 +161,31 @@ def test_a_checkpoint_keeps_the_table_of_what_was_given_within_its_bounds_once_a
         for document in ("d", "e"):
             assert asks(ledger, [2 * day, 2 * day + 1], now, document=document, chunk_limit=9) != ()
             now += 1.0
-        struck(ledger, now)
+        settled(ledger, now)
     assert asks(ledger, [4, 5, 8], now, document="d", chunk_limit=2) == (4, 5), "the table is not counted twice a day"
     now += TRIM_SECONDS + 1
-    struck(ledger, now)
+    settled(ledger, now)
     assert asks(ledger, [8, 9], now, document="d", chunk_limit=2) == (8, 9), "the oldest are forgotten"
     assert asks(ledger, [8, 9], now, document="e", chunk_limit=2) == ()
 
 
-@pytest.mark.parametrize("strike_first", [False, True])
-def test_a_document_of_another_collection_is_another(ledger: Ledger, strike_first: bool) -> None:
+@pytest.mark.parametrize("settle_first", [False, True])
+def test_a_document_of_another_collection_is_another(ledger: Ledger, settle_first: bool) -> None:
     for collection in ("a", "b"):
         exchange = Exchange.of("key", collection, collection, collection)
         with ledger.transaction():
             assert ledger.reserve(exchange, [a_candidate(n) for n in range(3)], 10, 100, 0.0) == (0, 1)
-        if strike_first:
-            struck(ledger)
+        if settle_first:
+            settled(ledger)
 
 
-@pytest.mark.parametrize("strike_first", [False, True])
-def test_two_pages_of_one_answer_are_counted_cited_and_given_back_together(ledger: Ledger, strike_first: bool) -> None:
+@pytest.mark.parametrize("settle_first", [False, True])
+def test_two_pages_of_one_answer_are_counted_cited_and_given_back_together(ledger: Ledger, settle_first: bool) -> None:
     with ledger.transaction():
         assert ledger.reserve(ONE, [a_candidate(1)], 10, 100, 0.0) == (0,)
         assert ledger.reserve(ONE, [a_candidate(2), a_candidate(3)], 10, 100, 0.0) == (0,)
-    if strike_first:
-        struck(ledger)
+    if settle_first:
+        settled(ledger)
     assert set(ledger.returned_chunks(ONE.request)) == {pseudonym_of("d#chunk_1"), pseudonym_of("d#chunk_2")}
     assert asks(ledger, [4, 1, 2]) == (1, 2)
     with ledger.transaction():
@@ -189,18 +193,18 @@ def test_two_pages_of_one_answer_are_counted_cited_and_given_back_together(ledge
     assert ledger.returned_chunks(ONE.request) == {}
 
 
-@pytest.mark.parametrize("strike_first", [False, True])
-@pytest.mark.parametrize("strike_last", [False, True])
-def test_what_another_answer_delivered_stays_given(ledger: Ledger, strike_first: bool, strike_last: bool) -> None:
+@pytest.mark.parametrize("settle_first", [False, True])
+@pytest.mark.parametrize("settle_last", [False, True])
+def test_what_another_answer_delivered_stays_given(ledger: Ledger, settle_first: bool, settle_last: bool) -> None:
     with ledger.transaction():
         assert ledger.reserve(ONE, [a_candidate(1), a_candidate(2)], 10, 100, 0.0) == (0, 1)
-    if strike_first:
-        struck(ledger)
+    if settle_first:
+        settled(ledger)
     assert asks(ledger, [1]) == (1,)
     with ledger.transaction():
         ledger.release(ONE)
-    if strike_last:
-        struck(ledger)
+    if settle_last:
+        settled(ledger)
     assert asks(ledger, [3, 4, 5]) == (3,)
 
 
@@ -208,32 +212,34 @@ def test_an_event_is_known_by_its_id_and_its_facts(ledger: Ledger) -> None:
     assert ledger.record_citation(b"e", b"f", 100.0) == "new"
     assert ledger.record_citation(b"e", b"f", 101.0) == "same"
     assert ledger.record_citation(b"e", b"x", 101.0) == "other"
-    ledger.delete_citation(b"e")
+    settled(ledger, 100.0 + 2 * RETENTION_SECONDS)
+    assert ledger.record_citation(b"e", b"x", 102.0) == "other"
+    settled(ledger, 101.0 + 2 * RETENTION_SECONDS)
     assert ledger.record_citation(b"e", b"x", 102.0) == "new"
 
 
-def test_an_event_that_an_older_release_began_to_keep_is_new(ledger: Ledger, tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "intent.sqlite") as beside:
-        register_checksum(beside)
-        beside.execute("INSERT INTO cited VALUES (?, ?, 1, 5.0, 0)", (b"e", b"f"))
+def test_events_come_back_in_order_whoever_wrote_them(ledger: Ledger, tmp_path: Path) -> None:
+    path = tmp_path / "intent.sqlite"
+    beside = Ledger(path)
+    events = [{"n": number, "text": "ü\n\u2028"} for number in range(20)]
+    for event in events:
+        one = beside if event["n"] in {3, 4, 9} else ledger
+        with one.transaction():
+            one.add_event(event)
     beside.close()
-    assert ledger.record_citation(b"e", b"f", 100.0) == "new"
-    assert ledger.record_citation(b"e", b"f", 101.0) == "same"
+    assert list(read_events(path)) == events
+    assert list(read_events(tmp_path / "absent" / "intent.sqlite")) == []
 
 
-def test_lines_are_noted_in_order_until_they_are_struck(ledger: Ledger) -> None:
-    for segment, lines in (1, [b"a\n", b"b\n"]), (2, [b"c\n"]):
-        with ledger.transaction():
-            ledger.journal_lines(lines, segment)
-    assert [(one.segment, one.lines) for one in ledger.journal()] == [(1, [b"a\n", b"b\n"]), (2, [b"c\n"])]
-    with ledger.transaction():
-        ledger.checkpoint(ledger.journal()[:1], 0.0)
-    with ledger.transaction():
-        ledger.remove_lines([b"c\n"])
-    assert [one.lines for one in ledger.journal()] == [[]]
+def test_an_event_that_was_altered_is_left_out(ledger: Ledger, tmp_path: Path) -> None:
+    for number in range(3):
+        ledger.add_event({"n": number})
+    for value in ("{", "5", b"\xff\xfe"):
+        ledger._connection.execute("UPDATE events SET event = CAST(? AS TEXT) WHERE id = 2", (value,))
+        assert [event["n"] for event in read_events(tmp_path / "intent.sqlite")] == [0, 2]
 
 
-def test_workers_know_what_each_other_did_before_and_after_it_is_struck(ledger: Ledger, tmp_path: Path) -> None:
+def test_workers_know_what_each_other_did_before_and_after_it_is_settled(ledger: Ledger, tmp_path: Path) -> None:
     beside = Ledger(tmp_path / "intent.sqlite")
     numbers = iter(range(100))
 
@@ -254,11 +260,11 @@ def test_workers_know_what_each_other_did_before_and_after_it_is_struck(ledger: 
     assert not takes(beside, "a")
     assert takes(beside, "b")
     assert not takes(ledger, "b")
-    struck(beside)
+    settled(beside)
     assert not takes(ledger, "a")
     assert not takes(ledger, "b")
     assert takes(beside, "c")
-    struck(ledger)
+    settled(ledger)
     assert takes(beside, "d")
     for one in (ledger, beside):
         for key in "abcd":
@@ -266,31 +272,31 @@ def test_workers_know_what_each_other_did_before_and_after_it_is_struck(ledger: 
     beside.close()
 
 
-@pytest.mark.parametrize("strike_first", [False, True])
-def test_what_is_given_back_is_so_for_all(ledger: Ledger, tmp_path: Path, strike_first: bool) -> None:
+@pytest.mark.parametrize("settle_first", [False, True])
+def test_what_is_given_back_is_so_for_all(ledger: Ledger, tmp_path: Path, settle_first: bool) -> None:
     beside = Ledger(tmp_path / "intent.sqlite")
     again = Exchange.of("key", "r1", "s")
     with ledger.transaction():
         ledger.reserve(ONE, [a_candidate(1), a_candidate(2)], 10, 100, 0.0)
-    if strike_first:
-        struck(beside)
+    if settle_first:
+        settled(beside)
     with ledger.transaction():
         ledger.release(ONE)
     for one in (beside, ledger):
         with one.transaction():
             assert one.returned_chunks(ONE.request) == {}
-    struck(beside)
+    settled(beside)
     with ledger.transaction():
         assert ledger.reserve(again, [a_candidate(3), a_candidate(4), a_candidate(5)], 10, 100, 0.0) == (0, 1)
     beside.close()
 
 
-def test_a_transaction_that_fails_leaves_nothing_in_memory(ledger: Ledger) -> None:
+def test_a_transaction_that_fails_leaves_nothing(ledger: Ledger, tmp_path: Path) -> None:
     def fails() -> None:
         with ledger.transaction():
             assert ledger.spend(b"n", 1.0, 900.0)
             assert ledger.reserve(ONE, [a_candidate(1, chunk_limit=1)], 10, 100, 1.0) == (0,)
-            ledger.journal_lines([b"a\n"], 1)
+            ledger.add_event({})
             raise StorageFailed("no space")
 
     with pytest.raises(StorageFailed):
@@ -298,31 +304,7 @@ def test_a_transaction_that_fails_leaves_nothing_in_memory(ledger: Ledger) -> No
     with ledger.transaction():
         assert ledger.spend(b"n", 1.0, 900.0)
         assert ledger.reserve(ONE, [a_candidate(2, chunk_limit=1)], 10, 100, 1.0) == (0,)
-    assert [one.lines for one in ledger.journal()] == [[]]
-
-
-def test_a_ledger_of_the_release_before_is_gone_on_with(tmp_path: Path) -> None:
-    path = tmp_path / "intent.sqlite"
-    Ledger(path).close()
-    with sqlite3.connect(path) as older:
-        register_checksum(older)
-        older.execute("DROP TABLE notes")
-        older.execute("DROP TABLE given")
-        older.execute("INSERT INTO nonces VALUES (?, 900.0)", (b"n",))
-        older.execute(
-            "INSERT INTO returned (request, answer, session, document, piece, chunk, url, at)"
-            " VALUES (?, x'00', ?, ?, x'00', 'd#chunk_1', NULL, 1.0)",
-            (ONE.request, ONE.session, digest_of("d")),
-        )
-        older.execute("PRAGMA user_version = 1")
-    older.close()
-    ledger = Ledger(path)
-    with ledger.transaction():
-        assert not ledger.spend(b"n", 1.0, 900.0)
-        assert ledger.returned_chunks(ONE.request) == {"d#chunk_1": {None}}
-        assert ledger.reserve(ONE, [a_candidate(2, chunk_limit=1)], 10, 100, 1.0) == ()
-    assert asks(ledger, [1, 2, 3]) == (1, 2), "older releases did not note the key"
-    ledger.close()
+    assert list(read_events(tmp_path / "intent.sqlite")) == []
 
 
 def test_a_ledger_is_private_and_shared(ledger: Ledger, tmp_path: Path) -> None:
@@ -331,10 +313,8 @@ def test_a_ledger_is_private_and_shared(ledger: Ledger, tmp_path: Path) -> None:
         assert beside.spend(b"n", 1.0, 2.0)
     with ledger.transaction():
         assert not ledger.spend(b"n", 1.0, 2.0)
-    beside.sync()
-    beside.close()
-    ledger.sync()
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("intent.sqlite*")} == {0o600}
+    beside.close()
 
 
 def test_a_damaged_ledger_is_refused_and_kept(tmp_path: Path) -> None:
@@ -343,6 +323,26 @@ def test_a_damaged_ledger_is_refused_and_kept(tmp_path: Path) -> None:
     with pytest.raises(StorageFailed, match=r"intent\.sqlite"):
         Ledger(path)
     assert path.read_bytes() == b"not a database " * 100
+
+
+def test_a_ledger_leaves_no_file_open_whether_it_could_be_opened_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_files() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    def fails(_: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    before = open_files()
+    Ledger(tmp_path / "intent.sqlite").close()
+    assert open_files() == before
+    for name in ("sync_folder", "older_receipts.put_aside"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"aidre.api.protocols.intent.ledger.{name}", fails)
+            with pytest.raises(StorageFailed):
+                Ledger(tmp_path / "intent.sqlite")
+        assert open_files() == before
 
 
 def test_a_ledger_of_a_newer_release_is_refused(tmp_path: Path) -> None:

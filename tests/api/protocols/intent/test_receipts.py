@@ -1,4 +1,4 @@
-"""Receipts: one fsync for an answer, one turn for all who wait, and lines that come back when the machine died."""
+"""Receipts: one commit for an answer, one for all who wait, and nothing of a commit that fails."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ from typing import Any
 import pytest
 
 from aidre.api.http.errors import Unprocessable
-from aidre.api.protocols.intent import receipts as receipts_module
+from aidre.api.protocols.intent import ledger as ledger_module, receipts as receipts_module
 from aidre.api.protocols.intent.envelope import AuthenticationFailed
-from aidre.api.protocols.intent.event_log import encode_line, read_events
-from aidre.api.protocols.intent.ledger import Ledger, pseudonym_of
+from aidre.api.protocols.intent.ledger import (
+    EXPIRY_SECONDS,
+    RETENTION_SECONDS,
+    Candidate,
+    Exchange,
+    Ledger,
+    pseudonym_of,
+    read_events,
+)
 from aidre.api.protocols.intent.messages import CitationEvent
-from aidre.api.protocols.intent.receipts import CHECKPOINT_SECONDS, Nonce, Receipts
+from aidre.api.protocols.intent.receipts import NONCE_LIFETIME_SECONDS, Nonce, Receipts
 from aidre.engine.errors import StorageFailed
 from tests.support.clients import Client
 from tests.support.clocks import WAIT_SECONDS, Clock
@@ -41,26 +48,15 @@ def served(tmp_path: Path) -> Iterator[tuple[Client, Platform]]:
 
 
 async def keep(receipts: Receipts, *numbers: int) -> None:
-    def keeping(_: Ledger, lines: list[bytes]) -> None:
-        lines += [encode_line({"n": n}) for n in numbers]
+    def keeping(ledger: Ledger) -> None:
+        for n in numbers:
+            ledger.add_event({"n": n})
 
     await receipts._commit(keeping)
 
 
 def numbers(receipts: Receipts) -> list[int]:
-    return [event["n"] for event in read_events(receipts.folder)]
-
-
-def noted(receipts: Receipts) -> int:
-    """How many lines."""
-    return asyncio.run(receipts._commit(lambda ledger, _: sum(len(one.lines) for one in ledger.journal())))
-
-
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> int:
-    """After so many commits notes are struck."""
-    monkeypatch.setattr(receipts_module, "CHECKPOINT_COMMITS", 8)
-    return 8
+    return [event["n"] for event in read_events(receipts.path)]
 
 
 @pytest.fixture
@@ -91,7 +87,7 @@ def test_an_answer_and_a_denial_cost_one_fsync_each(
     ):
         synced.clear()
         ask()
-        assert len(synced) == 1
+        assert synced == [client.app.state.intent.receipts._ledger._wal]
 
 
 def test_those_who_wait_are_synced_together(opened: Receipts, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,47 +111,29 @@ def test_those_who_wait_are_synced_together(opened: Receipts, monkeypatch: pytes
     assert len(synced) <= 2, "one for those who came first, one for all the others"
 
 
-def test_notes_are_struck_when_the_log_was_synced(opened: Receipts, synced: list[int], few: int) -> None:
-    for n in range(few + 1):
-        asyncio.run(keep(opened, n))
-    assert noted(opened) == 1
-    assert opened._log._file in synced
-    assert numbers(opened) == list(range(few + 1))
+def test_after_a_sync_that_failed_all_is_in_the_database(
+    opened: Receipts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the kernel has lost of SQLite's log is not needed any more."""
 
+    def fails(_: int) -> None:
+        raise OSError(5, "Input/output error")
 
-def test_a_clean_end_leaves_no_notes(opened: Receipts, tmp_path: Path) -> None:
+    nonce = Nonce.of("key", "n")
     asyncio.run(keep(opened, 1))
-    opened.close()
-    again = Receipts(tmp_path)
-    assert noted(again) == 0
-    again.close()
-
-
-@pytest.mark.parametrize("left", [0, 1, 2, 3])
-def test_what_a_power_cut_took_from_the_log_is_written_again(opened: Receipts, tmp_path: Path, left: int) -> None:
-    for n in range(3):
-        asyncio.run(keep(opened, n))
-    [segment] = opened.folder.glob("*.jsonl")
-    lines = segment.read_bytes().splitlines(keepends=True)
-    # The log is cut, once at a line and once within the next one; the process is gone without a word.
-    segment.write_bytes(b"".join(lines[:left]) + (lines[left][:4] if left < 3 else b""))
-    again = Receipts(tmp_path)
-    asyncio.run(again.open())
-    assert sorted(numbers(again)) == [0, 1, 2]
-    assert noted(again) == 0
-    again.close()
-
-
-def test_what_a_dying_worker_had_only_noted_is_written_by_the_next(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "intent.sqlite")
-    with ledger.transaction():
-        ledger.journal_lines([encode_line({"n": 7})], 1)
-    ledger.close()
-    receipts = Receipts(tmp_path)
-    asyncio.run(receipts.open())
-    asyncio.run(receipts.open())
-    assert numbers(receipts) == [7]
-    receipts.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", fails)
+        with pytest.raises(StorageFailed, match="Input/output error"):
+            asyncio.run(opened.spend(nonce))
+        with pytest.raises(StorageFailed):
+            asyncio.run(keep(opened, 2))
+    assert nonce.spent, "other workers refuse it already"
+    copy = tmp_path / "copy" / "intent.sqlite"
+    copy.parent.mkdir()
+    copy.write_bytes(opened.path.read_bytes())
+    assert [event["n"] for event in read_events(copy)] == [1, 2]
+    asyncio.run(keep(opened, 3))
+    assert numbers(opened) == [1, 2, 3]
 
 
 def test_a_store_without_receipts_gets_no_files_by_opening(opened: Receipts, tmp_path: Path) -> None:
@@ -178,73 +156,97 @@ def test_one_refusal_harms_nobody_beside_it(opened: Receipts) -> None:
     assert numbers(opened) == [1, 2]
 
 
+def broken(*_: Any) -> None:
+    raise StorageFailed("no space")
+
+
 def test_a_turn_that_fails_leaves_nothing(opened: Receipts, monkeypatch: pytest.MonkeyPatch) -> None:
     async def turn(nonce: Nonce) -> Sequence[Any]:
-        return await asyncio.gather(keep(opened, 1), opened.spend(nonce), return_exceptions=True)
+        return await asyncio.gather(opened.spend(nonce), keep(opened, 1), return_exceptions=True)
 
-    def broken(*_: Any) -> None:
-        raise StorageFailed("no space")
-
+    nonce = Nonce.of("key", "n")
     asyncio.run(keep(opened, 0))
-    monkeypatch.setattr(opened._log, "write", broken)
-    failed = asyncio.run(turn(Nonce.of("key", "n")))
-    assert isinstance(failed[0], StorageFailed)
+    monkeypatch.setattr(Ledger, "add_event", broken)
+    failed = asyncio.run(turn(nonce))
+    assert [type(each) for each in failed] == [StorageFailed, StorageFailed]
     monkeypatch.undo()
     assert numbers(opened) == [0]
-    assert noted(opened) == 1
-
-
-def test_a_nonce_stays_spent_when_its_line_was_not_written(opened: Receipts, monkeypatch: pytest.MonkeyPatch) -> None:
-    nonce = Nonce.of("key", "n")
-
-    def keeping(ledger: Ledger, lines: list[bytes]) -> None:
-        opened._spend(ledger, nonce)
-        lines.append(encode_line({"n": 1}))
-
-    def broken(*_: Any) -> None:
-        raise StorageFailed("no space")
-
-    monkeypatch.setattr(opened._log, "write", broken)
-    with pytest.raises(StorageFailed):
-        asyncio.run(opened._commit(keeping))
-    monkeypatch.undo()
-    assert noted(opened) == 0
+    assert not nonce.spent
+    asyncio.run(opened.spend(nonce))
     with pytest.raises(AuthenticationFailed):
         asyncio.run(opened.spend(Nonce.of("key", "n")))
-    opened.close()
-    again = Receipts(opened.folder.parent, Clock())
-    with pytest.raises(AuthenticationFailed):
-        asyncio.run(again.spend(Nonce.of("key", "n")))
-    again.close()
 
 
-def turn(receipts: Receipts, *numbers: int) -> int:
-    """A turn and what follows it, in this thread; gives back how many lines are noted then."""
-    receipts._commit_batch([lambda _, lines: lines.extend(encode_line({"n": n}) for n in numbers)])
-    receipts._checkpoint_if_due()
-    assert receipts._ledger is not None
-    return sum(len(one.lines) for one in receipts._ledger.journal())
-
-
-def test_notes_that_cannot_be_struck_harm_no_answer(
-    opened: Receipts, monkeypatch: pytest.MonkeyPatch, few: int
+def test_a_nonce_is_spent_behind_an_answer_whose_event_was_not_written(
+    served: tuple[Client, Platform], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken() -> None:
-        raise StorageFailed("cannot sync")
-
+    _, platform = served
+    asked, nonce = platform.request(), "n" * 22
     with monkeypatch.context() as patch:
-        patch.setattr(opened._log, "sync", broken)
-        assert [turn(opened, n) for n in range(few + 2)] == [*range(1, few + 3)]
-    assert turn(opened, few + 2) == 0
-    assert numbers(opened) == list(range(few + 3))
+        patch.setattr(Ledger, "add_event", broken)
+        assert platform.post("/aip/retrieve", asked, nonce=nonce)[0] == 503
+    assert platform.post("/aip/retrieve", asked, nonce=nonce)[0] == 401
 
 
-def test_notes_are_struck_in_time(tmp_path: Path) -> None:
+def test_a_nonce_is_spent_once_for_all_commits_of_its_request(
+    opened: Receipts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange, nonce = Exchange.of("key", "request", "session"), Nonce.of("key", "nonce")
+
+    async def ask(receipts: Receipts, nonce: Nonce) -> None:
+        await receipts.reserve(nonce, exchange, [], (5, 500), lambda _: None)
+
+    asyncio.run(ask(opened, nonce))
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "reserve", broken)
+        with pytest.raises(StorageFailed):
+            asyncio.run(ask(opened, nonce))
+    assert nonce.spent, "by the first page"
+    asyncio.run(ask(opened, nonce))
+    asyncio.run(opened.spend(nonce))
+    beside = Receipts(tmp_path, opened._clock)
+    for receipts in (opened, beside):
+        with pytest.raises(AuthenticationFailed):
+            asyncio.run(ask(receipts, Nonce.of("key", "nonce")))
+    beside.close()
+
+
+def test_work_after_a_commit_that_fails_harms_no_answer(
+    opened: Receipts, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Ledger, "maintain", broken)
+    for n in range(3):
+        asyncio.run(keep(opened, n))
+    opened.close()
+    assert numbers(opened) == [0, 1, 2]
+    assert caplog.messages == ["expired receipts could not be deleted, the next commit tries again: no space"] * 3
+
+
+def test_receipts_expire_while_a_server_runs(tmp_path: Path) -> None:
     clock = Clock()
     receipts = Receipts(tmp_path, clock)
-    assert turn(receipts, 1) == 1
-    clock.now += CHECKPOINT_SECONDS
-    assert turn(receipts, 2) == 0
+    exchange = Exchange.of("key", "request", "session")
+    chunk = Candidate("d#1", "d", b"digest", 1, 5, None)
+    asyncio.run(receipts.reserve(Nonce.of("key", "n"), exchange, [chunk], (5, 500), lambda _: {"n": 1}))
+
+    def rows() -> list[int]:
+        async def count() -> list[int]:
+            tables = ("spent_nonces", "returned_chunks", "given_chunks", "events")
+            query = "SELECT count(*) FROM "
+            return await receipts._commit(
+                lambda ledger: [ledger._connection.execute(query + table).fetchone()[0] for table in tables]
+            )
+
+        return asyncio.run(count())
+
+    assert receipts._ledger is not None
+    receipts._ledger._settled_changes -= ledger_module.SETTLE_ROWS
+    rows()
+    assert rows() == [1, 1, 1, 1]
+    for seconds, left in ((NONCE_LIFETIME_SECONDS + 1, [0, 1, 1, 1]), (RETENTION_SECONDS + 1, [0, 0, 1, 1])):
+        clock.now += max(seconds, EXPIRY_SECONDS + 1)
+        rows()
+        assert rows() == left
     receipts.close()
 
 
