@@ -21,7 +21,8 @@ from aidre.engine.errors import AidreError, printable_name
 T = TypeVar("T")
 Schema = dict[str, Any]
 Refusal = Callable[..., AidreError]
-"""Makes the error of a protocol from a message and details: `member`, or `missing` with a list of names."""
+"""Makes the error of a protocol from a message and details: `member`, or `missing` with a list of names; `supported`
+are the choices."""
 
 FAULT = re.compile(r"(?P<fault>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
 """The message of a ValidationError: what is wrong, and the path of the value."""
@@ -146,9 +147,13 @@ def _refusal(fault: str, kind: type, refuse: Refusal) -> AidreError:
     if unknown := UNKNOWN.fullmatch(what):
         shown = printable_name(unknown[1])
         return refuse(f"{prefix}{shown} is no member of this message: leave it out", member=shown)
+    type_ = _type_at(kind, path)
     if not what.startswith(STATED):
-        what = f"must be {_describe(_type_at(kind, path))}"
-    return refuse(f"{path or 'the body'} {what}", member=path)
+        what = f"must be {_describe(type_)}"
+    choices = [
+        value for option in _options(type_) if isinstance(option, inspect.LiteralType) for value in option.values
+    ]
+    return refuse(f"{path or 'the body'} {what}", member=path, **({"supported": choices} if choices else {}))
 
 
 def _type_at(kind: type, path: str) -> inspect.Type:
@@ -243,7 +248,11 @@ def _schema_of(kind: type[Text]) -> Schema:
 
 def _simplify(schema: Schema) -> Schema:
     """Without defaults, of which generators make demands; with the type of choices, and of what a free object holds."""
-    made = {name: value for name, value in schema.items() if name != "default" and (name, value) != ("required", [])}
+    made = {
+        name: value
+        for name, value in schema.items()
+        if name not in {"default", "title"} and (name, value) != ("required", [])
+    }
     if "description" in made:
         made["description"] = cleandoc(made["description"])
     if "properties" in made:

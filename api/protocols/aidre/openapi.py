@@ -80,10 +80,8 @@ OPERATIONS: tuple[Operation, ...] = (
         path="/search",
         name="search",
         summary="The chunks nearest to a text or a vector",
-        description="Send exactly one of `query` and `query_vector`. "
-        + BEHAVIOUR["mode"]
-        + ". "
-        + BEHAVIOUR["media_types"],
+        description="Send exactly one of `query` and `query_vector`. `mode` says "
+        f"{BEHAVIOUR['mode']}. {BEHAVIOUR['media_types']}.",
         request=Content(SearchRequest),
         answers={200: Content(SearchAnswer, TYPES)},
         errors=(400, 404, 406, 408, 409, 413, 415, 422, 500),

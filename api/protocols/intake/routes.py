@@ -70,7 +70,7 @@ async def bind(request: Request) -> Response:
     return Response(await _service(request).bind(acceptance), 200, {"Cache-Control": "no-store"}, JSON)
 
 
-def refuse_member(message: str, missing: Sequence[str] = (), member: str = "") -> IntakeError:
+def refuse_member(message: str, missing: Sequence[str] = (), member: str = "", **details: object) -> IntakeError:
     return invalid(f"missing required field: {missing[0]}" if missing else message)
 
 

@@ -109,7 +109,7 @@ def read_ask(body: Members, settings: Settings, *, streaming: bool = False) -> A
     )
 
 
-def refuse_member(message: str, missing: Sequence[str] = (), member: str = "") -> NlwebFailure:
+def refuse_member(message: str, missing: Sequence[str] = (), member: str = "", **details: object) -> NlwebFailure:
     """The failure for a member that does not fit."""
     return invalid_query(message + "".join(HINTS.get(name, "") for name in (*missing, member)))
 
