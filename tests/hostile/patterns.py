@@ -33,6 +33,7 @@ CALLS = EVERY | {"compile"}
 HANDED_ON = dict.fromkeys(("URI", "HOSTNAME", "DOMAIN", "LANGUAGE", "COUNTRY"), frozenset({"fullmatch"}))
 """Patterns that are used as values, by name, and what is done with them there."""
 MADE = {
+    "re.compile(re.sub('\\\\$$', '\\\\\\\\Z', pattern))": "the pattern of a class, which is read there",
     "re.search(f'(?<!\\\\w){option}(?!\\\\w)', words)": "the operator's words, escaped",
     "re.search(pattern, text)": "the name of a place, its words escaped, with blanks between two of them",
 }
@@ -84,6 +85,15 @@ def patterns() -> Iterator[Pattern]:
             compiled = _compiled(call, importlib.import_module(name))
             if compiled is not None:
                 yield Pattern(f"{path.relative_to(ROOT)}:{call.lineno}", compiled, how & EVERY or EVERY)
+        for stated in _arguments(tree):
+            text = eval(ast.unparse(stated), vars(importlib.import_module(name)))
+            yield Pattern(f"{path.relative_to(ROOT)}:{stated.lineno}", re.compile(text), frozenset({"search"}))
+
+
+def _arguments(tree: ast.AST) -> Iterator[ast.expr]:
+    """The patterns that classes of texts are given."""
+    classes = (each for each in ast.walk(tree) if isinstance(each, ast.ClassDef))
+    return (argument.value for each in classes for argument in each.keywords if argument.arg == "pattern")
 
 
 def _modules(package: str) -> list[Path]:
