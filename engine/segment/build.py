@@ -11,10 +11,11 @@ import queue
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+import msgspec
 import numpy as np
 import orjson
 import pyarrow as pa
@@ -205,21 +206,15 @@ _BUILDERS: Mapping[FileKind, Callable[[Task], tuple[str, pa.RecordBatch]]] = {
 
 
 def to_line(task: Task) -> bytes:
-    return orjson.dumps(asdict(task)) + b"\n"
-
-
-def _from_line(line: bytes) -> Task:
-    members: dict[str, Any] = orjson.loads(line)
-    codebook = members.pop("codebook")
-    return Task(**members | {"dates": tuple(members["dates"]), "codebook": codebook and Codebook(**codebook)})
+    return orjson.dumps(task) + b"\n"
 
 
 def _reply(line: bytes) -> Json:
     try:
-        name, entry = build_file(_from_line(line))
+        name, entry = build_file(msgspec.json.decode(line, type=Task))
     except Exception as error:  # the parent tries again in its own process, where the traceback is seen
         return {"fault": f"{type(error).__name__}: {error}"}
-    return {"name": name, "entry": entry.to_json()}
+    return {"name": name, "entry": entry}
 
 
 def main() -> None:
