@@ -17,6 +17,9 @@ from aidre.engine.errors import StorageFailed
 
 State: TypeAlias = Literal["running", "kept", "failed", "cancelled"]
 
+PromiseResult: TypeAlias = bytes | tuple[str, str]
+"""The end of a promise: a document, or the code and the message of a failure."""
+
 MAX_PROMISES = 1_000
 """Unexpired promises of all owners."""
 ACCOUNT_SHARE = 4
@@ -68,16 +71,6 @@ class PromiseRow:
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class PromiseResult:
-    """The end of a promise: a document, or the code and the message of a failure."""
-
-    state: Literal["kept", "failed", "cancelled"]
-    document: bytes | None = None
-    code: str | None = None
-    reason: str | None = None
-
-
 class PromiseTable:
     """One connection, for one thread. Without a path the table is in memory, invisible to other processes."""
 
@@ -119,20 +112,13 @@ class PromiseTable:
 
     def finish(self, digest: bytes, result: PromiseResult, expires: float) -> None:
         """Stores the result of a running promise; one that was cancelled meanwhile stays cancelled."""
-        size = len(result.document or b"")
+        document, failure = (result, (None, None)) if isinstance(result, bytes) else (None, result)
+        state = "failed" if document is None else "kept"
         with transaction(self._connection) as connection:
             connection.execute(
                 "UPDATE promises SET state = ?, progress = 1, document = ?, size = ?, code = ?, reason = ?, expires = ?"
                 " WHERE digest = ? AND state = 'running'",
-                (
-                    result.state,
-                    result.document,
-                    size,
-                    result.code,
-                    result.reason,
-                    expires,
-                    digest,
-                ),
+                (state, document, len(document or b""), *failure, expires, digest),
             )
 
     def cancel(self, digest: bytes, owner: bytes, now: float) -> bool:
