@@ -21,7 +21,7 @@ import orjson
 import pyarrow as pa
 
 from aidre.engine.index import build_ids, build_keys
-from aidre.engine.index.fields import Content, FieldRow, ReservedColumns, SparseStrings, build_fields_from_columns
+from aidre.engine.index.fields import Content, ReservedColumns, SparseStrings, build_fields
 from aidre.engine.index.text import LexicalText, build_lexicon, declared_language, lexical_column
 from aidre.engine.model import Json
 from aidre.engine.storage import (
@@ -95,16 +95,7 @@ def build_stored_fields(documents: Batches, dates: Sequence[str]) -> pa.RecordBa
         return rows, strings.drop_null()
 
     reserved = ReservedColumns(dense("id"), dense("updated_at"), sparse("url"), sparse("type"))
-    return build_fields_from_columns(reserved, _contents(documents), dates)
-
-
-def field_rows(documents: Batches) -> Iterator[FieldRow]:
-    """The values that each document offers to filters, parsed from its stored JSON."""
-    contents = _contents(documents)
-    for batch in documents:
-        reserved = (batch.column(name).to_pylist() for name in ("id", "url", "type", "updated_at"))
-        for document_id, url, type_, updated_at in zip(*reserved, strict=True):
-            yield FieldRow(document_id, url, type_, updated_at, *next(contents))
+    return build_fields(reserved, _contents(documents), dates)
 
 
 def _contents(documents: Batches) -> Iterator[Content]:

@@ -21,7 +21,7 @@ from aidre.engine.errors import FormatTooNew, StoreDamaged
 from aidre.engine.model import Collection, EmbeddingSpace, Visibility
 from aidre.engine.storage.arrow import MAX_COUNT, Count, FileEntry
 from aidre.engine.storage.durable import read_errors
-from aidre.engine.storage.format import FORMAT, manifest_name, precision_of, space_files
+from aidre.engine.storage.format import FORMAT, MANIFESTS, manifest_name, precision_of, space_files
 
 # -- JSON with a checksum ----------------------------------------------------------------------------------------
 
@@ -255,6 +255,11 @@ def read_manifest(folder: Path, generation: int, collection: str) -> Manifest:
     if manifest.generation != generation:
         raise _damaged(collection, name, f"says that it is generation {manifest.generation}")
     return manifest
+
+
+def manifest_numbers(folder: Path) -> list[int]:
+    """The numbers of the stored manifests of a collection, ascending."""
+    return sorted(int(path.stem) for path in (folder / MANIFESTS).glob("*.json") if path.stem.isdecimal())
 
 
 def _damaged(collection: str, name: str, problem: str) -> StoreDamaged:
