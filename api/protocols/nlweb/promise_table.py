@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -181,13 +182,9 @@ def _open(path: Path) -> sqlite3.Connection:
     except sqlite3.OperationalError:
         raise
     except sqlite3.DatabaseError:
-        for damaged in _files(path):  # promises live for minutes: a new table loses little
-            damaged.unlink(missing_ok=True)
+        for suffix in ("", "-wal", "-shm"):  # promises live for minutes: a new table loses little
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
         return _connect(path)
-
-
-def _files(path: Path) -> Iterable[Path]:
-    return (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm"))
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -210,10 +207,7 @@ def delete_results(path: Path) -> None:
     if not path.exists():
         return
     try:
-        table = PromiseTable(path)
-        try:
+        with closing(PromiseTable(path)) as table:
             table.delete_results()
-        finally:
-            table.close()
     except (OSError, sqlite3.Error) as error:
         raise StorageFailed(f"cannot remove the results in {path.name}: {error}; try again", file=path.name) from error
