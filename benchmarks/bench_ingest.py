@@ -228,11 +228,7 @@ class RecordingEmbedder:
 
     def __init__(self, bare: Embedder) -> None:
         self.bare, self.space, self.runtime, self.max_tokens = bare, bare.space, bare.runtime, bare.max_tokens
-        self.count_tokens, self.token_offsets, self.embed_queries = (
-            bare.count_tokens,
-            bare.token_offsets,
-            bare.embed_queries,
-        )
+        self.count_tokens, self.embed_queries = bare.count_tokens, bare.embed_queries
         self.texts: list[str] = []
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -118,13 +118,7 @@ def verification_record(
         "documents": sum(report.documents for report in reports),
         "chunks": sum(report.chunks for report in reports),
         "collections": [
-            {
-                "collection": report.collection,
-                "ok": report.ok,
-                "generation": report.generation,
-                "documents": report.documents,
-                "chunks": report.chunks,
-            }
+            {name: getattr(report, name) for name in ("collection", "ok", "generation", "documents", "chunks")}
             for report in reports
         ],
         "problems": [

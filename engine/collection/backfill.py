@@ -31,6 +31,7 @@ from aidre.engine.storage import (
     SegmentEntry,
     SpaceState,
     check_file,
+    manifest_numbers,
     max_segment_rows,
     read_manifest,
     space_files,
@@ -148,10 +149,10 @@ def _must_rewrite(generations: Generations, entry: SegmentEntry, space: Embeddin
 def _segments_named_with(generations: Generations, space_id: str) -> set[str]:
     """The segments for which any generation on disk names files of the space."""
     named: set[str] = set()
-    for path in (generations.folder / MANIFESTS).glob("*.json"):
+    for number in manifest_numbers(generations.folder):
         try:
-            manifest = read_manifest(path.parent, int(path.stem), generations.manifest.name)
-        except (AidreError, FileNotFoundError, ValueError):
+            manifest = read_manifest(generations.folder / MANIFESTS, number, generations.manifest.name)
+        except (AidreError, FileNotFoundError):
             continue  # an unreadable generation cannot be opened, so the files that it names are not needed
         named |= {entry.id for entry in manifest.segments if space_files(entry.files, space_id)}
     return named

@@ -13,8 +13,8 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+import msgspec
 import numpy as np
-import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -160,7 +160,7 @@ def read_previous(path: Path) -> ChangesEntry | None:
     try:
         with pa.memory_map(str(path)) as source:
             metadata = pa.ipc.open_file(source).schema.metadata
-        return ChangesEntry.from_json(orjson.loads(metadata[changelog.PREVIOUS_KEY]))
+        return msgspec.json.decode(metadata[changelog.PREVIOUS_KEY], type=ChangesEntry)
     except FileNotFoundError:
         return None
     except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:

@@ -52,10 +52,6 @@ class Committer:
         self._workers: Workers | None = None
         self.in_flight: PendingCommit | None = None
 
-    def commit(self, pending: PendingCommit, declaration: Declaration) -> CommitResult:
-        """Commit, durable on return. Requires that no commit is in flight. StorageFailed."""
-        return self._commit(pending, declaration)
-
     # -- in a thread -------------------------------------------------------------------------------------------
 
     def can_begin(self, pending: PendingCommit) -> bool:
@@ -70,7 +66,7 @@ class Committer:
         self.in_flight = pending
         if self._workers is None and pending.rows.chunks >= MIN_WORKER_ROWS and available_cores() > 1:
             self._workers = Workers(min(MAX_WORKERS, available_cores()))
-        self._result = self._thread.submit(self._commit, pending, declaration, release=True)
+        self._result = self._thread.submit(self.commit, pending, declaration, release=True)
 
     @property
     def is_done(self) -> bool:
@@ -98,7 +94,11 @@ class Committer:
 
     # -- one commit --------------------------------------------------------------------------------------------
 
-    def _commit(self, pending: PendingCommit, declaration: Declaration, *, release: bool = False) -> CommitResult:
+    def commit(self, pending: PendingCommit, declaration: Declaration, *, release: bool = False) -> CommitResult:
+        """Commit, durable on return; `release` frees rows as they are written. StorageFailed.
+
+        Requires that no other commit is in flight.
+        """
         generations, manifest = self._generations, self._generations.manifest
         generation = generations.next_generation
         # All that reads the pending rows comes before the segment is written, which may free them.

@@ -29,6 +29,7 @@ from aidre.engine.storage import (
     check_collection_name,
     durable,
     is_collection_name,
+    manifest_numbers,
     read_manifest,
     with_precision,
 )
@@ -71,9 +72,9 @@ class Store:
         """Collections that lost the file CURRENT, with their newest generation; the next writer writes it again."""
         self.require()
         lost = {
-            path.name: newest
+            path.name: numbers[-1]
             for path in self.path.iterdir()
-            if not path.name.startswith(".") and not (path / CURRENT).exists() and (newest := _newest_number(path))
+            if not path.name.startswith(".") and not (path / CURRENT).exists() and (numbers := manifest_numbers(path))
         }
         return dict(sorted(lost.items()))
 
@@ -181,12 +182,12 @@ class Store:
         folder = self._folder(collection)
         if (folder / CURRENT).exists():
             return self._read_manifest(collection, None)
-        newest = _newest_number(folder)
-        if not newest:
+        numbers = manifest_numbers(folder)
+        if not numbers:
             return None
-        manifest = self._read_manifest(collection, newest)
+        manifest = self._read_manifest(collection, numbers[-1])
         durable.sync_folder(folder / MANIFESTS)  # whoever wrote it may have been killed before its name was durable
-        durable.replace_file(folder / CURRENT, f"{newest:06d}\n".encode())
+        durable.replace_file(folder / CURRENT, f"{numbers[-1]:06d}\n".encode())
         return manifest
 
     def _read_manifest(self, collection: str, generation: int | None) -> Manifest:
@@ -214,11 +215,6 @@ def local_store(source: Source) -> Store:
     if not isinstance(source, Store):
         raise Unsupported(f"{source.path} has no local segments, whose files this works on", capability="segments")
     return source
-
-
-def _newest_number(folder: Path) -> int:
-    """The number of the newest manifest of a collection, 0 where there is none."""
-    return max((int(path.stem) for path in (folder / MANIFESTS).glob("*.json") if path.stem.isdecimal()), default=0)
 
 
 def _collection_missing(collection: str) -> CollectionMissing:

@@ -58,9 +58,6 @@ class Embedder(Protocol):
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each whole text, without special tokens."""
 
-    def token_offsets(self, text: str) -> list[tuple[int, int]]:
-        """Start and end of each token in `text`, in characters."""
-
 
 def load_embedder(space: EmbeddingSpace, *, runtime: str = "auto") -> Embedder:
     """The embedder of `space.model`. Raises ModelUnavailable, or ConfigurationError if space and model do not match.

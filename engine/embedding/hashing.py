@@ -50,9 +50,6 @@ class HashingEmbedder:
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         return [sum(1 for _ in WORD.finditer(text)) for text in texts]
 
-    def token_offsets(self, text: str) -> list[tuple[int, int]]:
-        return [match.span() for match in WORD.finditer(text)]
-
     def _fill(self, row: NDArray[np.float32], text: str) -> None:
         for word, count in Counter(WORD.findall(text.casefold())).items():
             weight = 1.0 + np.log(count)

@@ -96,11 +96,6 @@ class ExportedEmbedder:
         encodings = tokenizer.encode_batch_fast([replace_surrogates(text) for text in texts], add_special_tokens=False)
         return [len(encoding.ids) for encoding in encodings]
 
-    def token_offsets(self, text: str) -> list[tuple[int, int]]:
-        tokenizer = self._tokenizer(truncated=False)
-        offsets: list[tuple[int, int]] = tokenizer.encode(replace_surrogates(text), add_special_tokens=False).offsets
-        return offsets
-
     def _embed(self, texts: Sequence[str], prompt: str) -> NDArray[np.float32]:
         rows = np.empty((len(texts), self.space.dimensions), np.float32)
         tokens = self._tokenize([prompt + replace_surrogates(text) for text in texts])

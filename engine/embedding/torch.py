@@ -76,17 +76,11 @@ class ReferenceEmbedder:
         return self._encode(self._model.encode_query, texts)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        return [len(self.token_offsets(text)) for text in texts]
-
-    def token_offsets(self, text: str) -> list[tuple[int, int]]:
         with self._lock:
             tokenizer = self._model.tokenizer.backend_tokenizer
             tokenizer.no_truncation()
             tokenizer.no_padding()
-            offsets: list[tuple[int, int]] = tokenizer.encode(
-                replace_surrogates(text), add_special_tokens=False
-            ).offsets
-        return offsets
+            return [len(tokenizer.encode(replace_surrogates(text), add_special_tokens=False)) for text in texts]
 
     def _encode(self, encode: Any, texts: Sequence[str]) -> NDArray[np.float32]:
         if not texts:

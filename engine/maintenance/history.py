@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +26,7 @@ from aidre.engine.storage import (
     WriterLock,
     changelog,
     durable,
+    manifest_numbers,
     now,
     read_manifest,
 )
@@ -49,7 +49,7 @@ def list_generations(store: Source, collection: str) -> list[KeptGeneration]:
     """The generations on disk, newest first, without those whose manifest is damaged. Raises CollectionMissing."""
     store = local_store(store)
     folder = store.path / collection / MANIFESTS
-    numbers = _numbers(folder)
+    numbers = manifest_numbers(folder.parent)[::-1]
     try:
         current = store.current(collection)
     except StoreDamaged:  # without CURRENT any of them may have been acknowledged
@@ -121,12 +121,12 @@ def _roll_back_past_damage(store: Store, collection: str, generation: int) -> in
     with WriterLock(folder, collection), durable.write_errors(folder):
         _check_kept(store, collection, generation)
         target = read_manifest(folder / MANIFESTS, generation, collection)
-        numbers = _numbers(folder / MANIFESTS)
+        numbers = manifest_numbers(folder)
         for number in (number for number in numbers if number > generation):
             with suppress(AidreError):
                 if read_manifest(folder / MANIFESTS, number, collection).visibility == "private":
                     target = replace(target, visibility="private")
-        newest = numbers[0]
+        newest = numbers[-1]
         with suppress(StoreDamaged):
             newest = max(newest, store.current(collection))
         snapshot = Snapshot(folder, target)
@@ -134,11 +134,6 @@ def _roll_back_past_damage(store: Store, collection: str, generation: int) -> in
         manifest = changelog.restart_history(replace(target, updated_at=now()), generations.next_generation)
         generations.publish(_with_spaces(manifest))
         return generations.manifest.generation
-
-
-def _numbers(manifests: Path) -> list[int]:
-    """The numbers of the stored manifests, newest first."""
-    return sorted((int(path.stem) for path in manifests.glob("*.json") if path.stem.isdecimal()), reverse=True)
 
 
 def _publish(generations: Generations, wanted: Snapshot) -> int:

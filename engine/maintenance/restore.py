@@ -46,6 +46,7 @@ from aidre.engine.storage import (
     durable,
     encode_manifest,
     manifest_name,
+    manifest_numbers,
     read_manifest,
 )
 
@@ -235,7 +236,7 @@ def _renumber(final: Path, unpacked: Path) -> None:
     """Give the unpacked generation a higher number than any that it replaces, so that servers switch to it, and keep
     it private if the replaced one is."""
     name = final.name
-    stored = [int(path.stem) for path in (final / MANIFESTS).glob("*.json") if path.stem.isdecimal()]
+    stored = manifest_numbers(final)
     with suppress(CollectionMissing, StoreDamaged):  # without CURRENT the manifests decide
         stored.append(Store(final.parent).current(name))
     if not stored:
@@ -253,9 +254,9 @@ def _is_private(final: Path, newest: int) -> bool:
     """Whether the collection that is replaced is private: by its newest manifest, else by any that can be read."""
     with suppress(AidreError, OSError):
         return read_manifest(final / MANIFESTS, newest, final.name).visibility == "private"
-    for path in (final / MANIFESTS).glob("*.json"):
-        with suppress(AidreError, OSError, ValueError):
-            if read_manifest(final / MANIFESTS, int(path.stem), final.name).visibility == "private":
+    for number in manifest_numbers(final):
+        with suppress(AidreError, OSError):
+            if read_manifest(final / MANIFESTS, number, final.name).visibility == "private":
                 return True
     return False
 

@@ -29,6 +29,7 @@ from aidre.engine.storage import (
     changelog_path,
     check_file,
     manifest_name,
+    manifest_numbers,
     read_manifest,
     vectors_file,
 )
@@ -116,7 +117,9 @@ def _stale_current(store: Store, folder: Path, generation: int) -> Iterator[Prob
     """
     current_time = (folder / CURRENT).stat().st_mtime_ns
     before: list[Path] = []
-    for path in (folder / MANIFESTS / manifest_name(number) for number in _numbers(folder) if number > generation):
+    for path in (
+        folder / MANIFESTS / manifest_name(number) for number in manifest_numbers(folder) if number > generation
+    ):
         with suppress(FileNotFoundError):  # a writer removed it
             before += [path] if path.stat().st_mtime_ns < current_time else []
     if store.current(folder.name) != generation:
@@ -164,7 +167,7 @@ def _change_list_problems(folder: Path, newest: ChangesEntry) -> Iterator[Proble
 def _older_problems(folder: Path, newest: Manifest) -> Iterator[Problem]:
     """Problems of files that only older generations name; generations removed meanwhile are skipped."""
     checked = {path for path, _, _ in files_of(folder, newest)}
-    for number in _numbers(folder):
+    for number in manifest_numbers(folder):
         path = folder / MANIFESTS / manifest_name(number)
         if number >= newest.generation:
             continue
@@ -183,10 +186,6 @@ def _older_problems(folder: Path, newest: Manifest) -> Iterator[Problem]:
                 except FileProblem as problem:
                     if path.exists():
                         yield Problem(_name(folder, file), f"{problem}, in generation {number:06d}", True)
-
-
-def _numbers(folder: Path) -> list[int]:
-    return sorted(int(path.stem) for path in (folder / MANIFESTS).glob("*.json") if path.stem.isdecimal())
 
 
 def _name(folder: Path, path: Path) -> str:

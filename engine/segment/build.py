@@ -11,16 +11,17 @@ import queue
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+import msgspec
 import numpy as np
 import orjson
 import pyarrow as pa
 
 from aidre.engine.index import build_ids, build_keys
-from aidre.engine.index.fields import Content, FieldRow, ReservedColumns, SparseStrings, build_fields_from_columns
+from aidre.engine.index.fields import Content, ReservedColumns, SparseStrings, build_fields
 from aidre.engine.index.text import LexicalText, build_lexicon, declared_language, lexical_column
 from aidre.engine.model import Json
 from aidre.engine.storage import (
@@ -94,16 +95,7 @@ def build_stored_fields(documents: Batches, dates: Sequence[str]) -> pa.RecordBa
         return rows, strings.drop_null()
 
     reserved = ReservedColumns(dense("id"), dense("updated_at"), sparse("url"), sparse("type"))
-    return build_fields_from_columns(reserved, _contents(documents), dates)
-
-
-def field_rows(documents: Batches) -> Iterator[FieldRow]:
-    """The values that each document offers to filters, parsed from its stored JSON."""
-    contents = _contents(documents)
-    for batch in documents:
-        reserved = (batch.column(name).to_pylist() for name in ("id", "url", "type", "updated_at"))
-        for document_id, url, type_, updated_at in zip(*reserved, strict=True):
-            yield FieldRow(document_id, url, type_, updated_at, *next(contents))
+    return build_fields(reserved, _contents(documents), dates)
 
 
 def _contents(documents: Batches) -> Iterator[Content]:
@@ -205,21 +197,15 @@ _BUILDERS: Mapping[FileKind, Callable[[Task], tuple[str, pa.RecordBatch]]] = {
 
 
 def to_line(task: Task) -> bytes:
-    return orjson.dumps(asdict(task)) + b"\n"
-
-
-def _from_line(line: bytes) -> Task:
-    members: dict[str, Any] = orjson.loads(line)
-    codebook = members.pop("codebook")
-    return Task(**members | {"dates": tuple(members["dates"]), "codebook": codebook and Codebook(**codebook)})
+    return orjson.dumps(task) + b"\n"
 
 
 def _reply(line: bytes) -> Json:
     try:
-        name, entry = build_file(_from_line(line))
+        name, entry = build_file(msgspec.json.decode(line, type=Task))
     except Exception as error:  # the parent tries again in its own process, where the traceback is seen
         return {"fault": f"{type(error).__name__}: {error}"}
-    return {"name": name, "entry": entry.to_json()}
+    return {"name": name, "entry": entry}
 
 
 def main() -> None:

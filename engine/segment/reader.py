@@ -7,7 +7,7 @@ lexicon, keys, vector index) that are missing or damaged are rebuilt in memory o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from aidre.engine.errors import StorageFailed, StoreDamaged
 from aidre.engine.index import ids as ids_file
-from aidre.engine.index.fields import FieldIndex, FieldRow, Filter, filter_digest
+from aidre.engine.index.fields import FieldIndex, Filter, filter_digest
 from aidre.engine.index.text import Lexicon, build_lexicon
 from aidre.engine.index.vectors import VectorColumn, VectorIndex, open_index, trained_rows_of
 from aidre.engine.model import EmbeddingSpace
-from aidre.engine.segment.build import build_stored_fields, field_rows, lexical_texts
+from aidre.engine.segment.build import build_stored_fields, lexical_texts
 from aidre.engine.segment.cache import BoundedCache, max_masks
 from aidre.engine.segment.hit_columns import Passages, fragment_buffers
 from aidre.engine.storage import (
@@ -223,7 +223,3 @@ class SegmentReader:
         """The mask over chunk rows that corresponds to a mask over document rows."""
         counts = self.chunk_counts
         return document_mask if counts is None else np.repeat(document_mask, counts)
-
-    def field_rows(self) -> Iterator[FieldRow]:
-        """The values that each document offers to filters, parsed from its stored JSON."""
-        return field_rows(self.documents.file.batches)

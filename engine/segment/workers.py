@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 import orjson
 
 from aidre.engine.errors import StorageFailed
@@ -154,7 +155,7 @@ class _Worker:
         assert task is not None
         try:
             reply = orjson.loads(self.replies.readline())
-            return task, (reply["name"], FileEntry.from_json(reply["entry"]))
+            return task, (reply["name"], msgspec.convert(reply["entry"], FileEntry))
         except (OSError, ValueError, KeyError):
             return task, None
 

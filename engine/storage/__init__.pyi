@@ -104,6 +104,7 @@ from .manifest import (
     SpaceState as SpaceState,
     encode_manifest as encode_manifest,
     first_manifest as first_manifest,
+    manifest_numbers as manifest_numbers,
     now as now,
     read_manifest as read_manifest,
     seal as seal,

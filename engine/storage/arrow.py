@@ -11,11 +11,12 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import xxhash
@@ -28,8 +29,9 @@ _MAGIC_BYTES = 8
 _PREFIX = struct.Struct("<Ii")
 """Before each message: the continuation marker 0xFFFFFFFF and the length of the metadata."""
 _CHECKSUM_BLOCK_BYTES = 1 << 24
-_OFFSET_LIMIT = 1 << 63
-"""Offsets and lengths of a frame are below it, so that they fit a signed 64-bit integer."""
+MAX_COUNT = 1 << 53
+"""Counts, sizes and offsets are far below it; their sums fit a signed 64-bit integer."""
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=MAX_COUNT)]
 
 
 class FileProblem(Exception):
@@ -47,26 +49,10 @@ class FileEntry:
     `frame` lists the (offset, length) pairs outside the bodies of the batches.
     """
 
-    size: int
+    size: Count
     checksum: str
-    frame: tuple[tuple[int, int], ...]
+    frame: tuple[tuple[Count, Count], ...]
     frame_checksum: str
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "size": self.size,
-            "checksum": self.checksum,
-            "frame": [list(span) for span in self.frame],
-            "frame_checksum": self.frame_checksum,
-        }
-
-    @staticmethod
-    def from_json(value: Mapping[str, Any]) -> FileEntry:
-        """ValueError where an offset or a length is out of range."""
-        frame = tuple((int(offset), int(length)) for offset, length in value["frame"])
-        if not all(0 <= number < _OFFSET_LIMIT for span in frame for number in span):
-            raise ValueError("frame")
-        return FileEntry(int(value["size"]), str(value["checksum"]), frame, str(value["frame_checksum"]))
 
 
 @dataclass(frozen=True, slots=True)

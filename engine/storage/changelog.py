@@ -92,7 +92,7 @@ def write_changes(folder: Path, manifest: Manifest, generation: int, changes: pa
         return manifest
     path = changelog_path(folder, generation)
     durable.make_folder(path.parent)
-    schema = CHANGES_SCHEMA.with_metadata({PREVIOUS_KEY: orjson.dumps(previous.to_json())})
+    schema = CHANGES_SCHEMA.with_metadata({PREVIOUS_KEY: orjson.dumps(previous)})
     file = write_file(path, [changes.replace_schema_metadata(schema.metadata)], schema)
     durable.finalize_file(path)
     return replace(manifest, changes=ChangesEntry(generation, file.checksum[:16], file))

@@ -8,20 +8,20 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import NoneType
-from typing import Any, get_args
+from typing import Any
 
+import msgspec
 import orjson
 import xxhash
 
 from aidre.engine.errors import FormatTooNew, StoreDamaged
-from aidre.engine.model import Collection, Distance, EmbeddingSpace, Precision, Visibility
-from aidre.engine.storage.arrow import FileEntry
+from aidre.engine.model import Collection, EmbeddingSpace, Visibility
+from aidre.engine.storage.arrow import MAX_COUNT, Count, FileEntry
 from aidre.engine.storage.durable import read_errors
-from aidre.engine.storage.format import FORMAT, manifest_name, precision_of, space_files
+from aidre.engine.storage.format import FORMAT, MANIFESTS, manifest_name, precision_of, space_files
 
 # -- JSON with a checksum ----------------------------------------------------------------------------------------
 
@@ -54,11 +54,11 @@ class Depth:
     means no bound.
     """
 
-    results: int
-    candidates: int
+    results: Count
+    candidates: Count
     mean: float
     p5: float
-    probes: int = 0
+    probes: Count = 0
     gap: float = 0.0
 
 
@@ -71,7 +71,7 @@ class LearnedDepth:
     """
 
     kind: str
-    results: int
+    results: Count
     candidates: float
     probes: float
     gap: float
@@ -88,12 +88,12 @@ class Calibration:
 
     kind: str
     target: float
-    rows: int
-    queries: int = 0
-    code_size: int = 0
+    rows: Count
+    queries: Count = 0
+    code_size: Count = 0
     depths: tuple[Depth, ...] = ()
     reason: str | None = None
-    written: int = 0
+    written: Count = 0
     learned: tuple[LearnedDepth, ...] = ()
 
 
@@ -112,12 +112,12 @@ class SegmentEntry:
     """A live segment: counts, files by name, and the file with its tombstones (None: no document is deleted)."""
 
     id: str
-    documents: int
-    chunks: int
+    documents: Count
+    chunks: Count
     files: Mapping[str, FileEntry]
     deletes: str | None = None
-    deleted_documents: int = 0
-    deleted_chunks: int = 0
+    deleted_documents: Count = 0
+    deleted_chunks: Count = 0
 
     @property
     def live_chunks(self) -> int:
@@ -133,23 +133,12 @@ class ChangesEntry:
     another that was written under the same generation number.
     """
 
-    generation: int
+    generation: Count
     mark: str
     file: FileEntry | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "generation": self.generation,
-            "mark": self.mark,
-            "file": self.file.to_json() if self.file is not None else None,
-        }
 
-    @staticmethod
-    def from_json(value: Mapping[str, Any]) -> ChangesEntry:
-        file = FileEntry.from_json(value["file"]) if value["file"] else None
-        return ChangesEntry(int(value["generation"]), str(value["mark"]), file)
-
-
+_COLLECTION_MEMBERS = ("name", "description", "visibility", "updated_at")
 NO_MARK = "0" * 16
 MIN_KEPT_GENERATIONS, MAX_KEPT_GENERATIONS = 2, 10_000
 """Two at least, so that a reader can finish with the generation before the newest."""
@@ -160,8 +149,8 @@ class Manifest:
     """One generation. `parent` is the generation it was made from (0 for the first); `keep` is how many of the newest
     generations garbage collection keeps; `lineage` is the same in all generations of one collection."""
 
-    generation: int
-    parent: int
+    generation: Count
+    parent: Count
     lineage: str
     created_at: str
     name: str
@@ -169,13 +158,13 @@ class Manifest:
     visibility: Visibility
     updated_at: str
     spaces: tuple[SpaceState, ...]
-    segments: tuple[SegmentEntry, ...] = ()
-    dates: tuple[str, ...] = ()
-    deletes: Mapping[str, FileEntry] = field(default_factory=dict)
-    changes: ChangesEntry = field(default_factory=lambda: ChangesEntry(0, NO_MARK))
-    source_roots: Mapping[str, str] = field(default_factory=dict)
+    segments: tuple[SegmentEntry, ...]
+    dates: tuple[str, ...]
+    deletes: Mapping[str, FileEntry]
+    changes: ChangesEntry
+    source_roots: Mapping[str, str]
     source_states: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    keep: int = MIN_KEPT_GENERATIONS
+    keep: Count = MIN_KEPT_GENERATIONS
 
     @property
     def documents(self) -> int:
@@ -215,8 +204,10 @@ def now() -> str:
 
 def first_manifest(name: str, spaces: Sequence[SpaceState]) -> Manifest:
     """Generation 0 of a new collection, from which its first commit is made. Never written; draws the lineage."""
-    moment = now()
-    return Manifest(0, 0, secrets.token_hex(16), moment, name, "", "public", moment, tuple(spaces))
+    moment, changes = now(), ChangesEntry(0, NO_MARK)
+    return Manifest(
+        0, 0, secrets.token_hex(16), moment, name, "", "public", moment, tuple(spaces), (), (), {}, changes, {}
+    )
 
 
 # -- write -------------------------------------------------------------------------------------------------------
@@ -224,54 +215,17 @@ def first_manifest(name: str, spaces: Sequence[SpaceState]) -> Manifest:
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """The content of its file."""
-    body = orjson.dumps(
-        {
-            "format": FORMAT,
-            "generation": manifest.generation,
-            "parent": manifest.parent,
-            "lineage": manifest.lineage,
-            "created_at": manifest.created_at,
-            "collection": {
-                "name": manifest.name,
-                "description": manifest.description,
-                "visibility": manifest.visibility,
-                "updated_at": manifest.updated_at,
-            },
-            "counts": {"documents": manifest.documents, "chunks": manifest.chunks},
-            "dates": list(manifest.dates),
-            "source_roots": dict(manifest.source_roots),
-            "source_states": {url: dict(state) for url, state in manifest.source_states.items()},
-            "keep": manifest.keep,
-            "spaces": [_space_json(state) for state in manifest.spaces],
-            "segments": [_segment_json(entry) for entry in manifest.segments],
-            "deletes": {name: entry.to_json() for name, entry in manifest.deletes.items()},
-            "changes": manifest.changes.to_json(),
-        }
-    )
-    return seal(body)
+    value = msgspec.to_builtins(manifest)
+    collection = {name: value.pop(name) for name in _COLLECTION_MEMBERS}
+    counts = {"documents": manifest.documents, "chunks": manifest.chunks}
+    spaces = [_flatten_space(state) for state in value.pop("spaces")]
+    return seal(orjson.dumps({"format": FORMAT, "collection": collection, "counts": counts, **value, "spaces": spaces}))
 
 
-def _space_json(state: SpaceState) -> dict[str, Any]:
-    calibration = asdict(state.calibration) if state.calibration else None
-    return {
-        **asdict(state.space),
-        "state": state.state,
-        "runtime": state.runtime,
-        "learned": calibration.pop("learned") if calibration else [],  # a release that lacks it refuses others below
-        "calibration": calibration,
-    }
-
-
-def _segment_json(entry: SegmentEntry) -> dict[str, Any]:
-    return {
-        "id": entry.id,
-        "documents": entry.documents,
-        "chunks": entry.chunks,
-        "deletes": entry.deletes,
-        "deleted_documents": entry.deleted_documents,
-        "deleted_chunks": entry.deleted_chunks,
-        "files": {name: file.to_json() for name, file in entry.files.items()},
-    }
+def _flatten_space(state: dict[str, Any]) -> dict[str, Any]:
+    calibration = state["calibration"]
+    learned = calibration.pop("learned") if calibration else []  # a release that lacks it refuses others below
+    return {**state.pop("space"), **state, "learned": learned}
 
 
 # -- read --------------------------------------------------------------------------------------------------------
@@ -303,111 +257,51 @@ def read_manifest(folder: Path, generation: int, collection: str) -> Manifest:
     return manifest
 
 
+def manifest_numbers(folder: Path) -> list[int]:
+    """The numbers of the stored manifests of a collection, ascending."""
+    return sorted(int(path.stem) for path in (folder / MANIFESTS).glob("*.json") if path.stem.isdecimal())
+
+
 def _damaged(collection: str, name: str, problem: str) -> StoreDamaged:
     file = f"{collection}/manifests/{name}"
     return StoreDamaged(f"{file} {problem}", collection=collection, file=file, problem=problem)
 
 
 def _from_json(value: Mapping[str, Any]) -> Manifest:
-    collection = value["collection"]
-    manifest = Manifest(
-        generation=value["generation"],
-        parent=value["parent"],
-        lineage=value["lineage"],
-        created_at=value["created_at"],
-        name=collection["name"],
-        description=collection["description"],
-        visibility=collection["visibility"],
-        updated_at=collection["updated_at"],
-        spaces=tuple(_space_from_json(item) for item in value["spaces"]),
-        segments=tuple(_segment_from_json(item) for item in value["segments"]),
-        dates=tuple(value["dates"]),
-        deletes={name: FileEntry.from_json(entry) for name, entry in value["deletes"].items()},
-        changes=_changes_from_json(value),
-        source_roots=dict(value["source_roots"]),
-        source_states=dict(value.get("source_states", {})),  # absent in format 1
-        keep=max(MIN_KEPT_GENERATIONS, value.get("keep", MIN_KEPT_GENERATIONS)),  # absent in older releases
-    )
-    _check_types(manifest)
+    members = {
+        **value,
+        **value["collection"],
+        "spaces": [_nest_space(space) for space in value["spaces"]],
+        "changes": _nest_changes(value),
+        "keep": max(MIN_KEPT_GENERATIONS, value.get("keep", MIN_KEPT_GENERATIONS)),  # absent in older releases
+    }
+    manifest = msgspec.convert(members, Manifest)
     _check_names(manifest)
     return manifest
 
 
-def _changes_from_json(value: Mapping[str, Any]) -> ChangesEntry:
-    """Format 1 named no previous changelog, and none at all after a merge: the history begins with this generation."""
-    changes = value["changes"]
-    if changes is not None and "generation" in changes:
-        return ChangesEntry.from_json(changes)
-    if changes is None:
-        return ChangesEntry(value["generation"], NO_MARK)
-    file = FileEntry.from_json(changes)
-    return ChangesEntry(value["generation"], file.checksum[:16], file)
-
-
-def _space_from_json(value: Mapping[str, Any]) -> SpaceState:
-    members = ("id", "dimensions", "distance", "normalized", "provider", "model", "revision", "precision")
-    calibration = value["calibration"]
+def _nest_space(space: Mapping[str, Any]) -> dict[str, Any]:
+    calibration = space["calibration"]
     if calibration:
-        depths = tuple(Depth(**depth) for depth in calibration["depths"])
-        learned = tuple(LearnedDepth(**known) for known in value.get("learned", ()))  # absent in older releases
-        calibration = Calibration(**{**calibration, "depths": depths, "learned": learned})
-    space = EmbeddingSpace(**{name: value[name] for name in members})
-    return SpaceState(space, value["state"], value["runtime"], calibration)
+        calibration = {**calibration, "learned": space.get("learned", [])}  # absent in older releases
+    return {**space, "space": space, "calibration": calibration}
 
 
-def _segment_from_json(value: Mapping[str, Any]) -> SegmentEntry:
-    return SegmentEntry(
-        id=value["id"],
-        documents=value["documents"],
-        chunks=value["chunks"],
-        files={name: FileEntry.from_json(entry) for name, entry in value["files"].items()},
-        deletes=value["deletes"],
-        deleted_documents=value["deleted_documents"],
-        deleted_chunks=value["deleted_chunks"],
-    )
+def _nest_changes(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Format 1 named no previous changelog, and none at all after a merge: the history begins with this generation."""
+    file = value["changes"]
+    if file is not None and "generation" in file:
+        return dict(file)
+    return {"generation": value["generation"], "mark": file["checksum"][:16] if file else NO_MARK, "file": file}
 
 
 _FILE_NAME = re.compile(r"[^/\0.][^/\0]{0,254}")
-_MAX_COUNT = 1 << 53
-"""Numbers in a manifest are far below it; their sums fit the 64-bit integers that orjson writes."""
-
-_MEMBER_TYPES: Mapping[str, tuple[type, ...]] = {
-    "int": (int,),
-    "float": (int, float),
-    "bool": (bool,),
-    "str": (str,),
-    "str | None": (str, NoneType),
-    "Visibility": (str,),
-}
-"""The JSON types of a member, by its annotation. Members of other annotations are checked where they are made."""
-
-
-def _check_types(value: Any) -> None:
-    """Raise ValueError where a member of a dataclass, or of one inside it, has another type than declared."""
-    for member in fields(value):
-        content = getattr(value, member.name)
-        types = _MEMBER_TYPES.get(str(member.type))
-        if types is not None and type(content) not in types:
-            raise ValueError(f"{member.name} has another type than declared")
-        if type(content) is int and not 0 <= content < _MAX_COUNT:
-            raise ValueError(f"{member.name} is out of range")
-        items = content.values() if isinstance(content, Mapping) else content if type(content) is tuple else (content,)
-        for item in items:
-            if is_dataclass(item):
-                _check_types(item)
 
 
 def _check_names(manifest: Manifest) -> None:
     """Raise ValueError where a name leads out of its folder: a checksum proves that a manifest is whole, not whose."""
     names = [name for entry in manifest.segments for name in (entry.id, *entry.files, entry.deletes or "none")]
-    strings = [*manifest.dates, *manifest.source_roots, *manifest.source_roots.values(), *manifest.source_states]
-    if not all(type(state) is dict for state in manifest.source_states.values()) or set(map(type, strings)) - {str}:
-        raise ValueError("a source has another type than declared")
     if not all(_FILE_NAME.fullmatch(name) for name in (*names, *manifest.deletes)):
         raise ValueError("a file name leads out of its folder")
-    for state in manifest.spaces:
-        space = state.space
-        if space.distance not in get_args(Distance) or space.precision not in (*get_args(Precision), None):
-            raise ValueError("a space has an unknown distance or precision")
-        if space.dimensions < 1:
-            raise ValueError("a space has no dimensions")
+    if not all(0 < state.space.dimensions < MAX_COUNT for state in manifest.spaces):
+        raise ValueError("a space has no dimensions, or too many")

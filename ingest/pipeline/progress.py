@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
 from aidre.engine.model import Json
@@ -17,12 +17,7 @@ class Committed:
     chunks: int
 
     def as_json(self) -> dict[str, Json]:
-        return {
-            "event": "commit",
-            "generation": self.generation,
-            "documents": self.documents,
-            "chunks": self.chunks,
-        }
+        return {"event": "commit", **asdict(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +109,7 @@ class EmbedSummary:
     seconds: float
 
     def as_json(self) -> dict[str, Json]:
-        counts = {"generation": self.generation, "chunks": self.chunks, "embedded": self.embedded}
-        return {"event": "done", "space": self.space} | counts | {"seconds": round(self.seconds, 3)}
+        return {"event": "done", **asdict(self), "seconds": round(self.seconds, 3)}
 
 
 Event: TypeAlias = Committed | Progress | Problem | Notice | Summary | EmbedSummary

@@ -21,7 +21,7 @@ from aidre.api.http.errors import BadRequest
 from aidre.api.protocols.intake.bind_key import BindKey
 from aidre.api.protocols.intake.ledger import Ledger as Binds
 from aidre.api.protocols.intent.ledger import LEDGER_FILE as INTENT, read_events
-from aidre.api.protocols.nlweb.promise_table import PromiseResult, PromiseTable
+from aidre.api.protocols.nlweb.promise_table import PromiseTable
 from aidre.api.protocols.provenance.keys import read_keys
 from aidre.api.retrieval.cursor import Cursors, SearchCursor, store_secret
 from aidre.engine.collection.store import Store
@@ -56,7 +56,7 @@ def write(folder: Path) -> None:
     with closing(PromiseTable(log / PROMISES)) as promises:
         for number in range(4):
             promises.add(bytes([number]) * 16, b"owner", b"account", THEN, THEN * 2)
-            promises.finish(bytes([number]) * 16, PromiseResult("kept", b'{"results":[%d]}' % number), THEN * 2)
+            promises.finish(bytes([number]) * 16, b'{"results":[%d]}' % number, THEN * 2)
     buckets, budget = TokenBuckets([log]), ChunkBudget([log], 100, lambda: THEN)
     buckets.take(ACCOUNT, RATE)
     budget.give(ACCOUNT, NAME, ["a", "b"])

@@ -26,12 +26,13 @@ from aidre.engine.backend import ChangeCursor as FeedPlace
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import FormatTooNew, HistoryMissing, InvalidFilter, StoreDamaged
-from aidre.engine.index.fields.filters import Not, filter_digest, filter_fields, parse_filter
+from aidre.engine.index.fields.filters import Not, filter_digest, filter_fields
 from aidre.engine.storage.manifest import encode_manifest, read_manifest, seal
 from tests.hostile.credentials import signatures, tokens
 from tests.hostile.fuzzed_json import SPELLED, spelled, spellings, value_of
 from tests.hostile.parsing import Make, Parser, one_line
 from tests.hostile.readers import READERS
+from tests.support.fields import dated
 from tests.support.stores import NAME, SPACE, put, record, structured
 
 # -- filters ---------------------------------------------------------------------------------------------------
@@ -103,8 +104,8 @@ def filters(folder: Path) -> Parser:
     words = (*FIELDS, *RESERVED, *OPERATORS, *VALUES, *ASKED)
 
     def check(value: Any) -> None:
-        wanted = parse_filter(value, dates)
-        assert filter_digest(wanted) == filter_digest(parse_filter(value, dates))
+        wanted = dated(value, dates)
+        assert filter_digest(wanted) == filter_digest(dated(value, dates))
         assert filter_fields(wanted).issuperset(snapshot.unknown_fields(wanted))
         found = snapshot.count(wanted)
         assert found + snapshot.count(Not(wanted)) == snapshot.chunks, f"{found} and the others are not all"

@@ -22,7 +22,6 @@ from aidre.engine.collection.backfill_log import VectorLog
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import AidreError, HistoryMissing
-from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.index.vectors import quantizer
 from aidre.engine.index.vectors.encoding import encode
 from aidre.engine.maintenance.backup import back_up
@@ -31,6 +30,7 @@ from aidre.engine.model import Query, Record
 from aidre.engine.search import depth_choice
 from aidre.ingest.pipeline.last_read import save_read_times
 from tests.hostile import receipts
+from tests.support.fields import dated
 from tests.support.stores import NAME, Vectors, names, normal, put, record, space_of, structured
 
 LARGE, PLAIN, ADDED = space_of("cosine", 768, model="m"), space_of("dot", 4), space_of("cosine", 16)
@@ -142,7 +142,7 @@ Question = tuple[str, Callable[[Snapshot], object]]
 def questions() -> Iterator[Question]:
     """All that a caller can ask, each with a name."""
     for number, only in enumerate(FILTERS):
-        wanted = None if only is None else parse_filter(only, ["day"])
+        wanted = None if only is None else dated(only, ["day"])
         yield f"count {number}", partial(Snapshot.count, filter=wanted)
         for row, (large, plain) in enumerate(zip(*_asked(), strict=True)):
             for space, vector in ((LARGE, large), (PLAIN, plain)):

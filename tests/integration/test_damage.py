@@ -34,6 +34,7 @@ from tests.support.damage import (
     frame_of,
     report_of,
 )
+from tests.support.fields import dated
 from tests.support.stores import NAME, ask, names, normal, put
 
 sound, store = damages.sound, damages.store
@@ -41,7 +42,7 @@ sound, store = damages.sound, damages.store
 
 def answers(snapshot: Snapshot) -> list[object]:
     """What a caller can ask: searches with and without filters, look-ups, counts."""
-    filters = [None, parse_filter({"n": {"lt": 40}}), parse_filter({"day": {"gte": "2026-01-20"}}, ["day"])]
+    filters = [None, parse_filter({"n": {"lt": 40}}), dated({"day": {"gte": "2026-01-20"}}, ["day"])]
     found: list[object] = [snapshot.count(only) for only in filters]
     for space, queries in zip(SPACES, QUERIES, strict=True):
         asked = [Query(query, space.id, 10, filter=only) for query in queries for only in filters]

@@ -16,7 +16,8 @@ from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.index.fields.filters import MAX_CHARACTERS, parse_filter
 from aidre.engine.index.fields.flatten import PRESENT, flatten_member
-from aidre.engine.index.fields.reader import FieldIndex, build_fields
+from aidre.engine.index.fields.reader import FieldIndex
+from tests.support.fields import build_fields, stored_rows
 from tests.support.stores import NAME, ROWS, SPACE, delete, everything, put, record, write
 
 prices = st.sampled_from(["19.99", 25, 7.5, "free", None, True, ["5", 6]])
@@ -65,7 +66,7 @@ def test_any_split_into_commits_gives_the_same_answers_and_merging_them_what_bui
         merged = Store(many).open(NAME)
         assert answers(merged) == expected
         for part in merged.segments:
-            rebuilt = FieldIndex(build_fields(part.segment.field_rows()))
+            rebuilt = FieldIndex(build_fields(stored_rows(part.segment)))
             assert sorted(part.segment.fields.stored()) == sorted(rebuilt.stored())
             for name, kind in rebuilt.stored():
                 column, other = part.segment.fields.column(name, kind), rebuilt.column(name, kind)

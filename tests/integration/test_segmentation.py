@@ -12,6 +12,7 @@ from aidre.engine.collection import generations, merge_policy
 from aidre.engine.collection.store import Store
 from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.model import Distance, Query
+from tests.support.fields import dated
 from tests.support.stores import NAME, fill, names, normal, put, record, shuffled, space_of
 
 MIXED: list[Any] = [5, "5", 5.0, True, None, ["a", ["b", 5]], {"a": 1}, {"a": "x"}, 2**60, 0.5, "", [], "2026-04-01"]
@@ -55,7 +56,7 @@ def test_one_commit_or_many_give_the_same_answers(
     segments = [len(snapshot.segments) for snapshot in snapshots]
     assert segments == [1, 5, segments[2], 1]
     assert 1 < segments[2] < 13
-    for only in [None, *(parse_filter(written, ["when"]) for written in FILTERS)]:
+    for only in [None, *(dated(written, ["when"]) for written in FILTERS)]:
         counts = {snapshot.count(only) for snapshot in snapshots}
         assert len(counts) == 1
         assert 0 < counts.pop() <= count

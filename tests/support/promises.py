@@ -57,7 +57,7 @@ async def promised(promises: Promises, work: Callable[[Progress], Awaitable[str]
     """The token of a promise that is given at once."""
     found = await promises.run_or_promise(caller, work, rendered, 0.0)
     assert isinstance(found, PromiseResponse)
-    return found.token
+    return found.promise.token
 
 
 async def settled(promises: Promises, token: str, caller: Caller = ANONYMOUS) -> bytes:

@@ -16,6 +16,8 @@ from .messages import (
     AskMeta as AskMeta,
     AskPrefer as AskPrefer,
     AskRequest as AskRequest,
+    Elicitation as Elicitation,
+    Question as Question,
     Texts as Texts,
 )
 from .mount import mount as mount

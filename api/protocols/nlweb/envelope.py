@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
+import msgspec
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
 from aidre.api.http import JSON, HttpError, note_error_code
+from aidre.api.protocols.nlweb.messages import Elicitation, PromiseState
 from aidre.engine.errors import AidreError, CollectionMissing, InvalidInput, ModelUnavailable
 from aidre.engine.model import Json
 
@@ -56,6 +58,8 @@ INTERNAL_ERROR_MESSAGE = "the server failed: try again, or tell the operator the
 class NlwebFailure(AidreError):
     """A failure response (4.1.4). `status` overrides the HTTP status of the code."""
 
+    kind: ClassVar = "failure"
+
     def __init__(
         self,
         code: Code,
@@ -81,6 +85,7 @@ class AnswerResponse:
     """An answer (4.1.1). `items` are JSON objects, best first. `content` is the prose of the format `chatgpt_app`; None
     selects the format `conversational_search`."""
 
+    kind: ClassVar = "answer"
     items: Sequence[bytes]
     summary: str | None = None
     content: Sequence[str] | None = None
@@ -91,46 +96,28 @@ class AnswerResponse:
 class ElicitationResponse:
     """Questions to the user before an answer (4.1.3)."""
 
-    text: str
-    questions: Sequence[Mapping[str, Json]]
+    kind: ClassVar = "elicitation"
+    elicitation: Elicitation
     meta: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class PromiseResponse:
-    """A token for an answer that is not ready (4.1.2). `estimated_time` is in seconds, `progress` from 0 to 1."""
+    """A token for an answer that is not ready (4.1.2)."""
 
-    token: str
-    progress: float | None = None
-    estimated_time: int | None = None
-    message: str | None = None
+    kind: ClassVar = "promise"
+    promise: PromiseState
     meta: Mapping[str, Json] = field(default_factory=dict)
 
 
 Outcome: TypeAlias = AnswerResponse | ElicitationResponse | PromiseResponse | NlwebFailure
 
 
-def response_type(outcome: Outcome) -> str:
-    match outcome:
-        case AnswerResponse():
-            return "answer"
-        case ElicitationResponse():
-            return "elicitation"
-        case PromiseResponse():
-            return "promise"
-        case NlwebFailure():
-            return "failure"
-
-
 def build_meta(outcome: Outcome, dialect: Dialect = VERSION, **more: Json) -> dict[str, Json]:
     """The `_meta` of a response."""
-    return _meta(response_type(outcome), outcome.meta, dialect, more)
-
-
-def _meta(kind: str, meta: Mapping[str, Json], dialect: Dialect, more: Mapping[str, Json]) -> dict[str, Json]:
     if dialect == "0.54":
-        return {"response_type": kind.capitalize(), "version": "0.54", **more, **meta}
-    return {"response_type": kind, "version": VERSION, **more, **meta}
+        return {"response_type": outcome.kind.capitalize(), "version": "0.54", **more, **outcome.meta}
+    return {"response_type": outcome.kind, "version": VERSION, **more, **outcome.meta}
 
 
 def render_json(outcome: Outcome, dialect: Dialect = VERSION) -> bytes:
@@ -151,11 +138,8 @@ def render_items(answer: AnswerResponse, dialect: Dialect = VERSION) -> list[byt
     """
     if answer.summary is None or answer.content is not None:
         return list(answer.items)
-    return [*answer.items, render_summary(answer.summary, dialect)]
-
-
-def render_summary(text: str, dialect: Dialect = VERSION) -> bytes:
-    return orjson.dumps({"@type": "Summary" if dialect == "0.54" else "SearchSummary", "text": text})
+    summary = {"@type": "Summary" if dialect == "0.54" else "SearchSummary", "text": answer.summary}
+    return [*answer.items, orjson.dumps(summary)]
 
 
 def build_content(answer: AnswerResponse) -> list[dict[str, str]]:
@@ -166,16 +150,10 @@ def build_content(answer: AnswerResponse) -> list[dict[str, str]]:
 def build_body(outcome: ElicitationResponse | PromiseResponse | NlwebFailure) -> dict[str, Any]:
     """The members other than `_meta`."""
     match outcome:
-        case ElicitationResponse(text, questions):
-            return {"elicitation": {"text": text, "questions": list(questions)}}
-        case PromiseResponse():
-            members = {
-                "token": outcome.token,
-                "estimated_time": outcome.estimated_time,
-                "message": outcome.message,
-                "progress": outcome.progress,
-            }
-            return {"promise": {name: value for name, value in members.items() if value is not None}}
+        case ElicitationResponse(elicitation):
+            return {"elicitation": msgspec.to_builtins(elicitation)}
+        case PromiseResponse(promise):
+            return {"promise": msgspec.to_builtins(promise)}
         case NlwebFailure():
             return {"error": {"code": outcome.failure_code, "message": outcome.message}}
 

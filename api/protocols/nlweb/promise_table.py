@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -16,6 +17,9 @@ from aidre.api.http import connect, register_checksum, transaction, truncate_wal
 from aidre.engine.errors import StorageFailed
 
 State: TypeAlias = Literal["running", "kept", "failed", "cancelled"]
+
+PromiseResult: TypeAlias = bytes | tuple[str, str]
+"""The end of a promise: a document, or the code and the message of a failure."""
 
 MAX_PROMISES = 1_000
 """Unexpired promises of all owners."""
@@ -68,16 +72,6 @@ class PromiseRow:
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class PromiseResult:
-    """The end of a promise: a document, or the code and the message of a failure."""
-
-    state: Literal["kept", "failed", "cancelled"]
-    document: bytes | None = None
-    code: str | None = None
-    reason: str | None = None
-
-
 class PromiseTable:
     """One connection, for one thread. Without a path the table is in memory, invisible to other processes."""
 
@@ -119,20 +113,13 @@ class PromiseTable:
 
     def finish(self, digest: bytes, result: PromiseResult, expires: float) -> None:
         """Stores the result of a running promise; one that was cancelled meanwhile stays cancelled."""
-        size = len(result.document or b"")
+        document, failure = (result, (None, None)) if isinstance(result, bytes) else (None, result)
+        state = "failed" if document is None else "kept"
         with transaction(self._connection) as connection:
             connection.execute(
                 "UPDATE promises SET state = ?, progress = 1, document = ?, size = ?, code = ?, reason = ?, expires = ?"
                 " WHERE digest = ? AND state = 'running'",
-                (
-                    result.state,
-                    result.document,
-                    size,
-                    result.code,
-                    result.reason,
-                    expires,
-                    digest,
-                ),
+                (state, document, len(document or b""), *failure, expires, digest),
             )
 
     def cancel(self, digest: bytes, owner: bytes, now: float) -> bool:
@@ -195,13 +182,9 @@ def _open(path: Path) -> sqlite3.Connection:
     except sqlite3.OperationalError:
         raise
     except sqlite3.DatabaseError:
-        for damaged in _files(path):  # promises live for minutes: a new table loses little
-            damaged.unlink(missing_ok=True)
+        for suffix in ("", "-wal", "-shm"):  # promises live for minutes: a new table loses little
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
         return _connect(path)
-
-
-def _files(path: Path) -> Iterable[Path]:
-    return (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm"))
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -224,10 +207,7 @@ def delete_results(path: Path) -> None:
     if not path.exists():
         return
     try:
-        table = PromiseTable(path)
-        try:
+        with closing(PromiseTable(path)) as table:
             table.delete_results()
-        finally:
-            table.close()
     except (OSError, sqlite3.Error) as error:
         raise StorageFailed(f"cannot remove the results in {path.name}: {error}; try again", file=path.name) from error

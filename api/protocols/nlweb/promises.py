@@ -19,15 +19,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import orjson
 
 from aidre.api.access import Caller
 from aidre.api.http import read_message
 from aidre.api.protocols.nlweb.envelope import Code, NlwebFailure, PromiseResponse, to_failure
-from aidre.api.protocols.nlweb.messages import AwaitMeta, AwaitRequest
-from aidre.api.protocols.nlweb.promise_table import MAX_PROMISES, PromiseResult, PromiseRow, PromiseTable
+from aidre.api.protocols.nlweb.messages import AwaitMeta, AwaitRequest, PromiseState
+from aidre.api.protocols.nlweb.promise_table import MAX_PROMISES, PromiseResult, PromiseTable
 from aidre.api.protocols.nlweb.query import check_session_context, refuse_member
 from aidre.engine.errors import AidreError
 
@@ -35,7 +35,6 @@ logger = logging.getLogger("aidre")
 
 T = TypeVar("T")
 A = TypeVar("A")
-AwaitAction: TypeAlias = Literal["checkin", "cancel"]
 
 PROMISES_FILE = "nlweb-promises.sqlite"
 TOKEN_BYTES = 32
@@ -51,6 +50,7 @@ INITIAL_ESTIMATE_SECONDS = 5.0
 """Estimated duration of work before any has been measured."""
 ESTIMATE_WEIGHT = 0.2
 """Weight of the latest duration in the moving average."""
+_CANCELLED: Final[tuple[Code, str]] = ("CANCELLED", "this promise was cancelled")
 DEFAULT_MESSAGE = "The answer is being worked on."
 
 
@@ -60,6 +60,10 @@ class Progress:
     def __init__(self) -> None:
         self.fraction = 0.0
         self.message: str | None = None
+
+    @property
+    def state(self) -> tuple[float, str | None]:
+        return self.fraction, self.message
 
     def advance(self, fraction: float, message: str | None = None) -> None:
         """`fraction` is between 0 and 1; values outside are clamped, NaN is ignored."""
@@ -74,6 +78,7 @@ class _Job:
 
     task: asyncio.Task[Any]
     progress: Progress
+    began: float
     stopped: bool = False
 
 
@@ -143,7 +148,7 @@ class Promises:
             if budget > 0:
                 await asyncio.wait({task}, timeout=budget)
             if not task.done():
-                promise = await self._promise(caller, _Job(task, progress), render)
+                promise = await self._promise(caller, _Job(task, progress, self._clock()), render)
                 if promise is not None:
                     return promise
             return await task
@@ -153,8 +158,10 @@ class Promises:
 
     async def handle_await(self, body: Mapping[str, Any], caller: Caller) -> PromiseResponse | bytes:
         """The response to a request to /await: the promise while the work runs, then its document."""
-        token, action, session = read_await(body)
-        if action == "cancel":
+        request = read_message(body, AwaitRequest, refuse_member)
+        session = check_session_context((request.meta or AwaitMeta()).session_context)
+        token = str(request.promise_token)
+        if request.action == "cancel":
             await self.cancel(caller, token)
         outcome = await self.checkin(caller, token)
         if session is not None and isinstance(outcome, PromiseResponse):
@@ -173,11 +180,11 @@ class Promises:
             if self._clock() - row.seen > WORKER_TIMEOUT_SECONDS:
                 message = "the worker that had promised this has ended: ask again"
                 raise NlwebFailure("INTERNAL_ERROR", message, status=200)
-            return self._promise_response(token, row)
+            return self._promise_response(token, row.began, row.progress, row.message)
         if row.state == "kept" and row.document is not None:
             return row.document
         if row.state == "cancelled":
-            raise _cancelled()
+            raise NlwebFailure(*_CANCELLED)
         # The check-in itself succeeded even if the work failed, so the status is 200 (7.4).
         raise NlwebFailure(cast(Code, row.code), row.reason or "", status=200)
 
@@ -189,7 +196,7 @@ class Promises:
         job = self._jobs.get(digest)
         if job is not None:
             job.task.cancel()
-        raise _cancelled()
+        raise NlwebFailure(*_CANCELLED)
 
     # -- jobs of this worker -----------------------------------------------------------------------------------
 
@@ -205,12 +212,11 @@ class Promises:
     async def _promise(self, caller: Caller, job: _Job, render: Callable[[T], bytes]) -> PromiseResponse | None:
         """Adds a promise for a job; None if the table is full or cannot be written."""
         token = secrets.token_urlsafe(TOKEN_BYTES)
-        added: asyncio.Future[PromiseRow | None] = asyncio.get_running_loop().create_future()
+        added: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         recorder = asyncio.create_task(self._record(_digest(token), caller, job, render, added))
         self._recorders.add(recorder)
         recorder.add_done_callback(self._recorders.discard)
-        row = await added
-        return None if row is None else self._promise_response(token, row)
+        return self._promise_response(token, job.began, *job.progress.state) if await added else None
 
     async def _record(
         self,
@@ -218,22 +224,20 @@ class Promises:
         caller: Caller,
         job: _Job,
         render: Callable[[T], bytes],
-        added: asyncio.Future[PromiseRow | None],
+        added: asyncio.Future[bool],
     ) -> None:
         """Adds a promise, waits for its work and stores the result. It outlives the request."""
-        now = self._clock()
-        has_room = await self._add(digest, caller, now)
+        has_room = await self._add(digest, caller, job.began)
         if has_room:
             self._jobs[digest] = job
             self._start_maintenance()
         if not added.cancelled():
-            fraction, message = job.progress.fraction, job.progress.message
-            added.set_result(PromiseRow("running", fraction, message, now, now, None, None, None) if has_room else None)
+            added.set_result(has_room)
         if not has_room:
             return
         await asyncio.wait({job.task})
         if not job.task.cancelled():
-            self._average_seconds += ESTIMATE_WEIGHT * (self._clock() - now - self._average_seconds)
+            self._average_seconds += ESTIMATE_WEIGHT * (self._clock() - job.began - self._average_seconds)
         try:
             await self._in_thread(PromiseTable.finish, digest, _result_of(job, render), self._clock() + RESULT_SECONDS)
         except sqlite3.Error as error:  # without heartbeats it will count as lost
@@ -251,10 +255,16 @@ class Promises:
             logger.warning("a promise could not be added: %s", error)
             return False
 
-    def _promise_response(self, token: str, row: PromiseRow) -> PromiseResponse:
-        remaining = self._average_seconds - (self._clock() - row.began)
-        estimate = max(1, math.ceil(remaining))
-        return PromiseResponse(token, round(row.progress, 3), estimate, row.message or DEFAULT_MESSAGE)
+    def _promise_response(self, token: str, began: float, progress: float, message: str | None) -> PromiseResponse:
+        estimate = max(1, math.ceil(self._average_seconds - (self._clock() - began)))
+        return PromiseResponse(
+            PromiseState(
+                token=token,
+                estimated_time=estimate,
+                message=message or DEFAULT_MESSAGE,
+                progress=round(progress, 3),
+            )
+        )
 
     # -- maintenance -------------------------------------------------------------------------------------------
 
@@ -290,7 +300,7 @@ class Promises:
 
     async def _heartbeat(self) -> None:
         """Stores the progress of all jobs and cancels those that were cancelled by another worker."""
-        progress = {digest: (job.progress.fraction, job.progress.message) for digest, job in self._jobs.items()}
+        progress = {digest: job.progress.state for digest, job in self._jobs.items()}
         if not progress:
             return
         for digest in await self._in_thread(PromiseTable.record_heartbeats, progress, self._clock()):
@@ -327,27 +337,18 @@ class Promises:
         return PromiseTable(None, self._max_promises)
 
 
-def read_await(body: Mapping[str, Any]) -> tuple[str, AwaitAction, Mapping[str, Any] | None]:
-    """The token, the action and the session context of a request to /await; raises NlwebFailure."""
-    request = read_message(body, AwaitRequest, refuse_member)
-    session = check_session_context((request.meta or AwaitMeta()).session_context)
-    return str(request.promise_token), request.action, session
-
-
 def _result_of(job: _Job, render: Callable[[T], bytes]) -> PromiseResult:
     """The result of a task that is done."""
     try:
-        return PromiseResult("kept", render(job.task.result()))
+        return render(job.task.result())
     except asyncio.CancelledError:
-        if job.stopped:
-            return PromiseResult("failed", code="INTERNAL_ERROR", reason="the server has been stopped: ask again")
-        return PromiseResult("cancelled")
+        return ("INTERNAL_ERROR", "the server has been stopped: ask again") if job.stopped else _CANCELLED
     except AidreError as error:
         failure = to_failure(error)
-        return PromiseResult("failed", code=failure.failure_code, reason=failure.message)
+        return failure.failure_code, failure.message
     except Exception:  # the outermost handler of this work: its request has been answered
         logger.exception("promised work failed")
-        return PromiseResult("failed", code="INTERNAL_ERROR", reason="the work failed: ask again")
+        return "INTERNAL_ERROR", "the work failed: ask again"
 
 
 def _digest(token: str) -> bytes:
@@ -362,7 +363,3 @@ def _owner(caller: Caller) -> bytes:
 
 def _unknown_promise() -> NlwebFailure:
     return NlwebFailure("UNKNOWN_PROMISE", "there is no such promise, or it has expired: ask again")
-
-
-def _cancelled() -> NlwebFailure:
-    return NlwebFailure("CANCELLED", "this promise was cancelled")

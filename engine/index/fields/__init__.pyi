@@ -1,6 +1,5 @@
 from .builder import (
     Content as Content,
-    FieldRow as FieldRow,
     ReservedColumns as ReservedColumns,
     SparseStrings as SparseStrings,
     field_names as field_names,
@@ -24,6 +23,6 @@ from .filters import (
 )
 from .reader import (
     FieldIndex as FieldIndex,
-    build_fields_from_columns as build_fields_from_columns,
+    build_fields as build_fields,
     merge_fields as merge_fields,
 )

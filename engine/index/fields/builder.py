@@ -28,18 +28,6 @@ from aidre.engine.index.fields.flatten import PRESENT, SCALARS, Leaf, flatten_me
 from aidre.engine.model import Json
 from aidre.engine.storage import BinaryArray, StringDictionary, binary_array, build_dictionary, kernels
 
-
-class FieldRow(NamedTuple):
-    """The values of one document that filters can compare."""
-
-    document_id: str
-    url: str | None
-    type: str | None
-    updated_at: str
-    metadata: Mapping[str, Json]
-    schema_object: Mapping[str, Json] | None = None
-
-
 Columns: TypeAlias = dict[tuple[str, Kind], Column]
 
 Pairs: TypeAlias = tuple[list[int], list[Any]]
@@ -124,23 +112,6 @@ def field_names(content: Content) -> set[str]:
     if schema_object is not None:
         paths.update(name for name, _ in flatten_object(schema_object))
     return set(map(metadata_name, paths))
-
-
-def columns_from_rows(rows: Iterable[FieldRow], dates: Collection[str]) -> tuple[Columns, int]:
-    """The columns over documents that are given row by row, and the number of documents."""
-    rows = list(rows)
-    reserved = ReservedColumns(
-        binary_array([row.document_id for row in rows]),
-        binary_array([row.updated_at for row in rows]),
-        _sparse([row.url for row in rows]),
-        _sparse([row.type for row in rows]),
-    )
-    return columns_from(reserved, ((row.metadata, row.schema_object) for row in rows), dates)
-
-
-def _sparse(values: Sequence[str | None]) -> SparseStrings:
-    rows = [row for row, value in enumerate(values) if value is not None]
-    return np.array(rows, np.int32), binary_array([value for value in values if value is not None])
 
 
 def columns_from(reserved: ReservedColumns, contents: Iterable[Content], dates: Collection[str]) -> tuple[Columns, int]:

@@ -153,9 +153,9 @@ def site_of(url: str) -> str | None:
     return match_[1].strip("[]").lower().removeprefix("www.") or None
 
 
-def parse_filter(value: Json, dates: Collection[str] = ()) -> Filter:
-    """Parse a filter; `dates` names the metadata fields that are declared dates. Raises InvalidFilter."""
-    return _Parser(frozenset(map(field_name, dates))).parse(value, "filter", 1)
+def parse_filter(value: Json) -> Filter:
+    """Parse a filter, of which `with_dates` makes one for a collection. Raises InvalidFilter."""
+    return _Parser().parse(value, "filter", 1)
 
 
 def with_dates(filter_: Filter, dates: Collection[str]) -> Filter:
@@ -279,7 +279,6 @@ def _ordered(values: Iterable[Scalar]) -> tuple[Scalar, ...]:
 class _Parser:
     """Parses one filter. Every method returns a node, or raises InvalidFilter with the JSON path and a remedy."""
 
-    dates: frozenset[str]
     nodes: int = 0
 
     def parse(self, value: Json, path: str, depth: int) -> Filter:
@@ -329,7 +328,7 @@ class _Parser:
             if not isinstance(value, bool):
                 raise InvalidFilter(f"{path} must be true or false")
             return self._counted(Compare(name, operator, value))
-        convert = self._conversion(name)
+        convert = _CONVERSIONS.get(name, _instant_if_date if is_schema_date(name) else _unchanged)
         if operator != "in":
             return self._counted(Compare(name, operator, convert(_scalar(operator, value, path), path)))
         if not isinstance(value, list) or len(value) > MAX_VALUES:
@@ -337,11 +336,6 @@ class _Parser:
         items = ((item, f"{path}[{i}]") for i, item in enumerate(value))
         values = _ordered(convert(_scalar(operator, item, item_path), item_path) for item, item_path in items)
         return self._counted(Compare(name, operator, values))
-
-    def _conversion(self, name: str) -> Callable[[Scalar, str], Scalar]:
-        if name in self.dates:
-            return _instant
-        return _CONVERSIONS.get(name, _instant_if_date if is_schema_date(name) else _unchanged)
 
 
 def _scalar(op: Operator, value: Json, path: str) -> Scalar:

@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 from aidre.engine.index.fields.builder import (
     Columns,
     Content,
-    FieldRow,
     ReservedColumns,
     columns_from,
-    columns_from_rows,
     parse_instants,
 )
 from aidre.engine.index.fields.columns import (
@@ -63,15 +61,8 @@ _COMPARABLE: Final[dict[Kind, tuple[type, ...]]] = {
 }  # fmt: skip
 
 
-def build_fields(rows: Iterable[FieldRow], dates: Collection[str] = ()) -> pa.RecordBatch:
-    """The field index of these documents, row by row; strings of the fields `dates` are also stored as instants."""
-    return _batch(*columns_from_rows(rows, dates))
-
-
-def build_fields_from_columns(
-    reserved: ReservedColumns, contents: Iterable[Content], dates: Collection[str] = ()
-) -> pa.RecordBatch:
-    """The field index of documents whose reserved fields are columns already."""
+def build_fields(reserved: ReservedColumns, contents: Iterable[Content], dates: Collection[str]) -> pa.RecordBatch:
+    """The field index of documents; strings of the fields `dates` are also stored as instants."""
     return _batch(*columns_from(reserved, contents, dates))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from aidre.engine.collection import garbage
 from aidre.engine.collection.store import Store
-from aidre.engine.index.fields.filters import parse_filter
+from tests.support.fields import dated
 from tests.support.stores import NAME, ROWS, SPACE, ask, delete, everything, fill, names, put, record, write
 
 
@@ -104,7 +104,7 @@ def test_declared_dates_stay_declared_when_a_writer_does_not_repeat_them(tmp_pat
     day = {"day": "2026-04-01T12:00:00+02:00"}
     write(tmp_path, [record("a", metadata=day)], dates=["day"])
     write(tmp_path, [record("b", metadata=day)])
-    only = parse_filter({"day": {"gte": "2026-04-01T10:00:00Z", "lt": "2026-04-01T10:00:01Z"}}, ["day"])
+    only = dated({"day": {"gte": "2026-04-01T10:00:00Z", "lt": "2026-04-01T10:00:01Z"}}, ["day"])
     assert Store(tmp_path).open(NAME).count(only) == 2
 
 

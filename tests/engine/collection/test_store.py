@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +184,7 @@ def as_format_1(collection: Path) -> None:
             batches = [batch.drop_columns(["state"]) for batch in map(file.get_batch, range(file.num_record_batches))]
             written = write_file(folder / "older.arrow", batches, batches[0].schema)
         (folder / "older.arrow").rename(folder / "documents.arrow")
-        segment["files"]["documents.arrow"] = written.to_json()
+        segment["files"]["documents.arrow"] = asdict(written)
     content = orjson.dumps(body)
     path.chmod(0o644)
     path.write_bytes(b'{"checksum":"%s","body":%s}\n' % (xxhash.xxh3_128_hexdigest(content).encode(), content))

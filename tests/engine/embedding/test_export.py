@@ -58,10 +58,9 @@ def test_the_default_model_runs_in_int8_and_stays_close_to_the_reference(
     assert cosines(rows, reference).min() >= 0.97
 
 
-def test_both_runtimes_count_and_place_the_same_tokens(default_embedder: Embedder, default_reference: Embedder) -> None:
+def test_both_runtimes_count_the_same_tokens(default_embedder: Embedder, default_reference: Embedder) -> None:
     texts = ["Hello wörld, 日本", "", "word " * 1000]
     assert default_embedder.count_tokens(texts) == default_reference.count_tokens(texts)
-    assert default_embedder.token_offsets(texts[0]) == default_reference.token_offsets(texts[0])
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from aidre.engine.segment.build import (
     Codebook,
     FileKind,
     Task,
-    _from_line as from_line,
     _reply as reply,
     build_file,
     lexical_texts,
@@ -59,7 +59,7 @@ def test_the_lexicon_reads_titles_and_declared_languages(segment: SegmentReader)
 @pytest.mark.parametrize("codebook", [None, Codebook("data", "sum", 7)])
 def test_a_task_survives_its_line(codebook: Codebook | None) -> None:
     task = Task("/a folder/é", "index", "a space", ("born", "died"), codebook)
-    assert from_line(to_line(task)) == task
+    assert msgspec.json.decode(to_line(task), type=Task) == task
     assert to_line(task).count(b"\n") == 1
 
 

@@ -22,6 +22,7 @@ from aidre.engine.storage.format import (
     keys_file,
     vectors_file,
 )
+from tests.support.fields import dated, stored_rows
 from tests.support.segments import open_segment, write_segment
 from tests.support.stores import normal, record, space_of
 
@@ -51,7 +52,7 @@ def assert_answers(segment: SegmentReader) -> None:
     assert [segment.find_chunk(id_) for id_ in ("c#chunk_2", "é#chunk_1", "é#chunk_2", "\ud800")] == [4, 2, None, None]
     assert segment.find_keys(SPACE.id, [KEYS[3], b"?" * 16, KEYS[0]]).tolist() == [3, -1, 0]
     assert segment.document_mask(parse_filter({"n": 1})).tolist() == [True, False, True]
-    assert segment.document_mask(parse_filter({"born": "2026-04-01"}, ["born"])).tolist() == [True, False, False]
+    assert segment.document_mask(dated({"born": "2026-04-01"}, ["born"])).tolist() == [True, False, False]
     postings = segment.lexicon.postings("cat")
     assert postings is not None and postings.rows.tolist() == [0]
 
@@ -73,7 +74,7 @@ def test_the_mask_of_a_filter_is_made_once(segment: SegmentReader) -> None:
 
 
 def test_the_values_that_filters_see_are_read_from_the_documents(segment: SegmentReader) -> None:
-    rows = list(segment.field_rows())
+    rows = list(stored_rows(segment))
     assert [row.document_id for row in rows] == ["a", "é", "c"]
     assert [row.metadata["n"] for row in rows] == [1, 2, 1]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -135,9 +135,9 @@ def test_a_later_format_is_refused_by_its_number(tmp_path: Path) -> None:
         lambda body: body["segments"][0].update(id=""),
         lambda body: body["segments"][0].update(deletes="a/b"),
         lambda body: body["segments"][0].update(chunks=True),
-        lambda body: body["segments"][0]["files"].update({".hidden": FILE.to_json()}),
+        lambda body: body["segments"][0]["files"].update({".hidden": asdict(FILE)}),
         lambda body: body["segments"][0]["files"]["documents.arrow"].update(frame=[[0, -1]]),
-        lambda body: body["deletes"].update({"a\0b": FILE.to_json()}),
+        lambda body: body["deletes"].update({"a\0b": asdict(FILE)}),
         lambda body: body["spaces"][0].update(distance="manhattan"),
         lambda body: body["spaces"][0].update(precision="int8"),
         lambda body: body["spaces"][0].update(dimensions=0),

@@ -11,11 +11,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from msgspec import UNSET
+
 from aidre.api.config import ElicitationSettings, QuestionSettings
-from aidre.api.protocols.nlweb import ElicitationResponse
+from aidre.api.protocols.nlweb import Elicitation, ElicitationResponse, Question
 from aidre.api.protocols.nlweb.query import Ask
 from aidre.api.retrieval import content_words
-from aidre.engine.model import Json
 
 ANY_SITE: Final = "*"
 ELICITED_MEMBER: Final = "elicited"
@@ -36,8 +37,8 @@ def elicit(ask: Ask, rules: Mapping[str, ElicitationSettings], names: Sequence[s
     if not questions or (ask.prev and _unanswered(rule, ask.prev[-1], attributes, may_be_vague=True)):
         return None
     session = {**(ask.session or {}), ELICITED_MEMBER: [*_elicited_sites(ask), site]}
-    text, rendered = rule.text or DEFAULT_TEXT, [_render_question(question) for question in questions]
-    return ElicitationResponse(text, rendered, {"session_context": session})
+    elicitation = Elicitation(text=rule.text or DEFAULT_TEXT, questions=[_render(question) for question in questions])
+    return ElicitationResponse(elicitation, {"session_context": session})
 
 
 def _select_rule(sites: Sequence[str], rules: Mapping[str, ElicitationSettings]) -> str | None:
@@ -88,10 +89,7 @@ def _key(name: str) -> str:
     return re.sub(r"[\s_-]", "", name).lower()
 
 
-def _render_question(question: QuestionSettings) -> dict[str, Json]:
-    rendered: dict[str, Json] = {"id": question.id, "text": question.text, "type": question.type}
-    if question.options:
-        rendered["options"] = list(question.options)
-    if question.default is not None:
-        rendered["default"] = question.default
-    return rendered
+def _render(question: QuestionSettings) -> Question:
+    default = UNSET if question.default is None else question.default
+    options = list(question.options) or UNSET
+    return Question(id=question.id, text=question.text, type=question.type, options=options, default=default)

@@ -13,7 +13,7 @@ import pytest
 
 from aidre.api.access.caller import ANONYMOUS, Caller
 from aidre.api.protocols.nlweb import promise_table
-from aidre.api.protocols.nlweb.promise_table import PromiseResult, PromiseTable
+from aidre.api.protocols.nlweb.promise_table import PromiseTable
 from aidre.api.protocols.nlweb.promises import PROMISES_FILE, RESULT_SECONDS
 from tests.support.clocks import Clock, until_in_loop
 from tests.support.promises import Gate, cancelled, failed, kept, promised, rendered, settled, worker
@@ -115,9 +115,9 @@ def test_results_have_a_bound_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(promise_table, "MAX_RESULT_BYTES", 100)
     table = PromiseTable(None)
     assert table.add(b"1", b"owner", b"account", 0.0, 10.0)
-    table.finish(b"1", PromiseResult("kept", b"x" * 99), 10.0)
+    table.finish(b"1", b"x" * 99, 10.0)
     assert table.add(b"2", b"owner", b"account", 0.0, 10.0)
-    table.finish(b"2", PromiseResult("kept", b"x"), 10.0)
+    table.finish(b"2", b"x", 10.0)
     assert not table.add(b"3", b"owner", b"account", 0.0, 10.0)
     assert table.cancel(b"1", b"owner", 0.0)
     assert table.add(b"3", b"owner", b"account", 0.0, 10.0)

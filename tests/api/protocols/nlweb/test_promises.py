@@ -12,7 +12,7 @@ from aidre.api.access.caller import ANONYMOUS, Caller
 from aidre.api.protocols.nlweb import promises as module
 from aidre.api.protocols.nlweb.envelope import NlwebFailure, PromiseResponse
 from aidre.api.protocols.nlweb.promise_table import PromiseTable
-from aidre.api.protocols.nlweb.promises import WORKER_TIMEOUT_SECONDS, Progress, Promises, read_await
+from aidre.api.protocols.nlweb.promises import WORKER_TIMEOUT_SECONDS, Progress, Promises
 from aidre.engine.errors import InvalidInput
 from tests.support.clocks import WAIT_SECONDS, Clock, until_in_loop
 from tests.support.promises import Gate, cancelled, failed, kept, promised, rendered, settled, worker
@@ -26,13 +26,13 @@ def test_work_beyond_its_budget_goes_on_and_is_fetched(tmp_path: Path) -> None:
             gate = Gate()
             found = await promises.run_or_promise(ANONYMOUS, gate, rendered, 0.01)
             assert isinstance(found, PromiseResponse)
-            assert len(found.token) == TOKEN_LENGTH
-            assert isinstance(found.estimated_time, int) and found.estimated_time >= 1
-            assert found.progress == 0.0
-            assert found.message
+            assert len(found.promise.token) == TOKEN_LENGTH
+            assert isinstance(found.promise.estimated_time, int) and found.promise.estimated_time >= 1
+            assert found.promise.progress == 0.0
+            assert found.promise.message
             gate.opened.set()
-            assert await settled(promises, found.token) == rendered("done")
-            assert await promises.checkin(ANONYMOUS, found.token) == rendered("done")
+            assert await settled(promises, found.promise.token) == rendered("done")
+            assert await promises.checkin(ANONYMOUS, found.promise.token) == rendered("done")
 
     asyncio.run(run())
 
@@ -48,14 +48,14 @@ def test_progress_never_goes_back_whoever_tells_it(tmp_path: Path) -> None:
             token = await promised(first, gate)
             await gate.began.wait()
             assert gate.progress is not None
-            told: list[float | None] = []
+            told: list[object] = []
             for reached in (0.25, 0.1, 7.0, float("nan"), -1.0):
                 gate.progress.advance(reached, f"at {reached}")
                 for promises in (first, second):
                     known = await promises.checkin(ANONYMOUS, token)
                     assert isinstance(known, PromiseResponse)
-                    assert known.message == f"at {reached}"
-                    told.append(known.progress)
+                    assert known.promise.message == f"at {reached}"
+                    told.append(known.promise.progress)
             assert told == [0.25, 0.25, 0.25, 0.25, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
 
     asyncio.run(run())
@@ -240,7 +240,7 @@ def test_a_result_that_cannot_be_rendered_is_a_failure(tmp_path: Path) -> None:
             gate.opened.set()
             found = await promises.run_or_promise(ANONYMOUS, gate, broken, 0.0)
             assert isinstance(found, PromiseResponse)
-            assert (await failed(promises, found.token)).failure_code == "INTERNAL_ERROR"
+            assert (await failed(promises, found.promise.token)).failure_code == "INTERNAL_ERROR"
 
     asyncio.run(run())
 
@@ -280,7 +280,7 @@ def test_a_caller_that_goes_away_before_the_promise_ends_the_work(tmp_path: Path
 )
 def test_a_body_of_another_shape_is_an_invalid_query(body: dict[str, Any]) -> None:
     with pytest.raises(NlwebFailure) as caught:
-        read_await(body)
+        asyncio.run(Promises([], 1.0).handle_await(body, ANONYMOUS))
     assert (caught.value.failure_code, caught.value.status) == ("INVALID_QUERY", 400)
 
 

@@ -9,8 +9,8 @@ from hypothesis import example, given, strategies as st
 
 from aidre.engine.errors import InvalidFilter
 from aidre.engine.index.fields.filters import parse_filter
-from aidre.engine.index.fields.reader import FieldIndex, build_fields
-from tests.support.fields import matches, row
+from aidre.engine.index.fields.reader import FieldIndex
+from tests.support.fields import build_fields, dated, matches, row
 
 
 def test_a_type_is_the_documents_or_any_of_its_schema_object() -> None:
@@ -45,13 +45,13 @@ def test_dates_compare_as_instants() -> None:
 
 def test_a_field_declared_a_date_after_it_was_stored_compares_as_dates_all_the_same() -> None:
     fields = FieldIndex(build_fields([row({"born": ["2026-04-01", "x"]}), row({"born": "2025-01-01"}), row({})]))
-    assert fields.mask(parse_filter({"born": {"gt": "2025-06-01T00:00:00Z"}}, ["born"])).tolist() == [
+    assert fields.mask(dated({"born": {"gt": "2025-06-01T00:00:00Z"}}, ["born"])).tolist() == [
         True,
         False,
         False,
     ]
     assert fields.mask(parse_filter({"born": {"gt": "2025-06-01"}})).tolist() == [True, False, False]
-    assert fields.mask(parse_filter({"born": {"ne": "2026-04-01"}}, ["born"])).tolist() == [False, True, True]
+    assert fields.mask(dated({"born": {"ne": "2026-04-01"}}, ["born"])).tolist() == [False, True, True]
 
 
 @pytest.mark.slow
@@ -61,7 +61,7 @@ def test_a_date_is_read_alike_among_plain_and_among_other_strings(patch: str, pl
     text = ("2026-04-01T10:00:00Z"[:place] + patch + "2026-04-01T10:00:00Z"[place + len(patch) :])[:20]
     rows = [row({"plain": text, "mixed": text}), row({"plain": "2026-01-01T00:00:00Z", "mixed": ""})]
     fields, names = FieldIndex(build_fields(rows, ["plain", "mixed"])), ["plain", "mixed"]
-    plain, mixed = (fields.mask(parse_filter({name: {"lte": "9999-12-31"}}, names)).tolist() for name in names)
+    plain, mixed = (fields.mask(dated({name: {"lte": "9999-12-31"}}, names)).tolist() for name in names)
     assert plain == [mixed[0], True]
     assert not mixed[1]
 

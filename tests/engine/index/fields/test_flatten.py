@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from aidre.engine.index.fields.filters import parse_filter
-from aidre.engine.index.fields.reader import FieldIndex, build_fields
-from tests.support.fields import matches, row
+from aidre.engine.index.fields.reader import FieldIndex
+from tests.support.fields import build_fields, matches, row
 
 PRODUCT = {
     "@context": {"@vocab": "https://schema.org/", "secret": "x"},

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from aidre.engine.index.fields.filters import parse_filter
-from aidre.engine.index.fields.reader import FieldIndex, build_fields, merge_fields
-from tests.support.fields import matches, row
+from aidre.engine.index.fields.reader import FieldIndex, merge_fields
+from tests.support.fields import build_fields, matches, row
 
 
 def test_a_name_nobody_carries_matches_nothing_and_is_unequal_everywhere() -> None:

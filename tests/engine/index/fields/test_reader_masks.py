@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from aidre.engine.index.fields.builder import FieldRow, field_names
-from aidre.engine.index.fields.filters import parse_filter
-from aidre.engine.index.fields.reader import FieldIndex, build_fields, merge_fields
+from aidre.engine.index.fields.builder import field_names
+from aidre.engine.index.fields.reader import FieldIndex, merge_fields
+from tests.support.fields import FieldRow, build_fields, dated
 
 # -- a plain reading of the rules, which knows nothing of columns ------------------------------------------
 
@@ -236,7 +236,7 @@ def test_masks_say_what_a_plain_reading_of_the_documents_says(
     fields = FieldIndex(build_fields(rows, DATES))
     for written in [*({name: value} for name, value in comparisons), combined]:
         expected = [answer(document, written, DATES) for document in rows]
-        assert fields.mask(parse_filter(written, DATES)).tolist() == expected, written
+        assert fields.mask(dated(written, DATES)).tolist() == expected, written
 
 
 @pytest.mark.slow
@@ -248,7 +248,7 @@ def test_any_split_into_parts_gives_the_same_answers(
     edges = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
     dates = DATES if declared else ()
     parts = [FieldIndex(build_fields(rows[a:b], dates)) for a, b in pairwise(edges)]
-    asked = parse_filter(written, DATES)
+    asked = dated(written, DATES)
     whole = FieldIndex(build_fields(rows, DATES)).mask(asked)
     assert np.concatenate([part.mask(asked) for part in parts]).tolist() == whole.tolist()
 
@@ -268,5 +268,5 @@ def test_merging_chosen_rows_makes_what_building_from_their_documents_makes(
     assert repr(joined.to_pylist()) == repr(built.to_pylist())
     names = set().union(*(field_names((document.metadata, document.schema_object)) for document in chosen))
     assert FieldIndex(joined).names == FieldIndex(built).names == names
-    asked = parse_filter(written, DATES)
+    asked = dated(written, DATES)
     assert FieldIndex(joined).mask(asked).tolist() == [answer(document, written, DATES) for document in chosen]

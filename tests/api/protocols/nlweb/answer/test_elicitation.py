@@ -8,6 +8,7 @@ import pytest
 
 from aidre.api.config.settings import Settings, parse_settings
 from aidre.api.protocols.nlweb.answer.elicitation import DEFAULT_TEXT, elicit
+from aidre.api.protocols.nlweb.envelope import build_body
 from aidre.api.protocols.nlweb.query.request import Ask, read_ask
 
 RULES = parse_settings(
@@ -43,7 +44,8 @@ def ask(text: str, site: str | None = "recipes", **members: Any) -> Ask:
 
 def asked(one: Ask, names: tuple[str, ...] = ()) -> list[str]:
     elicited = elicit(one, RULES, names)
-    return [] if elicited is None else [str(question["id"]) for question in elicited.questions]
+    questions = () if elicited is None else elicited.elicitation.questions or ()
+    return [question.id for question in questions]
 
 
 def test_without_rules_nothing_is_asked() -> None:
@@ -53,8 +55,8 @@ def test_without_rules_nothing_is_asked() -> None:
 def test_a_required_attribute_that_is_absent_is_asked_for() -> None:
     elicited = elicit(ask("tomato soup with basil"), RULES)
     assert elicited is not None
-    assert elicited.text == "What shall it be?"
-    assert list(elicited.questions) == [
+    assert elicited.elicitation.text == "What shall it be?"
+    assert build_body(elicited)["elicitation"]["questions"] == [
         {
             "id": "diet",
             "text": "Any dietary restrictions?",
@@ -112,4 +114,4 @@ def test_the_rules_are_those_of_the_site_and_else_those_of_any() -> None:
     assert asked(ask("dinner", site=None), names=("recipes", "films")) == []
     elicited = elicit(ask("and?", site="films"), RULES)
     assert elicited is not None
-    assert elicited.text == DEFAULT_TEXT
+    assert elicited.elicitation.text == DEFAULT_TEXT

@@ -9,10 +9,10 @@ from hypothesis import given, settings, strategies as st
 
 from aidre.api.protocols.nlweb.query import filters
 from aidre.api.protocols.nlweb.query.filters import build_filter
-from aidre.engine.index.fields.builder import FieldRow
-from aidre.engine.index.fields.filters import parse_filter, with_dates
-from aidre.engine.index.fields.reader import FieldIndex, build_fields
+from aidre.engine.index.fields.filters import parse_filter
+from aidre.engine.index.fields.reader import FieldIndex
 from aidre.engine.model import Json
+from tests.support.fields import FieldRow, build_fields, dated
 from tests.support.properties import REPEATABLE
 
 ITEMS: dict[str, dict[str, Json]] = {
@@ -68,7 +68,7 @@ def found(attributes: dict[str, Any]) -> set[str]:
     assert filtered.ignored == ()
     if filtered.filter is None:
         return set(NAMES)
-    mask = FIELDS.mask(with_dates(parse_filter(filtered.filter), ["reviewed"]))
+    mask = FIELDS.mask(dated(filtered.filter, ["reviewed"]))
     return {name for name, passes in zip(NAMES, mask.tolist(), strict=True) if passes}
 
 
@@ -313,7 +313,7 @@ VALUE = st.recursive(
 def test_any_attributes_make_a_filter_that_the_engine_takes(attributes: dict[str, Any]) -> None:
     filtered = build_filter(attributes, FIELDS.names, ["reviewed"])
     if filtered.filter is not None:
-        FIELDS.mask(with_dates(parse_filter(filtered.filter, ["reviewed"]), ["reviewed"]))
+        FIELDS.mask(dated(filtered.filter, ["reviewed"]))
     for name in filtered.ignored:
         assert name.split(".")[0] in {key.split(".")[0] for key in attributes}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from aidre.api.protocols.nlweb.query.places import place_names, place_pattern, read_places, split_place
-from aidre.engine.index.fields.builder import FieldRow
-from aidre.engine.index.fields.reader import FieldIndex, build_fields
+from aidre.engine.index.fields.reader import FieldIndex
 from aidre.engine.model import Json
+from tests.support.fields import FieldRow, build_fields
 
 
 @pytest.mark.parametrize(
