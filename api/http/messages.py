@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from functools import cache
 from inspect import cleandoc
 from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform
@@ -23,8 +24,8 @@ Schema = dict[str, Any]
 Refusal = Callable[..., AidreError]
 """Makes the error of a protocol from a message and details: `member`, or `missing` with a list of names."""
 
-FAULT = re.compile(r"(?P<fault>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
-"""The message of a ValidationError: what is wrong, and the path of the value."""
+AT = " - at `$"
+"""Precedes the path of the value in the message of a ValidationError; messages about the body itself have none."""
 MISSING = re.compile(r"Object missing required field `(.*)`")
 UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 STATED = "must "
@@ -32,6 +33,9 @@ STATED = "must "
 NOT_BLANK = r"[^\s\u001c-\u001f\u0085]"
 """Pattern of a text that is not blank; \\s alone omits some white space of Unicode."""
 STEP = re.compile(r"\[(?P<index>[^\]]*)\]|(?P<name>[^.\[]+)")
+RFC3339_PATTERN = re.compile(
+    r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII
+)
 NULL = {"type": "null"}
 MIN_FLOAT_INTEGER = 2.0**64
 """orjson reads integers from this value on as floats."""
@@ -86,6 +90,29 @@ class NotBlank(Text, rule="a string that is not blank", pattern=NOT_BLANK):
     pass
 
 
+def parse_rfc3339(text: str) -> float | None:
+    """Unix time of an RFC 3339 date and time; None for any other text."""
+    match = RFC3339_PATTERN.fullmatch(text)
+    if match is None:
+        return None
+    day, clock, fraction, zone = match.groups()
+    leap = clock.endswith(":60")  # datetime has no leap seconds: parse second 59 and add one
+    try:
+        moment = datetime.fromisoformat(f"{day}T{clock[:-2] + '59' if leap else clock}{zone.upper()}")
+        return moment.timestamp() + leap + (float(f"0.{fraction}") if fraction else 0.0)
+    except (ValueError, OverflowError):
+        return None
+
+
+class Timestamp(
+    Text,
+    rule="a date and time of RFC 3339, such as 2026-04-01T10:00:00Z",
+    format="date-time",
+    check=lambda text: parse_rfc3339(text) is not None,
+):
+    pass
+
+
 class Error(Message):
     """What is wrong with a request, and the cure: the envelope of AIDRE, and of each path that belongs to no protocol.
 
@@ -116,7 +143,7 @@ def read_message(body: Mapping[str, Any], kind: type[T], refuse: Refusal = BadRe
     try:
         return msgspec.convert(body, kind, strict=True, dec_hook=_read_text)
     except msgspec.ValidationError as error:
-        raise _refusal(str(error), kind, refuse) from None
+        raise _refusal(str(error), body, kind, refuse) from None
 
 
 def read_integers(members: dict[str, Any], *names: str, least: float = 0.0) -> None:
@@ -137,18 +164,30 @@ def _read_text(kind: type[Text], value: Any) -> Text:
     return kind(value)
 
 
-def _refusal(fault: str, kind: type, refuse: Refusal) -> AidreError:
-    match = FAULT.fullmatch(fault)
-    what, path = ("", "") if match is None else (match["fault"], match["path"] or "")
+def _refusal(fault: str, body: Mapping[str, Any], kind: type, refuse: Refusal) -> AidreError:
+    what, path = _split_fault(fault, body)
     prefix = f"{path}." if path else ""
     if missing := MISSING.fullmatch(what):
         return refuse(f"{prefix}{missing[1]} is missing", missing=[prefix + missing[1]])
     if unknown := UNKNOWN.fullmatch(what):
-        shown = printable_name(unknown[1])
-        return refuse(f"{prefix}{shown} is no member of this message: leave it out", member=shown)
+        shown = prefix + printable_name(unknown[1])
+        return refuse(f"{shown} is no member of this message: leave it out", member=shown)
     if not what.startswith(STATED):
         what = f"must be {_describe(_type_at(kind, path))}"
     return refuse(f"{path or 'the body'} {what}", member=path)
+
+
+def _split_fault(fault: str, body: Mapping[str, Any]) -> tuple[str, str]:
+    """What is wrong, and the path of the value.
+
+    msgspec quotes names and values of the body, which may look like a path. The path is always last; a fault of the
+    body itself has no path.
+    """
+    unknown = UNKNOWN.fullmatch(fault)
+    if unknown is not None and unknown[1] in body:
+        return fault, ""
+    what, found, path = fault.rpartition(AT)
+    return (what, path.removesuffix("`").removeprefix(".")) if found else (fault, "")
 
 
 def _type_at(kind: type, path: str) -> inspect.Type:
@@ -191,7 +230,7 @@ def _describe(type_: inspect.Type) -> str:
 def _describe_one(type_: inspect.Type) -> str:
     match type_:
         case inspect.StrType():
-            described = "a string" + _bounds(type_.min_length, type_.max_length, " characters")
+            described = "a string" + _sized(type_.min_length, type_.max_length, "characters")
         case inspect.BoolType():
             described = "true or false"
         case inspect.IntType():
@@ -200,11 +239,9 @@ def _describe_one(type_: inspect.Type) -> str:
             described = "a number" + _bounds(type_.ge, type_.le)
         case inspect.LiteralType(values=values):
             described = f"one of {', '.join(map(str, values))}" if len(values) > 1 else str(values[0])
-        case inspect.DateTimeType():
-            described = "a date and time of RFC 3339, such as 2026-04-01T10:00:00Z"
         case inspect.ListType():
             items = _plural(type_.item_type)
-            described = f"a list of {items}" + _bounds(type_.min_length, type_.max_length, f" {items}")
+            described = "a list" + (_sized(type_.min_length, type_.max_length, items) or f" of {items}")
         case _:
             described = "an object"
     return described
@@ -216,12 +253,21 @@ def _plural(type_: inspect.Type) -> str:
     return " or ".join(dict.fromkeys(names.get(type(option), "strings") for option in _options(type_)))
 
 
-def _bounds(least: float | None, most: float | None, unit: str = "") -> str:
+def _bounds(least: float | None, most: float | None) -> str:
     if least is not None and most is not None:
-        return f" from {least:g} to {most:g}{unit}"
+        return f" from {least:g} to {most:g}"
     if least is not None:
-        return f" of at least {least:g}{unit}"
-    return "" if most is None else f" of at most {most:g}{unit}"
+        return f" of at least {least:g}"
+    return "" if most is None else f" of at most {most:g}"
+
+
+def _sized(least: int | None, most: int | None, units: str) -> str:
+    if least is not None and most is not None:
+        return f" of {least} to {most} {units}"
+    size = least if most is None else most
+    if size is None:
+        return ""
+    return f" of at {'least' if most is None else 'most'} {size} {units if size != 1 else units.removesuffix('s')}"
 
 
 # -- JSON Schema -----------------------------------------------------------------------------------------------------
