@@ -24,15 +24,16 @@ Schema = dict[str, Any]
 Refusal = Callable[..., AidreError]
 """Makes the error of a protocol from a message and details: `member`, or `missing` with a list of names."""
 
-AT = " - at `$"
-"""Precedes the path of the value in the message of a ValidationError; messages about the body itself have none."""
+BEFORE_PATH = " - at `$"
+"""Stands before the path in the message of a ValidationError. A fault of the body itself has no path."""
 MISSING = re.compile(r"Object missing required field `(.*)`")
 UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 STATED = "must "
 """Faults that begin so are stated by our own types, the others by msgspec."""
 NOT_BLANK = r"[^\s\u001c-\u001f\u0085]"
 """Pattern of a text that is not blank; \\s alone omits some white space of Unicode."""
-STEP = re.compile(r"\[(?P<index>[^\]]*)\]|(?P<name>[^.\[]+)")
+STEP = re.compile(r"\[[^\]]*\]|([^.\[]+)")
+"""An index, or the name of a member."""
 RFC3339_PATTERN = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII
 )
@@ -51,7 +52,7 @@ class ClosedMessage(Message, forbid_unknown_fields=True):
 
 
 class OpenMessage(Message):
-    """A JSON object whose further members mean something, too."""
+    """A JSON object that may have further members."""
 
 
 class Text(str):
@@ -180,13 +181,12 @@ def _refusal(fault: str, body: Mapping[str, Any], kind: type, refuse: Refusal) -
 def _split_fault(fault: str, body: Mapping[str, Any]) -> tuple[str, str]:
     """What is wrong, and the path of the value.
 
-    msgspec quotes names and values of the body, which may look like a path. The path is always last; a fault of the
-    body itself has no path.
+    msgspec quotes names and values of the body, which may look like a path: the path is what comes last.
     """
     unknown = UNKNOWN.fullmatch(fault)
     if unknown is not None and unknown[1] in body:
         return fault, ""
-    what, found, path = fault.rpartition(AT)
+    what, found, path = fault.rpartition(BEFORE_PATH)
     return (what, path.removesuffix("`").removeprefix(".")) if found else (fault, "")
 
 
@@ -194,7 +194,7 @@ def _type_at(kind: type, path: str) -> inspect.Type:
     """The type of the member at a path such as `citation.chunk_ids[0]`."""
     found: inspect.Type = _type_of(kind)
     for step in STEP.finditer(path):
-        inner = (_inside(option, step["name"]) for option in _options(found))
+        inner = (_inside(option, step[1]) for option in _options(found))
         found = next((one for one in inner if one is not None), inspect.AnyType())
     return found
 
@@ -288,7 +288,7 @@ def _schema_of(kind: type[Text]) -> Schema:
 
 
 def _simplify(schema: Schema) -> Schema:
-    """Without defaults, of which generators make demands; with the type of choices, and of what a free object holds."""
+    """Removes defaults, which generators take for required members; gives enums a type, and free objects any member."""
     made = {name: value for name, value in schema.items() if name != "default" and (name, value) != ("required", [])}
     if "description" in made:
         made["description"] = cleandoc(made["description"])

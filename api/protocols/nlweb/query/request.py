@@ -115,7 +115,7 @@ def refuse_member(message: str, missing: Sequence[str] = (), member: str = "") -
 
 
 def _normalize(body: Body) -> Body:
-    """Numbers from strings, one name for the count, and of a context of another type what can be used of it."""
+    """Parses numbers in strings, gives the count one name, and keeps what is usable in a context of another type."""
     sections: dict[str, Body] = {name: dict(value) for name, value in body.items() if type(value) is dict}
     query, context = sections.get("query", {}), sections.get("context", {})
     count = next((name for name in COUNT_NAMES if query.get(name) is not None), None)

@@ -93,3 +93,9 @@ def test_a_text_is_needed_and_has_a_bound() -> None:
     for missing in (None, "", "  "):
         assert "say what to look for" in str(refused(text=missing))
     assert "query.text must be a string" in str(refused(text=7))
+
+
+@pytest.mark.parametrize("name", ["version", "api_version"])
+def test_versions_are_strings(name: str) -> None:
+    with pytest.raises(NlwebFailure, match=f"meta.{name} must be a string"):
+        read_ask({"query": {"text": "tea"}, "meta": {name: 1}}, SETTINGS)
