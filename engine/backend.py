@@ -3,7 +3,8 @@
 A `Source` holds collections, a `Reader` is one state of a collection, and a `Sink` takes its documents. `Capabilities`
 says what an engine can do beside dense search; callers refuse by name what it cannot. The engine over local segments
 (`Store`, `Snapshot` and `Writer` of `engine/collection`) can do all of it, and `aidre.engine.open_source` opens it.
-Importing this module loads no FAISS.
+
+The docstrings of methods name the errors that they raise. Importing this module loads no FAISS.
 """
 
 from __future__ import annotations

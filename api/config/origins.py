@@ -39,13 +39,14 @@ def check_url(url: str | None, where: str, *, secret: bool = False) -> None:
     if url is None:
         return
     shown = "" if secret or "@" in url or "?" in url else f", not {url!r}"
-    wrong = f"{where} must be a URL such as https://ai.example.com, without user, query and fragment{shown}"
+    without = "user and fragment" if secret else "user, query and fragment"
+    wrong = f"{where} must be a URL such as https://ai.example.com, without {without}{shown}"
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError:
         raise ValueError(wrong) from None
-    has_extras = parts.fragment or parts.username or (parts.query and not secret)
+    has_extras = parts.fragment or "@" in parts.netloc or (parts.query and not secret)
     if parts.scheme not in {"http", "https"} or not host or has_extras or not re.fullmatch("[!-~]+", url):
         raise ValueError(wrong)
     if parts.scheme == "http" and not is_loopback(host):

@@ -57,6 +57,8 @@ from .messages import (
     NotBlank as NotBlank,
     OpenMessage as OpenMessage,
     Text as Text,
+    Timestamp as Timestamp,
+    parse_rfc3339 as parse_rfc3339,
     present as present,
     read_integers as read_integers,
     read_message as read_message,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from functools import cache
 from inspect import cleandoc
 from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform
@@ -24,15 +25,19 @@ Refusal = Callable[..., AidreError]
 """Makes the error of a protocol from a message and details: `member`, or `missing` with a list of names; `supported`
 are the choices."""
 
-FAULT = re.compile(r"(?P<fault>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
-"""The message of a ValidationError: what is wrong, and the path of the value."""
+BEFORE_PATH = " - at `$"
+"""Stands before the path in the message of a ValidationError. A fault of the body itself has no path."""
 MISSING = re.compile(r"Object missing required field `(.*)`")
 UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 STATED = "must "
 """Faults that begin so are stated by our own types, the others by msgspec."""
 NOT_BLANK = r"[^\s\u001c-\u001f\u0085]"
 """Pattern of a text that is not blank; \\s alone omits some white space of Unicode."""
-STEP = re.compile(r"\[(?P<index>[^\]]*)\]|(?P<name>[^.\[]+)")
+STEP = re.compile(r"\[[^\]]*\]|([^.\[]+)")
+"""An index, or the name of a member."""
+RFC3339_PATTERN = re.compile(
+    r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII
+)
 NULL = {"type": "null"}
 MIN_FLOAT_INTEGER = 2.0**64
 """orjson reads integers from this value on as floats."""
@@ -48,7 +53,7 @@ class ClosedMessage(Message, forbid_unknown_fields=True):
 
 
 class OpenMessage(Message):
-    """A JSON object whose further members mean something, too."""
+    """A JSON object that may have further members."""
 
 
 class Text(str):
@@ -87,6 +92,29 @@ class NotBlank(Text, rule="a string that is not blank", pattern=NOT_BLANK):
     pass
 
 
+def parse_rfc3339(text: str) -> float | None:
+    """Unix time of an RFC 3339 date and time; None for any other text."""
+    match = RFC3339_PATTERN.fullmatch(text)
+    if match is None:
+        return None
+    day, clock, fraction, zone = match.groups()
+    leap = clock.endswith(":60")  # datetime has no leap seconds: parse second 59 and add one
+    try:
+        moment = datetime.fromisoformat(f"{day}T{clock[:-2] + '59' if leap else clock}{zone.upper()}")
+        return moment.timestamp() + leap + (float(f"0.{fraction}") if fraction else 0.0)
+    except (ValueError, OverflowError):
+        return None
+
+
+class Timestamp(
+    Text,
+    rule="a date and time of RFC 3339, such as 2026-04-01T10:00:00Z",
+    format="date-time",
+    check=lambda text: parse_rfc3339(text) is not None,
+):
+    pass
+
+
 class Error(Message):
     """What is wrong with a request, and the cure: the envelope of AIDRE, and of each path that belongs to no protocol.
 
@@ -117,7 +145,7 @@ def read_message(body: Mapping[str, Any], kind: type[T], refuse: Refusal = BadRe
     try:
         return msgspec.convert(body, kind, strict=True, dec_hook=_read_text)
     except msgspec.ValidationError as error:
-        raise _refusal(str(error), kind, refuse) from None
+        raise _refusal(str(error), body, kind, refuse) from None
 
 
 def read_integers(members: dict[str, Any], *names: str, least: float = 0.0) -> None:
@@ -138,15 +166,14 @@ def _read_text(kind: type[Text], value: Any) -> Text:
     return kind(value)
 
 
-def _refusal(fault: str, kind: type, refuse: Refusal) -> AidreError:
-    match = FAULT.fullmatch(fault)
-    what, path = ("", "") if match is None else (match["fault"], match["path"] or "")
+def _refusal(fault: str, body: Mapping[str, Any], kind: type, refuse: Refusal) -> AidreError:
+    what, path = _split_fault(fault, body)
     prefix = f"{path}." if path else ""
     if missing := MISSING.fullmatch(what):
         return refuse(f"{prefix}{missing[1]} is missing", missing=[prefix + missing[1]])
     if unknown := UNKNOWN.fullmatch(what):
-        shown = printable_name(unknown[1])
-        return refuse(f"{prefix}{shown} is no member of this message: leave it out", member=shown)
+        shown = prefix + printable_name(unknown[1])
+        return refuse(f"{shown} is no member of this message: leave it out", member=shown)
     type_ = _type_at(kind, path)
     if not what.startswith(STATED):
         what = f"must be {_describe(type_)}"
@@ -156,11 +183,23 @@ def _refusal(fault: str, kind: type, refuse: Refusal) -> AidreError:
     return refuse(f"{path or 'the body'} {what}", member=path, **({"supported": choices} if choices else {}))
 
 
+def _split_fault(fault: str, body: Mapping[str, Any]) -> tuple[str, str]:
+    """What is wrong, and the path of the value.
+
+    msgspec quotes names and values of the body, which may look like a path: the path is what comes last.
+    """
+    unknown = UNKNOWN.fullmatch(fault)
+    if unknown is not None and unknown[1] in body:
+        return fault, ""
+    what, found, path = fault.rpartition(BEFORE_PATH)
+    return (what, path.removesuffix("`").removeprefix(".")) if found else (fault, "")
+
+
 def _type_at(kind: type, path: str) -> inspect.Type:
     """The type of the member at a path such as `citation.chunk_ids[0]`."""
     found: inspect.Type = _type_of(kind)
     for step in STEP.finditer(path):
-        inner = (_inside(option, step["name"]) for option in _options(found))
+        inner = (_inside(option, step[1]) for option in _options(found))
         found = next((one for one in inner if one is not None), inspect.AnyType())
     return found
 
@@ -196,7 +235,7 @@ def _describe(type_: inspect.Type) -> str:
 def _describe_one(type_: inspect.Type) -> str:
     match type_:
         case inspect.StrType():
-            described = "a string" + _bounds(type_.min_length, type_.max_length, " characters")
+            described = "a string" + _sized(type_.min_length, type_.max_length, "characters")
         case inspect.BoolType():
             described = "true or false"
         case inspect.IntType():
@@ -205,11 +244,9 @@ def _describe_one(type_: inspect.Type) -> str:
             described = "a number" + _bounds(type_.ge, type_.le)
         case inspect.LiteralType(values=values):
             described = f"one of {', '.join(map(str, values))}" if len(values) > 1 else str(values[0])
-        case inspect.DateTimeType():
-            described = "a date and time of RFC 3339, such as 2026-04-01T10:00:00Z"
         case inspect.ListType():
             items = _plural(type_.item_type)
-            described = f"a list of {items}" + _bounds(type_.min_length, type_.max_length, f" {items}")
+            described = "a list" + (_sized(type_.min_length, type_.max_length, items) or f" of {items}")
         case _:
             described = "an object"
     return described
@@ -221,12 +258,21 @@ def _plural(type_: inspect.Type) -> str:
     return " or ".join(dict.fromkeys(names.get(type(option), "strings") for option in _options(type_)))
 
 
-def _bounds(least: float | None, most: float | None, unit: str = "") -> str:
+def _bounds(least: float | None, most: float | None) -> str:
     if least is not None and most is not None:
-        return f" from {least:g} to {most:g}{unit}"
+        return f" from {least:g} to {most:g}"
     if least is not None:
-        return f" of at least {least:g}{unit}"
-    return "" if most is None else f" of at most {most:g}{unit}"
+        return f" of at least {least:g}"
+    return "" if most is None else f" of at most {most:g}"
+
+
+def _sized(least: int | None, most: int | None, units: str) -> str:
+    if least is not None and most is not None:
+        return f" of {least} to {most} {units}"
+    size = least if most is None else most
+    if size is None:
+        return ""
+    return f" of at {'least' if most is None else 'most'} {size} {units if size != 1 else units.removesuffix('s')}"
 
 
 # -- JSON Schema -----------------------------------------------------------------------------------------------------
@@ -247,12 +293,10 @@ def _schema_of(kind: type[Text]) -> Schema:
 
 
 def _simplify(schema: Schema) -> Schema:
-    """Without defaults, of which generators make demands; with the type of choices, and of what a free object holds."""
-    made = {
-        name: value
-        for name, value in schema.items()
-        if name not in {"default", "title"} and (name, value) != ("required", [])
-    }
+    """Removes titles, and defaults, which generators take for required members; gives enums a type, free objects any
+    member."""
+    dropped = {"default", "title"}
+    made = {name: value for name, value in schema.items() if name not in dropped and (name, value) != ("required", [])}
     if "description" in made:
         made["description"] = cleandoc(made["description"])
     if "properties" in made:

@@ -24,7 +24,7 @@ NAME = Parameter("name", "path", "The name of a collection", "docs")
 NARROWED = Parameter("collection", "query", "Look in this collection only", "docs")
 SINCE = Parameter("since", "query", "The `next` of an earlier answer; left out: from the beginning", "")
 LIMIT = Parameter(
-    "limit", "query", f"ChangePage at most; {CHANGES_DEFAULT} if left out", 100, {"type": "integer", "minimum": 1}
+    "limit", "query", f"Changes at most; {CHANGES_DEFAULT} if left out", 100, {"type": "integer", "minimum": 1}
 )
 BODY = "$response.body#"
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from aidre.api.http import ClosedMessage, Message, OpenMessage, Text
+from aidre.api.http import ClosedMessage, Message, OpenMessage, Text, Timestamp
 
 HEX = "[0-9a-fA-F]"
 
@@ -18,7 +17,6 @@ Named: TypeAlias = Annotated[str, Meta(min_length=1)]
 Link: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
 Time: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 AtLeastOne: TypeAlias = Annotated[int, Meta(ge=1)]
-Instant: TypeAlias = Annotated[datetime, Meta(tz=True)]
 CONSENT = "What the user agreed to, each once"
 
 
@@ -71,7 +69,7 @@ class IntakeAgent(ClosedMessage):
 class IntakeMetadata(OpenMessage):
     """Facts about the submission."""
 
-    timestamp: Instant | UnsetType = UNSET
+    timestamp: Timestamp | UnsetType = UNSET
     locale: Locale | UnsetType = UNSET
     timezone: str | UnsetType = UNSET
 
@@ -103,8 +101,8 @@ class BindAgent(ClosedMessage):
 class BindMetadata(OpenMessage):
     """Facts about the bind."""
 
-    timestamp: Instant | UnsetType = UNSET
-    user_confirmed_at: Instant | UnsetType = UNSET
+    timestamp: Timestamp | UnsetType = UNSET
+    user_confirmed_at: Timestamp | UnsetType = UNSET
 
 
 class BindRequest(ClosedMessage):

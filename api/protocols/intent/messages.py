@@ -13,8 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import UNSET, Meta, UnsetType, field
 
 from aidre.api.config import DOMAIN, HOSTNAME
-from aidre.api.http import NOT_BLANK, ClosedMessage, Text, Unprocessable, read_integers, read_message
-from aidre.api.protocols.intent.signing import parse_rfc3339
+from aidre.api.http import NOT_BLANK, ClosedMessage, Text, Timestamp, Unprocessable, read_integers, read_message
 
 VERSIONS = ("0.1", "1.0")
 MAX_ID_CHARS = 1_024
@@ -72,15 +71,6 @@ class Uri(
     max_chars=MAX_URL_CHARS,
     format="uri",
     check=URI.fullmatch,
-):
-    pass
-
-
-class Timestamp(
-    Text,
-    rule="a date and time of RFC 3339, such as 2026-04-01T10:00:00Z",
-    format="date-time",
-    check=lambda text: parse_rfc3339(text) is not None,
 ):
     pass
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 
 from aidre.api.config import EditorialDomain, is_loopback
-from aidre.api.http import request_target
+from aidre.api.http import parse_rfc3339, request_target
 from aidre.api.protocols.intent.discovery import publisher_of
 from aidre.api.protocols.intent.envelope import AuthenticationFailed, context_of
 from aidre.api.protocols.intent.limits import explain_unservable
@@ -31,7 +31,6 @@ from aidre.api.protocols.intent.signing import (
     WINDOW_SECONDS,
     SignatureFields,
     canonical_string,
-    parse_rfc3339,
     verify_signature,
 )
 from aidre.api.retrieval import Retrieval, text_modes

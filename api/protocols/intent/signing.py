@@ -27,9 +27,6 @@ WINDOW_SECONDS = 300
 NONCE_BYTES = 16
 NONCE_PATTERN = re.compile(r"[!-~]{22,256}")
 """Base64 needs at least 22 characters to hold 16 random bytes."""
-RFC3339_PATTERN = re.compile(
-    r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +75,3 @@ def sign_response(
 def format_rfc3339(now: float) -> str:
     """Format Unix time in UTC, to the millisecond."""
     return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def parse_rfc3339(text: str) -> float | None:
-    """Unix time of an RFC 3339 date and time; None for any other text."""
-    match = RFC3339_PATTERN.fullmatch(text)
-    if match is None:
-        return None
-    day, clock, fraction, zone = match.groups()
-    leap = clock.endswith(":60")  # datetime has no leap seconds: parse second 59 and add one
-    try:
-        moment = datetime.fromisoformat(f"{day}T{clock[:-2] + '59' if leap else clock}{zone.upper()}")
-        return moment.timestamp() + leap + (float(f"0.{fraction}") if fraction else 0.0)
-    except (ValueError, OverflowError):
-        return None

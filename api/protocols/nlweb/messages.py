@@ -59,6 +59,7 @@ class AskMeta(OpenMessage):
     """About the request itself."""
 
     version: str | None = None
+    api_version: Annotated[str | None, Meta(description="The same in NLWeb 0.54")] = None
     session_context: Annotated[dict[str, Any] | None, Meta(description="Comes back in the answer")] = None
     user: str | dict[str, Any] | None = None
     remember: Annotated[bool | None, Meta(description="Accepted; nothing is remembered")] = None

@@ -23,7 +23,7 @@ ERRORS = (400, 408, 413, 415, 500)
 QUERY = Parameter(
     "query",
     "query",
-    "The question; left out: what this takes",
+    "The question; left out: the answer says how to ask",
     "how is a backup restored",
     dict(NotBlank.schema),
 )

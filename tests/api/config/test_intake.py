@@ -177,3 +177,11 @@ def test_at_start_the_operator_is_told_of_intakes_that_nobody_can_use(
     assert "the filter of intake inside asks for opened, which no document has" in caplog.text
     assert "intake members requires_auth, but there are no [[keys]]" in caplog.text
     assert "find-a-plumber" not in caplog.text
+
+
+@pytest.mark.parametrize("url", ["https://a.example/#x", "https://u:geheim@a.example", "https://:geheim@a.example"])
+def test_a_webhook_has_no_user_and_no_fragment_and_is_not_repeated(url: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings(f'[intake]\nwebhook = "{url}"')
+    rule = "intake.webhook must be a URL such as https://ai.example.com, without user and fragment"
+    assert str(caught.value) == rule

@@ -14,10 +14,13 @@ from aidre.api.http.messages import (
     Message,
     OpenMessage,
     Text,
+    Timestamp,
+    parse_rfc3339,
     read_integers,
     read_message,
     schema_components,
 )
+from aidre.engine.errors import printable_name
 
 
 class Word(Text, rule="a word", pattern=r"^\S+$", check=str.isalpha):
@@ -79,7 +82,7 @@ def refused(body: dict[str, Any]) -> BadRequest:
         ({"inner": {"flag": True, "word": 5}}, "inner.word must be a word"),
         ({"inner": {"flag": True, "word": "a b"}}, "inner.word must be a word"),
         ({"inner": {"flag": True, "words": ["a", "-"]}}, "inner.words[1] must be a word"),
-        ({"inner": {"flag": True, "words": ["a"] * 3}}, "inner.words must be a list of strings of at most 2 strings"),
+        ({"inner": {"flag": True, "words": ["a"] * 3}}, "inner.words must be a list of at most 2 strings"),
         ({"free": 5}, "free must be an object"),
     ],
 )
@@ -95,6 +98,45 @@ def test_a_member_that_is_missing_and_one_that_is_too_many_are_named() -> None:
     assert refused({"inner": {}}).message == "inner.flag is missing"
     unknown = refused({"inner": {"flag": True, "price": 1}})
     assert unknown.message == "inner.price is no member of this message: leave it out"
+
+
+class Closed(ClosedMessage):
+    """A message without further members."""
+
+    mode: Literal["one", "two"] | None = None
+    name: Annotated[str, Meta(min_length=1)] | None = None
+    names: Annotated[list[Annotated[str, Meta(min_length=2, max_length=3)]], Meta(min_length=1)] | None = None
+    inner: Inner | None = None
+
+
+@pytest.mark.parametrize("name", ["x` - at `$.y", "x` - at `$.y\n\x1b[31m", "x` - at `$" + ".y" * 99, "`", "` - at `$"])
+def test_a_name_that_looks_like_a_path_is_shown_as_a_name(name: str) -> None:
+    shown = printable_name(name)
+    for body, place in ({name: 1}, ""), ({"inner": {"flag": True, name: 1}}, "inner."):
+        with pytest.raises(BadRequest) as caught:
+            read_message(body, Closed)
+        assert caught.value.message == f"{place}{shown} is no member of this message: leave it out"
+        assert caught.value.details == {"member": place + shown}
+
+
+def test_a_value_that_looks_like_a_path_is_not_shown() -> None:
+    with pytest.raises(BadRequest) as caught:
+        read_message({"mode": "x' - at `$.y\n"}, Closed)
+    assert caught.value.message == "mode must be one of one, two"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"name": ""}, "name must be a string of at least 1 character"),
+        ({"names": []}, "names must be a list of at least 1 string"),
+        ({"names": ["x"]}, "names[0] must be a string of 2 to 3 characters"),
+    ],
+)
+def test_sizes_are_said_in_good_english(body: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        read_message(body, Closed)
+    assert caught.value.message == message
 
 
 def test_null_counts_as_absent_where_the_struct_says_so_and_unknown_members_are_ignored() -> None:
@@ -134,3 +176,27 @@ def test_schemas_are_plain() -> None:
     assert schemas["Inner"]["additionalProperties"] is False
     assert schemas["Inner"]["properties"]["word"] == {"type": ["string", "null"], "pattern": r"^\S+$"}
     assert schemas["Open"]["additionalProperties"] is True
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("1970-01-01T00:00:01Z", 1.0),
+        ("1970-01-01t00:00:01.25z", 1.25),
+        ("1970-01-01T02:00:01+02:00", 1.0),
+        ("2016-12-31T23:59:60Z", 1_483_228_800.0),
+        ("1970-01-01T00:00:01", None),
+        ("1970-01-01 00:00:01Z", None),
+        ("1970-01-01T00:00:01+0100", None),
+        ("1970-02-30T00:00:01Z", None),
+        ("1970-01-01T25:00:01Z", None),
+        ("1970-01-01T00:00:01+24:00", None),
+        ("9999-12-31T23:59:59Z", 253_402_300_799.0),
+        ("0000-01-01T00:00:00Z", None),
+        ("٢٠٢٦-01-01T00:00:01Z", None),
+        ("1970-01-01T00:00:01Z\n", None),
+    ],
+)
+def test_instants_are_those_of_rfc_3339(text: str, instant: float | None) -> None:
+    assert parse_rfc3339(text) == instant
+    assert Timestamp.admits(text) is (instant is not None)

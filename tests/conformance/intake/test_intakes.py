@@ -183,6 +183,7 @@ def test_9_a_missing_member_is_named(client: Client, member: str) -> None:
         {"agent": {"id": "a", "consent_scope": ["intake"], "more": 1}},
         {"metadata": {"locale": "english"}},
         {"metadata": {"timestamp": "yesterday"}},
+        {"metadata": {"timestamp": "2026-11-22T06:00:00+0100"}},
         {"more": 1},
         {"aip_version": "0.1"},
         {"aip_version": 0.1},

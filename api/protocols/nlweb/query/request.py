@@ -115,12 +115,12 @@ def refuse_member(message: str, missing: Sequence[str] = (), member: str = "", *
 
 
 def _normalize(body: Body) -> Body:
-    """Numbers from strings, one name for the count, and of a context of another type what can be used of it."""
+    """Parses numbers in strings, gives the count one name, and keeps what is usable in a context of another type."""
     sections: dict[str, Body] = {name: dict(value) for name, value in body.items() if type(value) is dict}
     query, context = sections.get("query", {}), sections.get("context", {})
-    counts = [query.pop(name) for name in COUNT_NAMES if query.get(name) is not None]
-    if counts:
-        query["limit"] = _integer(counts[0])
+    count = next((name for name in COUNT_NAMES if query.get(name) is not None), None)
+    if count is not None:
+        query["limit"] = _count(query[count], count)
     for members in (query, sections.get("meta", {})):
         if "start_num" in members:
             members["start_num"] = _integer(members["start_num"])
@@ -177,6 +177,14 @@ def _integer(value: Json) -> Json:
     if type(value) is float and (value.is_integer() or abs(value) == float("inf")):
         return int(max(min(value, 2.0**53), -1.0))
     return value
+
+
+def _count(value: Json, name: str) -> int:
+    """The number of documents, checked under the name that the client gave it."""
+    count = _integer(value)
+    if type(count) is not int or count < 1:
+        raise invalid_query(f"query.{name} must be a whole number of at least 1")
+    return count
 
 
 def _context(context: AskContext, limits: Limits) -> tuple[tuple[str, ...], str | None, str | None]:

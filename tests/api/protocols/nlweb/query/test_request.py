@@ -57,7 +57,7 @@ def test_anything_else_is_no_number(written: Any) -> None:
 )
 def test_a_count_is_at_least_one_and_at_most_what_the_server_gives(written: Any, count: int) -> None:
     assert read(num_results=written).count == count
-    assert "at least 1" in str(refused(num_results=0))
+    assert str(refused(num_results=0)) == "query.num_results must be a whole number of at least 1"
 
 
 @pytest.mark.parametrize(
@@ -93,3 +93,9 @@ def test_a_text_is_needed_and_has_a_bound() -> None:
     for missing in (None, "", "  "):
         assert "say what to look for" in str(refused(text=missing))
     assert "query.text must be a string" in str(refused(text=7))
+
+
+@pytest.mark.parametrize("name", ["version", "api_version"])
+def test_versions_are_strings(name: str) -> None:
+    with pytest.raises(NlwebFailure, match=f"meta.{name} must be a string"):
+        read_ask({"query": {"text": "tea"}, "meta": {name: 1}}, SETTINGS)
