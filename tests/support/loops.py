@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class _Selector(selectors.SelectSelector):
+class _Selector(selectors.PollSelector):
     """Moves its clock by the time that it is asked to wait, and does not wait."""
 
     def __init__(self) -> None:

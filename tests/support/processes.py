@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any
 
 import httpx
 
@@ -41,13 +42,20 @@ def running(store: Path, workers: int = 1, before: str = "", settings: Path | No
         yield server
 
 
+def is_readable(stream: IO[Any], seconds: float) -> bool:
+    """Whether something comes from a pipe in time; `select.select` knows no descriptor above 1,023."""
+    waiting = select.poll()
+    waiting.register(stream, select.POLLIN)
+    return bool(waiting.poll(seconds * 1_000))
+
+
 @contextmanager
 def running_command(command: Sequence[str]) -> Iterator[Running]:
     """Any command that serves and says where."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
-            assert select.select([process.stderr], [], [], START_SECONDS)[0], "the server says nothing"
+            assert is_readable(process.stderr, START_SECONDS), "the server says nothing"
             found = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
             assert found is not None
             _wait_until_ready(found[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from aidre.ingest.pipeline.backfill import drop_space
 from tests import ROOT
 from tests.support.backfills import MORE, Revised, check_complete, contents, embed, everything, interrupt, state_of
 from tests.support.ingests import WORDS, Bench, CountingEmbedder
+from tests.support.processes import is_readable
 from tests.support.stores import (
     DISTANCES,
     NAME,
@@ -258,7 +258,7 @@ def killed_after(bench: Bench) -> Iterator[Callable[[int], None]]:
         with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process:
             assert process.stdout is not None
             for _ in range(events):
-                assert select.select([process.stdout], [], [], 60)[0]
+                assert is_readable(process.stdout, 60)
                 process.stdout.readline()
             os.kill(process.pid, signal.SIGKILL)
 
