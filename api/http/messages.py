@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import cache
 from inspect import cleandoc
-from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar, dataclass_transform
 
 import msgspec
 from msgspec import inspect
@@ -41,6 +41,9 @@ RFC3339_PATTERN = re.compile(
 NULL = {"type": "null"}
 MIN_FLOAT_INTEGER = 2.0**64
 """orjson reads integers from this value on as floats."""
+
+NotBlank: TypeAlias = Annotated[str, msgspec.Meta(pattern=NOT_BLANK)]
+"""A string that is not blank; `_describe_one` knows the pattern."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
@@ -86,10 +89,6 @@ class Text(str):
         is_short = len(text) <= cls.schema.get("maxLength", len(text))
         check = cls._check
         return is_short and cls._pattern.search(text) is not None and (check is None or bool(check(text)))
-
-
-class NotBlank(Text, rule="a string that is not blank", pattern=NOT_BLANK):
-    pass
 
 
 def parse_rfc3339(text: str) -> float | None:
@@ -235,7 +234,8 @@ def _describe(type_: inspect.Type) -> str:
 def _describe_one(type_: inspect.Type) -> str:
     match type_:
         case inspect.StrType():
-            described = "a string" + _sized(type_.min_length, type_.max_length, "characters")
+            blank = " that is not blank" if type_.pattern == NOT_BLANK else ""
+            described = f"a string{blank}" + _sized(type_.min_length, type_.max_length, "characters")
         case inspect.BoolType():
             described = "true or false"
         case inspect.IntType():

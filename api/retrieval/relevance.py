@@ -92,7 +92,8 @@ class RelevanceScale:
 async def relevance_scale(retrieval: Retrieval, question: Question, answer: Answer) -> RelevanceScale:
     """The scale for the hits of an answer to a question with text. Raises the errors of `Retrieval.count`."""
     snapshot = answer.collection.snapshot
-    space = next((space for space in snapshot.collection.spaces if space.id == answer.space), None)
+    spaces = () if answer.space is None else snapshot.collection.spaces
+    space = next((space for space in spaces if space.id == answer.space), None)
     if answer.mode not in _SLOPES or space is None or space.model != DEFAULT_SPACE.model:
         return RelevanceScale(answer.mode, space, 0.0)
     chunks = snapshot.chunks if question.filter is None else await retrieval.count(snapshot, question.filter)

@@ -19,6 +19,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 import numpy as np
 import orjson
+from msgspec import UNSET
 from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import Response
@@ -46,7 +47,6 @@ from aidre.api.http import (
     etag_digest,
     negotiate,
     prepare_headers,
-    present,
     quality,
     read_integers,
     read_message,
@@ -143,7 +143,7 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
         raise BadRequest(f"query must have at most {limits.query_chars} characters", member="query")
     question = Question(
         top_k=min(request.top_k or limits.top_k_default, limits.top_k_max),
-        text=None if request.query is None else str(request.query),
+        text=request.query,
         vector=vector,
         space=request.embedding_space,
         filter=request.filter,
@@ -323,12 +323,12 @@ def _meta(answer: Answer, top_k: int, requested: int | None, has_relevance: bool
     return SearchMeta(
         returned=len(answer.hits),
         top_k=top_k,
-        top_k_requested=present(requested if requested is not None and requested > top_k else None),
+        top_k_requested=requested if requested is not None and requested > top_k else UNSET,
         mode=answer.mode,
-        embedding_space=present(answer.space),
-        relevance_bound=present(RELEVANT if has_relevance else None),
-        ignored=present(list(answer.ignored) or None),
-        next_cursor=present(answer.next_cursor),
+        embedding_space=answer.space or UNSET,
+        relevance_bound=RELEVANT if has_relevance else UNSET,
+        ignored=list(answer.ignored) if answer.ignored else UNSET,
+        next_cursor=answer.next_cursor or UNSET,
     )
 
 

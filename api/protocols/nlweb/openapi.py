@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from aidre.api.http import Content, NotBlank, Operation, Parameter, link
+from aidre.api.http import NOT_BLANK, Content, Operation, Parameter, link
 from aidre.api.protocols.nlweb.messages import (
     AskAnswer,
     AskRequest,
@@ -25,7 +25,7 @@ QUERY = Parameter(
     "query",
     "The question; left out: the answer says how to ask",
     "how is a backup restored",
-    dict(NotBlank.schema),
+    {"type": "string", "pattern": NOT_BLANK},
 )
 PROMISE = Content(PromiseAnswer, description="A promise")
 AWAIT = {

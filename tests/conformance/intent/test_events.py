@@ -86,7 +86,8 @@ def test_47_the_event_is_on_disk_before_the_answer_leaves(store: Path, monkeypat
         monkeypatch.setattr(os, "fdatasync", fdatasync)
         monkeypatch.setattr("aidre.api.protocols.intent.routes.respond", respond)
         assert platform.retrieve(platform.request(id="asked"))["status"] == "ok"
-    assert order[:3] == ["asked", "intent.sqlite-wal", "answer"]
+    begun = order.index("asked")  # what followed the exchange before may still be synced
+    assert order[begun : begun + 3] == ["asked", "intent.sqlite-wal", "answer"]
 
 
 def test_48_a_citation_is_kept_once(client: Client, platform: Platform, answer: dict[str, Any]) -> None:

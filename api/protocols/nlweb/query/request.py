@@ -88,7 +88,7 @@ def read_ask(body: Members, settings: Settings, *, streaming: bool = False) -> A
     members: Members = canonical["query"]
     prev, background, memory = _context(request.context or AskContext(), limits)
     return Ask(
-        text=_limited(str(query.text), "query.text", limits),
+        text=_limited(query.text, "query.text", limits),
         count=min(query.limit or limits.top_k_default, limits.top_k_max),
         sites=_sites(query.site),
         attributes=_attributes(members, dialect),
