@@ -51,8 +51,12 @@ from .media_types import (
 from .messages import (
     MIN_FLOAT_INTEGER as MIN_FLOAT_INTEGER,
     NOT_BLANK as NOT_BLANK,
+    AtLeastOne as AtLeastOne,
     ClosedMessage as ClosedMessage,
+    Count as Count,
+    DateTime as DateTime,
     Error as Error,
+    Link as Link,
     Message as Message,
     NotBlank as NotBlank,
     OpenMessage as OpenMessage,

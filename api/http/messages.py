@@ -42,6 +42,10 @@ NULL = {"type": "null"}
 MIN_FLOAT_INTEGER = 2.0**64
 """orjson reads integers from this value on as floats."""
 
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+AtLeastOne: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+DateTime: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+Link: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri"})]
 NotBlank: TypeAlias = Annotated[str, msgspec.Meta(pattern=NOT_BLANK)]
 """A string that is not blank; `_describe_one` knows the pattern."""
 

@@ -6,9 +6,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType
 
-from aidre.api.http import Message
+from aidre.api.http import Link, Message
 
-Uri: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
 Base64Key: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{43}$")]
 
 
@@ -16,8 +15,8 @@ class Signpost(Message):
     """Where the other documents are."""
 
     service: Literal["AIDRE"]
-    discovery: Uri
-    openapi: Uri
+    discovery: Link
+    openapi: Link
 
 
 class Liveness(Message):
@@ -44,12 +43,12 @@ class Description(Message):
 class ProtectedResource(Message):
     """Protected resource metadata (RFC 9728): where a token is to be had."""
 
-    resource: Uri
+    resource: Link
     bearer_methods_supported: list[str]
     scopes_supported: list[str]
-    resource_documentation: Uri
+    resource_documentation: Link
     resource_name: str | UnsetType = UNSET
-    authorization_servers: list[Uri] | UnsetType = UNSET
+    authorization_servers: list[Link] | UnsetType = UNSET
 
 
 class PublicKey(Message):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType, field, structs
 
-from aidre.api.http import Message, NotBlank, OpenMessage
+from aidre.api.http import AtLeastOne, Count, DateTime, Message, NotBlank, OpenMessage
 
 VERSION = "1"
 FLOAT32_MAX = 3.4e38
@@ -22,9 +22,6 @@ FILTER = (
 Visibility: TypeAlias = Literal["public", "private"]
 Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
 Relevance: TypeAlias = Annotated[float, Meta(ge=0, le=1, description="0 to 1, on one scale for all collections")]
-AtLeastOne: TypeAlias = Annotated[int, Meta(ge=1)]
-Count: TypeAlias = Annotated[int, Meta(ge=0)]
-Time: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]
 Vector: TypeAlias = list[Annotated[float, Meta(ge=-FLOAT32_MAX, le=FLOAT32_MAX)]]
 
@@ -74,7 +71,7 @@ class Source(Message):
 class Metadata(OpenMessage):
     """Facts about a chunk. The document's own metadata stand beside these members."""
 
-    updated_at: Time
+    updated_at: DateTime
     canonical: bool
     visibility: Visibility
     content_hash: Annotated[Sha256, Meta(description="Of the UTF-8 bytes of the text")]
@@ -146,7 +143,7 @@ class Collection(Message):
     name: str
     description: str
     visibility: Visibility
-    updated_at: Time
+    updated_at: DateTime
     document_count: Count
     chunk_count: Count
     embedding_spaces: Annotated[list[str], Meta(description="Ids; discovery describes them")]

@@ -8,15 +8,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from aidre.api.http import ClosedMessage, Message, OpenMessage, Text, Timestamp
+from aidre.api.http import AtLeastOne, ClosedMessage, DateTime, Link, Message, OpenMessage, Text, Timestamp
 
 HEX = "[0-9a-fA-F]"
 
 Scope: TypeAlias = Literal["intake", "offer", "bind", "account_creation", "payment"]
 Named: TypeAlias = Annotated[str, Meta(min_length=1)]
-Link: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
-Time: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
-AtLeastOne: TypeAlias = Annotated[int, Meta(ge=1)]
 CONSENT = "What the user agreed to, each once"
 
 
@@ -181,7 +178,7 @@ class Offer(Message):
     id: str
     summary: str
     details: Annotated[dict[str, Any], Meta(description="`items`: the passages (OfferItem); the provider's members")]
-    expires: Time | UnsetType = UNSET
+    expires: DateTime | UnsetType = UNSET
     bind_endpoint: Link | UnsetType = UNSET
     bind_requires: list[str] | UnsetType = UNSET
     terms_url: Link | UnsetType = UNSET
@@ -204,7 +201,7 @@ class BindAnswer(Message):
     session_id: str
     status: Literal["bound"]
     offer_id: str
-    bound_at: Time
+    bound_at: DateTime
 
 
 class IntakeFault(Message):

@@ -13,7 +13,19 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import UNSET, Meta, UnsetType, field
 
 from aidre.api.config import DOMAIN, HOSTNAME
-from aidre.api.http import NOT_BLANK, ClosedMessage, Text, Timestamp, Unprocessable, read_integers, read_message
+from aidre.api.http import (
+    NOT_BLANK,
+    AtLeastOne,
+    ClosedMessage,
+    Count,
+    DateTime,
+    Link,
+    Text,
+    Timestamp,
+    Unprocessable,
+    read_integers,
+    read_message,
+)
 
 VERSIONS = ("0.1", "1.0")
 MAX_ID_CHARS = 1_024
@@ -40,11 +52,7 @@ MAX_HOST_CHARS = 253
 
 Version: TypeAlias = Literal["0.1", "1.0"]
 Id: TypeAlias = Annotated[str, Meta(max_length=MAX_ID_CHARS)]
-Count: TypeAlias = Annotated[int, Meta(ge=0)]
-AtLeastOne: TypeAlias = Annotated[int, Meta(ge=1)]
-DateTime: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 Date: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date"})]
-Link: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
 
 
 class Name(
