@@ -46,8 +46,8 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 AtLeastOne: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 DateTime: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
 Link: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri"})]
-NotBlank: TypeAlias = Annotated[str, msgspec.Meta(pattern=NOT_BLANK)]
-"""A string that is not blank; `_describe_one` knows the pattern."""
+NotBlank: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"pattern": NOT_BLANK})]
+"""A string whose reader must check that it is not blank: here the pattern would cost a search three percent."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
@@ -238,8 +238,7 @@ def _describe(type_: inspect.Type) -> str:
 def _describe_one(type_: inspect.Type) -> str:
     match type_:
         case inspect.StrType():
-            blank = " that is not blank" if type_.pattern == NOT_BLANK else ""
-            described = f"a string{blank}" + _sized(type_.min_length, type_.max_length, "characters")
+            described = "a string" + _sized(type_.min_length, type_.max_length, "characters")
         case inspect.BoolType():
             described = "true or false"
         case inspect.IntType():

@@ -139,6 +139,8 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
         raise BadRequest("send exactly one of query and query_vector", members=["query", "query_vector"])
     if vector is not None and request.embedding_space is None:
         raise BadRequest("embedding_space is missing: name the space of query_vector", missing=["embedding_space"])
+    if request.query is not None and not request.query.strip():
+        raise BadRequest("query must be a string that is not blank", member="query")
     if request.query is not None and len(request.query) > limits.query_chars:
         raise BadRequest(f"query must have at most {limits.query_chars} characters", member="query")
     question = Question(

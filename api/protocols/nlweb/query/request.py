@@ -88,7 +88,7 @@ def read_ask(body: Members, settings: Settings, *, streaming: bool = False) -> A
     members: Members = canonical["query"]
     prev, background, memory = _context(request.context or AskContext(), limits)
     return Ask(
-        text=_limited(query.text, "query.text", limits),
+        text=_required(query.text, "query.text", limits),
         count=min(query.limit or limits.top_k_default, limits.top_k_max),
         sites=_sites(query.site),
         attributes=_attributes(members, dialect),
@@ -129,6 +129,12 @@ def _normalize(body: Body) -> Body:
         used = ("prev", "text", "memory")
         sections["context"] = {name: context[name] for name in used if _is_text(context.get(name))}
     return body | sections
+
+
+def _required(text: str, where: str, limits: Limits) -> str:
+    if not text.strip():
+        raise refuse_member(f"{where} must be a string that is not blank", member=where)
+    return _limited(text, where, limits)
 
 
 def _limited(text: str, where: str, limits: Limits) -> str:
