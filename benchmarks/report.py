@@ -42,11 +42,13 @@ def machine() -> str:
 
 
 def write(results: Path = RESULTS, root: Path = ROOT) -> None:
-    """Writes benchmarks/REPORT.md with its plots, and the table of README.md."""
+    """Writes benchmarks/REPORT.md with its plots, and the table of README.md if there are results of it."""
     from benchmarks import pages
 
     found = pages.read(results)
     shown = pages.write(found, root / "benchmarks")
+    if found.main is None:  # another benchmark alone was run here: the table of an earlier run stays
+        return
     path = root / "README.md"
     short = "\n".join(pages.short(found, shown))
     path.write_text(MARKED.sub(lambda match: f"{match[1]}\n{short}\n{match[2]}", path.read_text("utf-8")), "utf-8")

@@ -139,6 +139,12 @@ def test_the_architecture_can_be_read_in_one_sitting() -> None:
     assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 200
 
 
+def test_the_readme_and_the_report_show_the_comparison_with_peers() -> None:
+    """A run of one benchmark writes the report of its results alone, which is not to be committed."""
+    assert "| faiss HNSW" in README.partition("<!-- figures -->")[2].partition("<!-- /figures -->")[0]
+    assert "| faiss HNSW" in (ROOT / "benchmarks" / "REPORT.md").read_text(encoding="utf-8")
+
+
 def test_the_readme_is_short() -> None:
     assert len(README.splitlines()) <= 200
 

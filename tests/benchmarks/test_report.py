@@ -15,6 +15,14 @@ def test_the_readme_gets_the_main_table_and_keeps_the_rest(measured: Path) -> No
     assert "| graph 2.1 |" in readme and "old" not in readme
 
 
+def test_without_its_results_the_main_table_of_an_earlier_run_stays(measured: Path) -> None:
+    before = (measured / "README.md").read_bytes()
+    for path in (measured / "results" / "raw").glob("peers_*"):
+        path.unlink()
+    report.write(measured / "results", measured)
+    assert (measured / "README.md").read_bytes() == before
+
+
 def test_samples_lie_apart_from_figures(measured: Path) -> None:
     raw = json.loads((measured / "results" / "raw" / "bench_http.json").read_bytes())
     assert raw["samples"] == [1, 2] and raw["machine"]
