@@ -45,8 +45,9 @@ bool encode_f64(const double *vector, size_t d, bool is_unit, float *query);
 /* The tables of one query, one byte a codeword: 32 bytes for each pair of sub-quantizers. Within PAIRS_IN_8_BITS pairs
  * the largest values of the even ones sum up to 255 at most, and so do those of the odd ones. */
 struct tables {
-    const uint8_t *values;
+    uint8_t *values;
     size_t pairs;
+    int32_t largest;          /* the sum of the largest values: no estimate is larger */
 };
 
 struct reservoir;
@@ -88,17 +89,28 @@ struct candidate {
     uint16_t estimate;
 };
 
-/* The candidates with the largest estimates, in no order. It holds up to `capacity`, several times `count`; when it is
- * full, all but about the best `count` are dropped, and `threshold` rises to the least estimate that was kept. */
+#define BINS 2048
+
+/* The candidates with the largest estimates, selected by counting: `bins` counts the estimates that were added, so that
+ * `threshold` is always as high as it can be while `count` candidates are above it, or in the bin just above. */
 struct reservoir {
     struct candidate *items;
-    size_t size, capacity, count;
-    int32_t threshold;        /* only estimates above it are added */
+    size_t size, capacity;    /* the capacity is several times `count`, and UNIT_ROWS more */
+    size_t count;
+    int32_t threshold;        /* only estimates above it are added; -1 while every row is */
+    int32_t cut;              /* the largest estimate of which not all candidates were kept; -1: none */
+    uint32_t bin, shift;      /* the lowest bin that is wanted; an estimate >> shift is its bin */
+    size_t above;             /* candidates in higher bins */
+    uint32_t *bins;
 };
 
+/* Begin with no candidates; `largest` bounds the estimates. */
+void reservoir_start(struct reservoir *reservoir, int32_t largest);
 /* Add the entries `first` + i of a list for which bit i of the mask is set and whose rows are allowed. */
 void reservoir_add(struct reservoir *reservoir, const struct list *list, int64_t first, const uint16_t *estimates,
                    uint64_t mask);
+/* Drop what is not above the threshold. */
+void reservoir_finish(struct reservoir *reservoir);
 /* Keep the best `count` at most. */
 void reservoir_keep(struct reservoir *reservoir, size_t count);
 
@@ -122,8 +134,8 @@ uint64_t list_mask(const struct list *list, int64_t first);
 struct codebook {
     const float *codewords;   /* (sub_quantizers, sub_dimensions, CODEWORDS): side by side, to be compared at once */
     size_t sub_quantizers, sub_dimensions;
+    const float *biases;      /* (sub_quantizers, CODEWORDS), what the closeness to a codeword starts from */
     const float *rotation;    /* (padded, dimensions), row by row; NULL: none */
-    const float *mean;        /* (dimensions,), removed before the rotation; NULL: none */
     size_t dimensions;
 };
 
@@ -132,9 +144,9 @@ static inline size_t codebook_pairs(const struct codebook *codebook) { return (c
 /* Floats of scratch memory that `fill_tables` needs. */
 size_t table_floats(const struct codebook *codebook);
 
-/* The tables of a query (dimensions,) in `values`, PAIR_BYTES for each pair. */
+/* The tables of a query (dimensions,); `tables->values` is room for PAIR_BYTES for each pair. */
 void fill_tables(const struct kernel *kernel, const struct codebook *codebook, enum metric metric, const float *query,
-                 float *room, uint8_t *values);
+                 float *room, struct tables *tables);
 
 /* ---- the best rows ---------------------------------------------------------------------------------------------- */
 
@@ -193,7 +205,9 @@ struct scratch {
     uint8_t *tables;
     struct candidate *candidates;
     size_t float_count, table_bytes, capacity;
+    uint32_t bins[BINS];
 };
+struct scratch *scratch_new(void); /* NULL without memory */
 void scratch_free(struct scratch *scratch);
 
 /* What a search reads of a scan. */

@@ -23,7 +23,7 @@ class Codes:
         cls,
         columns: Columns,
         centroids: NDArray[Any],
-        mean: NDArray[Any] | None,
+        norm_weight: float,
         rotation: NDArray[Any] | None,
         sub_quantizers: int,
         sub_dimensions: int,

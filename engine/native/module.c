@@ -67,7 +67,7 @@ typedef struct {
     struct search search;
     struct column *columns;
     size_t count;
-    struct scratch spare[MAX_SCRATCHES]; /* guarded by the lock of the interpreter */
+    struct scratch *spare[MAX_SCRATCHES]; /* guarded by the lock of the interpreter */
     size_t spare_count;
 } Columns;
 
@@ -80,7 +80,7 @@ static void columns_free(PyObject *object) {
         PyMem_Free((void *)self->columns[i].ids);
     PyMem_Free(self->columns);
     while (self->spare_count > 0)
-        scratch_free(&self->spare[--self->spare_count]);
+        scratch_free(self->spare[--self->spare_count]);
     release_views(&self->views);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(object);
@@ -337,7 +337,7 @@ typedef struct {
     PyObject *columns;
     struct scan scan;
     struct list *lists;
-    float *codewords;
+    float *codewords, *biases;
 } Codes;
 
 static void codes_free(PyObject *object) {
@@ -345,6 +345,7 @@ static void codes_free(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
     PyMem_Free(self->lists);
     PyMem_Free(self->codewords);
+    PyMem_Free(self->biases);
     release_views(&self->views);
     Py_XDECREF(self->columns);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
@@ -368,8 +369,9 @@ static bool read_numbers(struct views *views, PyObject *object, size_t count, co
     return true;
 }
 
-/* The centroids (sub_quantizers, CODEWORDS, sub_dimensions) with those of one dimension side by side. */
-static bool read_centroids(Codes *self, PyObject *object) {
+/* The centroids (sub_quantizers, CODEWORDS, sub_dimensions) with those of one dimension side by side, and minus `weight`
+ * times their squared lengths as biases. */
+static bool read_centroids(Codes *self, PyObject *object, float weight) {
     struct codebook *codebook = &self->scan.codebook;
     const size_t d = codebook->sub_dimensions, part = CODEWORDS * d;
     const float *centroids;
@@ -379,11 +381,15 @@ static bool read_centroids(Codes *self, PyObject *object) {
         is_read = refuse("codebook: none") != NULL;
     if (is_read) {
         self->codewords = PyMem_Malloc(codebook->sub_quantizers * part * sizeof(float));
-        is_read = self->codewords != NULL || PyErr_NoMemory() != NULL;
+        self->biases = PyMem_Calloc(codebook->sub_quantizers * CODEWORDS, sizeof(float));
+        is_read = (self->codewords != NULL && self->biases != NULL) || PyErr_NoMemory() != NULL;
     }
-    for (size_t i = 0; is_read && i < codebook->sub_quantizers * part; i++)
+    for (size_t i = 0; is_read && i < codebook->sub_quantizers * part; i++) {
         self->codewords[i / part * part + i % d * CODEWORDS + i % part / d] = centroids[i];
+        self->biases[i / d] -= weight * centroids[i] * centroids[i];
+    }
     codebook->codewords = self->codewords;
+    codebook->biases = self->biases;
     release_views(&local);
     return is_read;
 }
@@ -465,19 +471,21 @@ static bool read_lists(Codes *self, PyObject *given, size_t *capacity) {
 }
 
 PyDoc_STRVAR(codes_doc,
-             "Codes(columns, centroids, mean, rotation, sub_quantizers, sub_dimensions, block_rows, lists)\n--\n\n"
-             "The codes of segments with one codebook, in lists; see read_lists in module.c for their form.");
+             "Codes(columns, centroids, norm_weight, rotation, sub_quantizers, sub_dimensions, block_rows, lists)\n--\n\n"
+             "The codes of segments with one codebook, in lists; see read_lists in module.c for their form. Estimates are\n"
+             "those of the metric minus `norm_weight` times the squared length of the decoded row.");
 
 static PyObject *codes_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     (void)kwargs;
-    PyObject *columns, *centroids, *mean, *rotation, *given;
+    PyObject *columns, *centroids, *rotation, *given;
+    float weight;
     Py_ssize_t count, d, block_rows;
-    if (!PyArg_ParseTuple(args, "O!OOOnnnO:Codes", columns_type, &columns, &centroids, &mean, &rotation, &count, &d,
-                          &block_rows, &given))
+    if (!PyArg_ParseTuple(args, "O!OfOnnnO:Codes", columns_type, &columns, &centroids, &weight, &rotation, &count,
+                          &d, &block_rows, &given))
         return NULL;
     const size_t dimensions = ((Columns *)columns)->search.dimensions;
     if (count < 1 || d < 1 || count > 1 << 20 || d > 1 << 20 || (size_t)(count * d) < dimensions ||
-        (block_rows != 32 && block_rows != 64 && block_rows != 128))
+        (block_rows != 32 && block_rows != 64 && block_rows != 128) || !(weight >= 0 && weight < 1e6f))
         return refuse("codes: not a product quantizer of this space");
     PyObject *tuple = PySequence_Tuple(given);
     if (tuple == NULL)
@@ -494,8 +502,7 @@ static PyObject *codes_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         self->scan.block_rows = (size_t)block_rows;
         const size_t padded = (size_t)(count * d);
         size_t capacity = 0;
-        is_made = read_centroids(self, centroids) &&
-                  read_numbers(&self->views, mean, dimensions, "mean", &codebook->mean) &&
+        is_made = read_centroids(self, centroids, weight) &&
                   read_numbers(&self->views, rotation, padded * dimensions, "rotation", &codebook->rotation);
         for (Py_ssize_t i = 0; is_made && i < PyTuple_Size(tuple); i++)
             is_made = read_lists(self, PyTuple_GetItem(tuple, i), &capacity);
@@ -657,7 +664,7 @@ struct task {
     const float *query;
     struct choice *choices; /* of each scan */
     bool has_rest;
-    struct scratch scratch;
+    struct scratch *scratch;
     struct best best;
     double edge;
 };
@@ -667,7 +674,7 @@ static enum outcome run(struct task *task) {
     const struct search *search = &((const Columns *)plan->columns)->search;
     for (size_t i = 0; i < plan->scan_count; i++) {
         const enum outcome outcome = search_scan(search, &((const Codes *)plan->scans[i].codes)->scan, task->query,
-                                                 task->choices[i], &task->scratch, &task->best, &task->edge);
+                                                 task->choices[i], task->scratch, &task->best, &task->edge);
         if (outcome != FOUND)
             return outcome;
     }
@@ -743,19 +750,20 @@ static PyObject *plan_search(PyObject *object, PyObject *args) {
         PyErr_NoMemory();
     } else if (choose(self, lists, (size_t)candidates, is_probe != 0, &views, choices, &bytes)) {
         enum outcome outcome;
-        if (columns->spare_count > 0)
-            task.scratch = columns->spare[--columns->spare_count];
-        if (bytes > LONG_SEARCH_BYTES) {
+        task.scratch = columns->spare_count > 0 ? columns->spare[--columns->spare_count] : scratch_new();
+        if (task.scratch == NULL) {
+            outcome = OUT_OF_MEMORY;
+        } else if (bytes > LONG_SEARCH_BYTES) {
             Py_BEGIN_ALLOW_THREADS
             outcome = run(&task);
             Py_END_ALLOW_THREADS
         } else {
             outcome = run(&task);
         }
-        if (columns->spare_count < MAX_SCRATCHES)
+        if (task.scratch != NULL && columns->spare_count < MAX_SCRATCHES)
             columns->spare[columns->spare_count++] = task.scratch;
         else
-            scratch_free(&task.scratch);
+            scratch_free(task.scratch);
         if (outcome == OUT_OF_MEMORY) {
             PyErr_NoMemory();
         } else if (outcome == FOUND_TOO_FEW) {

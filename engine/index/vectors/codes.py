@@ -125,7 +125,7 @@ class VectorIndex:
         quantizer = self._index.pq
         centroids = faiss.vector_to_array(quantizer.centroids)
         codes: kernel.Codes = native.Codes(
-            columns, centroids, None, None, int(quantizer.M), int(quantizer.dsub), int(self._index.bbs), lists
+            columns, centroids, 0.0, None, int(quantizer.M), int(quantizer.dsub), int(self._index.bbs), lists
         )
         return codes
 
