@@ -277,6 +277,8 @@ def public_names_exist(tree: Tree) -> Iterator[str]:
     for package, names in tree.stubs.items():
         for name, module in names.items():
             source = tree.modules.get(module)
+            if module in EXTENSIONS:
+                continue
             if source is None:
                 yield f"{package} names {name} of {module}, which does not exist"
             elif module != f"{package}.{name}" and name not in defined(source.tree):

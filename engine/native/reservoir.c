@@ -47,7 +47,7 @@ void reservoir_finish(struct reservoir *reservoir) {
     size_t kept = 0;
     for (size_t i = 0; i < reservoir->size; i++) {
         reservoir->items[kept] = reservoir->items[i];
-        kept += reservoir->items[i].estimate > reservoir->threshold;
+        kept += reservoir->items[i].estimate >> reservoir->shift >= (int32_t)reservoir->bin;
     }
     reservoir->size = kept;
 }
