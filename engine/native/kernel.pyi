@@ -44,14 +44,14 @@ class Plan:
     ) -> Plan: ...
     def search(
         self,
-        query: NDArray[Any],
+        queries: NDArray[Any],
         k: int,
         candidates: int,
         lists: tuple[NDArray[Any] | None, ...] | None,
         is_probe: bool,
         has_rest: bool,
         /,
-    ) -> tuple[Arrays, bool] | None: ...
+    ) -> tuple[tuple[Arrays, bool], ...] | None: ...
 
 def choose(name: str | None, /) -> str: ...
 def encode_query(vector: NDArray[Any], is_unit: bool, query: NDArray[Any], /) -> bool: ...
