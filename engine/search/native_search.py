@@ -36,7 +36,7 @@ class NativeSearch(NamedTuple):
     plan: Plan
     native: kernel.Plan
     k: int
-    count: int
+    candidates: int
 
     def search(self, queries: NDArray[np.float32], depth: SearchDepth | None) -> list[_Found]:
         """The best rows for each encoded query (n, d), which share one scan where all lists are scanned."""
@@ -46,9 +46,9 @@ class NativeSearch(NamedTuple):
 
     def _probe(self, query: NDArray[np.float32], depth: SearchDepth) -> _Found:
         """The best rows in the nearest lists; in all lists where that is better, or where these hold too few rows."""
-        probed = tuple([scan.probed_lists(query, self.count, depth) for scan, _ in self.plan.scans])
+        probed = tuple([scan.probed_lists(query, self.candidates, depth) for scan, _ in self.plan.scans])
         if any(lists is not None for lists in probed):
-            results = self.native.search(query, self.k, self.count, probed, True, True)
+            results = self.native.search(query, self.k, self.candidates, probed, True, True)
             if results is not None:
                 return _top_k(results[0])
         return self._search_all_lists(query)[0]
@@ -60,10 +60,10 @@ class NativeSearch(NamedTuple):
             with spare_core() as second_thread:
                 if second_thread is not None:
                     first, second = scans[0][0].halves()
-                    pending = second_thread.submit(search, queries, self.k, self.count, (second,), False, False)
-                    halves = search(queries, self.k, self.count, (first,), False, True), pending.result()
+                    pending = second_thread.submit(search, queries, self.k, self.candidates, (second,), False, False)
+                    halves = search(queries, self.k, self.candidates, (first,), False, True), pending.result()
                     return [self._merged(*pair) for pair in zip(*map(_complete, halves), strict=True)]
-        return list(map(_top_k, _complete(search(queries, self.k, self.count, None, False, True))))
+        return list(map(_top_k, _complete(search(queries, self.k, self.candidates, None, False, True))))
 
     def _merged(self, *results: _Result) -> _Found:
         parts = [_top_k(result)[0] for result in results]
@@ -78,13 +78,15 @@ class NativeSearch(NamedTuple):
 
     def deeper(self, space_id: str, query: NDArray[np.float32], filter: Filter | None) -> TopK:
         """The best rows with all ties: of a deeper scan, or of all rows where that would compare a quarter of them."""
-        count, plan = self.count, self.plan
+        candidates, plan = self.candidates, self.plan
         while True:
-            count *= DEEPER
-            if count > sum(allowed for _, allowed in plan.scans) // 4:
+            candidates *= DEEPER
+            if candidates > sum(allowed for _, allowed in plan.scans) // 4:
                 plan = plan_for(self.segments, space_id, None, filter)
             assert plan.native is not None
-            [(hits, may_lack_ties)] = self._replace(plan=plan, native=plan.native, count=count)._search_all_lists(query)
+            [(hits, may_lack_ties)] = self._replace(
+                plan=plan, native=plan.native, candidates=candidates
+            )._search_all_lists(query)
             if not may_lack_ties:
                 return hits
 
