@@ -1,7 +1,7 @@
 """A request whose endpoint ran up to its first wait outside of a task, and what a task continues.
 
-`asyncio` can create a task only for a coroutine that has not started. `_resume` hands the first wait of a started one on
-to its task, and every later wait after it.
+A task is created for a coroutine that has not started. `_resume` is one: it hands the wait of the started endpoint on
+to its task, and then every later wait.
 """
 
 from __future__ import annotations

@@ -432,7 +432,7 @@ class ResponseCycle(RequestResponseCycle):
     """
 
     def __init__(self, connection: Connection, scope: Scope, *, keep_alive: bool) -> None:
-        self.scope = scope  # type: ignore[assignment]
+        self.scope: Scope = scope  # type: ignore[assignment]
         self.transport = connection.transport
         self.flow = connection.flow
         self.logger = connection.logger

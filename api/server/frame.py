@@ -53,21 +53,7 @@ class FrameMiddleware:
         begun: Begun | None = scope.setdefault("state", {}).get(BEGUN)
         framed = _FramedSend(scope, send, self.begin(scope) if begun is None else begun.fields)
         try:
-            app = self.app
-            if begun is not None:
-                app, framed.admitted = begun, begun.admitted
-                framed.slot = self._guard.running.enter_held(receive)
-            else:
-                try:
-                    self._check(scope)
-                    unmetered = _unmetered(scope)
-                    if unmetered is not None:
-                        app = unmetered
-                    else:
-                        framed.slot = self._guard.enter(scope["path"], scope["method"], receive)
-                        framed.admitted = await self._guard.admit(scope)
-                except HttpError as error:
-                    app = self._rejection(scope, error)
+            app = self._resumed(begun, framed, receive) if begun else await self._admitted(scope, framed, receive)
             await app(scope, framed.slot or receive, framed.send)
         except ClientDisconnect:
             return
@@ -82,6 +68,24 @@ class FrameMiddleware:
         finally:
             if framed.slot is not None:
                 self._guard.running.leave(framed.slot)
+
+    async def _admitted(self, scope: Scope, framed: _FramedSend, receive: Receive) -> ASGIApp:
+        """The application that answers: the inner one for an admitted request."""
+        try:
+            self._check(scope)
+            unmetered = _unmetered(scope)
+            if unmetered is not None:
+                return unmetered
+            framed.slot = self._guard.enter(scope["path"], scope["method"], receive)
+            framed.admitted = await self._guard.admit(scope)
+        except HttpError as error:
+            return self._rejection(scope, error)
+        return self.app
+
+    def _resumed(self, begun: Begun, framed: _FramedSend, receive: Receive) -> ASGIApp:
+        """The rest of a request that the fast path has admitted and started."""
+        framed.slot, framed.admitted = self._guard.running.enter_held(receive), begun.admitted
+        return begun
 
     # -- the same work for the fast path -----------------------------------------------------------------------------
 
@@ -114,9 +118,7 @@ class FrameMiddleware:
         return self._render_error(Request(scope), ServerFault(SERVER_FAULT))
 
     @staticmethod
-    def headers(
-        scope: Scope, status: int, headers: RawHeaders, fields: RawHeaders, admitted: RawHeaders
-    ) -> RawHeaders:
+    def headers(scope: Scope, status: int, headers: RawHeaders, fields: RawHeaders, admitted: RawHeaders) -> RawHeaders:
         """The header fields of a response with those of `begin` and of the guard."""
         # A 429 describes the limit that was exceeded, which need not be the guard's.
         framed = [*headers, *fields, *(admitted if status != 429 else ())]

@@ -1,7 +1,7 @@
 """The estimated duration of a search before it is planned: what all allowed rows cost, without looking at any.
 
-A search probes fewer lists and a filter allows fewer rows than that, so a search may take less. One caller chooses by it
-between the event loop and a thread, where a factor of two does not matter.
+A search may probe few lists, and a filter may allow few rows, so it may take less. Callers choose by it between the
+event loop and a thread, where a factor of two does not matter.
 """
 
 from __future__ import annotations

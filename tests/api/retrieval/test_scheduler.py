@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
-from itertools import count
 from typing import Any
 
 import pytest
 
 from aidre.api.http.errors import Overloaded
-from aidre.api.retrieval import loop_budget
-from aidre.api.retrieval import scheduler as scheduling
+from aidre.api.retrieval import loop_budget, scheduler as scheduling
 from aidre.api.retrieval.loop_budget import TURN_SECONDS
 from aidre.api.retrieval.scheduler import INLINE_SECONDS, MAX_BATCH, Scheduler
 from tests.support.clocks import WAIT_SECONDS, until_in_loop
@@ -57,7 +56,7 @@ def told(
         finally:
             scheduler.close()
 
-    moments = count()
+    moments = itertools.count()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scheduling, "available_cores", lambda: cores)
         patch.setattr(loop_budget, "perf_counter", lambda: next(moments) * seconds)
