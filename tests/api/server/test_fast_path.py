@@ -200,7 +200,7 @@ REQUESTS: dict[str, Sequence[bytes]] = {
 GENERAL = {"HEAD", "other methods", "preflight", "expected", "fragment", "large", "large, apart", "too large"}
 GENERAL |= {"too large in chunks", "large filter", "unknown field", "nonsense in a body"}
 """What the fast path does not answer."""
-EITHER = {"filter", "in pieces", "header and body apart", "in chunks, apart", "behind one that waits"}
+EITHER = {"filter", "text", "in pieces", "header and body apart", "in chunks, apart", "behind one that waits"}
 """What it answers if the pieces come soon enough."""
 
 
