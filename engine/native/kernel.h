@@ -33,6 +33,16 @@ typedef float (*compare_fn)(const float *query, const void *row, size_t d);
 bool encode_f32(const float *vector, size_t d, bool is_unit, float *query);
 bool encode_f64(const double *vector, size_t d, bool is_unit, float *query);
 
+/* Where a vector was found in a body: its bytes [start, end), and its numbers. */
+struct found_vector {
+    size_t start, end, count;
+};
+
+/* Read the member `name`, a list of at most `most` numbers, out of a JSON object. False if there is none, or two, and for
+ * whatever is not plainly read: a parser of JSON has to decide then. All else of the object remains unchecked. */
+bool read_vector(const uint8_t *body, size_t length, const uint8_t *name, size_t name_length, float *values, size_t most,
+                 struct found_vector *found);
+
 /* ---- codes ------------------------------------------------------------------------------------------------------ */
 
 #define SUB_BLOCK_ROWS 32     /* rows whose codes stand side by side; a block has 1, 2 or 4 sub-blocks */

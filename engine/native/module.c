@@ -10,7 +10,7 @@
 
 const struct kernel *chosen_kernel;
 PyTypeObject *columns_type, *codes_type;
-static PyTypeObject *plan_type;
+static PyTypeObject *plan_type, *fragments_type;
 
 void release_views(struct views *views) {
     for (size_t i = 0; i < views->count; i++)
@@ -84,6 +84,45 @@ static PyObject *encode_query(PyObject *module, PyObject *args) {
     return result;
 }
 
+#define MIN_NUMBER_BYTES 2 /* a digit and a comma */
+
+PyDoc_STRVAR(read_doc, "read_vector(body, name)\n--\n\n"
+                       "The numbers of the member `name` of a JSON object as bytes of float32, and the object with an empty\n"
+                       "list in their place; None where a parser of JSON has to decide. All else remains unchecked.");
+
+static PyObject *read_member(PyObject *module, PyObject *args) {
+    (void)module;
+    const char *body, *name;
+    Py_ssize_t length, name_length;
+    struct found_vector found;
+    if (!PyArg_ParseTuple(args, "y#y#:read_vector", &body, &length, &name, &name_length))
+        return NULL;
+    const size_t most = (size_t)length / MIN_NUMBER_BYTES + 1;
+    float *values = PyMem_Malloc(most * sizeof *values);
+    if (values == NULL)
+        return PyErr_NoMemory();
+    PyObject *result = NULL;
+    if (!read_vector((const uint8_t *)body, (size_t)length, (const uint8_t *)name, (size_t)name_length, values, most,
+                     &found)) {
+        PyMem_Free(values);
+        return Py_NewRef(Py_None);
+    }
+    const Py_ssize_t rest = (Py_ssize_t)found.start + 2 + length - (Py_ssize_t)found.end;
+    PyObject *vector = PyBytes_FromStringAndSize((const char *)values, (Py_ssize_t)(found.count * sizeof *values));
+    PyObject *others = PyBytes_FromStringAndSize(NULL, rest);
+    if (vector != NULL && others != NULL) {
+        char *out = PyBytes_AsString(others);
+        memcpy(out, body, found.start);
+        memcpy(out + found.start, "[]", 2);
+        memcpy(out + found.start + 2, body + found.end, (size_t)length - found.end);
+        result = PyTuple_Pack(2, vector, others);
+    }
+    Py_XDECREF(vector);
+    Py_XDECREF(others);
+    PyMem_Free(values);
+    return result;
+}
+
 PyDoc_STRVAR(choose_doc, "choose(name)\n--\n\nUse the kernel of that name, or the fastest one for None; returns its name.\n"
                          "ValueError if this processor cannot run it.");
 
@@ -105,6 +144,7 @@ static PyObject *choose_kernel(PyObject *module, PyObject *name) {
 static PyMethodDef methods[] = {
     {"choose", choose_kernel, METH_O, choose_doc},
     {"encode_query", encode_query, METH_VARARGS, encode_doc},
+    {"read_vector", read_member, METH_VARARGS, read_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -116,7 +156,7 @@ static bool add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type) {
 static int execute(PyObject *module) {
     chosen_kernel = kernel_best();
     return add_type(module, &columns_spec, &columns_type) && add_type(module, &codes_spec, &codes_type) &&
-                   add_type(module, &plan_spec, &plan_type)
+                   add_type(module, &plan_spec, &plan_type) && add_type(module, &fragments_spec, &fragments_type)
                ? 0
                : -1;
 }

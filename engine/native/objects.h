@@ -52,7 +52,7 @@ typedef struct {
 } Codes;
 
 extern PyTypeObject *columns_type, *codes_type;
-extern PyType_Spec columns_spec, codes_spec, plan_spec;
+extern PyType_Spec columns_spec, codes_spec, plan_spec, fragments_spec;
 
 /* Whether there is a column of that number; else with an exception. */
 bool get_column(const Columns *self, long long number);
