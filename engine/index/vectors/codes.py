@@ -91,7 +91,7 @@ class VectorIndex:
         self._inverted: InvertedLists | None = first if isinstance(first, InvertedLists) else None
         self._index = first if self._inverted is None else self._inverted.codebook
         self.code_size = int(self._index.pq.M)
-        self.padding = int(self._index.d - space.dimensions)
+        self.padding = 0 if self.transform is not None else int(self._index.d - space.dimensions)
         self._centroids = centroids_of(self._index)
         self.nlist = len(self._centroids)
         self.slot: int | None = None
@@ -258,12 +258,15 @@ def open_index(space: EmbeddingSpace, batch: pa.RecordBatch, rows: int, vectors_
             raise FileProblem("is not an index of this kind")
         values, rotation = values[:-1], values[-1]
     parts = [_open_lists(space, values, rows)] if kind == _LISTS_KIND else _open_indexes(space, values, rows)
-    codes_dimensions = (parts[0].codebook if isinstance(parts[0], InvertedLists) else parts[0]).d
-    transform = None if rotation is None else _open_transform(space, rotation, codes_dimensions)
-    return VectorIndex(space, Quantized(tuple(parts), transform))
+    index = parts[0].codebook if isinstance(parts[0], InvertedLists) else parts[0]
+    if index.d < space.dimensions and (rotation is None or has_centroids(index)):
+        raise FileProblem("does not fit its segment")
+    return VectorIndex(space, Quantized(tuple(parts), _open_transform(space, rotation, index.d)))
 
 
-def _open_transform(space: EmbeddingSpace, stored: NDArray[np.uint8], codes_dimensions: int) -> Transform:
+def _open_transform(space: EmbeddingSpace, stored: NDArray[np.uint8] | None, codes_dimensions: int) -> Transform | None:
+    if stored is None:
+        return None
     transform = transform_from_bytes(stored, codes_dimensions)
     if transform.rotation.shape[1] != space.dimensions:
         raise FileProblem("does not fit its segment")
@@ -294,8 +297,6 @@ def _read_index(space: EmbeddingSpace, reader: Any) -> Any:
         raise FileProblem("cannot be read by this release of FAISS") from error
     if not isinstance(index, faiss.IndexIVFPQFastScan) or index.by_residual:
         raise FileProblem("is not an index of this kind")
-    if index.d < space.dimensions:
-        raise FileProblem("does not fit its segment")
     if index.metric_type != metric_of(space).faiss_type:
         raise FileProblem("is an index of another kind of distance")
     return index
