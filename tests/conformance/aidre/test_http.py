@@ -359,7 +359,7 @@ def test_15_4_what_breaks_is_500_without_a_trace(client: Client, monkeypatch: An
     def broken(*_: Any) -> None:
         raise RuntimeError("in /home/secret/file.py")
 
-    monkeypatch.setattr(StoredChunk, "fragments", property(broken))
+    monkeypatch.setattr(Snapshot, "splice", broken)
     response = client.search({"query": "alpha"})
     assert refused(response, 500, "internal_error") == {}
     assert "secret" not in response.text
