@@ -90,7 +90,7 @@ def rotation_pays(
 ) -> bool:
     """Whether a search of `rows` rows, of which `sample` are some, is cheaper with the transform, at that code size."""
     code_size, transform = codes
-    trial = sample[:: -(-len(sample) // _TRIAL_ROWS)]
+    trial = np.ascontiguousarray(sample[:: -(-len(sample) // _TRIAL_ROWS)])
     column = VectorColumn(space, trial)
     nearest = [column.search(query[None], _RESULTS, None)[0] for query in queries]
     plain, rotated = (
