@@ -293,7 +293,7 @@ def _affordable_transform(
     """A rotation for the rows of a sample; None if it would take too long a part of a search."""
     has_lists = nlist_for(max(target.live.count for target in targets)) > 0
     dimensions = rotated_dimensions(space.dimensions, code_size, has_lists=has_lists)
-    is_affordable = rotation_may_pay(dimensions * space.dimensions, code_size, _live_rows(targets))
+    is_affordable = rotation_may_pay(space.dimensions, dimensions, code_size, _live_rows(targets))
     return train_transform(sample, code_size, dimensions) if is_affordable else None
 
 
