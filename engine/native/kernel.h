@@ -109,7 +109,7 @@ void reservoir_start(struct reservoir *reservoir, int32_t largest);
 /* Add the entries `first` + i of a list for which bit i of the mask is set and whose rows are allowed. */
 void reservoir_add(struct reservoir *reservoir, const struct list *list, int64_t first, const uint16_t *estimates,
                    uint64_t mask);
-/* Drop what is not above the threshold. */
+/* Drop what is not above the threshold, but for what was kept at the cut. */
 void reservoir_finish(struct reservoir *reservoir);
 /* Keep the best `count` at most. */
 void reservoir_keep(struct reservoir *reservoir, size_t count);
