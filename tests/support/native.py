@@ -19,6 +19,7 @@ else:
         from aidre.engine.native import kernel
     except ImportError:  # it was not built here: its tests are skipped
         kernel = None
+__all__ = ("kernel",)
 
 METRICS: tuple[kernel.Metric, ...] = ("dot", "cosine", "chord", "euclidean")
 INSTRUCTION_SETS = ("scalar", "avx2", "avx512", "neon")
@@ -116,7 +117,7 @@ class Codebook:
         """The nearest codewords of each row (n, sub-quantizers)."""
         parts = self._parts(rows)
         distances = ((parts[:, :, None] - self.codewords.astype(np.float64)) ** 2).sum(axis=-1)
-        return distances.argmin(axis=-1).astype(np.uint8)
+        return np.asarray(distances.argmin(axis=-1), dtype=np.uint8)
 
     def estimates(self, metric: kernel.Metric, query: NDArray[Any], codes: NDArray[np.uint8]) -> NDArray[np.float64]:
         """How close rows with these codes seem, before it is rounded to steps."""

@@ -1,4 +1,4 @@
-"""What the tests of the kernel share: they are skipped where it was not built, and leave the chosen kernel as it was."""
+"""What the tests of the kernel share: skipped where it was not built, they leave the chosen kernel as it was."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def tolerances(metric: kernel.Metric, rows: NDArray[Any], query: NDArray[np.floa
 @pytest.mark.parametrize("name", runnable())
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_scores_are_those_of_float64_in_any_number_of_dimensions(name: str, metric: kernel.Metric, dtype: type) -> None:
+def test_scores_are_those_of_float64_in_any_number_of_dimensions(name: str, metric: kernel.Metric, dtype: Any) -> None:
     for dimensions in DIMENSIONS:
         rng = np.random.default_rng(dimensions)
         rows = rng.standard_normal((ROWS, dimensions))
@@ -87,7 +87,7 @@ def test_scores_are_those_of_float64_in_any_number_of_dimensions(name: str, metr
 
 @pytest.mark.parametrize("name", runnable())
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_every_half_precision_number_is_read_as_it_is(name: str, dtype: type) -> None:
+def test_every_half_precision_number_is_read_as_it_is(name: str, dtype: Any) -> None:
     every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     rows = every[np.isfinite(every)].astype(dtype)[:, None]
     with chosen(name):
@@ -102,7 +102,7 @@ def test_every_half_precision_number_is_read_as_it_is(name: str, dtype: type) ->
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("dimensions", [1, 3, 16, 33, 130])
 def test_what_is_no_number_comes_last_and_infinities_at_their_end(
-    name: str, metric: kernel.Metric, dtype: type, dimensions: int
+    name: str, metric: kernel.Metric, dtype: Any, dimensions: int
 ) -> None:
     rows = np.full((5, dimensions), 0.125, dtype)
     rows[1, -1], rows[2, 0], rows[3, dimensions // 2] = np.nan, np.inf, -np.inf
@@ -158,7 +158,7 @@ def test_a_query_is_scaled_and_checked_as_it_is_without_the_kernel() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1.5e18])
 @pytest.mark.parametrize("place", [0, 7, 8, 10])
-def test_a_vector_that_is_no_query_is_refused_and_nothing_written(dtype: type, value: float, place: int) -> None:
+def test_a_vector_that_is_no_query_is_refused_and_nothing_written(dtype: Any, value: float, place: int) -> None:
     vector, query = np.ones(11, dtype), np.full(11, 7, np.float32)
     vector[place] = value
     for is_unit in (False, True):
@@ -176,7 +176,8 @@ def test_a_vector_without_a_direction_is_refused_only_where_one_is_needed() -> N
 
 def test_a_vector_of_another_kind_raises() -> None:
     query = np.empty(3, np.float32)
-    for vector in (np.ones(3, np.int32), np.ones(3, np.float16), np.ones(4), np.ones(3, ">f4"), b"abc"):
+    others: tuple[Any, ...] = (np.ones(3, np.int32), np.ones(3, np.float16), np.ones(4), np.ones(3, ">f4"), b"abc")
+    for vector in others:
         with pytest.raises(ValueError, match="vector"):
             kernel.encode_query(vector, False, query)
     with pytest.raises(ValueError, match="vector"):

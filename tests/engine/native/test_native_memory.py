@@ -19,7 +19,6 @@ from tests.engine.native.test_native_refusals import codes_of, columns_of, liste
 from tests.support.native import (
     chosen,
     codes_for,
-    hits_of,
     ids_in_batches,
     kernel,
     one,
@@ -79,9 +78,10 @@ def test_an_array_that_is_searched_cannot_be_resized() -> None:
         vectors.resize((1000, 8), refcheck=True)
     del columns
     held = bytearray(8 * 4 * 10)
-    columns = columns_of(np.frombuffer(held, np.float32).reshape(10, 8))
+    held_by = columns_of(np.frombuffer(held, np.float32).reshape(10, 8))
     with pytest.raises(BufferError):
         held.extend(b"more")
+    del held_by
 
 
 def _searches() -> Callable[[], None]:
@@ -143,7 +143,8 @@ def _resident() -> int:
 
 @pytest.mark.parametrize("name", ["searches", "makes", "refuses"])
 def test_many_calls_leave_no_memory_behind(name: str) -> None:
-    call = {"searches": _searches, "makes": lambda: _makes, "refuses": lambda: _refuses}[name]()
+    calls: dict[str, Callable[[], None]] = {"searches": _searches(), "makes": _makes, "refuses": _refuses}
+    call = calls[name]
     rounds = {"searches": 3_000, "makes": 2_000, "refuses": 300}[name]
     for _ in range(200):
         call()

@@ -18,6 +18,10 @@ QUERY = VECTORS[0]
 BIG = 1 << 62
 
 
+def _plan(*words: Any) -> object:
+    return kernel.Plan(*words)
+
+
 def columns_of(vectors: Any = VECTORS, ids: Any = (), batch_rows: int = 1, **changed: Any) -> kernel.Columns:
     given = {"metric": "dot", "dimensions": DIMENSIONS, "item_bytes": 4, **changed}
     return kernel.Columns(given["metric"], given["dimensions"], given["item_bytes"], [(vectors, ids, batch_rows)])
@@ -195,8 +199,8 @@ def test_a_list_that_does_not_fit_does_not_hide_behind_those_that_do() -> None:
         lambda c, k: kernel.Plan(c, (), (), (), ()),
         lambda c, k: kernel.Plan(c, (None, None), (), (), ()),
         lambda c, k: kernel.Plan(c, (np.zeros(12, np.uint8),), (), (), ()),
-        lambda c, k: kernel.Plan(c, (5,), (), (), ()),
-        lambda c, k: kernel.Plan(c, [None], (), (), ()),
+        lambda c, k: _plan(c, (5,), (), (), ()),
+        lambda c, k: _plan(c, [None], (), (), ()),
         lambda c, k: kernel.Plan(c, (None,), ((k, one(1), ROWS),), (), ()),
         lambda c, k: kernel.Plan(c, (None,), ((k, one(-1), ROWS),), (), ()),
         lambda c, k: kernel.Plan(c, (None,), ((k, np.zeros(1, np.int32), ROWS),), (), ()),
@@ -205,14 +209,14 @@ def test_a_list_that_does_not_fit_does_not_hide_behind_those_that_do() -> None:
         lambda c, k: kernel.Plan(c, (None,), (k,), (), ()),
         lambda c, k: kernel.Plan(c, (None,), (), (1,), ()),
         lambda c, k: kernel.Plan(c, (None,), (), (-1,), ()),
-        lambda c, k: kernel.Plan(c, (None,), (), ("0",), ()),
+        lambda c, k: _plan(c, (None,), (), ("0",), ()),
         lambda c, k: kernel.Plan(c, (None,), (), (BIG * 4,), ()),
         lambda c, k: kernel.Plan(c, (None,), (), (), ((0, one(ROWS)),)),
         lambda c, k: kernel.Plan(c, (None,), (), (), ((0, one(-1)),)),
         lambda c, k: kernel.Plan(c, (None,), (), (), ((1, one(0)),)),
         lambda c, k: kernel.Plan(c, (None,), (), (), ((0, np.zeros(1, np.int32)),)),
         lambda c, k: kernel.Plan(k, (None,), (), (), ()),
-        lambda c, k: kernel.Plan(None, (None,), (), (), ()),
+        lambda c, k: _plan(None, (None,), (), (), ()),
     ],
 )
 def test_a_plan_that_does_not_fit_its_columns_is_refused(make: Callable[[Any, Any], object]) -> None:

@@ -65,6 +65,10 @@ class Rows:
         return hits_of(found[0])
 
 
+def in_quarters(numbers: NDArray[np.float32] | None) -> NDArray[np.float32]:
+    return np.asarray(np.round(np.asarray(numbers) * 4) / 4, dtype=np.float32)
+
+
 def check_candidates(rows: Rows, found: Hits, count: int, allowed: NDArray[np.bool_]) -> None:
     """`count` rows and not many more, once each, and no other allowed row seems closer by more than is rounded."""
     chosen_rows = np.array([row for _, row, _ in found], np.int64)
@@ -98,8 +102,8 @@ def test_all_instruction_sets_find_the_same_candidates(metric: kernel.Metric, is
     for sub_quantizers in (1, 2, 5, 8, 31, 96):
         rows = Rows(2_000, 2 * sub_quantizers - 1, sub_quantizers, metric=metric, is_rotated=is_rotated)
         if is_rotated:  # sums in another order differ in the last bits, and may round a table value elsewhere
-            rows.codebook = Codebook(rows.codebook.codewords, np.round(np.asarray(rows.codebook.rotation) * 4) / 4)
-            rows.query = np.round(rows.query * 4) / 4
+            rows.codebook = Codebook(rows.codebook.codewords, in_quarters(rows.codebook.rotation))
+            rows.query = in_quarters(rows.query)
         vectors, codes = rows.vectors, rows.codes
         for size, block_rows in itertools.product((1, 31, 33, 64, 127, 129, 2_000), BLOCKS):
             rows.vectors, rows.codes, rows.block_rows = vectors[:size], codes[:size], block_rows
