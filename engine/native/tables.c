@@ -92,7 +92,7 @@ void fill_tables(const struct kernel *kernel, const struct codebook *codebook, e
         return;
     for (size_t i = 0; i < count * CODEWORDS; i++) { /* rounded down, so that sums stay within their limits */
         const float value = closeness[i] * step;
-        tables->values[i] = value > 0 ? (uint8_t)value : 0; /* 0 for NaN: infinity minus infinity */
+        tables->values[i] = (uint8_t)(value > 0 ? value : 0); /* 0 for NaN: infinity minus infinity */
     }
     for (size_t i = 0; i < count; i++)
         tables->largest += (int32_t)(spans[i] * step);
