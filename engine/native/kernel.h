@@ -33,6 +33,16 @@ typedef float (*compare_fn)(const float *query, const void *row, size_t d);
 bool encode_f32(const float *vector, size_t d, bool is_unit, float *query);
 bool encode_f64(const double *vector, size_t d, bool is_unit, float *query);
 
+/* Where a vector was found in a body: its bytes [start, end), and its numbers. */
+struct found_vector {
+    size_t start, end, count;
+};
+
+/* Read the member `name`, a list of at most `most` numbers, out of a JSON object. False if there is none, or two, and for
+ * whatever is not plainly read: a parser of JSON has to decide then. All else of the object remains unchecked. */
+bool read_vector(const uint8_t *body, size_t length, const uint8_t *name, size_t name_length, float *values, size_t most,
+                 struct found_vector *found);
+
 /* ---- codes ------------------------------------------------------------------------------------------------------ */
 
 #define SUB_BLOCK_ROWS 32     /* rows whose codes stand side by side; a block has 1, 2 or 4 sub-blocks */
@@ -57,12 +67,25 @@ struct list;
 typedef void (*scan_fn)(const struct list *list, size_t block_rows, const struct tables *tables,
                         struct reservoir *reservoir);
 
+#define MAX_BATCH 8 /* queries that are scanned for at once: their tables fit the first cache */
+
+/* Scan one list for several queries, each with tables and a reservoir of its own. */
+typedef void (*scan_batch_fn)(const struct list *list, size_t block_rows, size_t queries, const struct tables *tables,
+                              struct reservoir *reservoirs);
+
+/* The estimates of a unit for one query of a batch, and which of them are above the query's threshold. */
+struct unit {
+    uint64_t above;
+    uint16_t estimates[UNIT_ROWS];
+};
+
 /* ---- instruction sets ------------------------------------------------------------------------------------------- */
 
 struct kernel {
     const char *name;
     compare_fn dot_f16, dot_f32, l2_f16, l2_f32;
     scan_fn scan;
+    scan_batch_fn scan_batch;
 };
 
 extern const struct kernel kernel_scalar;
@@ -109,7 +132,7 @@ void reservoir_start(struct reservoir *reservoir, int32_t largest);
 /* Add the entries `first` + i of a list for which bit i of the mask is set and whose rows are allowed. */
 void reservoir_add(struct reservoir *reservoir, const struct list *list, int64_t first, const uint16_t *estimates,
                    uint64_t mask);
-/* Drop what is not above the threshold, but for what was kept at the cut. */
+/* Drop what is in bins that are no longer wanted. */
 void reservoir_finish(struct reservoir *reservoir);
 /* Keep the best `count` at most. */
 void reservoir_keep(struct reservoir *reservoir, size_t count);
@@ -219,15 +242,22 @@ struct choice {
     bool is_probe;                 /* whether these are the lists of some centroids, in which rows may stand twice */
 };
 
+/* One query of a search: its scratch memory, the best rows that were found so far, and the `edge`: the best score among
+ * the candidates with the least estimate, if rows with the same estimate may have been left out. Hits that are not
+ * better than it may have equals that were not compared. */
+struct request {
+    const float *query;
+    struct scratch *scratch;
+    struct best best;
+    double edge;
+};
+
 enum outcome { FOUND, FOUND_TOO_FEW, OUT_OF_MEMORY };
 
-/* Add the candidates of a scan to `best`.
- *
- * `edge` rises to the best score among the candidates with the least estimate, if rows with the same estimate may have
- * been left out: hits that are not better than it may have equals that were not compared. FOUND_TOO_FEW if the
- * probed lists hold fewer allowed rows than there should be candidates. */
-enum outcome search_scan(const struct search *search, const struct scan *scan, const float *query,
-                         struct choice choice, struct scratch *scratch, struct best *best, double *edge);
+/* Add the candidates of a scan to the best of each request; the lists are read once for MAX_BATCH requests.
+ * FOUND_TOO_FEW if the probed lists hold fewer allowed rows than there should be candidates. */
+enum outcome search_scan(const struct search *search, const struct scan *scan, struct choice choice,
+                         struct request *requests, size_t count);
 
 /* Compare all allowed rows of a column (`allowed` NULL: all rows). */
 void search_exact(const struct search *search, uint16_t column, const uint8_t *allowed, const float *query,

@@ -44,12 +44,10 @@ static void count_in(struct reservoir *reservoir, uint16_t estimate) {
 }
 
 void reservoir_finish(struct reservoir *reservoir) {
-    /* Of the candidates at the cut those that were kept stay, until the threshold rises above it. */
-    const int32_t least = reservoir->threshold + (reservoir->cut != reservoir->threshold);
     size_t kept = 0;
     for (size_t i = 0; i < reservoir->size; i++) {
         reservoir->items[kept] = reservoir->items[i];
-        kept += reservoir->items[i].estimate >= least;
+        kept += reservoir->items[i].estimate >> reservoir->shift >= (int32_t)reservoir->bin;
     }
     reservoir->size = kept;
 }

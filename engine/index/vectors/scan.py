@@ -197,6 +197,11 @@ class Scan:
         return self._full
 
     @property
+    def has_lists(self) -> bool:
+        """Whether there are centroids, whose lists can be probed."""
+        return len(self._lists_of) > 0
+
+    @property
     def is_long(self) -> bool:
         """Whether its lists hold so many rows that a second thread is worth its while."""
         return self._full_split > 0
