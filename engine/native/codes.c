@@ -132,8 +132,9 @@ static bool read_lists(Codes *self, PyObject *given, size_t *capacity) {
 
 PyDoc_STRVAR(codes_doc,
              "Codes(columns, centroids, norm_weight, rotation, sub_quantizers, sub_dimensions, block_rows, lists)\n--\n\n"
-             "The codes of segments with one codebook, in lists; see read_lists in module.c for their form. Estimates are\n"
-             "those of the metric minus `norm_weight` times the squared length of the decoded row.");
+             "The codes of segments with one codebook, in lists; see read_lists in module.c for their form. With a\n"
+             "`norm_weight`, for unit vectors, an estimate is the inner product minus so many times the squared length of\n"
+             "the decoded row; else it is that of the metric.");
 
 static PyObject *codes_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     (void)kwargs;
@@ -144,7 +145,7 @@ static PyObject *codes_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
                           &d, &block_rows, &given))
         return NULL;
     const size_t dimensions = ((Columns *)columns)->search.dimensions;
-    if (count < 1 || d < 1 || count > 1 << 20 || d > 1 << 20 || (size_t)(count * d) < dimensions ||
+    if (count < 1 || d < 1 || count > 1 << 20 || d > 1 << 20 || (rotation == Py_None && (size_t)(count * d) < dimensions) ||
         (block_rows != 32 && block_rows != 64 && block_rows != 128) || !(weight >= 0 && weight < 1e6f))
         return refuse("codes: not a product quantizer of this space");
     PyObject *tuple = PySequence_Tuple(given);
@@ -159,6 +160,7 @@ static PyObject *codes_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         codebook->sub_quantizers = (size_t)count;
         codebook->sub_dimensions = (size_t)d;
         codebook->dimensions = dimensions;
+        codebook->is_l2 = metric_is_l2(((Columns *)columns)->search.metric) && weight == 0;
         self->scan.block_rows = (size_t)block_rows;
         const size_t padded = (size_t)(count * d);
         size_t capacity = 0;

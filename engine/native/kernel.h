@@ -158,8 +158,9 @@ struct codebook {
     const float *codewords;   /* (sub_quantizers, sub_dimensions, CODEWORDS): side by side, to be compared at once */
     size_t sub_quantizers, sub_dimensions;
     const float *biases;      /* (sub_quantizers, CODEWORDS), what the closeness to a codeword starts from */
-    const float *rotation;    /* (padded, dimensions), row by row; NULL: none */
+    const float *rotation;    /* of a query to the dimensions of the codes, row by row; NULL: zeros are appended */
     size_t dimensions;
+    bool is_l2;               /* whether closeness is minus the squared distance, not the inner product */
 };
 
 static inline size_t codebook_pairs(const struct codebook *codebook) { return (codebook->sub_quantizers + 1) / 2; }
@@ -168,8 +169,8 @@ static inline size_t codebook_pairs(const struct codebook *codebook) { return (c
 size_t table_floats(const struct codebook *codebook);
 
 /* The tables of a query (dimensions,); `tables->values` is room for PAIR_BYTES for each pair. */
-void fill_tables(const struct kernel *kernel, const struct codebook *codebook, enum metric metric, const float *query,
-                 float *room, struct tables *tables);
+void fill_tables(const struct kernel *kernel, const struct codebook *codebook, const float *query, float *room,
+                 struct tables *tables);
 
 /* ---- the best rows ---------------------------------------------------------------------------------------------- */
 

@@ -149,7 +149,7 @@ static bool start(const struct search *search, const struct scan *scan, size_t c
     if (!has_room(scratch, table_floats(&scan->codebook), table_bytes, capacity))
         return false;
     tables->values = scratch->tables;
-    fill_tables(search->kernel, &scan->codebook, search->metric, request->query, scratch->floats, tables);
+    fill_tables(search->kernel, &scan->codebook, request->query, scratch->floats, tables);
     reservoir->items = scratch->candidates;
     reservoir->capacity = capacity;
     reservoir->count = count;

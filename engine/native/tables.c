@@ -73,15 +73,15 @@ size_t table_floats(const struct codebook *codebook) {
     return padded + codebook->sub_quantizers * (CODEWORDS + 1);
 }
 
-void fill_tables(const struct kernel *kernel, const struct codebook *codebook, enum metric metric, const float *query,
-                 float *room, struct tables *tables) {
+void fill_tables(const struct kernel *kernel, const struct codebook *codebook, const float *query, float *room,
+                 struct tables *tables) {
     const size_t count = codebook->sub_quantizers, d = codebook->sub_dimensions;
     float *closeness = room + count * d, *spans = closeness + count * CODEWORDS;
     transform(kernel, codebook, query, room);
     for (size_t i = 0; i < count; i++) {
         float *table = closeness + i * CODEWORDS;
         compare_codewords(room + i * d, codebook->codewords + i * CODEWORDS * d, codebook->biases + i * CODEWORDS, d,
-                          metric_is_l2(metric), table);
+                          codebook->is_l2, table);
         spans[i] = from_zero(table);
     }
     const float step = steps(spans, count);

@@ -42,6 +42,7 @@ _GATHER_ROW = 0.01
 _POSTING = 1.5e-2
 _WORD_SHARE = 0.1
 """Share of the chunks that contain a word of a query."""
+_ROTATED_NUMBER = 1.1e-4
 
 
 def exact_cost(rows: int, row_bytes: int, bitmap_rows: int = 0) -> float:
@@ -70,6 +71,11 @@ def scan_cost(rows: int, code_size: int, allowed: int, lists: int = 0) -> float:
 def scan_setup_cost(candidates: int, row_bytes: int) -> float:
     """The cost of a scan that does not depend on its rows: call, look-up tables, heap and comparing the candidates."""
     return CALL + _SCAN_CALL + candidates * _CANDIDATE + gather_cost(candidates, row_bytes)
+
+
+def transform_cost(numbers: int) -> float:
+    """Rotate the query of a scan, by a matrix of so many numbers."""
+    return numbers * _ROTATED_NUMBER
 
 
 def scan_can_pay(rows: int, row_bytes: int) -> bool:
