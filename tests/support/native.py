@@ -57,6 +57,21 @@ def hits_of(arrays: tuple[bytes, bytes, bytes]) -> Hits:
     return list(zip(columns, rows, np.frombuffer(arrays[2], np.float64).tolist(), strict=True))
 
 
+def search_one(
+    plan: kernel.Plan,
+    query: NDArray[np.float32],
+    k: int,
+    candidates: int,
+    lists: tuple[NDArray[np.int64] | None, ...] | None = None,
+    *,
+    is_probe: bool = False,
+    has_rest: bool = True,
+) -> tuple[kernel.Arrays, bool] | None:
+    """The hits of one query, and whether equals of them may be missing; None if a probe found too few."""
+    found = plan.search(query, k, candidates, lists, is_probe, has_rest)
+    return None if found is None else found[0]
+
+
 def ids_in_batches(ids: Sequence[str], batch_rows: int) -> list[tuple[NDArray[np.int64], bytes]]:
     """Ids as Arrow stores them: the offsets and the bytes of each batch."""
     batches = []
@@ -127,7 +142,7 @@ class Codebook:
     def table(self, metric: kernel.Metric, query: NDArray[Any]) -> NDArray[np.float64]:
         part, words = self._parts(query.reshape(1, -1))[0][:, None], self.codewords.astype(np.float64)
         squares = self.norm_weight * (words**2).sum(axis=-1)
-        is_l2 = metric in {"chord", "euclidean"}
+        is_l2 = metric in {"chord", "euclidean"} and not self.norm_weight
         return np.asarray((-((part - words) ** 2) if is_l2 else part * words).sum(axis=-1) - squares)
 
     def rounding(self, metric: kernel.Metric, query: NDArray[Any]) -> float:

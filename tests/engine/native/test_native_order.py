@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support.native import Hits, chosen, hits_of, ids_in_batches, kernel, packed, runnable
+from tests.support.native import Hits, chosen, hits_of, ids_in_batches, kernel, packed, runnable, search_one
 
 COLUMNS = ((0, 1), (1, 5), (700, 64), (333, 1), (90, 1_000))
 """Rows of each column, and rows in a batch of its ids."""
@@ -53,7 +53,7 @@ def test_hits_of_several_columns_are_ordered_by_score_and_id(name: str, seed: in
             (True, kernel.Plan(segments.columns, bitmaps, (), (), rows)),
             (True, kernel.Plan(segments.columns, bitmaps, (), every[:2], rows[2:])),
         ):
-            found = plan.search(segments.query, k, 0, None, False, True)
+            found = search_one(plan, segments.query, k, 0)
             assert found is not None
             assert hits_of(found[0]) == segments.expected(k, filtered=filtered)
             assert not found[1]
@@ -88,7 +88,7 @@ def test_the_best_of_random_scores_are_those_of_sorting(name: str) -> None:
 def test_without_ids_ties_are_ordered_by_column_and_row() -> None:
     vectors = np.ones((200, 2), np.float32)
     columns = kernel.Columns("dot", 2, 4, [(vectors, (), 1), (vectors, (), 1)])
-    found = kernel.Plan(columns, (None, None), (), (1, 0), ()).search(np.ones(2, np.float32), 250, 0, None, False, True)
+    found = search_one(kernel.Plan(columns, (None, None), (), (1, 0), ()), np.ones(2, np.float32), 250, 0)
     assert found is not None
     assert [(column, row) for column, row, _ in hits_of(found[0])] == [
         *((0, row) for row in range(200)),

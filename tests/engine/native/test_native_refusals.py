@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.native import hits_of, kernel, one, pack_codes, random_codebook
+from tests.support.native import hits_of, kernel, one, pack_codes, random_codebook, search_one
 
 ROWS, DIMENSIONS, SUB_QUANTIZERS, BLOCK = 100, 8, 4, 64
 CODEBOOK = random_codebook(0, DIMENSIONS, SUB_QUANTIZERS)
@@ -230,7 +230,7 @@ def test_a_plan_that_does_not_fit_its_columns_is_refused(make: Callable[[Any, An
     [
         (QUERY[:7], 1, 1, None, False, True),
         (QUERY.astype(np.float64), 1, 1, None, False, True),
-        (np.ones((2, 8), np.float32), 1, 1, None, False, True),
+        (np.ones((2, 7), np.float32), 1, 1, None, False, True),
         (np.ones(16, np.float32)[::2], 1, 1, None, False, True),
         (None, 1, 1, None, False, True),
         (QUERY, -1, 1, None, False, True),
@@ -251,7 +251,7 @@ def test_a_search_that_does_not_fit_its_plan_is_refused(words: Any) -> None:
     plan = kernel.Plan(columns, (None,), ((codes_of(listed(), columns=columns), one(0), ROWS),), (), ())
     with pytest.raises((ValueError, TypeError, BufferError)):
         plan.search(*words)
-    found = plan.search(QUERY, 3, 50, None, False, True)
+    found = search_one(plan, QUERY, 3, 50)
     assert found is not None
     assert len(hits_of(found[0])) == 3
 

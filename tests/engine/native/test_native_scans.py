@@ -23,6 +23,7 @@ from tests.support.native import (
     random_codebook,
     runnable,
     scores_of,
+    search_one,
     whole_list,
 )
 
@@ -60,7 +61,7 @@ class Rows:
 
     def candidates(self, count: int, mask: NDArray[np.bool_] | None = None) -> Hits:
         """All that was compared for `count` candidates."""
-        found = self.plan(mask).search(self.query, len(self.vectors), count, None, False, True)
+        found = search_one(self.plan(mask), self.query, len(self.vectors), count)
         assert found is not None
         return hits_of(found[0])
 
@@ -139,7 +140,7 @@ def test_a_bitmap_allows_the_rows_of_a_list_wherever_it_begins(name: str, block_
                     columns, rows.codebook, 8, block_rows, [(0, listed, None, one(0), one(first), one(size))]
                 )
                 plan = kernel.Plan(columns, (packed(mask),), ((codes, one(0), size),), (), ())
-                found = plan.search(rows.query, size, size, None, False, True)
+                found = search_one(plan, rows.query, size, size)
                 assert found is not None
                 allowed = {row for row in range(first, first + size) if mask[row]}
                 assert {row for _, row, _ in hits_of(found[0])} == allowed, (first, size)
@@ -168,7 +169,7 @@ def test_rows_with_one_estimate_fill_the_reservoir_and_the_best_are_kept(name: s
     rows.vectors = np.concatenate([rows.vectors, np.tile(rows.query, (copies, 1))])[order]
     rows.codes = rows.codebook.encode(rows.vectors)
     with chosen(name):
-        found = rows.plan().search(rows.query, 10, count, None, False, True)
+        found = search_one(rows.plan(), rows.query, 10, count)
     assert found is not None
     hits = hits_of(found[0])
     true = scores_of("dot", rows.query, rows.vectors)
@@ -189,7 +190,7 @@ def test_rows_that_are_all_alike_are_found_and_told_to_be_more(name: str, block_
     rows.codes = np.tile(rows.codes, (5_000, 1))
     with chosen(name):
         for count in (1, 10, 600):
-            found = rows.plan().search(rows.query, 10, count, None, False, True)
+            found = search_one(rows.plan(), rows.query, 10, count)
             assert found is not None
             assert len(hits_of(found[0])) == 10 or count < 10
             assert found[1]
@@ -263,17 +264,18 @@ class Listed:
             sizes,
         )
 
-    def probe(
-        self, numbers: list[int], count: int, mask: NDArray[np.bool_] | None = None, k: int | None = None
-    ) -> Hits | None:
+    def plan(self, mask: NDArray[np.bool_] | None = None) -> kernel.Plan:
         rows = self.rows
         columns = kernel.Columns(rows.metric, rows.dimensions, 4, [(rows.vectors, (), 1)])
         codes = codes_for(columns, rows.codebook, rows.dimensions, rows.block_rows, [self.given])
         total = len(rows.vectors) if mask is None else int(mask.sum())
         every = np.arange(len(self.members))
-        plan = kernel.Plan(columns, (None if mask is None else packed(mask),), ((codes, every, total),), (), ())
-        chosen_lists = (np.array(numbers, np.int64),)
-        found = plan.search(rows.query, k or len(rows.vectors), count, chosen_lists, True, True)
+        return kernel.Plan(columns, (None if mask is None else packed(mask),), ((codes, every, total),), (), ())
+
+    def probe(self, numbers: list[int], count: int, mask: NDArray[np.bool_] | None = None) -> Hits | None:
+        lists = (np.array(numbers, np.int64),)
+        k = len(self.rows.vectors)
+        found = search_one(self.plan(mask), self.rows.query, k, count, lists, is_probe=True)
         return None if found is None else hits_of(found[0])
 
 
@@ -331,10 +333,43 @@ def test_lists_without_entries_and_no_lists_find_nothing(name: str) -> None:
         empty = (0, np.empty(0, np.uint8), None, one(0), one(0), one(0))
         codes = codes_for(columns, rows.codebook, 8, 64, [empty, (0, np.empty(0, np.uint8), None, none, none, none)])
         for lists in (one(0), none):
-            found = kernel.Plan(columns, (None,), ((codes, lists, 0),), (), ()).search(
-                rows.query, 10, 10, None, False, True
-            )
+            found = search_one(kernel.Plan(columns, (None,), ((codes, lists, 0),), (), ()), rows.query, 10, 10)
             assert found is not None
             assert (hits_of(found[0]), found[1]) == ([], False)
         no_rows = kernel.Columns("dot", 8, 4, [(rows.vectors[:0], (), 1)])
         assert hits_of(no_rows.search(0, rows.query, 10, None)) == []
+
+
+# -- several queries at once -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", runnable())
+@pytest.mark.parametrize("block_rows", BLOCKS)
+def test_several_queries_find_what_each_finds_alone(name: str, block_rows: int) -> None:
+    rng = np.random.default_rng(4)
+    rows = Rows(1_700, 14, 7, block_rows=block_rows)
+    mask = rng.random(1_700) < 0.6
+    with chosen(name):
+        plans = [rows.plan(), rows.plan(mask)]
+        listed = Listed(rows, 9)
+        probing, lists = listed.plan(), (np.array([1, 4, 5, 7]),)
+    for count in (0, 1, 2, 7, 8, 9, 16, 17, 64):
+        queries = rng.standard_normal((count, 14)).astype(np.float32)
+        for plan in plans:
+            alone = tuple(plan.search(query, 10, 40, None, False, True) for query in queries)
+            assert plan.search(queries, 10, 40, None, False, True) == tuple(found[0] for found in alone if found)
+        alone = tuple(probing.search(query, 10, 40, lists, True, True) for query in queries)
+        assert probing.search(queries, 10, 40, lists, True, True) == tuple(found[0] for found in alone if found)
+
+
+@pytest.mark.parametrize("name", runnable())
+def test_queries_that_differ_much_do_not_disturb_each_other(name: str) -> None:
+    """One query likes all rows alike, one overflows, one is zero: the others find what they find alone."""
+    rows = Rows(2_500, 8, 4, seed=9)
+    queries = np.stack([rows.query, np.zeros(8), np.full(8, 1e18), -rows.query, np.full(8, 1e-30), rows.vectors[3]])
+    with chosen(name):
+        plan = rows.plan()
+    wide = queries.astype(np.float32)
+    together = plan.search(wide, 20, 100, None, False, True)
+    assert together is not None
+    assert together == tuple(search_one(plan, query, 20, 100) for query in wide)
