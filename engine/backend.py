@@ -191,7 +191,8 @@ class SpaceStatus(TypedDict):
 
 
 class CollectionStatus(TypedDict):
-    """A collection, as operators see it. `languages` counts chunks by tag, most frequent first."""
+    """A collection, as operators see it. `languages` counts chunks by tag, most frequent first. `kernel` is what
+    compares vectors: the instruction set of the C kernel, or "faiss"; None if the engine has neither."""
 
     collection: str
     description: str
@@ -205,6 +206,7 @@ class CollectionStatus(TypedDict):
     deleted_chunks: int
     segments: int
     bytes: int
+    kernel: str | None
     spaces: list[SpaceStatus]
     languages: Mapping[str, int]
     warnings: list[str]

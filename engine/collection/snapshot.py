@@ -27,6 +27,7 @@ from aidre.engine.errors import InvalidInput, SpaceMissing
 from aidre.engine.index.fields import RESERVED, Filter, filter_digest, filter_fields, with_dates
 from aidre.engine.index.vectors import SearchDepth, encode_query, search_depth
 from aidre.engine.model import Query
+from aidre.engine.native import kernel_name
 from aidre.engine.search import (
     HybridQuery,
     bm25,
@@ -269,6 +270,7 @@ class Snapshot:
             "deleted_chunks": sum(entry.deleted_chunks for entry in manifest.segments),
             "segments": len(manifest.segments),
             "bytes": sum(file.size for entry in manifest.segments for file in entry.files.values()),
+            "kernel": kernel_name(),
             "spaces": [_space_status(state, manifest) for state in manifest.spaces],
             "languages": self._statistics.chunks_by_language,
             "warnings": list(self.warnings),

@@ -61,7 +61,7 @@ static inline double score_of(const struct search *search, uint16_t column, int6
 
 /* best_add, for the many hits that are worse than all k. */
 static inline void add(struct best *best, double score, int64_t row, uint16_t column) {
-    if (best->size < best->k || score >= best->hits[0].score)
+    if (best->size < best->k || (best->k > 0 && score >= best->hits[0].score))
         best_add(best, (struct hit){score, (uint32_t)row, column});
 }
 

@@ -90,8 +90,10 @@ void fill_tables(const struct kernel *kernel, const struct codebook *codebook, c
     memset(tables->values, 0, tables->pairs * PAIR_BYTES);
     if (!(step > 0)) /* all codewords are equally close, or a number is not finite: all estimates are equal */
         return;
-    for (size_t i = 0; i < count * CODEWORDS; i++)
-        tables->values[i] = (uint8_t)(closeness[i] * step); /* rounded down, so that sums stay within their limits */
+    for (size_t i = 0; i < count * CODEWORDS; i++) { /* rounded down, so that sums stay within their limits */
+        const float value = closeness[i] * step;
+        tables->values[i] = (uint8_t)(value > 0 ? value : 0); /* 0 for NaN: infinity minus infinity */
+    }
     for (size_t i = 0; i < count; i++)
         tables->largest += (int32_t)(spans[i] * step);
 }

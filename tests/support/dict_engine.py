@@ -150,6 +150,7 @@ class DictReader:
             "deleted_chunks": 0,
             "segments": 0,
             "bytes": 0,
+            "kernel": None,
             "spaces": [
                 {
                     **asdict(self._space),  # type: ignore[typeddict-item]
