@@ -9,12 +9,12 @@ committed. Every figure of the report is computed from these files.
 from __future__ import annotations
 
 import json
-import os
-import platform
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
+
+from benchmarks.machine import machine
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "benchmarks" / "results"
@@ -35,10 +35,6 @@ def keep(name: str, raw: Any) -> None:
     """Stores raw samples."""
     (RESULTS / "raw").mkdir(parents=True, exist_ok=True)
     (RESULTS / "raw" / f"{name}.json").write_text(json.dumps({"machine": machine(), **raw}) + "\n", "utf-8")
-
-
-def machine() -> str:
-    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
 
 
 def write(results: Path = RESULTS, root: Path = ROOT) -> None:

@@ -32,16 +32,16 @@ class Worker:
     def __init__(self, name: str) -> None:
         self._entry = entry(name)
         self._contender: Contender = self._entry.make()
-        self._queries: Vectors = np.empty((0, 0), np.float32)
+        self._queries: dict[str, Vectors] = {}
         self._answers: dict[tuple[Any, ...], Answer] = {}
         self._folder = str(Path.cwd())
 
-    def build(self, rows: str, count: int, values: str, queries: str, folder: str) -> dict[str, Any]:
+    def build(self, rows: str, count: int, values: str, queries: dict[str, str], folder: str) -> dict[str, Any]:
         # Load all rows into memory first: the build time excludes reading the file.
         loaded = np.ascontiguousarray(np.load(rows, mmap_mode="r")[:count])
         with np.load(values) as archive:
             fields: Values = {name: archive[name][:count] for name in archive.files}
-        self._queries = np.load(queries)
+        self._queries = {kind: np.load(path) for kind, path in queries.items()}
         before = private_bytes()
         started, used = time.perf_counter(), time.process_time()
         self._contender.build(loaded, fields, Path(folder))
@@ -54,6 +54,7 @@ class Worker:
             "private_bytes": private_bytes() - before,
             "settings": list(self._contender.settings),
             "filters": self._contender.filters,
+            "batches": hasattr(self._contender, "answer_all"),
             **getattr(self._contender, "facts", {}),
         }
 
@@ -64,15 +65,16 @@ class Worker:
         return {}
 
     def search(
-        self, *, setting: int, k: int, first: int, count: int, seconds: float, only: list[Any] | None
+        self, *, kind: str, setting: int, k: int, first: int, count: int, seconds: float, only: list[Any] | None
     ) -> dict[str, Any]:
-        """Runs single queries in sequence, for at most `seconds`."""
+        """Runs single queries of one kind in sequence, for at most `seconds`."""
+        queries = self._queries[kind]
         key = (setting, k, *(only or ()))
         answer = self._answers.get(key)
         if answer is None:
             answer = self._answers[key] = self._contender.answer(setting, k, Below(*only) if only else None)
-            warm_up(answer, self._queries, seconds / 4)
-        chosen = [self._queries[(first + number) % len(self._queries)] for number in range(count)]
+            warm_up(answer, queries, seconds / 4)
+        chosen = [queries[(first + number) % len(queries)] for number in range(count)]
         end = time.perf_counter() + seconds
         microseconds: list[float] = []
         answered: list[Any] = []
@@ -87,6 +89,31 @@ class Worker:
         used = time.process_time() - used
         rows = [list(map(int, self._contender.rows_of(one))) for one in answered]
         return {"microseconds": microseconds, "rows": rows, "processor_us": round(used * 1e6 / len(answered), 1)}
+
+    def batch(self, *, kind: str, setting: int, k: int, size: int, seconds: float) -> dict[str, Any]:
+        """Runs the same queries one by one and in batches of `size`, in turns, for at most `seconds`.
+
+        Returns the processor time per query of each turn, and the rows of one turn in batches.
+        """
+        queries = self._queries[kind][: len(self._queries[kind]) // size * size]
+        answer, answer_all = self._contender.answer(setting, k, None), self._contender.answer_all(setting, k)  # type: ignore[attr-defined]
+        batches = [queries[first : first + size] for first in range(0, len(queries), size)]
+        warm_up(answer, queries, seconds / 8)
+        answered = [one for batch in batches for one in answer_all(batch)]
+        single: list[float] = []
+        batched: list[float] = []
+        end = time.perf_counter() + seconds
+        while not single or time.perf_counter() < end:
+            for batch in batches:
+                started = time.process_time()
+                for query in batch:
+                    answer(query)
+                middle = time.process_time()
+                answer_all(batch)
+                single.append((middle - started) * 1e6 / len(batch))
+                batched.append((time.process_time() - middle) * 1e6 / len(batch))
+        rows = [list(map(int, self._contender.rows_of(one))) for one in answered]
+        return {"single_us": single, "batched_us": batched, "rows": rows}
 
     def close(self) -> dict[str, Any]:
         self._contender.close()

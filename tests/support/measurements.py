@@ -8,9 +8,12 @@ from typing import Any
 from benchmarks import report
 
 
-def run(contender: str, setting: int, turn: int, times: list[float], found: list[int]) -> dict[str, Any]:
+def run(
+    contender: str, setting: int, turn: int, times: list[float], found: list[int], kind: str = "ind"
+) -> dict[str, Any]:
     return {
         "contender": contender,
+        "kind": kind,
         "setting": setting,
         "turn": turn,
         "possible": 10,
@@ -35,6 +38,8 @@ RUNS = [
     run("graph", 32, 1, [160.0, 150.0, 170.0], [9, 10, 10]),
     run("graph", 128, 0, [300.0, 310.0, 290.0], [10, 10, 10]),
     run("graph", 128, 1, [400.0, 410.0, 390.0], [10, 10, 10]),
+    run("aidre", 0, 0, [200.0, 201.0, 199.0], [10, 10, 9], "ood"),
+    run("graph", 128, 0, [300.0, 310.0, 290.0], [10, 9, 10], "ood"),
 ]
 
 
@@ -45,6 +50,17 @@ CONTEST = {
     "k": 10,
     "contenders": CONTENDERS,
     "runs": RUNS,
+    "batches": [
+        {
+            "contender": "aidre",
+            "kind": "ood",
+            "setting": 0,
+            "size": 64,
+            "single_us": [90.0, 100.0],
+            "batched_us": [45.0, 40.0],
+            "recall": 0.995,
+        }
+    ],
     "filtered": [{**run("graph", 64, 0, [500.0, 500.0, 500.0], [10, 10, 10]), "field": "random", "share": 0.01}],
 }
 
