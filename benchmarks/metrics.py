@@ -107,8 +107,8 @@ def memory(case: Mapping[str, Any]) -> int:
 
 
 def growth(cases: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Growth exponents of time, memory and build time over the rows; empty with fewer than two sizes."""
-    grown = [case for case in cases if case["group"] == "sizes"]
+    """Growth exponents of time (of questions), memory and build time over the rows; empty with fewer than two sizes."""
+    grown = [case for case in cases if case["group"] == "sizes" and case["queries"] == "ood"]
     if len(grown) < 2:
         return {}
     costs = {

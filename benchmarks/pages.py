@@ -249,6 +249,7 @@ def curve_tables(raw: Raw) -> Iterator[str]:
         yield from markdown(
             (
                 TITLES[group].lower(),
+                "queries",
                 "method",
                 "recall",
                 "time",
@@ -273,6 +274,7 @@ def _case_row(case: Raw) -> Sequence[str]:
     segments = f", {case['segments']} segments" if case["segments"] > 1 else ""
     return (
         case["label"],
+        QUERIES[case["queries"]],
         case["kind"] + segments,
         f"{recall:.4f}",
         str(against(case)),
@@ -372,7 +374,7 @@ def _filter_panel(raw: Raw, field: str) -> Panel:
 def _growth_panels(curves: Sequence[Raw]) -> list[Panel]:
     times, sizes = [], []
     for raw in curves:
-        cases = [case for case in raw["cases"] if case["group"] == "sizes"]
+        cases = [case for case in raw["cases"] if case["group"] == "sizes" and case["queries"] == "ood"]
         if len(cases) < 2:
             continue
         powers, label = growth(raw["cases"]), f"{cases[0]['dimensions']} dimensions"

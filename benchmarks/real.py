@@ -174,6 +174,13 @@ def embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     return rows
 
 
+def reduced(vectors: Real, dimensions: int) -> Real:
+    """The same in fewer dimensions: unit vectors of the principal components of the rows."""
+    rows = np.asarray(vectors.rows)
+    basis = np.linalg.eigh(rows.T @ rows)[1][:, ::-1][:, :dimensions]
+    return vectors._replace(rows=unit(rows @ basis), ind=unit(vectors.ind @ basis), ood=unit(vectors.ood @ basis))
+
+
 def blocks(rows: int, base: Vectors) -> Iterator[Vectors]:
     """`rows` unit vectors in blocks of BLOCK: first those of `base`, then mixes of two of its rows."""
     for start in range(0, min(rows, len(base)), BLOCK):

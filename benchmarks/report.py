@@ -21,14 +21,24 @@ RESULTS: Final = ROOT / "benchmarks" / "results"
 MARKED: Final = re.compile(r"(<!-- figures -->\n).*?(<!-- /figures -->)", re.DOTALL)
 
 
-def record(name: str, figures: Mapping[str, Any], *, raw: Any = None, readme: bool = False) -> None:
-    """Stores the figures and samples of one benchmark; with `readme` also rewrites the report and README.md."""
+def record(
+    name: str, figures: Mapping[str, Any], *, raw: Any = None, variant: str | None = None, readme: bool = False
+) -> None:
+    """Stores the figures and samples of one benchmark; with `readme` also rewrites the report and README.md.
+
+    Figures of a variant, such as another interpreter, stand beside those without one.
+    """
     RESULTS.mkdir(parents=True, exist_ok=True)
+    name = named(name, variant)
     (RESULTS / f"{name}.json").write_text(json.dumps({"machine": machine(), **figures}, indent=1) + "\n", "utf-8")
     if raw is not None:
         keep(name, raw)
     if readme:
         write()
+
+
+def named(name: str, variant: str | None) -> str:
+    return f"{name}_{variant}" if variant else name
 
 
 def keep(name: str, raw: Any) -> None:

@@ -22,7 +22,7 @@ def test_the_page_tells_each_peer_as_a_ratio_with_its_spread(measured: Path) -> 
 def test_the_page_tells_growth_connections_and_figures(measured: Path) -> None:
     text = written(measured)
     assert "time 0.50, memory 1.00, time to build 0.50" in text
-    assert "| 1,000,000 | scan | 0.9500 | 5.00 (5.00 to 5.00) |" in text
+    assert "| 1,000,000 | questions | scan | 0.9500 | 5.00 (5.00 to 5.00) |" in text
     assert "| non search us | 31.4 |" in text
     assert "| aidre vector, 8 | 8,000 | 0.9 | 1.5 | 7,900 to 8,100 |" in text
 

@@ -73,6 +73,7 @@ def case(group: str, label: str, rows: int, scale: float) -> dict[str, Any]:
         "dimensions": 384,
         "segments": 1,
         "kind": "scan",
+        "queries": "ood",
         "seconds": 2.0 * scale,
         "open_seconds": 0.01,
         "bytes": 800 * rows,
