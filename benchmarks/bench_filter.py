@@ -3,12 +3,12 @@
     python -m benchmarks.bench_filter [--rows N ...] [--commits N] [--update-readme]
 
 Rows are real embeddings, and mixes of them beyond the real ones; queries are unseen passages (`ind`) and questions
-(`ood`), see `benchmarks.real`. Every document has a random number and its rank by distance from one point (both scaled to 0..1). A range of the
-first is a random filter, a range of the second a correlated one: the rows that pass are neighbours in vector space.
-Correlated filters are measured with queries from inside (nearest to the point) and outside (farthest from it).
-Recall@10 is against exact search. Latencies are of single queries on one thread, unfiltered and filtered in turns.
-*Cached* repeats one filter; *cold* gives every query a new filter: ratios of filtered to unfiltered latency, p50 to p50
-and p99 to p99.
+(`ood`), see `benchmarks.real`. Every document has a random number and its rank by distance from one point (both scaled
+to 0..1). A range of the first is a random filter, a range of the second a correlated one: the rows that pass are
+neighbours in vector space. Correlated filters are measured with queries from inside (nearest to the point) and outside
+(farthest from it). Recall@10 is against exact search. Latencies are of single queries on one thread, unfiltered and
+filtered in turns. *Cached* repeats one filter; *cold* gives every query a new filter: ratios of filtered to unfiltered
+latency, p50 to p50 and p99 to p99.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def measure(folder: Path, data: Data, commits: int) -> dict[str, Any]:
 
 
 def prepared(found: Real, rows: int, count: int) -> Data:
-    """The data of the filters; queries inside of a correlated filter are the nearest to its point, outside the others."""
+    """The data of the filters. Queries inside of a correlated filter are nearest to its point."""
     data = np.concatenate(list(blocks(rows, found.rows)))
     point = data[0]
     asked: dict[tuple[str, Kind], Vectors] = {}

@@ -9,10 +9,11 @@ metrics and the access log are on, answers are not signed. The series take turns
 process on the server's core, an echo server under uvicorn, vector and text searches, every protocol; then an open loop
 at half of the highest rate reached, with requests due evenly and at random, where latency counts from the moment a
 request was due. What a request costs beyond the scan is the processor time of the server per request minus that of the
-raw scan. Peers are measured at the shallowest depth that reaches recall 0.99 for the kind of query, else at the deepest.
-`--previous` serves another release of aidre, and `--python` runs all of this under another interpreter
-(`benchmarks.interpreters`). All latencies are kept in results/raw; `--figures` recomputes the figures from them. A ratio
-is taken within a turn and given as the median (minimum to maximum) over the turns.
+raw scan. Peers are measured at the shallowest depth that reaches recall 0.99 for the kind of query, else at the
+deepest. `--previous` serves another release of aidre, `--python` runs all of this under another interpreter
+(`benchmarks.interpreters`), and `--only-beside` measures peers and the other release alone. All latencies are kept in
+results/raw; `--figures` recomputes the figures from them. A ratio is taken within a turn and given as the median
+(minimum to maximum) over the turns.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from aidre.engine.search.dense import search_dense
 from benchmarks import interpreters, questions
 from benchmarks.bench_ingest import first_answer, memory, server, until_answered
 from benchmarks.load import Load, Request, Samples, answer, free_port, http_frame, pinned, processor_seconds
+from benchmarks.machine import loop_nanoseconds
 from benchmarks.metrics import ratio
 from benchmarks.peers.aidre_load import COLLECTION, load
 from benchmarks.peers.client import PeerMissing
@@ -131,7 +133,7 @@ class Bench:
     def texts(self) -> list[str]:
         return self.data.questions()
 
-    def vectors(self, kind: Kind) -> list[bytes]:
+    def vectors(self, kind: Kind) -> list[Request]:
         return questions.vectors(np.asarray(self.data.queries(kind)), DEFAULT_SPACE.id)
 
     def truths(self) -> dict[Kind, Truth]:
@@ -192,6 +194,7 @@ def measure(folder: Path, options: argparse.Namespace) -> Runs:
     load(bench.store, data.rows, data.passages())
     snapshot = Store(bench.store).open(COLLECTION)
     bench.runs.note("rows", snapshot.chunks)
+    bench.runs.note("loop ns", loop_nanoseconds())
     if not options.only_beside:
         one_core(bench, snapshot, options.rounds)
         several_workers(bench)
@@ -262,14 +265,14 @@ def asked(port: int, ways: Mapping[str, Sequence[Request]]) -> dict[str, bytes]:
     return found
 
 
-def recall(
-    port: int, requests: Sequence[bytes], judged: Truth, peer: PeerServer | None = None
-) -> float:
+def recall(port: int, requests: Sequence[Request], judged: Truth, peer: PeerServer | None = None) -> float:
     """Recall of the answers to the first queries, which are those of the truth."""
     read, framing = (peer.rows_of, peer.framing) if peer else (aidre_rows, http_frame)
     count = len(judged.queries)
     found = [
-        judged.found(number, read(answer(port, content, framing)[1])) for number, content in enumerate(requests[:count])
+        judged.found(number, read(answer(port, content, framing)[1]))
+        for number, content in enumerate(requests[:count])
+        if isinstance(content, bytes)
     ]
     return sum(found) / (count * judged.count)
 
@@ -301,9 +304,7 @@ def raw_scan(snapshot: Snapshot) -> Callable[[NDArray[np.float32]], None]:
     return scan
 
 
-def alone(
-    bench: Bench, series: str, call: Callable[[NDArray[np.float32]], None], queries: NDArray[np.float32]
-) -> None:
+def alone(bench: Bench, series: str, call: Callable[[NDArray[np.float32]], None], queries: NDArray[np.float32]) -> None:
     """Calls for the duration of a series, on the server's core; notes the processor time per call."""
     latencies = []
     with pinned(SERVER_CORE):
@@ -359,10 +360,11 @@ def beside(bench: Bench, name: str, scratch: Path, options: argparse.Namespace) 
                         bench.run(f"beside {name}: {series}", generator, ours[series], connections, [pid])
 
 
-def deep_enough(bench: Bench, peer: PeerServer, kind: Kind, judged: Truth) -> list[bytes]:
+def deep_enough(bench: Bench, peer: PeerServer, kind: Kind, judged: Truth) -> list[Request]:
     """The requests at the shallowest setting that reaches GOAL, else at the deepest; notes setting and recall."""
     queries = np.asarray(bench.data.queries(kind))
-    requests, reached = [], 0.0
+    requests: list[Request] = []
+    reached = 0.0
     for setting in peer.settings:
         requests = [peer.request(vector, questions.TOP_K, setting) for vector in queries]
         reached = recall(peer.port, requests, judged, peer)
@@ -389,7 +391,7 @@ def echoing(size: int) -> Iterator[tuple[int, int]]:
 def figures(runs: Runs) -> dict[str, Any]:
     """The figures of the report: ratios within turns, and absolute rates and times for scale."""
     facts = {name: median(values) for name, values in runs.facts.items()}
-    found: dict[str, Any] = {"rows": int(facts["rows"])}
+    found: dict[str, Any] = {"rows": int(facts["rows"]), "loop_ns": round(facts["loop ns"], 1)}
     if runs.turns("vector", 8):
         found |= _alone(runs, facts)
     found["errors"] = sum(int(samples.figures()["errors"]) for samples in runs.samples.values())

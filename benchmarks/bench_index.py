@@ -1,12 +1,12 @@
 """How search cost scales with rows, dimensions, distance, k, deleted rows and segments.
 
-    python -m benchmarks.bench_index [--groups GROUP ...] [--rows N] [--sizes N ...] [--huge] [--update-readme]
+    python -m benchmarks.bench_index [--groups GROUP ...] [--rows N] [--sizes N ...] [--huge [N]] [--update-readme]
 
-Groups: sizes, dimensions, distances, results, deleted, segments; by default all of them. Each case is a separate store,
-measured in turns with the base (real embeddings, cosine, one segment) and reported as a ratio to it, for unseen passages
-and for questions. Rows beyond the real ones are mixes of them (`real`); fewer dimensions are their principal components,
-more are synthetic (`data`) and have no questions. `--huge` measures only sizes, up to 10,000,000 rows of 96 dimensions.
-Queries are single, on one thread; recall is against exact search.
+Groups: sizes, dimensions, distances, results, deleted, segments; by default all of them. Each case is a separate
+store, measured in turns with the base (real embeddings, cosine, one segment) and reported as a ratio to it, for unseen
+passages and for questions. Rows beyond the real ones are mixes of them (`real`); fewer dimensions are their principal
+components, more are synthetic (`data`) and have no questions. `--huge` measures only sizes, up to 10,000,000 rows of 96
+dimensions. Queries are single, on one thread; recall is against exact search.
 """
 
 from __future__ import annotations
@@ -262,8 +262,8 @@ def lines(raw: dict[str, Any]) -> Iterator[str]:
         recall = sum(case["found"]) / max(1, len(case["found"]) * case["possible"])
         p50 = np.median([time for turn in case["microseconds"] for time in turn])
         yield (
-            f"{case['group']:10} {case['label']:>16} {case['queries']} {case['kind']:6} recall {recall:.4f} p50 {figure(p50)} us, "
-            f"{against(case)} of the base; {case['bytes'] / case['rows']:.0f} bytes a row, "
+            f"{case['group']:10} {case['label']:>16} {case['queries']} {case['kind']:6} recall {recall:.4f} "
+            f"p50 {figure(p50)} us, {against(case)} of the base; {case['bytes'] / case['rows']:.0f} bytes a row, "
             f"built in {case['seconds']:.1f} s, opened and first query in {1000 * case['open_seconds']:.0f} ms"
         )
     for name, found in growth(raw["cases"]).items():

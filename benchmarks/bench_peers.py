@@ -5,10 +5,10 @@
 
 Queries are of two kinds (`benchmarks.real`): `ind`, passages of documents that are not stored, and `ood`, questions.
 `--previous` measures another release of aidre as one more engine: the interpreter of an environment in which it is
-installed. Every contender runs in its own process and virtual environment (`python -m benchmarks.peers install`), on one core,
-one query per call. Before each batch of its queries aidre answers the same queries with its default settings (the
-anchor): a ratio compares two medians taken within about a second of each other, and its spread is the range over the
-turns. Raw samples are written to benchmarks/results/ as soon as a contender is done. A contender that cannot run is
+installed. Every contender runs in its own process and virtual environment (`python -m benchmarks.peers install`), on
+one core, one query per call. Before each batch of its queries aidre answers the same queries with its default settings
+(the anchor): a ratio compares two medians taken within about a second of each other, and its spread is the range over
+the turns. Raw samples are written to benchmarks/results/ as soon as a contender is done. A contender that cannot run is
 reported with the reason.
 """
 
@@ -118,7 +118,7 @@ class Contest:
                 self.filtered.append({**run, "field": series.only.field, "share": series.share})
 
     def batch(self, peer: Running) -> None:
-        """Measures batches against single queries at the cheapest setting that reaches GOAL, by default if it is ours."""
+        """Measures batches against single queries at the cheapest setting that reaches GOAL, ours by default."""
         for series in self._plain:
             reached = cheapest(points(self.runs, K), peer.name, series.kind, GOAL)
             first = int(peer.facts["settings"][0])
@@ -164,7 +164,8 @@ def _named(series: Series) -> tuple[str, float] | None:
 
 
 def _recall(run: Mapping[str, Any]) -> float:
-    return sum(run["found"]) / (len(run["found"]) * run["possible"])
+    found: list[int] = run["found"]
+    return sum(found) / (len(found) * int(run["possible"]))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -287,8 +288,8 @@ def show(raw: dict[str, Any]) -> None:
         )
     for run in raw["batches"]:
         print(
-            f"{run['contender']:16}{run['kind']:6}batches of {run['size']}: {figure(median(run['batched_us']))} us a query, "
-            f"x {ratio(run['single_us'], run['batched_us'])} the throughput of single ones, recall {run['recall']:.4f}"
+            f"{run['contender']:16}{run['kind']:6}batches of {run['size']}: {figure(median(run['batched_us']))} us a "
+            f"query, x {ratio(run['single_us'], run['batched_us'])} of single ones, recall {run['recall']:.4f}"
         )
     for name, facts in raw["contenders"].items():
         if "problem" in facts:

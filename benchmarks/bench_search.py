@@ -29,6 +29,7 @@ from aidre.engine.index.vectors.encoding import encode_query
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Query, Record
 from aidre.engine.search.dense import search_dense
 from benchmarks import interpreters
+from benchmarks.machine import loop_nanoseconds
 from benchmarks.metrics import ratio
 from benchmarks.real import KINDS, ROWS, Real, blocks, real, synthetic
 from benchmarks.report import record
@@ -78,6 +79,7 @@ def measure(folder: Path, found: Real, options: argparse.Namespace) -> dict[str,
     promised = calibration.depths[0].mean if calibration and calibration.depths else 1.0
     figures: dict[str, Any] = {
         "rows": len(data),
+        "loop_ns": round(loop_nanoseconds(), 1),
         "dimensions": data.shape[1],
         "recall_at_10_calibrated": round(promised, 4),
         "commits": options.commits,
@@ -93,9 +95,7 @@ def measure(folder: Path, found: Real, options: argparse.Namespace) -> dict[str,
     return figures
 
 
-def searched(
-    one: Snapshot, many: Snapshot, data: NDArray[np.float32], asked: NDArray[np.float32]
-) -> dict[str, float]:
+def searched(one: Snapshot, many: Snapshot, data: NDArray[np.float32], asked: NDArray[np.float32]) -> dict[str, float]:
     times = compare(one, many, asked)
     return {
         "recall_at_10": round(recall(one, data, asked), 4),

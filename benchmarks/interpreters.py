@@ -2,8 +2,8 @@
 
     python -m benchmarks.interpreters PATH      installs this checkout under the interpreter, and prints its environment
 
-The libraries are those of lean.txt; aidre is installed anew each time, from a copy of the checkout. The printed python is
-also good for `--previous`, which measures it in turns with the running one.
+The libraries are those of lean.txt; aidre is installed anew each time, from a copy of the checkout. The printed python
+is also good for `--previous`, which measures it in turns with the running one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def rerun(program: Path, module: str, argv: Sequence[str]) -> int:
     version = subprocess.run([found, "-c", _VERSION], capture_output=True, text=True, check=True).stdout.strip()
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "benchmarks").symlink_to(ROOT / "benchmarks")  # without the packages beside it
-        command = [found, "-m", module, *without_python(argv), "--variant", version]
+        command: list[str | Path] = [found, "-m", module, *without_python(argv), "--variant", version]
         return subprocess.run(command, cwd=folder, check=False).returncode
 
 

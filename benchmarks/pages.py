@@ -63,6 +63,12 @@ class Measured:
         standard = [one for one in self.contests if one["rows"] == 60_000]
         return next(iter([*standard, *self.contests]), None)
 
+    @property
+    def machines(self) -> dict[str, str]:
+        """A letter for each machine, with its interpreter and kernels, that was measured."""
+        described = dict.fromkeys(raw["machine"] for raw in (*self.contests, *self.curves, *self.figures.values()))
+        return {machine: chr(ord("A") + number) for number, machine in enumerate(described)}
+
 
 def read(folder: Path) -> Measured:
     raw = {path.stem: json.loads(path.read_bytes()) for path in sorted((folder / "raw").glob("*.json"))}
@@ -103,10 +109,11 @@ def short(found: Measured, shown: Mapping[str, str]) -> Iterator[str]:
 
 def page(found: Measured, shown: Mapping[str, str]) -> Iterator[str]:
     yield from INTRODUCTION.splitlines()
+    machines = found.machines
+    yield from ["", *(f"- Machine {letter}: {machine}." for machine, letter in machines.items())]
     for raw in found.contests:
-        yield from _section(
-            f"Comparison with other engines, {raw['rows']:,} rows", raw, shown.get(f"recall_{raw['rows']}")
-        )
+        title = f"Comparison with other engines, {raw['rows']:,} rows"
+        yield from _section(title, machines[raw["machine"]], shown.get(f"recall_{raw['rows']}"))
         yield "Query latency relative to aidre with its default settings, at the fastest setting of each engine that"
         yield "reaches the recall. Build time is relative to aidre's index alone, and to its whole store (with text,"
         yield "look-up tables and postings, synced to disk)."
@@ -126,17 +133,17 @@ def page(found: Measured, shown: Mapping[str, str]) -> Iterator[str]:
             yield ""
             yield from filter_table(raw)
     if found.curves:
-        yield from _section("Scaling", found.curves[0], shown.get("growth"))
+        yield from _section("Scaling", machines[found.curves[0]["machine"]], shown.get("growth"))
         yield "Times are relative to the base, measured in turns with each case: real rows, cosine, one segment."
         for raw in found.curves:
             yield from curve_tables(raw)
     for name, figures in found.figures.items():
-        yield from _section(f"`{name}`", figures, shown.get(f"connections_{name}"))
+        yield from _section(f"`{name}`", machines[figures["machine"]], shown.get(f"connections_{name}"))
         yield from figure_tables(figures)
 
 
-def _section(title: str, raw: Raw, picture: str | None) -> Iterator[str]:
-    yield from ["", f"## {title}", "", f"{raw['machine']}.", ""]
+def _section(title: str, letter: str, picture: str | None) -> Iterator[str]:
+    yield from ["", f"## {title}", "", f"Machine {letter}.", ""]
     if picture:
         yield from [picture, ""]
 
@@ -189,7 +196,9 @@ def _at(found: Sequence[Point], name: str, kind: str, goal: float) -> str:
         missed = "" if ours.recall >= goal else f", misses {goal}"
         return f"1 = {figure(ours.p50)} µs at {ours.recall:.4f}{missed}"
     point = cheapest(found, name, kind, goal)
-    return f"{point.ratio} at {point.recall:.4f}" if point else f"misses it: {max(each.recall for each in measured):.4f}"
+    return (
+        f"{point.ratio} at {point.recall:.4f}" if point else f"misses it: {max(each.recall for each in measured):.4f}"
+    )
 
 
 def batch_table(raw: Raw) -> Iterator[str]:

@@ -75,7 +75,7 @@ def new_texts(texts: Sequence[str], mode: str | None = None) -> list[Request]:
 
 
 def chunks(ids: Sequence[str]) -> list[Request]:
-    return [request("GET", f"/chunks/{id.replace('#', '%23')}", **BEARER) for id in ids]
+    return [request("GET", f"/chunks/{id.replace('#', '%23')}", b"", **BEARER) for id in ids]
 
 
 def asks(texts: Sequence[str]) -> list[Request]:

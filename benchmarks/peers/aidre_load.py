@@ -1,6 +1,6 @@
 """Writes passages with their vectors to a store of the aidre that is installed here, for a server of it.
 
-    python -m benchmarks.peers.aidre_load STORE ROWS.npy COUNT TEXTS.json
+python -m benchmarks.peers.aidre_load STORE ROWS.npy COUNT TEXTS.json
 """
 
 from __future__ import annotations

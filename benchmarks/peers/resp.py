@@ -69,7 +69,7 @@ class Connection:
     def ask(self, content: bytes, replies: int = 1) -> list[bytes]:
         """Sends commands; returns the bytes of their replies."""
         self._socket.sendall(content)
-        found = []
+        found: list[bytes] = []
         while len(found) < replies:
             while not (length := reply_length(self._rest)):
                 part = self._socket.recv(_READ)

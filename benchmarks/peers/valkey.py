@@ -88,10 +88,10 @@ def connect(port: int, server: subprocess.Popen[bytes]) -> Connection:
 
 def create(connection: Connection, dimensions: int, rows: int, numbers: list[str]) -> None:
     """Creates the index over the vectors and the numeric fields."""
-    graph = ["TYPE", "FLOAT32", "DIM", dimensions, "DISTANCE_METRIC", "IP", "INITIAL_CAP", rows]
+    graph: list[str | float] = ["TYPE", "FLOAT32", "DIM", dimensions, "DISTANCE_METRIC", "IP", "INITIAL_CAP", rows]
     graph += ["M", NEIGHBOURS, "EF_CONSTRUCTION", CONSTRUCTION]
     fields = [word for name in numbers for word in (name, "NUMERIC")]
-    schema = ["v", "VECTOR", "HNSW", len(graph), *graph, *fields]
+    schema: list[str | float] = ["v", "VECTOR", "HNSW", len(graph), *graph, *fields]
     connection.run("FT.CREATE", "bench", "ON", "HASH", "PREFIX", 1, PREFIX, "SCHEMA", *schema)
 
 

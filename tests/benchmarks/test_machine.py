@@ -34,5 +34,5 @@ def test_flags_of_the_build_are_read_where_it_names_them(
 def test_a_release_without_a_kernel_searches_with_faiss(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aidre.engine.native", None)
     assert machine.kernel() == "FAISS"
-    monkeypatch.setitem(sys.modules, "aidre.engine.native", SimpleNamespace(kernel_name=lambda: "avx2"))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "aidre.engine.native", SimpleNamespace(kernel_name=lambda: "avx2"))
     assert machine.kernel() == "avx2"

@@ -47,7 +47,8 @@ def test_a_document_gives_rows_or_unseen_queries_and_no_question_is_a_row(
         lines = [json.dumps({"id": str(number), "text": text}) for number, text in enumerate(questions)]
         folders.append(judged(tmp_path / name, corpus, lines, ["0\t0\t1"]))
     found = passages.material(1_000, 1_000, folders)
-    assert found.questions == [passages.questions_of(folders[0])[0], "Is it so?", *passages.questions_of(folders[0])[1:]]
+    first, *others = passages.questions_of(folders[0])
+    assert found.questions == [first, "Is it so?", *others]
     assert len(found.unseen) >= 10 and len(found.passages) >= 20
     assert not set(found.passages) & {*found.unseen, *found.questions}
     for text in texts:  # both halves of a document are on one side
