@@ -107,7 +107,7 @@ class Aidre(Previous):
 def version() -> str:
     """The version of the installed aidre, with the commit of its checkout if it runs from one."""
     folder = Path(aidre.engine.__file__).resolve().parent
-    command = ["git", "-C", str(folder), "rev-parse", "--short=9", "HEAD"]
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=9"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     released = metadata.version("aidre")
     return released if done.returncode else f"{released} at {done.stdout.strip()}"

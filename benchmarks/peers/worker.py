@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import metadata
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ from numpy.typing import NDArray
 from benchmarks.peers.protocol import Answer, Below, Contender, Values, Vectors, entry
 
 WARM_UP = 10
+BATCHES = 4
+"""Batches of different queries."""
+
 MIN_QUERIES = 5
 """Queries of a batch that run even beyond the time limit."""
 
@@ -91,11 +95,11 @@ class Worker:
         return {"microseconds": microseconds, "rows": rows, "processor_us": round(used * 1e6 / len(answered), 1)}
 
     def batch(self, *, kind: str, setting: int, k: int, size: int, seconds: float) -> dict[str, Any]:
-        """Runs the same queries one by one and in batches of `size`, in turns, for at most `seconds`.
+        """Runs the same queries one by one and in batches of `size`, in turns, until `seconds` have passed.
 
-        Returns the processor time per query of each turn, and the rows of one turn in batches.
+        Returns the processor time per query of each turn, and the rows of the queries in batches.
         """
-        queries = self._queries[kind][: len(self._queries[kind]) // size * size]
+        queries = self._queries[kind][: min(BATCHES, len(self._queries[kind]) // size) * size]
         answer, answer_all = self._contender.answer(setting, k, None), self._contender.answer_all(setting, k)  # type: ignore[attr-defined]
         batches = [queries[first : first + size] for first in range(0, len(queries), size)]
         warm_up(answer, queries, seconds / 8)
@@ -103,15 +107,16 @@ class Worker:
         single: list[float] = []
         batched: list[float] = []
         end = time.perf_counter() + seconds
-        while not single or time.perf_counter() < end:
-            for batch in batches:
-                started = time.process_time()
-                for query in batch:
-                    answer(query)
-                middle = time.process_time()
-                answer_all(batch)
-                single.append((middle - started) * 1e6 / len(batch))
-                batched.append((time.process_time() - middle) * 1e6 / len(batch))
+        for batch in cycle(batches):
+            started = time.process_time()
+            for query in batch:
+                answer(query)
+            middle = time.process_time()
+            answer_all(batch)
+            single.append((middle - started) * 1e6 / len(batch))
+            batched.append((time.process_time() - middle) * 1e6 / len(batch))
+            if time.perf_counter() > end:
+                break
         rows = [list(map(int, self._contender.rows_of(one))) for one in answered]
         return {"single_us": single, "batched_us": batched, "rows": rows}
 
