@@ -252,7 +252,8 @@ def one_core(bench: Bench, snapshot: Snapshot, rounds: int) -> None:
             half = max(one["rate"] for number in CONNECTIONS for one in bench.runs.turns("vector", number)) / 2
             for due in ("evenly", "at random"):
                 with pinned(LOAD_CORE), Load(port, 64) as generator:
-                    samples = generator.open(ways["vector"], OPEN_TIMES * bench.seconds, half, random=due == "at random")
+                    seconds = OPEN_TIMES * bench.seconds
+                    samples = generator.open(ways["vector"], seconds, half, random=due == "at random")
                 bench.runs.add(f"half the rate, due {due}", 64, samples)
 
 
