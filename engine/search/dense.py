@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.index.fields import Filter
-from aidre.engine.index.vectors import Candidates, Matches, SearchDepth, score_rows
+from aidre.engine.index.vectors import Candidates, Matches, SearchDepth, score_rows, spare_core
 from aidre.engine.search.plan import Plan, plan_for
 from aidre.engine.segment import Segments, TopK, merge_top_k
 from aidre.engine.storage import MAX_SEGMENT_ROWS
@@ -60,6 +60,13 @@ def search_dense_batch(
     """`search_dense` for each of several queries (n, d), which share one scan."""
     candidates = None if depth is None else depth.candidates * (1 if filter is None else _FILTERED_DEPTH)
     plan = plan_for(segments, space_id, candidates, filter)
+    if plan.native is not None:
+        return [
+            _search_natively(
+                segments, space_id, plan, queries[n : n + 1], k=k, depth=depth, candidates=candidates, filter=filter
+            )
+            for n in range(len(queries))
+        ]
     scanned = _scan(plan, queries, max(candidates or 0, k), depth)
     return [
         _search_deeper(
@@ -67,6 +74,73 @@ def search_dense_batch(
         )
         for number, one in enumerate(scanned)
     ]
+
+
+# -- with the kernel -----------------------------------------------------------------------------------------------
+
+
+def _search_natively(
+    segments: Segments,
+    space_id: str,
+    plan: Plan,
+    query: NDArray[np.float32],
+    *,
+    k: int,
+    depth: SearchDepth | None,
+    candidates: int | None,
+    filter: Filter | None,
+) -> TopK:
+    """The hits of one query: of the nearest lists first, then of all, then deeper while ties may be missing."""
+    count = max(candidates or 0, k)
+    probed = tuple([scan.probed_lists(query, count, depth) for scan, _ in plan.scans])
+    arrays = None
+    if plan.native is not None and any(lists is not None for lists in probed):
+        arrays = plan.native.search(query, k, count, probed, True, True)
+    hits, is_short = _search_all_lists(segments, plan, query, k, count) if arrays is None else _top_k(*arrays)
+    while is_short:
+        count *= _DEEPER
+        if count > sum(allowed for _, allowed in plan.scans) // 4:
+            plan = plan_for(segments, space_id, None, filter)
+        hits, is_short = _search_all_lists(segments, plan, query, k, count)
+    return hits
+
+
+def _search_all_lists(
+    segments: Segments, plan: Plan, query: NDArray[np.float32], k: int, count: int
+) -> tuple[TopK, bool]:
+    """The best k rows of a plan, and whether ties with them may be missing; a long scan is shared with an idle core."""
+    assert plan.native is not None
+    search = plan.native.search
+    if len(plan.scans) == 1 and plan.scans[0][0].is_long:
+        with spare_core() as second_thread:
+            if second_thread is not None:
+                first, second = plan.scans[0][0].halves()
+                pending = second_thread.submit(search, query, k, count, (second,), False, False)
+                found = [search(query, k, count, (first,), False, True), pending.result()]
+                parts = [_top_k(*arrays) for arrays in found if arrays is not None]
+                return _merged(segments, [hits for hits, _ in parts], k), any(is_short for _, is_short in parts)
+    found_all = search(query, k, count, None, False, True)
+    assert found_all is not None  # only a probe may find too few
+    return _top_k(*found_all)
+
+
+def _top_k(arrays: tuple[bytes, bytes, bytes], is_short: bool) -> tuple[TopK, bool]:
+    segment_ords, rows, scores = arrays
+    hits = TopK(np.frombuffer(segment_ords, np.int64), np.frombuffer(rows, np.int64), np.frombuffer(scores, np.float64))
+    return hits, is_short
+
+
+def _merged(segments: Segments, parts: Sequence[TopK], k: int) -> TopK:
+    return merge_top_k(
+        segments,
+        [part.segment_ords for part in parts],
+        [part.rows for part in parts],
+        [part.scores for part in parts],
+        k,
+    )
+
+
+# -- without it ----------------------------------------------------------------------------------------------------
 
 
 def _search_deeper(

@@ -6,7 +6,14 @@ from .codes import (
     serialize_codebook as serialize_codebook,
     trained_rows_of as trained_rows_of,
 )
-from .distance import Bitmap as Bitmap, Matches as Matches, VectorColumn as VectorColumn, score_rows as score_rows
+from .distance import (
+    Bitmap as Bitmap,
+    Matches as Matches,
+    VectorColumn as VectorColumn,
+    native_columns as native_columns,
+    score_rows as score_rows,
+    spare_core as spare_core,
+)
 from .encoding import (
     decode as decode,
     dtype_of as dtype_of,

@@ -10,7 +10,7 @@ import itertools
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import faiss
 import numpy as np
@@ -26,6 +26,7 @@ from aidre.engine.index.vectors.inverted_lists import (
     InvertedLists,
     from_buffers,
     from_faiss_index,
+    packed_bytes,
     to_buffers,
 )
 from aidre.engine.index.vectors.quantizer import (
@@ -39,7 +40,11 @@ from aidre.engine.index.vectors.quantizer import (
     with_centroids,
 )
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.native import native
 from aidre.engine.storage import INDEX_SCHEMA, MAX_SEGMENT_ROWS, FileProblem
+
+if TYPE_CHECKING:
+    from aidre.engine.native import kernel
 
 _MAX_LISTS = (1 << 16) - 1
 """Lists of a file: their ids are uint16, and one value marks a row without a list."""
@@ -50,6 +55,8 @@ long a row."""
 
 _LISTS_VALUES = 6
 """Values in the file of an index of kind _LISTS_KIND: codebook, padding, all codes, codes, rows and sizes."""
+
+_NO_CODES = np.empty(0, np.uint8)
 
 _LISTS_KIND = "codes in lists"
 """Inverted lists. (Kind "lists", of earlier releases, is one FAISS index with all its rows.)"""
@@ -101,6 +108,27 @@ class VectorIndex:
         """Equal for indexes with the same product quantizer and the same centroids."""
         return self.codes_key, self._centroids.tobytes()
 
+    def native_lists(self, column: int) -> list[tuple[Any, ...]]:
+        """The lists in the order of `list_sizes`, for the Codes of the kernel, as those of a column of its Columns."""
+        if self._inverted is not None:
+            return self._inverted.native_lists(column)
+        lists, first_row = [], 0
+        for index in self.quantized:
+            size = index.invlists.list_size(0)
+            codes = faiss.rev_swig_ptr(index.invlists.get_codes(0), packed_bytes(index, size)) if size else _NO_CODES
+            lists.append((column, codes, None, _one(0), _one(first_row), _one(size)))
+            first_row += size
+        return lists
+
+    def native_codes(self, columns: kernel.Columns, lists: Sequence[tuple[Any, ...]]) -> kernel.Codes:
+        """Codes with this index's product quantizer."""
+        quantizer = self._index.pq
+        centroids = faiss.vector_to_array(quantizer.centroids)
+        codes: kernel.Codes = native.Codes(
+            columns, centroids, None, None, int(quantizer.M), int(quantizer.dsub), int(self._index.bbs), lists
+        )
+        return codes
+
     def assign_slot(self, slot: int) -> None:
         """Change the row ids to those of a slot. Not thread-safe: call it before anything scans this index."""
         shift = (slot - (self.slot or 0)) * MAX_SEGMENT_ROWS
@@ -147,6 +175,10 @@ class VectorIndex:
             if self.list_sizes[occupied].sum() < _FEW_ROWS_SHARE * len(self):
                 return occupied
         return np.arange(2 * self.nlist, len(self.list_sizes))
+
+
+def _one(number: int) -> NDArray[np.int64]:
+    return np.array([number], np.int64)
 
 
 def _codes_key(index: Any) -> tuple[int, int, bytes]:

@@ -1,0 +1,2 @@
+from . import kernel as kernel
+from .loading import kernel_name as kernel_name, native as native

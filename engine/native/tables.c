@@ -1,0 +1,98 @@
+/* The look-up tables of a query: how close it is to each codeword of each sub-quantizer, in 8 bits. */
+#include "kernel.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The query without the mean, rotated and padded, as the rows were before they were quantized. */
+static const float *transformed(const struct kernel *kernel, const struct codebook *codebook, const float *query,
+                                float *room) {
+    const size_t padded = codebook->sub_quantizers * codebook->sub_dimensions;
+    const float *centred = query;
+    if (codebook->mean != NULL) {
+        float *difference = room + padded;
+        for (size_t i = 0; i < codebook->dimensions; i++)
+            difference[i] = query[i] - codebook->mean[i];
+        centred = difference;
+    }
+    if (codebook->rotation != NULL) {
+        for (size_t i = 0; i < padded; i++)
+            room[i] = kernel->dot_f32(centred, codebook->rotation + i * codebook->dimensions, codebook->dimensions);
+        return room;
+    }
+    memcpy(room, centred, codebook->dimensions * sizeof *room);
+    memset(room + codebook->dimensions, 0, (padded - codebook->dimensions) * sizeof *room);
+    return room;
+}
+
+/* The closeness of a part of the query to 16 codewords: inner products, or minus squared distances. */
+static void compare_codewords(const float *part, const float *codewords, size_t d, bool is_l2, float *closeness) {
+    float sums[CODEWORDS] = {0};
+    for (size_t i = 0; i < d; i++, codewords += CODEWORDS) {
+        if (is_l2) {
+            for (size_t word = 0; word < CODEWORDS; word++)
+                sums[word] -= (part[i] - codewords[word]) * (part[i] - codewords[word]);
+        } else {
+            for (size_t word = 0; word < CODEWORDS; word++)
+                sums[word] += part[i] * codewords[word];
+        }
+    }
+    memcpy(closeness, sums, sizeof sums);
+}
+
+/* Subtract the least of 16 values from all; returns the largest difference. */
+static float from_zero(float *values) {
+    float least[4], most[4];
+    memcpy(least, values, sizeof least);
+    memcpy(most, values, sizeof most);
+    for (size_t i = 4; i < CODEWORDS; i += 4) {
+        for (size_t j = 0; j < 4; j++) {
+            least[j] = values[i + j] < least[j] ? values[i + j] : least[j];
+            most[j] = values[i + j] > most[j] ? values[i + j] : most[j];
+        }
+    }
+    for (size_t j = 1; j < 4; j++) {
+        least[0] = least[j] < least[0] ? least[j] : least[0];
+        most[0] = most[j] > most[0] ? most[j] : most[0];
+    }
+    for (size_t word = 0; word < CODEWORDS; word++)
+        values[word] -= least[0];
+    return most[0] - least[0];
+}
+
+/* The number of steps of a table value for a difference of one in closeness. */
+static float steps(const float *spans, size_t count) {
+    float largest = 0, all = 0; /* the largest sum of the spans that are added in 8 bits, and of all */
+    for (size_t first = 0; first < count; first += 2 * PAIRS_IN_8_BITS) {
+        float sums[2] = {0, 0};
+        for (size_t i = first; i < count && i < first + 2 * PAIRS_IN_8_BITS; i++)
+            sums[i & 1] += spans[i];
+        largest = fmaxf(largest, fmaxf(sums[0], sums[1]));
+        all += sums[0] + sums[1];
+    }
+    /* One per cent less than the limits: divisions and products are rounded, too. */
+    const float step = fminf(252.0f / largest, 0.99f * MAX_ESTIMATE / all);
+    return isfinite(step) && isfinite(all) ? step : 0;
+}
+
+size_t table_floats(const struct codebook *codebook) {
+    const size_t padded = codebook->sub_quantizers * codebook->sub_dimensions;
+    return padded + codebook->dimensions + codebook->sub_quantizers * (CODEWORDS + 1);
+}
+
+void fill_tables(const struct kernel *kernel, const struct codebook *codebook, enum metric metric, const float *query,
+                 float *room, uint8_t *values) {
+    const size_t count = codebook->sub_quantizers, d = codebook->sub_dimensions;
+    const float *part = transformed(kernel, codebook, query, room);
+    float *closeness = room + count * d + codebook->dimensions, *spans = closeness + count * CODEWORDS;
+    for (size_t i = 0; i < count; i++) {
+        float *table = closeness + i * CODEWORDS;
+        compare_codewords(part + i * d, codebook->codewords + i * CODEWORDS * d, d, metric_is_l2(metric), table);
+        spans[i] = from_zero(table);
+    }
+    const float step = steps(spans, count);
+    memset(values, 0, codebook_pairs(codebook) * PAIR_BYTES);
+    if (step > 0) /* else all codewords are equally close, or a number is not finite: all estimates are equal */
+        for (size_t i = 0; i < count * CODEWORDS; i++)
+            values[i] = (uint8_t)(closeness[i] * step); /* rounded down, so that sums stay within their limits */
+}
