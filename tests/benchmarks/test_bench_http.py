@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks import bench_http
+from aidre.engine.model import Query
+from aidre.engine.segment import TopK
+from benchmarks import bench_http, data
 from benchmarks.bench_http import Runs, figures
 from benchmarks.load import Samples
+from benchmarks.peers.aidre import SPACE, build, number
 
 
 def samples(milliseconds: float, count: int = 1_000) -> Samples:
@@ -79,3 +83,16 @@ def test_figures_are_computed_again_from_stored_samples(runs: Runs, tmp_path: Pa
     assert again["request_minus_raw_scan"] == before["request_minus_raw_scan"]
     assert again["beside"] == before["beside"]
     assert again["connections"].keys() == before["connections"].keys()
+
+
+@pytest.mark.slow
+def test_the_raw_scan_finds_what_a_search_finds(tmp_path: Path) -> None:
+    snapshot = build(tmp_path, data.vectors(6_000, 384))
+    calibration = snapshot.space(SPACE).calibration
+    assert calibration and calibration.kind == "scan"
+    queries = data.queries(5, 384)
+    for query, scan in zip(queries, bench_http.raw_scans(snapshot, SPACE, queries), strict=True):
+        rows = [number(hit.chunk.document_id) for hit in snapshot.search(Query(query, SPACE, 10))]
+        found: Any = scan()
+        scanned = found.rows if isinstance(found, TopK) else np.frombuffer(found[0][1], np.int64)
+        assert scanned.tolist() == rows
