@@ -155,8 +155,9 @@ class Bench:
         self, series: str, generator: Load, asked: Sequence[Request], connections: int, pids: Sequence[int]
     ) -> None:
         generator.closed(asked, min(WARM_SECONDS, self.seconds))
-        before = sum(map(processor_seconds, pids))
+        before, own = sum(map(processor_seconds, pids)), time.process_time()
         samples = generator.closed(asked, self.seconds)
+        self.runs.note(f"{series} {connections} generator", (time.process_time() - own) / samples.seconds)
         if pids:
             spent = sum(map(processor_seconds, pids)) - before
             self.runs.note(f"{series} {connections} processor us", 1e6 * spent / max(1, len(samples.latencies)))
@@ -408,7 +409,10 @@ def figures(runs: Runs) -> dict[str, Any]:
     found["connections"] = {}
     for series, connections, _ in runs.samples:
         if connections:
-            found["connections"].setdefault(series, {})[str(connections)] = _row(runs.turns(series, connections))
+            row = _row(runs.turns(series, connections))
+            if f"{series} {connections} generator" in facts:  # near 1 the generator is the limit, not the server
+                row["generator"] = round(facts[f"{series} {connections} generator"], 2)
+            found["connections"].setdefault(series, {})[str(connections)] = row
     return {name: value for name, value in found.items() if value != {}}
 
 

