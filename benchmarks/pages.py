@@ -170,6 +170,7 @@ def contest_table(raw: Raw) -> Iterator[str]:
         *(f"{named}, recall ≥ {goal}" for goal in GOALS for named in QUERIES.values()),
         "build / index",
         "build / store",
+        "build, processor s",
         "bytes",
     )
     rows = []
@@ -183,7 +184,9 @@ def contest_table(raw: Raw) -> Iterator[str]:
         size = _times(facts["bytes"], ours["bytes"])
         if name == "aidre":
             size = f"1 = {ours['bytes'] / raw['rows']:.0f} a row"
-        rows.append((f"{name} {facts['version']}", facts["index"], *cells, *building, size))
+        rows.append(
+            (f"{name} {facts['version']}", facts["index"], *cells, *building, figure(facts["processor_seconds"]), size)
+        )
     return markdown(head, rows)
 
 
