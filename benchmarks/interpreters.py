@@ -28,7 +28,7 @@ _VERSION: Final = "import platform; print('python_' + platform.python_version())
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--python", type=Path, metavar="PATH", help="run under this interpreter instead")
-    parser.add_argument("--variant", help=argparse.SUPPRESS)
+    parser.add_argument("--variant", metavar="NAME", help="store the figures under this name, beside the others")
 
 
 def rerun(program: Path, module: str, argv: Sequence[str]) -> int:
