@@ -36,6 +36,9 @@ from benchmarks.peers.resp import value
 from benchmarks.real import PASSAGES, VECTORS, Real
 
 START_SECONDS, LOAD_SECONDS = 120.0, 600.0
+CHROMA_EF: Final = 100
+"""Depth of a search of Chroma, which belongs to the collection."""
+
 WAYS: Final = "/api/v2/tenants/default_tenant/databases/default_database/collections"
 
 Asked = NDArray[np.float32] | str
@@ -101,7 +104,9 @@ def _chroma(data: Real, folder: Path, processes: list[subprocess.Popen[bytes]]) 
     processes.append(_started(command, folder, {}))
     _wait(port, "/api/v2/heartbeat", processes[0], folder)
     started = time.monotonic()
-    collection = _run(programs / "python", "chroma_load", [str(port), *_files(data)], folder).split()[-1]
+    collection = _run(programs / "python", "chroma_load", [str(port), str(CHROMA_EF), *_files(data)], folder).split()[
+        -1
+    ]
     path = f"{WAYS}/{collection}/query"
 
     def asked(vector: NDArray[np.float32], k: int, setting: int) -> bytes:
@@ -112,7 +117,8 @@ def _chroma(data: Real, folder: Path, processes: list[subprocess.Popen[bytes]]) 
         return [int(number) for number in json.loads(body)["ids"][0]]
 
     loaded = time.monotonic() - started
-    return PeerServer("chroma", _version("stores", "chromadb"), port, (processes[0].pid,), loaded, asked, rows_of)
+    version = _version("stores", "chromadb")
+    return PeerServer("chroma", version, port, (processes[0].pid,), loaded, asked, rows_of, (CHROMA_EF,))
 
 
 def _txtai(data: Real, folder: Path, processes: list[subprocess.Popen[bytes]]) -> PeerServer:
