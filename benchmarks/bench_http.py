@@ -155,9 +155,9 @@ class Bench:
         self, series: str, generator: Load, asked: Sequence[Request], connections: int, pids: Sequence[int]
     ) -> None:
         generator.closed(asked, min(WARM_SECONDS, self.seconds))
-        before, own = sum(map(processor_seconds, pids)), time.process_time()
+        before = sum(map(processor_seconds, pids))
         samples = generator.closed(asked, self.seconds)
-        self.runs.note(f"{series} {connections} generator", (time.process_time() - own) / samples.seconds)
+        self.runs.note(f"{series} {connections} generator", samples.busy)
         if pids:
             spent = sum(map(processor_seconds, pids)) - before
             self.runs.note(f"{series} {connections} processor us", 1e6 * spent / max(1, len(samples.latencies)))
@@ -488,6 +488,8 @@ def _over(upper: Sequence[Mapping[str, float]], lower: Sequence[Mapping[str, flo
 
 
 def _times(upper: Sequence[float], lower: Sequence[float]) -> str:
+    if not all(lower):  # a run too short for a single answer
+        return "-"
     return str(ratio(upper, lower))
 
 

@@ -66,7 +66,8 @@ class Samples:
     """All answers of a run: latencies in seconds, statuses (0: the connection broke), and the duration in seconds.
 
     `reconnected` counts idle connections that the server closed and the generator replaced. `late` holds the seconds
-    between the moment at which a request was due and a connection idle, and its sending (open loop alone).
+    between the moment at which a request was due and a connection idle, and its sending (open loop alone); `busy` is
+    the share of the duration in which the generator used its core (closed loop alone: an open one never sleeps).
     """
 
     latencies: NDArray[np.float64]
@@ -74,6 +75,7 @@ class Samples:
     seconds: float
     reconnected: int = 0
     late: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    busy: float = 0.0
 
     @property
     def good(self) -> NDArray[np.float64]:
@@ -156,7 +158,7 @@ class Load:
         """Closed loop: cycles through the requests for `seconds`, with one pending request per connection."""
         following = cycle(requests)
         with self._run():
-            started = time.perf_counter()
+            started, used = time.perf_counter(), time.process_time()
             end = started + seconds
             while self._idle:
                 self._send(self._idle.popleft(), next(following))
@@ -164,7 +166,7 @@ class Load:
                 self._receive(end - now)
                 while self._idle:
                     self._send(self._idle.popleft(), next(following))
-            samples = self._samples(time.perf_counter() - started)
+            samples = self._samples(time.perf_counter() - started, time.process_time() - used)
             self._settle()
         return samples
 
@@ -197,9 +199,9 @@ class Load:
         finally:
             gc.enable()
 
-    def _samples(self, seconds: float) -> Samples:
+    def _samples(self, seconds: float, used: float = 0.0) -> Samples:
         latencies, statuses = np.array(self._latencies), np.array(self._statuses, np.int16)
-        return Samples(latencies, statuses, seconds, self._reconnected, np.array(self._late))
+        return Samples(latencies, statuses, seconds, self._reconnected, np.array(self._late), used / max(seconds, 1e-9))
 
     def _connect(self) -> _Connection:
         made = socket.create_connection(self._address, timeout=WAIT_SECONDS)

@@ -71,6 +71,12 @@ def test_a_peer_that_misses_the_recall_is_named_as_missing_it(runs: Runs) -> Non
     assert (beside["valkey: vector"]["processor us, 8"], beside["valkey: vector"]["of aidre, 8"]) == (400.0, 200.0)
 
 
+def test_a_peer_that_gave_no_answer_in_time_has_no_ratio(runs: Runs) -> None:
+    nothing = Samples(np.empty(0), np.empty(0, np.int16), 1.0)
+    runs.samples["valkey: vector", 8, 0] = nothing
+    assert figures(runs)["beside"]["valkey: vector"]["times the rate, 8"] == "-"
+
+
 def test_slow_answers_at_half_the_rate_are_told_against_the_median(runs: Runs) -> None:
     found = figures(runs)
     assert found["half_rate_due_at_random_p999_over_p50"].startswith("10.0 ")
