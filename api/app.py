@@ -41,7 +41,15 @@ from aidre.api.protocols.intent import mount as mount_intent
 from aidre.api.protocols.nlweb import mount as mount_nlweb
 from aidre.api.protocols.provenance import mount as mount_provenance
 from aidre.api.retrieval import Cursors, LiveSnapshots, QueryEmbedders, Retrieval, store_secret
-from aidre.api.server import ErrorResponses, FastRoutes, FrameMiddleware, Mounted, ObserveMiddleware, RejectionCache
+from aidre.api.server import (
+    ErrorResponses,
+    FastPath,
+    FastRoutes,
+    FrameMiddleware,
+    Mounted,
+    ObserveMiddleware,
+    RejectionCache,
+)
 from aidre.engine.backend import Source
 from aidre.engine.embedding import load_stored
 from aidre.engine.errors import AidreError
@@ -79,11 +87,11 @@ def create_app(source: Source, settings: Settings, run: Path | None = None, *, s
     log = AccessLog(STDOUT, metrics.add_dropped) if settings.server.log == "requests" else None
     scrubber = Scrubber(source, settings.server.scrub, state)
 
-    lifespan = _lifespan(mounted, retrieval, scrubber, guard, metrics=metrics, log=log)
+    fast: dict[str, Any] = {"rejections": RejectionCache(guard.running, metrics, log)}
+    lifespan = _lifespan(mounted, retrieval, scrubber, guard, metrics=metrics, log=log, state=fast)
     app = Starlette(routes=routes, lifespan=lifespan)
     app.router.redirect_slashes = False
-    framed = _framed(app, routes, mounted, guard, settings)
-    app.middleware_stack = ObserveMiddleware(framed, metrics, log, routes)
+    app.middleware_stack, fast["fast_path"] = _layers(app, routes, mounted, guard, settings, metrics=metrics, log=log)
     app.state.guard, app.state.retrieval, app.state.metrics = guard, retrieval, metrics
     app.state.scrubber = scrubber
     for one in mounted:
@@ -129,7 +137,10 @@ def _lifespan(
     *,
     metrics: Metrics,
     log: AccessLog | None,
+    state: dict[str, Any],
 ) -> Callable[[Starlette], Any]:
+    """`state` is what the connections read, see `Connection`."""
+
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
         following = asyncio.create_task(_follow(retrieval, scrubber, mounted))
@@ -137,7 +148,7 @@ def _lifespan(
         await guard.open()
         for one in mounted:
             await one.open()
-        yield {"rejections": RejectionCache(guard.running, metrics, log)}
+        yield state
         for one in reversed(mounted):
             await one.close()
         following.cancel()
@@ -167,18 +178,37 @@ async def _follow(retrieval: Retrieval, scrubber: Scrubber, mounted: Sequence[Mo
     await retrieval.snapshots.follow(refresh)
 
 
-def _framed(
-    app: Starlette, routes: Sequence[Route], mounted: Sequence[Mounted], guard: Guard, settings: Settings
-) -> ASGIApp:
-    """The router, wrapped in the middleware. Starlette's outermost middleware is left out: it would answer an
-    unexpected error a second time, and it costs time for every message."""
+def _layers(
+    app: Starlette,
+    routes: Sequence[Route],
+    mounted: Sequence[Mounted],
+    guard: Guard,
+    settings: Settings,
+    *,
+    metrics: Metrics,
+    log: AccessLog | None,
+) -> tuple[ASGIApp, FastPath]:
+    """The router in its middleware, and the fast path, which does the same work without ASGI. Starlette's outermost
+    middleware is left out: it would answer an unexpected error a second time, and it costs time for every message."""
     errors = ErrorResponses(mounted, render_error)
     routed = FastRoutes(ExceptionMiddleware(app.router, {HTTPException: _renderer_of_http(errors)}), routes)
-    framed: ASGIApp = FrameMiddleware(routed, guard, errors.render, errors.reject, WebOrigins(settings))
+    frame = FrameMiddleware(routed, guard, errors.render, errors.reject, WebOrigins(settings))
+    framed: ASGIApp = frame
     for one in mounted:
         if one.wrap is not None:
             framed = one.wrap(framed)
-    return OriginalTargetMiddleware(framed, settings.server) if settings.server.trusted_proxies else framed
+    targets = OriginalTargetMiddleware(framed, settings.server) if settings.server.trusted_proxies else None
+    observe = ObserveMiddleware(targets or framed, metrics, log, routes)
+    fast_path = FastPath(
+        app,
+        routed,
+        [path for one in mounted for path in one.fast],
+        observe=observe,
+        frame=frame,
+        sign=next((one.sign for one in mounted if one.sign is not None), None),
+        note_target=None if targets is None else targets.note,
+    )
+    return observe, fast_path
 
 
 def _renderer_of_http(errors: ErrorResponses) -> Callable[[Request, Exception], Awaitable[Response]]:

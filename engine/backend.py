@@ -244,6 +244,10 @@ class Reader(Protocol):
     def search_all(self, queries: Sequence[Query]) -> list[list[Hit]]:
         """The hits of each query; raises the errors of `search`, for any of the queries."""
 
+    def estimated_seconds(self, query: Query) -> float:
+        """About how long `search` takes on one core, told at once and for any query: a caller decides by it whether to
+        search in its event loop."""
+
     def count(self, filter: Filter | None = None) -> int:
         """Chunks that pass a filter. InvalidFilter."""
 

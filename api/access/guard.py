@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from starlette.types import Receive
@@ -43,8 +43,12 @@ DEFAULT_RATE = Rate(600, 60)
 """Requests and seconds, where the server is reachable beyond loopback."""
 UNLIMITED = Rate(0, 1)
 NO_FIELDS: RawHeaders = []
+UNKNOWN_KEY = "this key is not known here: send Authorization: Bearer SECRET, or none"
 CACHE_SIZE = 4_096
 """Anonymous callers by account."""
+
+Charge: TypeAlias = tuple[str, Rate]
+"""The account of a bucket, and its rate."""
 
 
 class Guard:
@@ -77,7 +81,7 @@ class Guard:
     def enter(self, path: str, method: str, receive: Receive) -> Slot | None:
         """A slot of the concurrency limit; None on the unmetered routes, which answer also at the limit. Raises
         Overloaded."""
-        if path in UNMETERED or path.startswith(WELL_KNOWN):
+        if _is_unmetered(path):
             return None
         return self.running.enter(receive, waits=method == "POST")
 
@@ -86,30 +90,83 @@ class Guard:
 
         Raises Unauthorized, Forbidden, RateLimited or Unavailable.
         """
-        path: str = scope["path"]
-        if path in HEALTH:
+        if scope["path"] in HEALTH:
             return NO_FIELDS
-        is_metered = not (path in UNMETERED or path.startswith(WELL_KNOWN))
+        grant = self._known_grant(scope)
+        if grant is None:
+            grant = await self._token_grant(scope)
+        charge, state = self._charge_of(scope, grant), None
+        if charge is not None:
+            state = await self._redis.take(*charge) if self._redis is not None else self._take(charge)
+        return self._settle(scope, grant, charge, state)
+
+    def admit_at_once(self, scope: Any) -> RawHeaders | None:
+        """`admit` without waiting; None, with nothing charged, if a token or Redis has to be asked."""
+        grant = self._known_grant(scope)
+        if grant is None or self._redis is not None:
+            return None
+        charge = self._charge_of(scope, grant)
+        return self._settle(scope, grant, charge, None if charge is None else self._take(charge))
+
+    def _known_grant(self, scope: Any) -> Grant | Unauthorized | None:
+        """The grant of a request or the error of its credential; None for a credential that may be a token."""
         try:
             credential = bearer_of(scope["headers"])
-            grant = self._anonymous if credential is None else await self._authenticate(credential)
         except Unauthorized as error:
-            await self._charge(scope, self._anonymous)  # guesses are charged on every route
-            raise self._challenged(error, path) from error
-        caller = grant.caller
-        if not caller.account:
-            caller = self._with_account(self.account(scope, caller))
-        scope["state"]["caller"] = caller
-        if is_metered:
-            fields = await self._charge(scope, grant)
-        elif path == METRICS:
-            fields = NO_FIELDS
-            if self._settings.server.metrics == "callers" and not caller.name:
+            return error
+        if credential is None:
+            return self._anonymous
+        grant = self._keys.grant(credential)
+        is_token = self._tokens is not None and credential.count(b".") == 2
+        return grant if grant is not None or is_token else Unauthorized(UNKNOWN_KEY)
+
+    async def _token_grant(self, scope: Any) -> Grant | Unauthorized:
+        """The same for a token, once `_known_grant` has found that it may be one."""
+        credential, tokens = bearer_of(scope["headers"]), self._tokens
+        assert credential is not None and tokens is not None
+        try:
+            return await tokens.grant(credential)
+        except Unauthorized as error:
+            return error
+
+    def _charge_of(self, scope: Any, grant: Grant | Unauthorized) -> Charge | None:
+        """What a request is charged to; None on a route or for a caller without a limit. Guesses are charged on every
+        route."""
+        if isinstance(grant, Unauthorized):
+            grant = self._anonymous
+        elif _is_unmetered(scope["path"]):
+            return None
+        rate = grant.rate or self._rate
+        return (self.account(scope, grant.caller), rate) if rate.count and self._buckets is not None else None
+
+    def _take(self, charge: Charge, *, spend: bool = True) -> BucketState:
+        assert self._buckets is not None
+        return self._buckets.take(*charge, spend=spend)
+
+    def _settle(
+        self, scope: Any, grant: Grant | Unauthorized, charge: Charge | None, state: BucketState | None
+    ) -> RawHeaders:
+        """The end of an admission, when it is known what the credential grants and whether the bucket has a token."""
+        path: str = scope["path"]
+        if not isinstance(grant, Unauthorized):
+            caller = grant.caller
+            if not caller.account:
+                caller = self._with_account(self.account(scope, caller))
+            scope["state"]["caller"] = caller
+        fields = NO_FIELDS
+        if charge is not None and state is not None:
+            if not state.admitted:
+                raise _too_many(charge[1], state)
+            fields = headers.rate_limit_fields(charge[1], state)
+        if isinstance(grant, Unauthorized):
+            raise self._challenged(grant, path)
+        if path == METRICS:
+            if self._settings.server.metrics == "callers" and not grant.caller.name:
                 challenge = {"WWW-Authenticate": self.challenge(path)}
                 raise Unauthorized(
                     "the metrics of this server need a key: send Authorization: Bearer SECRET", challenge
                 )
-        else:
+        elif _is_unmetered(path):
             return self._vary
         if not grant.may_search:
             raise Forbidden(
@@ -118,33 +175,14 @@ class Guard:
             )
         return fields + self._vary
 
-    async def _authenticate(self, credential: bytes) -> Grant:
-        grant = self._keys.grant(credential)
-        if grant is None and self._tokens is not None and credential.count(b".") == 2:
-            grant = await self._tokens.grant(credential)
-        if grant is None:
-            raise Unauthorized("this key is not known here: send Authorization: Bearer SECRET, or none")
-        return grant
-
-    async def _charge(self, scope: Any, grant: Grant) -> RawHeaders:
-        """Charge the request to its bucket; returns the rate limit fields. Raises RateLimited."""
-        rate = grant.rate or self._rate
-        if not rate.count or self._buckets is None:
-            return NO_FIELDS
-        account = self.account(scope, grant.caller)
-        state = self._buckets.take(account, rate) if self._redis is None else await self._redis.take(account, rate)
-        if not state.admitted:
-            raise _too_many(rate, state)
-        return headers.rate_limit_fields(rate, state)
-
-    async def spend(self, charges: Sequence[tuple[str, Rate]]) -> int:
+    async def spend(self, charges: Sequence[Charge]) -> int:
         """Charge one request to all of these accounts, or to none; returns the seconds to wait, 0 if it is admitted."""
-        buckets, redis = self._buckets, self._redis
-        if buckets is None:
+        redis = self._redis
+        if self._buckets is None:
             return 0
         for spend in (False, True):
             states = [
-                buckets.take(*charge, spend=spend) if redis is None else await redis.take(*charge, spend=spend)
+                self._take(charge, spend=spend) if redis is None else await redis.take(*charge, spend=spend)
                 for charge in charges
             ]
             if not all(state.admitted for state in states):
@@ -187,6 +225,10 @@ def mark_private(fields: RawHeaders) -> RawHeaders:
         if name == b"cache-control" and not value.startswith((b"no-store", b"private")):
             fields[index] = name, b"private, " + value
     return fields
+
+
+def _is_unmetered(path: str) -> bool:
+    return path in UNMETERED or path.startswith(WELL_KNOWN)
 
 
 def _too_many(rate: Rate, state: BucketState) -> RateLimited:

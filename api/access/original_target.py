@@ -32,10 +32,14 @@ class OriginalTargetMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            original = self._original(scope)
-            if original is not None:
-                scope.setdefault("state", {})[TARGET] = original
+            self.note(scope)
         await self.app(scope, receive, send)
+
+    def note(self, scope: Scope) -> None:
+        """Notes the original target of a request, if a trusted proxy has sent one."""
+        original = self._original(scope)
+        if original is not None:
+            scope.setdefault("state", {})[TARGET] = original
 
     def _original(self, scope: Scope) -> bytes | None:
         """None where the target as received is the one to sign."""

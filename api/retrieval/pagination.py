@@ -6,7 +6,7 @@ without the hits of the first page, which is searched again to know them.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Hashable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -68,21 +68,16 @@ class PageSearch:
         self._scheduler = scheduler
         self.max_results = max_results
 
-    def first(self, name: str, snapshot: Reader, query: Query, filter_key: bytes | None) -> Awaitable[Page]:
-        """Raises Overloaded. `name` is that of the collection."""
-        kind = _kind_of(name, query, filter_key)
+    def first(self, snapshot: Reader, query: Query, filter_key: bytes | None) -> Awaitable[Page]:
+        """Raises Overloaded."""
+        seconds = snapshot.estimated_seconds(query)
         if query.mode == "dense":
-            batch_key = kind, snapshot, query.top_k
+            batch_key = snapshot, query.space, query.top_k, filter_key
             search = partial(first_pages, snapshot, max_results=self.max_results)
-            return self._scheduler.run_batched(kind, batch_key, query, search)
-        return self._scheduler.run(kind, partial(first_page, snapshot, query, self.max_results))
+            return self._scheduler.run_batched(seconds, batch_key, query, search)
+        return self._scheduler.run(seconds, partial(first_page, snapshot, query, self.max_results))
 
     def later(self, then: Reader, now: Reader, query: Query, first_size: int) -> Awaitable[Page]:
         """Raises Overloaded. It always runs in a thread."""
-        return self._scheduler.run(None, partial(later_page, then, now, query, first_size, self.max_results))
-
-
-def _kind_of(name: str, query: Query, filter_key: bytes | None) -> Hashable:
-    """A key shared by searches that take about equally long; the mask of a filter is computed at its first use."""
-    text_bits = 0 if query.text is None else len(query.text).bit_length()
-    return name, query.mode, query.space, query.top_k.bit_length(), text_bits, filter_key
+        search = partial(later_page, then, now, query, first_size, self.max_results)
+        return self._scheduler.run_in_thread(search)

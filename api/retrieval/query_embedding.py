@@ -22,7 +22,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.api.retrieval.scheduler import UNSEEN_SECONDS, Backlog, Estimate
+from aidre.api.retrieval.scheduler import Backlog
 from aidre.engine.embedding import load_stored
 from aidre.engine.errors import AidreError
 from aidre.engine.model import EmbeddingSpace
@@ -38,6 +38,12 @@ ENTRY_BYTES = 400
 """Bytes of a cached vector beside its numbers: its key and its entry in the dictionary."""
 MAX_KEY_CHARS = 64
 """Longer texts are cached under their digest."""
+UNSEEN_SECONDS = 0.01
+"""The estimate for the first text."""
+NEWEST_WEIGHT = 1 / 8
+"""Weight of the newest duration in the exponential moving average."""
+MAX_OUTLIER = 4
+"""A duration counts for at most this many times the mean: another process may have held the processor."""
 RELOAD_SECONDS = 30.0
 """Time until a model that could not be loaded is tried again."""
 
@@ -74,7 +80,7 @@ class BatchingEmbedder:
         entry_bytes = space.dimensions * np.dtype(np.float32).itemsize + ENTRY_BYTES
         self._max_cached = min(MAX_CACHED_QUERIES, MAX_CACHED_BYTES // entry_bytes)
         self._backlog = Backlog(max_wait)
-        self._seconds_per_text = Estimate(UNSEEN_SECONDS)
+        self._seconds_per_text = UNSEEN_SECONDS
         self._queue: list[Asked] = []
         self._pending: dict[Asked, asyncio.Future[Vector]] = {}
         self._draining: asyncio.Task[None] | None = None
@@ -89,9 +95,9 @@ class BatchingEmbedder:
             return cached
         pending = self._pending.get(asked)
         if pending is None:
-            self._backlog.enter(self._seconds_per_text.seconds)
+            self._backlog.enter(self._seconds_per_text)
             pending = self._pending[asked] = asyncio.get_running_loop().create_future()
-            pending.add_done_callback(partial(self._embedded, self._seconds_per_text.seconds))
+            pending.add_done_callback(partial(self._embedded, self._seconds_per_text))
             self._queue.append(asked)
             if self._draining is None:
                 self._draining = asyncio.create_task(self._drain())
@@ -125,11 +131,16 @@ class BatchingEmbedder:
                 for asked in batch:
                     self._pending.pop(asked).set_exception(error)
                 continue
-            self._seconds_per_text.update(seconds / len(batch))
+            self._learn(seconds / len(batch))
             for asked, vector in zip(batch, vectors, strict=True):
                 self._put(asked, vector)
                 self._pending.pop(asked).set_result(vector)
         self._draining = None
+
+    def _learn(self, seconds: float) -> None:
+        """Updates the moving average of seconds a text."""
+        mean = self._seconds_per_text
+        self._seconds_per_text += (min(seconds, MAX_OUTLIER * mean) - mean) * NEWEST_WEIGHT
 
     def _put(self, asked: Asked, vector: Vector) -> None:
         self._cache[_cache_key(asked)] = vector.copy()  # a view would keep its whole batch alive

@@ -112,7 +112,7 @@ class Retrieval:
         if mode == "hybrid":
             query = await self._with_fusion(query, snapshot, collection.settings.fusion, question, caller)
         started = perf_counter()
-        page = await self._page(cursor, snapshot, collection, query, filter_key=filter_key)
+        page = await self._page(cursor, snapshot, collection.snapshot, query, filter_key=filter_key)
         self.metrics.observe_stage(protocol, "search", perf_counter() - started)
         following = None
         if page.offset is not None and snapshot.can.generations:
@@ -177,23 +177,23 @@ class Retrieval:
         self,
         cursor: SearchCursor | None,
         snapshot: Reader,
-        collection: VisibleCollection,
+        newest: Reader,
         query: Query,
         *,
         filter_key: bytes | None,
     ) -> Awaitable[Page]:
         if cursor is None:
-            return self._pages.first(collection.name, snapshot, query, filter_key)
-        return self._pages.later(snapshot, collection.snapshot, query, cursor.first)
+            return self._pages.first(snapshot, query, filter_key)
+        return self._pages.later(snapshot, newest, query, cursor.first)
 
     async def _parse_filter(self, value: Any) -> Filter:
         if _json_bytes(value) > INLINE_FILTER_BYTES:
-            return await self._scheduler.run(None, partial(parse_filter, value))
+            return await self._scheduler.run_in_thread(partial(parse_filter, value))
         return parse_filter(value)
 
     async def count(self, snapshot: Reader, filter: Json) -> int:
         """The number of chunks that match a filter in its JSON form."""
-        return await self._scheduler.run(None, lambda: snapshot.count(parse_filter(filter)))
+        return await self._scheduler.run_in_thread(lambda: snapshot.count(parse_filter(filter)))
 
     def chunk(
         self, chunk_id: str, name: str | None, caller: Caller, protocol: Protocol

@@ -1,4 +1,5 @@
 from .connection import Connection as Connection, connection_capacity as connection_capacity
+from .fast_path import FastPath as FastPath
 from .fast_routes import FastRoutes as FastRoutes
 from .frame import FrameMiddleware as FrameMiddleware
 from .mounted import ErrorResponses as ErrorResponses, Mounted as Mounted

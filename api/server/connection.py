@@ -39,6 +39,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from aidre.api.http import AIDRE_JSON, CONNECTION_ERROR, TARGET, BadRequest
+from aidre.api.server.fast_path import Answer, FastPath
 from aidre.api.server.overload import REJECTED, RejectionCache, kind_of
 
 logger = logging.getLogger("aidre")
@@ -57,6 +58,9 @@ MEASURED_BYTES = 8_192
 """Received bytes of a request from which the header is measured exactly; a smaller one is within any limit."""
 PROGRESS_BYTES = 16_384
 """Bytes that a reader must take in time, or half of the buffered bytes if that is less."""
+POSTPONED_SECONDS = 0.005
+"""How long a request for the fast path may wait for its body before it is started in the general way: many clients send
+the body apart from the header, but at once."""
 FILES_RESERVED = 256
 """File descriptors for everything except connections."""
 MAX_FILES = 65_536
@@ -111,6 +115,9 @@ class Connection(HttpToolsProtocol):
         self._host = self._valid_host = b""
         self._rejections: RejectionCache | None = self.app_state.get("rejections")
         self._running = None if self._rejections is None else self._rejections.running
+        self._fast_path: FastPath | None = self.app_state.get("fast_path")
+        self._postponed: ResponseCycle | None = None
+        """A request for the fast path that is not started, because its body has not come."""
 
     # -- the transport -----------------------------------------------------------------------------------------------
 
@@ -139,6 +146,12 @@ class Connection(HttpToolsProtocol):
         # Chunk headers and trailers are limited as a header is.
         if self._state <= BODY and self._received > self.header_bytes:
             self._stop_reading(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, is_new=self.cycle is not before)
+        elif self._postponed is not None and self.cycle is not before:
+            self.loop.call_later(POSTPONED_SECONDS, self._start_postponed, self.cycle)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._start_postponed()  # it is counted and logged as every request whose caller has gone
+        super().connection_lost(exc)
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Keeps the connection open for the response to a whole request. A half-closed peer may have gone, which shows
@@ -201,13 +214,37 @@ class Connection(HttpToolsProtocol):
         previous = self.cycle
         self.cycle = ResponseCycle(self, scope, keep_alive=keep_alive)
         if previous is None or previous.response_complete:
-            if rejection is None:
-                self._start_asgi_task(self.cycle, self.app)
-            else:
+            if rejection is not None:
                 self.cycle.write_whole(rejection)
+            elif self._is_fast(scope):
+                self._postponed = self.cycle
+            else:
+                self._start_asgi_task(self.cycle, self.app)
         else:
             self.flow.pause_reading()
             self.pipeline.appendleft((self.cycle, self.app))
+
+    def _is_fast(self, scope: Scope) -> bool:
+        fast_path = self._fast_path
+        return fast_path is not None and not self.expect_100_continue and fast_path.takes(scope)
+
+    def _start_postponed(self, cycle: ResponseCycle | None = None) -> None:
+        """Starts a postponed request in the general way: the given one, or any."""
+        postponed = self._postponed
+        if postponed is not None and (cycle is None or cycle is postponed):
+            self._postponed = None
+            self._start_asgi_task(postponed, self.app)
+
+    def _answer_postponed(self, cycle: ResponseCycle) -> None:
+        """Answers a request whose body has come, or starts it if that takes a task or the client reads too slowly."""
+        self._postponed = None
+        fast_path = self._fast_path
+        if fast_path is not None and not self.flow.write_paused:
+            answer = fast_path.answer(cycle.scope, cycle.receive)
+            if answer is not None:
+                cycle.write(answer)
+                return
+        self._start_asgi_task(cycle, self.app)
 
     def on_body(self, body: bytes) -> None:
         self._received = 0
@@ -216,6 +253,7 @@ class Connection(HttpToolsProtocol):
             cycle.parts.append(body)
             cycle.buffered += len(body)
             if cycle.buffered > MAX_BUFFERED_BODY_BYTES:
+                self._start_postponed()
                 self.flow.pause_reading()
             cycle.message_event.set()
 
@@ -229,6 +267,8 @@ class Connection(HttpToolsProtocol):
             cycle.message_event.set()
         self._received = 0
         self._state = RESPONSE
+        if cycle is self._postponed:
+            self._answer_postponed(cycle)
         if cycle.response_complete:
             self._set_idle()
 
@@ -317,6 +357,7 @@ class Connection(HttpToolsProtocol):
         if not self._is_reading or self.transport.is_closing():
             return
         self._is_reading = False
+        self._start_postponed()
         cycle, is_partial = self.cycle, self._state == BODY
         is_busy = cycle is not None and not cycle.response_complete
         if is_busy and is_partial and (is_new or self.pipeline):
@@ -391,7 +432,7 @@ class ResponseCycle(RequestResponseCycle):
     """
 
     def __init__(self, connection: Connection, scope: Scope, *, keep_alive: bool) -> None:
-        self.scope = scope  # type: ignore[assignment]
+        self.scope: Scope = scope  # type: ignore[assignment]
         self.transport = connection.transport
         self.flow = connection.flow
         self.logger = connection.logger
@@ -419,6 +460,11 @@ class ResponseCycle(RequestResponseCycle):
         if not self.keep_alive or self.waiting_for_100_continue:
             self.transport.close()
         self.on_response()
+
+    def write(self, answer: Answer) -> None:
+        """Writes the answer of the fast path."""
+        self._start(answer.status, answer.headers)
+        self._write_body(answer.body, False)
 
     async def receive(self) -> Message:  # type: ignore[override]
         if self.waiting_for_100_continue and not self.transport.is_closing():

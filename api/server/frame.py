@@ -14,8 +14,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aidre.api.access import Guard, WebOrigins, caller_in, mark_private
-from aidre.api.access.limits import Slot
+from aidre.api.access.limits import RawHeaders, Slot
 from aidre.api.http import CONNECTION_ERROR, ErrorRenderer, HttpError, MethodNotAllowed, Overloaded, ServerFault
+from aidre.api.server.begun import BEGUN, Begun
 from aidre.api.server.overload import REJECTED
 from aidre.engine.errors import AidreError
 
@@ -25,7 +26,6 @@ METHODS = "GET, HEAD, POST, OPTIONS"
 PREFLIGHT_SECONDS = "600"
 SERVER_FAULT = "the server failed: try again, or tell the operator the request_id"
 
-RawHeaders = list[tuple[bytes, bytes]]
 Rejecter = Callable[[Request, AidreError], ASGIApp]
 """Gives the response to a request that was not admitted."""
 
@@ -50,23 +50,10 @@ class FrameMiddleware:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        identifier = f"req_{random.getrandbits(72):018x}"
-        scope.setdefault("state", {})["request_id"] = identifier
-        framed = _FramedSend(scope, send, [(b"x-request-id", identifier.encode()), *self._origins.cors_fields(scope)])
+        begun: Begun | None = scope.setdefault("state", {}).get(BEGUN)
+        framed = _FramedSend(scope, send, self.begin(scope) if begun is None else begun.fields)
         try:
-            app: ASGIApp = self.app
-            try:
-                self._check(scope)
-                unmetered = _unmetered(scope)
-                if unmetered is not None:
-                    app = unmetered
-                else:
-                    framed.slot = self._guard.enter(scope["path"], scope["method"], receive)
-                    framed.admitted = await self._guard.admit(scope)
-            except HttpError as error:
-                app = self._reject(Request(scope), error)
-                if isinstance(error, Overloaded) and isinstance(app, Response):
-                    scope["state"][REJECTED] = True
+            app = self._resumed(begun, framed, receive) if begun else await self._admitted(scope, framed, receive)
             await app(scope, framed.slot or receive, framed.send)
         except ClientDisconnect:
             return
@@ -75,12 +62,75 @@ class FrameMiddleware:
                 raise
             await self._render_error(Request(scope), self._guard.running.overdue())(scope, receive, framed.send)
         except Exception:  # the outermost handler of all
-            logger.exception("request %s failed", identifier)
+            response = self.fault(scope)
             if not framed.started:
-                await self._render_error(Request(scope), ServerFault(SERVER_FAULT))(scope, receive, framed.send)
+                await response(scope, receive, framed.send)
         finally:
             if framed.slot is not None:
                 self._guard.running.leave(framed.slot)
+
+    async def _admitted(self, scope: Scope, framed: _FramedSend, receive: Receive) -> ASGIApp:
+        """The application that answers: the inner one for an admitted request."""
+        try:
+            self._check(scope)
+            unmetered = _unmetered(scope)
+            if unmetered is not None:
+                return unmetered
+            framed.slot = self._guard.enter(scope["path"], scope["method"], receive)
+            framed.admitted = await self._guard.admit(scope)
+        except HttpError as error:
+            return self._rejection(scope, error)
+        return self.app
+
+    def _resumed(self, begun: Begun, framed: _FramedSend, receive: Receive) -> ASGIApp:
+        """The rest of a request that the fast path has admitted and started."""
+        framed.slot, framed.admitted = self._guard.running.enter_held(receive), begun.admitted
+        return begun
+
+    # -- the same work for the fast path -----------------------------------------------------------------------------
+
+    def begin(self, scope: Scope) -> RawHeaders:
+        """Gives the request an id; returns the header fields of every answer to it."""
+        identifier = f"req_{random.getrandbits(72):018x}"
+        scope["state"]["request_id"] = identifier
+        return [(b"x-request-id", identifier.encode()), *self._origins.cors_fields(scope)]
+
+    def admit_at_once(self, scope: Scope) -> RawHeaders | None:
+        """The header fields from the guard; None, with nothing done, if the request has to wait or to be rejected at
+        the concurrency limit. Raises the HttpErrors of a request that is not admitted."""
+        self._check(scope)
+        running = self._guard.running
+        return None if running.count >= running.most else self._guard.admit_at_once(scope)
+
+    def hold(self) -> None:
+        """Occupies a slot for a request that is continued by a task."""
+        self._guard.running.hold()
+
+    def rejection(self, scope: Scope, error: HttpError) -> Response:
+        """The response to a request that was not admitted, on a path whose protocol does not read the body first."""
+        app = self._rejection(scope, error)
+        assert isinstance(app, Response)
+        return app
+
+    def fault(self, scope: Scope) -> Response:
+        """Logs the exception that is being handled; returns the response to it."""
+        logger.exception("request %s failed", scope["state"]["request_id"])
+        return self._render_error(Request(scope), ServerFault(SERVER_FAULT))
+
+    @staticmethod
+    def headers(scope: Scope, status: int, headers: RawHeaders, fields: RawHeaders, admitted: RawHeaders) -> RawHeaders:
+        """The header fields of a response with those of `begin` and of the guard."""
+        # A 429 describes the limit that was exceeded, which need not be the guard's.
+        framed = [*headers, *fields, *(admitted if status != 429 else ())]
+        return mark_private(framed) if caller_in(scope).name else framed
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _rejection(self, scope: Scope, error: HttpError) -> ASGIApp:
+        app = self._reject(Request(scope), error)
+        if isinstance(error, Overloaded) and isinstance(app, Response):
+            scope["state"][REJECTED] = True
+        return app
 
     def _check(self, scope: Scope) -> None:
         """Raises the error that the connection found, or that of a wrong Host or Origin."""
@@ -109,10 +159,9 @@ class _FramedSend:
             self.started = True
             if self.slot is not None:
                 self.slot.begun = True
-            # A 429 describes the limit that was exceeded, which need not be the guard's.
-            admitted = self.admitted if message["status"] != 429 else ()
-            headers = [*message["headers"], *self._fields, *admitted]
-            message["headers"] = mark_private(headers) if caller_in(self._scope).name else headers
+            message["headers"] = FrameMiddleware.headers(
+                self._scope, message["status"], message["headers"], self._fields, self.admitted
+            )
         else:
             if self._is_head:
                 message = {**message, "body": b""}

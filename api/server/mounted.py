@@ -12,11 +12,14 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 
+from aidre.api.access.limits import RawHeaders
 from aidre.api.http import ErrorRenderer
 from aidre.engine.errors import AidreError
 
+Sign = Callable[[Scope, int, RawHeaders, bytes], RawHeaders]
+"""The header fields of an answer with those of its signature: from the scope, the status, the fields and the body."""
 Reject = Callable[[Request, AidreError], ASGIApp | None]
 """The application that answers a request which was not admitted; None for the usual error response."""
 
@@ -39,6 +42,10 @@ class Mounted:
     """Attributes of `app.state` that the endpoints read."""
     wrap: Callable[[ASGIApp], ASGIApp] | None = None
     """Middleware around admission and routing, inside of the metrics and the access log."""
+    sign: Sign | None = None
+    """What `wrap` does to a whole answer, for the fast path."""
+    fast: Collection[str] = ()
+    """Paths of routes that the fast path answers, see `FastPath`."""
     refresh: Callable[[], None] | None = None
     """Called in the event loop after each look at the store."""
     open: Callable[[], Awaitable[None]] = _do_nothing

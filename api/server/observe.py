@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aidre.api.access import ANONYMOUS
 from aidre.api.http import OTHER, AccessLog, Metrics
+from aidre.api.server.begun import BEGUN, Begun
 
 
 class ObserveMiddleware:
@@ -29,7 +30,8 @@ class ObserveMiddleware:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started = perf_counter()
+        begun: Begun | None = scope.get("state", {}).get(BEGUN)
+        started = perf_counter() if begun is None else begun.started
         status = size = 0
 
         def observe(message: Message) -> Awaitable[None]:
@@ -40,27 +42,34 @@ class ObserveMiddleware:
                 size += len(message.get("body", b""))
             return send(message)
 
-        self._metrics.request_started()
+        self.begin()
         try:
             await self.app(scope, receive, observe)
         finally:
-            seconds = perf_counter() - started
-            route = scope.get("route")
-            template = self._template(scope["path"]) if route is None else route.path
-            state: dict[str, Any] = scope.get("state", {})
-            code = state.get("code")
-            self._metrics.request_ended(template, status, seconds, code)
-            if self._log is not None:
-                self._log.write(
-                    identifier=state.get("request_id", ""),
-                    method=scope["method"],
-                    route=template,
-                    status=status,
-                    code=code,
-                    seconds=seconds,
-                    size=size,
-                    caller=state.get("caller", ANONYMOUS).logged,
-                )
+            self.end(scope, status, size, perf_counter() - started)
+
+    def begin(self) -> None:
+        """Counts a request in progress."""
+        self._metrics.request_started()
+
+    def end(self, scope: Scope, status: int, size: int, seconds: float) -> None:
+        """Counts and logs a request that has ended; `size` is that of the content in bytes."""
+        route = scope.get("route")
+        template = self._template(scope["path"]) if route is None else route.path
+        state: dict[str, Any] = scope.get("state", {})
+        code = state.get("code")
+        self._metrics.request_ended(template, status, seconds, code)
+        if self._log is not None:
+            self._log.write(
+                identifier=state.get("request_id", ""),
+                method=scope["method"],
+                route=template,
+                status=status,
+                code=code,
+                seconds=seconds,
+                size=size,
+                caller=state.get("caller", ANONYMOUS).logged,
+            )
 
     def _template(self, path: str) -> str:
         """The declared route of a path that was rejected before routing."""

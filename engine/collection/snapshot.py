@@ -23,10 +23,17 @@ from aidre.engine.backend import (
 )
 from aidre.engine.collection.change_feed import read_changes
 from aidre.engine.errors import InvalidInput, SpaceMissing
-from aidre.engine.index.fields import RESERVED, Filter, filter_fields, with_dates
+from aidre.engine.index.fields import RESERVED, Filter, filter_digest, filter_fields, with_dates
 from aidre.engine.index.vectors import SearchDepth, encode_query, search_depth
 from aidre.engine.model import Query
-from aidre.engine.search import HybridQuery, bm25, search_dense, search_dense_batch
+from aidre.engine.search import (
+    HybridQuery,
+    bm25,
+    estimate_dense,
+    estimate_lexical,
+    search_dense,
+    search_dense_batch,
+)
 from aidre.engine.segment import SegmentReader, Segments, SegmentView, StoredChunk, TopK
 from aidre.engine.storage import (
     SEGMENTS,
@@ -45,6 +52,9 @@ _MIN_THREADED_ROWS = 100_000
 _MAX_OPENING_THREADS = 4
 _MAX_CACHED_K = 1_000
 """Search depths are cached for k up to this one."""
+_MAX_KNOWN_FILTERS = 64
+"""The segments cache the masks of no more filters."""
+_UNKNOWN_FILTER_SECONDS = 0.01
 _CAPABILITIES = Capabilities(
     lexical=True,
     hybrid=True,
@@ -80,6 +90,8 @@ class Snapshot:
         self._statistics = bm25.Statistics(self.segments)
         self._live_fields: dict[tuple[str, bool], bool] = {}
         self._depths: dict[tuple[str, int], SearchDepth | None] = {}
+        self._seconds: dict[tuple[str, int, bool], float] = {}
+        self._known_filters: set[bytes] = set()
         self._spaces = {state.space.id: state for state in manifest.spaces if state.state == "live"}
 
     # -- search ------------------------------------------------------------------------------------------------
@@ -94,6 +106,8 @@ class Snapshot:
             ranked = bm25.search(self.segments, self._statistics, query.text, k=k, filter=filter)
         else:
             ranked = self._search_hybrid(query, query.text, k, filter)
+        if query.filter is not None:
+            self._remember(query.filter)
         return self._hits(ranked, query.offset)
 
     def search_all(self, queries: Sequence[Query]) -> list[list[Hit]]:
@@ -109,7 +123,33 @@ class Snapshot:
         state, k = self.space(first.space or ""), _k_of(first)
         depth, filter = self._depth(state, k), self._with_dates(first.filter)
         ranked_all = search_dense_batch(self.segments, state.space.id, vectors, k=k, depth=depth, filter=filter)
+        if first.filter is not None:
+            self._remember(first.filter)
         return [self._hits(ranked, first.offset) for ranked in ranked_all]
+
+    def estimated_seconds(self, query: Query) -> float:
+        """A filter that is new to this snapshot counts as long: its mask is computed first, and what that takes depends
+        on its values."""
+        filter_key = None if query.filter is None else filter_digest(query.filter)
+        if filter_key is not None and filter_key not in self._known_filters:
+            return _UNKNOWN_FILTER_SECONDS
+        seconds = 0.0
+        if query.text is not None and query.mode != "dense":
+            seconds += estimate_lexical(self.segments, query.text)
+        if query.mode != "lexical" and query.space in self._spaces:
+            seconds += self._dense_seconds(query.space, query.offset + query.top_k, is_filtered=filter_key is not None)
+        return seconds
+
+    def _dense_seconds(self, space_id: str, k: int, *, is_filtered: bool) -> float:
+        key = space_id, k, is_filtered
+        seconds = self._seconds.get(key)
+        if seconds is None:
+            depth = self._depth(self._spaces[space_id], k)
+            candidates = None if depth is None else depth.candidates
+            seconds = estimate_dense(self.segments, space_id, candidates, is_filtered=is_filtered)
+            if k <= _MAX_CACHED_K:
+                self._seconds[key] = seconds
+        return seconds
 
     def count(self, filter: Filter | None = None) -> int:
         if filter is None:
@@ -263,6 +303,12 @@ class Snapshot:
         if key not in self._depths:
             self._depths[key] = search_depth(state.calibration, k)
         return self._depths[key]
+
+    def _remember(self, filter: Filter) -> None:
+        """Notes that the mask of a filter has been computed."""
+        if len(self._known_filters) >= _MAX_KNOWN_FILTERS:
+            self._known_filters.clear()
+        self._known_filters.add(filter_digest(filter))
 
     def _with_dates(self, filter: Filter | None) -> Filter | None:
         """The filter with the fields that the collection declares as dates compared as instants."""

@@ -88,6 +88,19 @@ INLINE uint64_t above_mask(__m256i first, __m256i second, __m256i limit) {
     return (uint32_t)_mm256_movemask_epi8(_mm256_permute4x64_epi64(is_above, 0xd8));
 }
 
+/* The estimates of two sub-blocks, in order of their rows; returns a mask of those above the threshold. */
+INLINE uint64_t finish(const struct sums sums[4], int32_t threshold, uint16_t *estimates) {
+    const __m256i limit = _mm256_set1_epi16((int16_t)threshold);
+    __m256i ordered[4];
+    for (size_t i = 0; i < 4; i++)
+        ordered[i] = in_order(sums[i]);
+    const uint64_t above = above_mask(ordered[0], ordered[1], limit) | above_mask(ordered[2], ordered[3], limit) << 32;
+    if (above)
+        for (size_t i = 0; i < 4; i++)
+            _mm256_storeu_si256((__m256i *)estimates + i, ordered[i]);
+    return above;
+}
+
 INLINE uint64_t estimate_unit(const uint8_t *codes, size_t stride, size_t ahead, const struct tables *tables,
                               int32_t threshold, uint16_t *estimates) {
     const __m256i low_bits = _mm256_set1_epi8(15), zero = _mm256_setzero_si256();
@@ -111,21 +124,51 @@ INLINE uint64_t estimate_unit(const uint8_t *codes, size_t stride, size_t ahead,
         for (size_t i = 0; i < 4; i++)
             widen(&sums[i], bytes[i]);
     }
-    const __m256i limit = _mm256_set1_epi16((int16_t)threshold);
-    __m256i ordered[4];
-    for (size_t i = 0; i < 4; i++)
-        ordered[i] = in_order(sums[i]);
-    const uint64_t above = above_mask(ordered[0], ordered[1], limit) | above_mask(ordered[2], ordered[3], limit) << 32;
-    if (above)
+    return finish(sums, threshold, estimates);
+}
+
+INLINE void estimate_batch(const uint8_t *codes, size_t stride, size_t ahead, size_t queries,
+                           const struct tables *tables, const struct reservoir *reservoirs, struct unit *units) {
+    const __m256i low_bits = _mm256_set1_epi8(15), zero = _mm256_setzero_si256();
+    struct sums sums[MAX_BATCH][4];
+    for (size_t query = 0; query < queries; query++)
         for (size_t i = 0; i < 4; i++)
-            _mm256_storeu_si256((__m256i *)estimates + i, ordered[i]);
-    return above;
+            sums[query][i] = (struct sums){zero, zero};
+    const size_t pairs = tables[0].pairs;
+    for (size_t pair = 0; pair < pairs; pair += PAIRS_IN_8_BITS) {
+        const size_t count = pairs - pair < PAIRS_IN_8_BITS ? pairs - pair : PAIRS_IN_8_BITS;
+        __m256i parts[PAIRS_IN_8_BITS][4];
+        for (size_t i = 0; i < count; i++, codes += stride) {
+            __builtin_prefetch(codes + ahead);
+            const __m256i first = _mm256_loadu_si256((const __m256i *)codes);
+            const __m256i second = _mm256_loadu_si256((const __m256i *)(codes + PAIR_BYTES));
+            parts[i][0] = _mm256_and_si256(first, low_bits);
+            parts[i][1] = _mm256_and_si256(_mm256_srli_epi16(first, 4), low_bits);
+            parts[i][2] = _mm256_and_si256(second, low_bits);
+            parts[i][3] = _mm256_and_si256(_mm256_srli_epi16(second, 4), low_bits);
+        }
+        for (size_t query = 0; query < queries; query++) {
+            const uint8_t *values = tables[query].values + pair * PAIR_BYTES;
+            __m256i bytes[4] = {zero, zero, zero, zero};
+            for (size_t i = 0; i < count; i++) {
+                const __m256i table = _mm256_loadu_si256((const __m256i *)(values + i * PAIR_BYTES));
+                for (size_t j = 0; j < 4; j++)
+                    bytes[j] = _mm256_add_epi8(bytes[j], _mm256_shuffle_epi8(table, parts[i][j]));
+            }
+            for (size_t j = 0; j < 4; j++)
+                widen(&sums[query][j], bytes[j]);
+        }
+    }
+    for (size_t query = 0; query < queries; query++)
+        units[query].above = finish(sums[query], reservoirs[query].threshold, units[query].estimates);
 }
 
 #define SCAN_NAME scan
 #define SCAN_TARGET TARGET
 #define SCAN_UNIT estimate_unit
+#define SCAN_BATCH_NAME scan_batch
+#define SCAN_BATCH estimate_batch
 #include "scan_loop.h"
 
-const struct kernel kernel_avx2 = {"avx2", dot_f16, dot_f32, l2_f16, l2_f32, scan};
+const struct kernel kernel_avx2 = {"avx2", dot_f16, dot_f32, l2_f16, l2_f32, scan, scan_batch};
 #endif

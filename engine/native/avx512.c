@@ -70,27 +70,11 @@ INLINE __m512i add_quarters(__m512i sums) {
     return _mm512_add_epi16(sums, _mm512_shuffle_i64x2(sums, sums, 0xb1));
 }
 
-INLINE uint64_t estimate_unit(const uint8_t *codes, size_t stride, size_t ahead, const struct tables *tables,
-                              int32_t threshold, uint16_t *estimates) {
-    const __m512i low_bits = _mm512_set1_epi8(15), zero = _mm512_setzero_si512();
-    struct sums low = {zero, zero}, high = {zero, zero};
-    const uint8_t *values = tables->values;
-    for (size_t pair = 0; pair < tables->pairs;) {
-        const size_t end = pair + PAIRS_IN_8_BITS < tables->pairs ? pair + PAIRS_IN_8_BITS : tables->pairs;
-        __m512i low_bytes = zero, high_bytes = zero;
-        for (; pair < end; pair++, codes += stride, values += PAIR_BYTES) {
-            __builtin_prefetch(codes + ahead);
-            const __m512i table = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)values));
-            const __m512i code = _mm512_loadu_si512(codes);
-            low_bytes = _mm512_add_epi8(low_bytes, _mm512_shuffle_epi8(table, _mm512_and_si512(code, low_bits)));
-            high_bytes = _mm512_add_epi8(
-                high_bytes, _mm512_shuffle_epi8(table, _mm512_and_si512(_mm512_srli_epi16(code, 4), low_bits)));
-        }
-        widen(&low, low_bytes);
-        widen(&high, high_bytes);
-    }
-    /* Quarters: rows 0 to 7 and 8 to 15 of a sub-block are in the low bits of even and odd bytes, 16 to 23 and 24 to 31
-     * in the high bits. */
+/* The estimates of two sub-blocks, in order of their rows; returns a mask of those above the threshold.
+ *
+ * Rows 0 to 7 and 8 to 15 of a sub-block are in the low bits of even and odd bytes, 16 to 23 and 24 to 31 in the high
+ * bits. */
+INLINE uint64_t finish(struct sums low, struct sums high, int32_t threshold, uint16_t *estimates) {
     const __m512i first = add_quarters(_mm512_sub_epi16(low.all, _mm512_slli_epi16(low.odd, 8)));
     const __m512i second = add_quarters(low.odd);
     const __m512i third = add_quarters(_mm512_sub_epi16(high.all, _mm512_slli_epi16(high.odd, 8)));
@@ -108,10 +92,78 @@ INLINE uint64_t estimate_unit(const uint8_t *codes, size_t stride, size_t ahead,
     return above;
 }
 
+INLINE __m512i table_of(const uint8_t *values) {
+    return _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)values));
+}
+
+INLINE uint64_t estimate_unit(const uint8_t *codes, size_t stride, size_t ahead, const struct tables *tables,
+                              int32_t threshold, uint16_t *estimates) {
+    const __m512i low_bits = _mm512_set1_epi8(15), zero = _mm512_setzero_si512();
+    struct sums low = {zero, zero}, high = {zero, zero};
+    const uint8_t *values = tables->values;
+    for (size_t pair = 0; pair < tables->pairs;) {
+        const size_t end = pair + PAIRS_IN_8_BITS < tables->pairs ? pair + PAIRS_IN_8_BITS : tables->pairs;
+        __m512i low_bytes = zero, high_bytes = zero;
+        for (; pair < end; pair++, codes += stride, values += PAIR_BYTES) {
+            __builtin_prefetch(codes + ahead);
+            const __m512i table = table_of(values);
+            const __m512i code = _mm512_loadu_si512(codes);
+            low_bytes = _mm512_add_epi8(low_bytes, _mm512_shuffle_epi8(table, _mm512_and_si512(code, low_bits)));
+            high_bytes = _mm512_add_epi8(
+                high_bytes, _mm512_shuffle_epi8(table, _mm512_and_si512(_mm512_srli_epi16(code, 4), low_bits)));
+        }
+        widen(&low, low_bytes);
+        widen(&high, high_bytes);
+    }
+    return finish(low, high, threshold, estimates);
+}
+
+INLINE void estimate_batch(const uint8_t *codes, size_t stride, size_t ahead, size_t queries,
+                           const struct tables *tables, const struct reservoir *reservoirs, struct unit *units) {
+    const __m512i low_bits = _mm512_set1_epi8(15), zero = _mm512_setzero_si512();
+    struct sums low[MAX_BATCH], high[MAX_BATCH];
+    for (size_t query = 0; query < queries; query++)
+        low[query] = high[query] = (struct sums){zero, zero};
+    const size_t pairs = tables[0].pairs;
+    for (size_t pair = 0; pair < pairs; pair += PAIRS_IN_8_BITS) {
+        const size_t count = pairs - pair < PAIRS_IN_8_BITS ? pairs - pair : PAIRS_IN_8_BITS;
+        __m512i lows[PAIRS_IN_8_BITS], highs[PAIRS_IN_8_BITS];
+        for (size_t i = 0; i < count; i++, codes += stride) {
+            __builtin_prefetch(codes + ahead);
+            const __m512i code = _mm512_loadu_si512(codes);
+            lows[i] = _mm512_and_si512(code, low_bits);
+            highs[i] = _mm512_and_si512(_mm512_srli_epi16(code, 4), low_bits);
+        }
+        for (size_t query = 0; query < queries; query++) {
+            const uint8_t *values = tables[query].values + pair * PAIR_BYTES;
+            __m512i low_bytes = zero, high_bytes = zero;
+            if (count == PAIRS_IN_8_BITS) {
+                for (size_t i = 0; i < PAIRS_IN_8_BITS; i++) {
+                    const __m512i table = table_of(values + i * PAIR_BYTES);
+                    low_bytes = _mm512_add_epi8(low_bytes, _mm512_shuffle_epi8(table, lows[i]));
+                    high_bytes = _mm512_add_epi8(high_bytes, _mm512_shuffle_epi8(table, highs[i]));
+                }
+            } else {
+                for (size_t i = 0; i < count; i++) {
+                    const __m512i table = table_of(values + i * PAIR_BYTES);
+                    low_bytes = _mm512_add_epi8(low_bytes, _mm512_shuffle_epi8(table, lows[i]));
+                    high_bytes = _mm512_add_epi8(high_bytes, _mm512_shuffle_epi8(table, highs[i]));
+                }
+            }
+            widen(&low[query], low_bytes);
+            widen(&high[query], high_bytes);
+        }
+    }
+    for (size_t query = 0; query < queries; query++)
+        units[query].above = finish(low[query], high[query], reservoirs[query].threshold, units[query].estimates);
+}
+
 #define SCAN_NAME scan
 #define SCAN_TARGET TARGET
 #define SCAN_UNIT estimate_unit
+#define SCAN_BATCH_NAME scan_batch
+#define SCAN_BATCH estimate_batch
 #include "scan_loop.h"
 
-const struct kernel kernel_avx512 = {"avx512", dot_f16, dot_f32, l2_f16, l2_f32, scan};
+const struct kernel kernel_avx512 = {"avx512", dot_f16, dot_f32, l2_f16, l2_f32, scan, scan_batch};
 #endif

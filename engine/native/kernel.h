@@ -33,6 +33,16 @@ typedef float (*compare_fn)(const float *query, const void *row, size_t d);
 bool encode_f32(const float *vector, size_t d, bool is_unit, float *query);
 bool encode_f64(const double *vector, size_t d, bool is_unit, float *query);
 
+/* Where a vector was found in a body: its bytes [start, end), and its numbers. */
+struct found_vector {
+    size_t start, end, count;
+};
+
+/* Read the member `name`, a list of at most `most` numbers, out of a JSON object. False if there is none, or two, and for
+ * whatever is not plainly read: a parser of JSON has to decide then. All else of the object remains unchecked. */
+bool read_vector(const uint8_t *body, size_t length, const uint8_t *name, size_t name_length, float *values, size_t most,
+                 struct found_vector *found);
+
 /* ---- codes ------------------------------------------------------------------------------------------------------ */
 
 #define SUB_BLOCK_ROWS 32     /* rows whose codes stand side by side; a block has 1, 2 or 4 sub-blocks */
@@ -45,8 +55,9 @@ bool encode_f64(const double *vector, size_t d, bool is_unit, float *query);
 /* The tables of one query, one byte a codeword: 32 bytes for each pair of sub-quantizers. Within PAIRS_IN_8_BITS pairs
  * the largest values of the even ones sum up to 255 at most, and so do those of the odd ones. */
 struct tables {
-    const uint8_t *values;
+    uint8_t *values;
     size_t pairs;
+    int32_t largest;          /* the sum of the largest values: no estimate is larger */
 };
 
 struct reservoir;
@@ -56,12 +67,25 @@ struct list;
 typedef void (*scan_fn)(const struct list *list, size_t block_rows, const struct tables *tables,
                         struct reservoir *reservoir);
 
+#define MAX_BATCH 8 /* queries that are scanned for at once: their tables fit the first cache */
+
+/* Scan one list for several queries, each with tables and a reservoir of its own. */
+typedef void (*scan_batch_fn)(const struct list *list, size_t block_rows, size_t queries, const struct tables *tables,
+                              struct reservoir *reservoirs);
+
+/* The estimates of a unit for one query of a batch, and which of them are above the query's threshold. */
+struct unit {
+    uint64_t above;
+    uint16_t estimates[UNIT_ROWS];
+};
+
 /* ---- instruction sets ------------------------------------------------------------------------------------------- */
 
 struct kernel {
     const char *name;
     compare_fn dot_f16, dot_f32, l2_f16, l2_f32;
     scan_fn scan;
+    scan_batch_fn scan_batch;
 };
 
 extern const struct kernel kernel_scalar;
@@ -88,17 +112,28 @@ struct candidate {
     uint16_t estimate;
 };
 
-/* The candidates with the largest estimates, in no order. It holds up to `capacity`, several times `count`; when it is
- * full, all but about the best `count` are dropped, and `threshold` rises to the least estimate that was kept. */
+#define BINS 2048
+
+/* The candidates with the largest estimates, selected by counting: `bins` counts the estimates that were added, so that
+ * `threshold` is always as high as it can be while `count` candidates are above it, or in the bin just above. */
 struct reservoir {
     struct candidate *items;
-    size_t size, capacity, count;
-    int32_t threshold;        /* only estimates above it are added */
+    size_t size, capacity;    /* the capacity is several times `count`, and UNIT_ROWS more */
+    size_t count;
+    int32_t threshold;        /* only estimates above it are added; -1 while every row is */
+    int32_t cut;              /* the largest estimate of which not all candidates were kept; -1: none */
+    uint32_t bin, shift;      /* the lowest bin that is wanted; an estimate >> shift is its bin */
+    size_t above;             /* candidates in higher bins */
+    uint32_t *bins;
 };
 
+/* Begin with no candidates; `largest` bounds the estimates. */
+void reservoir_start(struct reservoir *reservoir, int32_t largest);
 /* Add the entries `first` + i of a list for which bit i of the mask is set and whose rows are allowed. */
 void reservoir_add(struct reservoir *reservoir, const struct list *list, int64_t first, const uint16_t *estimates,
                    uint64_t mask);
+/* Drop what is in bins that are no longer wanted. */
+void reservoir_finish(struct reservoir *reservoir);
 /* Keep the best `count` at most. */
 void reservoir_keep(struct reservoir *reservoir, size_t count);
 
@@ -122,9 +157,10 @@ uint64_t list_mask(const struct list *list, int64_t first);
 struct codebook {
     const float *codewords;   /* (sub_quantizers, sub_dimensions, CODEWORDS): side by side, to be compared at once */
     size_t sub_quantizers, sub_dimensions;
-    const float *rotation;    /* (padded, dimensions), row by row; NULL: none */
-    const float *mean;        /* (dimensions,), removed before the rotation; NULL: none */
+    const float *biases;      /* (sub_quantizers, CODEWORDS), what the closeness to a codeword starts from */
+    const float *rotation;    /* of a query to the dimensions of the codes, row by row; NULL: zeros are appended */
     size_t dimensions;
+    bool is_l2;               /* whether closeness is minus the squared distance, not the inner product */
 };
 
 static inline size_t codebook_pairs(const struct codebook *codebook) { return (codebook->sub_quantizers + 1) / 2; }
@@ -132,9 +168,9 @@ static inline size_t codebook_pairs(const struct codebook *codebook) { return (c
 /* Floats of scratch memory that `fill_tables` needs. */
 size_t table_floats(const struct codebook *codebook);
 
-/* The tables of a query (dimensions,) in `values`, PAIR_BYTES for each pair. */
-void fill_tables(const struct kernel *kernel, const struct codebook *codebook, enum metric metric, const float *query,
-                 float *room, uint8_t *values);
+/* The tables of a query (dimensions,); `tables->values` is room for PAIR_BYTES for each pair. */
+void fill_tables(const struct kernel *kernel, const struct codebook *codebook, const float *query, float *room,
+                 struct tables *tables);
 
 /* ---- the best rows ---------------------------------------------------------------------------------------------- */
 
@@ -193,7 +229,9 @@ struct scratch {
     uint8_t *tables;
     struct candidate *candidates;
     size_t float_count, table_bytes, capacity;
+    uint32_t bins[BINS];
 };
+struct scratch *scratch_new(void); /* NULL without memory */
 void scratch_free(struct scratch *scratch);
 
 /* What a search reads of a scan. */
@@ -205,15 +243,22 @@ struct choice {
     bool is_probe;                 /* whether these are the lists of some centroids, in which rows may stand twice */
 };
 
+/* One query of a search: its scratch memory, the best rows that were found so far, and the `edge`: the best score among
+ * the candidates with the least estimate, if rows with the same estimate may have been left out. Hits that are not
+ * better than it may have equals that were not compared. */
+struct request {
+    const float *query;
+    struct scratch *scratch;
+    struct best best;
+    double edge;
+};
+
 enum outcome { FOUND, FOUND_TOO_FEW, OUT_OF_MEMORY };
 
-/* Add the candidates of a scan to `best`.
- *
- * `edge` rises to the best score among the candidates with the least estimate, if rows with the same estimate may have
- * been left out: hits that are not better than it may have equals that were not compared. FOUND_TOO_FEW if the
- * probed lists hold fewer allowed rows than there should be candidates. */
-enum outcome search_scan(const struct search *search, const struct scan *scan, const float *query,
-                         struct choice choice, struct scratch *scratch, struct best *best, double *edge);
+/* Add the candidates of a scan to the best of each request; the lists are read once for MAX_BATCH requests.
+ * FOUND_TOO_FEW if the probed lists hold fewer allowed rows than there should be candidates. */
+enum outcome search_scan(const struct search *search, const struct scan *scan, struct choice choice,
+                         struct request *requests, size_t count);
 
 /* Compare all allowed rows of a column (`allowed` NULL: all rows). */
 void search_exact(const struct search *search, uint16_t column, const uint8_t *allowed, const float *query,

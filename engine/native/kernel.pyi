@@ -23,7 +23,7 @@ class Codes:
         cls,
         columns: Columns,
         centroids: NDArray[Any],
-        mean: NDArray[Any] | None,
+        norm_weight: float,
         rotation: NDArray[Any] | None,
         sub_quantizers: int,
         sub_dimensions: int,
@@ -44,14 +44,33 @@ class Plan:
     ) -> Plan: ...
     def search(
         self,
-        query: NDArray[Any],
+        queries: NDArray[Any],
         k: int,
         candidates: int,
         lists: tuple[NDArray[Any] | None, ...] | None,
         is_probe: bool,
         has_rest: bool,
         /,
-    ) -> tuple[Arrays, bool] | None: ...
+    ) -> tuple[tuple[Arrays, bool], ...] | None: ...
 
 def choose(name: str | None, /) -> str: ...
 def encode_query(vector: NDArray[Any], is_unit: bool, query: NDArray[Any], /) -> bool: ...
+def read_vector(body: bytes, name: bytes, /) -> tuple[bytes, bytes] | None: ...
+
+class Fragments:
+    def __new__(
+        cls,
+        segments: tuple[Sequence[tuple[tuple[Any, Any], tuple[Any, Any], tuple[Any, Any], Any]], ...],
+        batch_rows: int,
+        etag_bytes: int,
+        /,
+    ) -> Fragments: ...
+    def splice(
+        self,
+        hits: list[tuple[int, int]],
+        scores: list[bytes],
+        layout: tuple[bytes, bytes, bytes, bytes, bytes, bytes, bytes],
+        has_ids: bool,
+        has_metadata: bool,
+        /,
+    ) -> bytes | None: ...

@@ -21,8 +21,49 @@ uint64_t list_mask(const struct list *list, int64_t first) {
     return mask & bits;
 }
 
+void reservoir_start(struct reservoir *reservoir, int32_t largest) {
+    reservoir->size = reservoir->above = reservoir->bin = reservoir->shift = 0;
+    reservoir->threshold = reservoir->count == 0 ? MAX_ESTIMATE : -1;
+    reservoir->cut = -1;
+    while (largest >> reservoir->shift >= BINS)
+        reservoir->shift++;
+    memset(reservoir->bins, 0, BINS * sizeof *reservoir->bins);
+}
+
+/* Count one more candidate; raises the threshold when enough are above the lowest bin. */
+static void count_in(struct reservoir *reservoir, uint16_t estimate) {
+    const uint32_t bin = (uint32_t)estimate >> reservoir->shift;
+    reservoir->bins[bin]++;
+    reservoir->above += bin > reservoir->bin;
+    while (reservoir->above >= reservoir->count) {
+        reservoir->bin++;
+        reservoir->above -= reservoir->bins[reservoir->bin];
+        const int32_t below = (int32_t)(reservoir->bin << reservoir->shift) - 1;
+        reservoir->threshold = below > reservoir->threshold ? below : reservoir->threshold;
+    }
+}
+
+void reservoir_finish(struct reservoir *reservoir) {
+    size_t kept = 0;
+    for (size_t i = 0; i < reservoir->size; i++) {
+        reservoir->items[kept] = reservoir->items[i];
+        kept += reservoir->items[i].estimate >> reservoir->shift >= (int32_t)reservoir->bin;
+    }
+    reservoir->size = kept;
+}
+
+/* Make room for a unit: drop what has fallen below the threshold, and if too many rows have nearly the same estimate,
+ * all but the best `count`. */
+static void make_room(struct reservoir *reservoir) {
+    reservoir_finish(reservoir);
+    if (reservoir->size > (reservoir->capacity - UNIT_ROWS) / 2)
+        reservoir_keep(reservoir, reservoir->count);
+}
+
 void reservoir_add(struct reservoir *reservoir, const struct list *list, int64_t first, const uint16_t *estimates,
                    uint64_t mask) {
+    if (reservoir->size + UNIT_ROWS > reservoir->capacity)
+        make_room(reservoir);
     for (; mask; mask &= mask - 1) {
         const int i = __builtin_ctzll(mask);
         int64_t row = list->first_row + first + i;
@@ -34,17 +75,15 @@ void reservoir_add(struct reservoir *reservoir, const struct list *list, int64_t
         if (estimates[i] <= reservoir->threshold) /* it rose within this unit */
             continue;
         reservoir->items[reservoir->size++] = (struct candidate){(uint32_t)row, list->column, estimates[i]};
-        if (reservoir->size == reservoir->capacity)
-            reservoir_keep(reservoir, reservoir->count);
+        count_in(reservoir, estimates[i]);
     }
 }
 
-#define LOW_BITS 7
-#define BINS 256 /* of the upper 8 bits of an estimate; twice as many as its lower 7 */
+#define LOW_BITS 8
 
 /* The number of the bin in which the `count`-th largest item lies; `count` becomes its place within that bin. */
 static uint32_t bin_of(const uint32_t *bins, size_t *count) {
-    uint32_t bin = BINS;
+    uint32_t bin = 1 << LOW_BITS;
     while (bin-- > 0) {
         if (bins[bin] >= *count)
             return bin;
@@ -54,14 +93,9 @@ static uint32_t bin_of(const uint32_t *bins, size_t *count) {
 }
 
 void reservoir_keep(struct reservoir *reservoir, size_t count) {
-    if (reservoir->size <= count)
+    if (reservoir->size <= count || count == 0)
         return;
-    if (count == 0) {
-        reservoir->size = 0;
-        reservoir->threshold = MAX_ESTIMATE;
-        return;
-    }
-    uint32_t bins[BINS] = {0};
+    uint32_t bins[1 << LOW_BITS] = {0};
     size_t place = count;
     for (size_t i = 0; i < reservoir->size; i++)
         bins[reservoir->items[i].estimate >> LOW_BITS]++;
@@ -78,5 +112,6 @@ void reservoir_keep(struct reservoir *reservoir, size_t count) {
             reservoir->items[kept++] = item;
     }
     reservoir->size = kept;
-    reservoir->threshold = (int32_t)limit;
+    reservoir->cut = (int32_t)limit;
+    reservoir->threshold = (int32_t)limit > reservoir->threshold ? (int32_t)limit : reservoir->threshold;
 }

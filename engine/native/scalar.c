@@ -111,4 +111,10 @@ static void scan(const struct list *list, size_t block_rows, const struct tables
     }
 }
 
-const struct kernel kernel_scalar = {"scalar", dot_f16, dot_f32, l2_f16, l2_f32, scan};
+static void scan_batch(const struct list *list, size_t block_rows, size_t queries, const struct tables *tables,
+                       struct reservoir *reservoirs) {
+    for (size_t query = 0; query < queries; query++)
+        scan(list, block_rows, &tables[query], &reservoirs[query]);
+}
+
+const struct kernel kernel_scalar = {"scalar", dot_f16, dot_f32, l2_f16, l2_f32, scan, scan_batch};

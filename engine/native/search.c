@@ -5,18 +5,22 @@
 #include <stdlib.h>
 
 #define CAPACITY_FACTOR 4 /* candidates that a reservoir holds for each that it keeps */
-#define MIN_CAPACITY 512
-#define AHEAD 6           /* rows whose memory is asked for before they are compared */
+#define MIN_CAPACITY 256
+#define AHEAD 12          /* rows whose memory is asked for before they are compared */
 #define CACHE_LINE 64
 #define COPIES 2          /* lists that hold each row */
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
+struct scratch *scratch_new(void) { return calloc(1, sizeof(struct scratch)); }
+
 void scratch_free(struct scratch *scratch) {
+    if (scratch == NULL)
+        return;
     free(scratch->floats);
     free(scratch->tables);
     free(scratch->candidates);
-    *scratch = (struct scratch){0};
+    free(scratch);
 }
 
 /* Memory for `count` elements in place of `memory`, which has room for `held` and whose content is lost. */
@@ -136,29 +140,64 @@ static int32_t least_estimate(const struct reservoir *reservoir) {
     return least;
 }
 
-enum outcome search_scan(const struct search *search, const struct scan *scan, const float *query,
-                         struct choice choice, struct scratch *scratch, struct best *best, double *edge) {
-    const size_t pairs = codebook_pairs(&scan->codebook), count = choice.count * (choice.is_probe ? COPIES : 1);
-    const size_t capacity = count * CAPACITY_FACTOR < MIN_CAPACITY ? MIN_CAPACITY : count * CAPACITY_FACTOR;
-    if (!has_room(scratch, table_floats(&scan->codebook), pairs * PAIR_BYTES, capacity))
-        return OUT_OF_MEMORY;
-    fill_tables(search->kernel, &scan->codebook, search->metric, query, scratch->floats, scratch->tables);
-    const struct tables tables = {scratch->tables, pairs};
-    struct reservoir reservoir = {scratch->candidates, 0, capacity, count, -1};
-    for (size_t i = 0; i < choice.list_count; i++) {
-        struct list list = scan->lists[choice.lists[i]];
-        list.allowed = choice.allowed[list.column];
-        search->kernel->scan(&list, scan->block_rows, &tables, &reservoir);
+/* Prepare the tables and the reservoir of a request. */
+static bool start(const struct search *search, const struct scan *scan, size_t count, struct request *request,
+                  struct tables *tables, struct reservoir *reservoir) {
+    struct scratch *scratch = request->scratch;
+    const size_t capacity = UNIT_ROWS + (count < MIN_CAPACITY ? MIN_CAPACITY : count) * CAPACITY_FACTOR;
+    const size_t table_bytes = codebook_pairs(&scan->codebook) * PAIR_BYTES;
+    if (!has_room(scratch, table_floats(&scan->codebook), table_bytes, capacity))
+        return false;
+    tables->values = scratch->tables;
+    fill_tables(search->kernel, &scan->codebook, request->query, scratch->floats, tables);
+    reservoir->items = scratch->candidates;
+    reservoir->capacity = capacity;
+    reservoir->count = count;
+    reservoir->bins = scratch->bins;
+    reservoir_start(reservoir, tables->largest);
+    return true;
+}
+
+/* Compare the candidates of a request. */
+static enum outcome finish(const struct search *search, const struct choice *choice, struct reservoir *reservoir,
+                           struct request *request) {
+    reservoir_finish(reservoir);
+    if (choice->is_probe) {
+        drop_copies(reservoir);
+        if (reservoir->size < (choice->count < choice->total ? choice->count : choice->total))
+            return FOUND_TOO_FEW;
+        reservoir_keep(reservoir, choice->count);
+    } else if (reservoir->size > CAPACITY_FACTOR * choice->count) { /* rows with nearly the same estimate */
+        reservoir_keep(reservoir, choice->count);
     }
-    if (choice.is_probe) {
-        reservoir_keep(&reservoir, count);
-        drop_copies(&reservoir);
-    }
-    reservoir_keep(&reservoir, choice.count);
-    if (choice.is_probe && reservoir.size < (choice.count < choice.total ? choice.count : choice.total))
-        return FOUND_TOO_FEW;
-    const bool is_whole = choice.is_probe ? reservoir.size == choice.total : reservoir.threshold < 0;
-    const int32_t limit = is_whole ? -1 : least_estimate(&reservoir);
-    *edge = fmax(*edge, compare_candidates(search, &reservoir, limit, query, best));
+    /* Rows with the least estimate may have been left out, or were in lists that were not probed. */
+    const bool is_whole = choice->is_probe ? reservoir->size == choice->total : reservoir->cut < 0;
+    const int32_t limit = is_whole ? -1 : least_estimate(reservoir);
+    request->edge = fmax(request->edge, compare_candidates(search, reservoir, limit, request->query, &request->best));
     return FOUND;
+}
+
+enum outcome search_scan(const struct search *search, const struct scan *scan, struct choice choice,
+                         struct request *requests, size_t count) {
+    struct tables tables[MAX_BATCH];
+    struct reservoir reservoirs[MAX_BATCH];
+    enum outcome outcome = FOUND;
+    for (size_t first = 0; first < count && outcome == FOUND; first += MAX_BATCH) {
+        const size_t batch = count - first < MAX_BATCH ? count - first : MAX_BATCH;
+        for (size_t i = 0; i < batch; i++)
+            if (!start(search, scan, choice.count * (choice.is_probe ? COPIES : 1), &requests[first + i], &tables[i],
+                       &reservoirs[i]))
+                return OUT_OF_MEMORY;
+        for (size_t i = 0; i < choice.list_count; i++) {
+            struct list list = scan->lists[choice.lists[i]];
+            list.allowed = choice.allowed[list.column];
+            if (batch == 1)
+                search->kernel->scan(&list, scan->block_rows, &tables[0], &reservoirs[0]);
+            else
+                search->kernel->scan_batch(&list, scan->block_rows, batch, tables, reservoirs);
+        }
+        for (size_t i = 0; i < batch && outcome == FOUND; i++)
+            outcome = finish(search, &choice, &reservoirs[i], &requests[first + i]);
+    }
+    return outcome;
 }

@@ -4,30 +4,23 @@
 #include <math.h>
 #include <string.h>
 
-/* The query without the mean, rotated and padded, as the rows were before they were quantized. */
-static const float *transformed(const struct kernel *kernel, const struct codebook *codebook, const float *query,
-                                float *room) {
-    const size_t padded = codebook->sub_quantizers * codebook->sub_dimensions;
-    const float *centred = query;
-    if (codebook->mean != NULL) {
-        float *difference = room + padded;
-        for (size_t i = 0; i < codebook->dimensions; i++)
-            difference[i] = query[i] - codebook->mean[i];
-        centred = difference;
-    }
+/* The query, rotated or padded, as the rows were before they were quantized. */
+static void transform(const struct kernel *kernel, const struct codebook *codebook, const float *query, float *out) {
+    const size_t padded = codebook->sub_quantizers * codebook->sub_dimensions, d = codebook->dimensions;
     if (codebook->rotation != NULL) {
         for (size_t i = 0; i < padded; i++)
-            room[i] = kernel->dot_f32(centred, codebook->rotation + i * codebook->dimensions, codebook->dimensions);
-        return room;
+            out[i] = kernel->dot_f32(query, codebook->rotation + i * d, d);
+        return;
     }
-    memcpy(room, centred, codebook->dimensions * sizeof *room);
-    memset(room + codebook->dimensions, 0, (padded - codebook->dimensions) * sizeof *room);
-    return room;
+    memcpy(out, query, d * sizeof *out);
+    memset(out + d, 0, (padded - d) * sizeof *out);
 }
 
 /* The closeness of a part of the query to 16 codewords: inner products, or minus squared distances. */
-static void compare_codewords(const float *part, const float *codewords, size_t d, bool is_l2, float *closeness) {
-    float sums[CODEWORDS] = {0};
+static void compare_codewords(const float *part, const float *codewords, const float *biases, size_t d, bool is_l2,
+                              float *closeness) {
+    float sums[CODEWORDS];
+    memcpy(sums, biases, sizeof sums);
     for (size_t i = 0; i < d; i++, codewords += CODEWORDS) {
         if (is_l2) {
             for (size_t word = 0; word < CODEWORDS; word++)
@@ -77,22 +70,28 @@ static float steps(const float *spans, size_t count) {
 
 size_t table_floats(const struct codebook *codebook) {
     const size_t padded = codebook->sub_quantizers * codebook->sub_dimensions;
-    return padded + codebook->dimensions + codebook->sub_quantizers * (CODEWORDS + 1);
+    return padded + codebook->sub_quantizers * (CODEWORDS + 1);
 }
 
-void fill_tables(const struct kernel *kernel, const struct codebook *codebook, enum metric metric, const float *query,
-                 float *room, uint8_t *values) {
+void fill_tables(const struct kernel *kernel, const struct codebook *codebook, const float *query, float *room,
+                 struct tables *tables) {
     const size_t count = codebook->sub_quantizers, d = codebook->sub_dimensions;
-    const float *part = transformed(kernel, codebook, query, room);
-    float *closeness = room + count * d + codebook->dimensions, *spans = closeness + count * CODEWORDS;
+    float *closeness = room + count * d, *spans = closeness + count * CODEWORDS;
+    transform(kernel, codebook, query, room);
     for (size_t i = 0; i < count; i++) {
         float *table = closeness + i * CODEWORDS;
-        compare_codewords(part + i * d, codebook->codewords + i * CODEWORDS * d, d, metric_is_l2(metric), table);
+        compare_codewords(room + i * d, codebook->codewords + i * CODEWORDS * d, codebook->biases + i * CODEWORDS, d,
+                          codebook->is_l2, table);
         spans[i] = from_zero(table);
     }
     const float step = steps(spans, count);
-    memset(values, 0, codebook_pairs(codebook) * PAIR_BYTES);
-    if (step > 0) /* else all codewords are equally close, or a number is not finite: all estimates are equal */
-        for (size_t i = 0; i < count * CODEWORDS; i++)
-            values[i] = (uint8_t)(closeness[i] * step); /* rounded down, so that sums stay within their limits */
+    tables->pairs = codebook_pairs(codebook);
+    tables->largest = 0;
+    memset(tables->values, 0, tables->pairs * PAIR_BYTES);
+    if (!(step > 0)) /* all codewords are equally close, or a number is not finite: all estimates are equal */
+        return;
+    for (size_t i = 0; i < count * CODEWORDS; i++)
+        tables->values[i] = (uint8_t)(closeness[i] * step); /* rounded down, so that sums stay within their limits */
+    for (size_t i = 0; i < count; i++)
+        tables->largest += (int32_t)(spans[i] * step);
 }

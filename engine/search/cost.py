@@ -39,6 +39,10 @@ _SCATTERED_BYTE = 1.7e-4
 _MASKED_ROW = 0.11
 _GATHER_CALL = 3.0
 _GATHER_ROW = 0.01
+_POSTING = 1.5e-2
+_WORD_SHARE = 0.1
+"""Share of the chunks that contain a word of a query."""
+_ROTATED_NUMBER = 1.1e-4
 
 
 def exact_cost(rows: int, row_bytes: int, bitmap_rows: int = 0) -> float:
@@ -69,6 +73,16 @@ def scan_setup_cost(candidates: int, row_bytes: int) -> float:
     return CALL + _SCAN_CALL + candidates * _CANDIDATE + gather_cost(candidates, row_bytes)
 
 
+def transform_cost(numbers: int) -> float:
+    """Rotate the query of a scan, by a matrix of so many numbers."""
+    return numbers * _ROTATED_NUMBER
+
+
 def scan_can_pay(rows: int, row_bytes: int) -> bool:
     """Whether a space has enough rows for a scan to be worth calibrating."""
     return rows >= MIN_SPACE_ROWS and exact_cost(rows, row_bytes) > _MIN_SCAN_CALLS * _SCAN_CALL
+
+
+def lexical_cost(rows: int, words: int) -> float:
+    """Add up the postings of the words of a query; words that occur in many more chunks than most cost more."""
+    return CALL * words + rows * words * _WORD_SHARE * _POSTING

@@ -3,6 +3,8 @@
 The depth of a scan belongs to the generation, not to a segment: the candidates are those that one large segment would
 give, so results do not depend on segmentation. If a hit is among the last of a list that was cut off, rows just as good
 may have been cut off with it: then the search goes deeper.
+
+The C kernel does all of this in one call (`native_search`); what follows here is the way without it, by FAISS.
 """
 
 from __future__ import annotations
@@ -13,16 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.index.fields import Filter
-from aidre.engine.index.vectors import Candidates, Matches, SearchDepth, score_rows, spare_core
+from aidre.engine.index.vectors import Candidates, Matches, SearchDepth, score_rows
+from aidre.engine.search.native_search import DEEPER, NativeSearch
 from aidre.engine.search.plan import Plan, plan_for
 from aidre.engine.segment import Segments, TopK, merge_top_k
 from aidre.engine.storage import MAX_SEGMENT_ROWS
 
 _TIE_SLACK = 16
 """Rows fetched from an exact search beyond k, to see whether others tie with the k-th."""
-
-_DEEPER = 4
-"""Factor by which a search that missed ties goes deeper."""
 
 _FILTERED_DEPTH = 2
 """Factor on the candidates of a filtered search: depths are calibrated on all rows, and rows that pass a filter may lie
@@ -61,11 +61,10 @@ def search_dense_batch(
     candidates = None if depth is None else depth.candidates * (1 if filter is None else _FILTERED_DEPTH)
     plan = plan_for(segments, space_id, candidates, filter)
     if plan.native is not None:
+        search = NativeSearch(segments, plan, plan.native, k, max(candidates or 0, k))
         return [
-            _search_natively(
-                segments, space_id, plan, queries[n : n + 1], k=k, depth=depth, candidates=candidates, filter=filter
-            )
-            for n in range(len(queries))
+            search.deeper(space_id, queries[number : number + 1], filter) if may_lack_ties else hits
+            for number, (hits, may_lack_ties) in enumerate(search.search(queries, depth))
         ]
     scanned = _scan(plan, queries, max(candidates or 0, k), depth)
     return [
@@ -74,73 +73,6 @@ def search_dense_batch(
         )
         for number, one in enumerate(scanned)
     ]
-
-
-# -- with the kernel -----------------------------------------------------------------------------------------------
-
-
-def _search_natively(
-    segments: Segments,
-    space_id: str,
-    plan: Plan,
-    query: NDArray[np.float32],
-    *,
-    k: int,
-    depth: SearchDepth | None,
-    candidates: int | None,
-    filter: Filter | None,
-) -> TopK:
-    """The hits of one query: of the nearest lists first, then of all, then deeper while ties may be missing."""
-    count = max(candidates or 0, k)
-    probed = tuple([scan.probed_lists(query, count, depth) for scan, _ in plan.scans])
-    arrays = None
-    if plan.native is not None and any(lists is not None for lists in probed):
-        arrays = plan.native.search(query, k, count, probed, True, True)
-    hits, is_short = _search_all_lists(segments, plan, query, k, count) if arrays is None else _top_k(*arrays)
-    while is_short:
-        count *= _DEEPER
-        if count > sum(allowed for _, allowed in plan.scans) // 4:
-            plan = plan_for(segments, space_id, None, filter)
-        hits, is_short = _search_all_lists(segments, plan, query, k, count)
-    return hits
-
-
-def _search_all_lists(
-    segments: Segments, plan: Plan, query: NDArray[np.float32], k: int, count: int
-) -> tuple[TopK, bool]:
-    """The best k rows of a plan, and whether ties with them may be missing; a long scan is shared with an idle core."""
-    assert plan.native is not None
-    search = plan.native.search
-    if len(plan.scans) == 1 and plan.scans[0][0].is_long:
-        with spare_core() as second_thread:
-            if second_thread is not None:
-                first, second = plan.scans[0][0].halves()
-                pending = second_thread.submit(search, query, k, count, (second,), False, False)
-                found = [search(query, k, count, (first,), False, True), pending.result()]
-                parts = [_top_k(*arrays) for arrays in found if arrays is not None]
-                return _merged(segments, [hits for hits, _ in parts], k), any(is_short for _, is_short in parts)
-    found_all = search(query, k, count, None, False, True)
-    assert found_all is not None  # only a probe may find too few
-    return _top_k(*found_all)
-
-
-def _top_k(arrays: tuple[bytes, bytes, bytes], is_short: bool) -> tuple[TopK, bool]:
-    segment_ords, rows, scores = arrays
-    hits = TopK(np.frombuffer(segment_ords, np.int64), np.frombuffer(rows, np.int64), np.frombuffer(scores, np.float64))
-    return hits, is_short
-
-
-def _merged(segments: Segments, parts: Sequence[TopK], k: int) -> TopK:
-    return merge_top_k(
-        segments,
-        [part.segment_ords for part in parts],
-        [part.rows for part in parts],
-        [part.scores for part in parts],
-        k,
-    )
-
-
-# -- without it ----------------------------------------------------------------------------------------------------
 
 
 def _search_deeper(
@@ -173,9 +105,9 @@ def _search_deeper(
         )
         if not exact_is_short and not scan_is_short:
             return hits
-        slack = slack * _DEEPER if exact_is_short else slack
+        slack = slack * DEEPER if exact_is_short else slack
         if scan_is_short:
-            scan_depth *= _DEEPER
+            scan_depth *= DEEPER
             if scan_depth > sum(allowed for _, allowed in plan.scans) // 4:
                 plan = plan_for(segments, space_id, None, filter)
             scanned = _scan(plan, query, max(scan_depth, k), None)[0]

@@ -101,6 +101,9 @@ class DictReader:
     def search_all(self, queries: Sequence[Query]) -> list[list[Hit]]:
         return [self.search(query) for query in queries]
 
+    def estimated_seconds(self, query: Query) -> float:
+        return self.chunks * 1e-6
+
     def count(self, filter: Filter | None = None) -> int:
         return sum(self._passes(chunk, filter) for chunk in self._chunks.values())
 

@@ -163,13 +163,13 @@ def _open_to_pages(settings: Settings) -> Settings:
 
 
 class Served(Server):
-    """The whole of aidre over a store, which says how many requests have reached it."""
+    """The whole of aidre over a store, which says how many requests went the general way."""
 
-    def __init__(self, store: Path, configuration: str) -> None:
+    def __init__(self, store: Path, configuration: str, protocol: type[Connection] = Connection) -> None:
         self.app = create_app(Store(store), _open_to_pages(parse_settings(configuration)))
         self.running = self.app.state.guard.running
         self.asked = 0
-        super().__init__(self._counted)
+        super().__init__(self._counted, protocol)
 
     async def _counted(self, scope: Any, receive: Any, send: Any) -> None:
         self.asked += scope["type"] == "http"

@@ -45,6 +45,15 @@ class ConcurrencyLimit:
             self._check()
         return slot
 
+    def hold(self) -> None:
+        """Counts a request whose task has not started yet; the task calls `enter_held`."""
+        self.count += 1
+
+    def enter_held(self, receive: Receive) -> Slot:
+        """The slot of a held request, whose body has come."""
+        self.count -= 1
+        return self.enter(receive, waits=False)
+
     def leave(self, slot: Slot) -> None:
         """Release a slot for good; further calls do nothing."""
         slot.leave()

@@ -7,4 +7,4 @@ from aidre.api.server import Mounted
 
 
 def mount() -> Mounted:
-    return Mounted(routes=[*search.routes, *changes.routes])
+    return Mounted(routes=[*search.routes, *changes.routes], fast=search.FAST_PATHS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
+from base64 import b64decode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -156,8 +157,10 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
 
 
 def _parse_vector(value: Any) -> NDArray[np.float32] | None:
-    if value is None:
-        return None
+    if value is None or type(value) is np.ndarray:
+        return value
+    if type(value) is str:
+        return _decode_vector(value)
     if type(value) is not list:
         raise _not_a_vector()
     try:
@@ -167,11 +170,29 @@ def _parse_vector(value: Any) -> NDArray[np.float32] | None:
     if _contains_booleans(value, packed):
         raise _not_a_vector()
     vector = np.frombuffer(packed, np.float32)
-    # One dot product detects inf and nan; scaled down first, finite numbers cannot overflow in it.
-    scaled = vector * OVERFLOW_GUARD
-    if not math.isfinite(np.dot(scaled, scaled)):
+    if not _is_finite(vector):
         raise BadRequest("query_vector has a number beyond float32", member="query_vector")
     return vector
+
+
+def _decode_vector(value: str) -> NDArray[np.float32]:
+    """A vector as base64 (RFC 4648, 4, with padding) of its numbers as float32, the least significant byte first."""
+    try:
+        packed = b64decode(value, validate=True)
+    except ValueError as error:
+        raise _not_a_vector() from error
+    if len(packed) % FLOAT_BYTES:
+        raise _not_a_vector()
+    vector = np.frombuffer(packed, "<f4").astype(np.float32, copy=False)
+    if not _is_finite(vector):
+        raise BadRequest("query_vector has a number that is not finite", member="query_vector")
+    return vector
+
+
+def _is_finite(vector: NDArray[np.float32]) -> bool:
+    """One dot product detects inf and nan; scaled down first, finite numbers cannot overflow in it."""
+    scaled = vector * OVERFLOW_GUARD
+    return math.isfinite(np.dot(scaled, scaled))
 
 
 def _contains_booleans(value: list[Any], packed: bytes) -> bool:
@@ -193,7 +214,7 @@ def _packer(dimensions: int) -> Callable[..., bytes]:
 
 
 def _not_a_vector() -> BadRequest:
-    return BadRequest("query_vector must be a list of numbers", member="query_vector")
+    return BadRequest("query_vector must be a list of numbers, or base64 of float32", member="query_vector")
 
 
 def check_granted(fields: ReturnFields, collection: VisibleCollection, vectors_granted: bool) -> None:
@@ -357,7 +378,7 @@ async def search(request: Request) -> Response:
     variant = negotiate(request)
     retrieval, caller = _retrieval(request), caller_of(request)
     limits = retrieval.settings.limits
-    body = await read_object(request, BODY_TYPES, limits.body_bytes)
+    body = await read_object(request, BODY_TYPES, limits.body_bytes, vector="query_vector")
     asked = parse(body, limits)
     question = asked.question
     collection = retrieval.collections.find(asked.collection, caller, "aidre")
@@ -442,3 +463,5 @@ routes = [
     Route("/search", search, methods=["POST"]),
     Route("/chunks/{id:path}", show_chunk, methods=["GET"]),
 ]
+FAST_PATHS = ("/search", "/chunks/{id:path}")
+"""Routes whose requests mostly end without waiting."""

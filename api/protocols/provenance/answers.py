@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from binascii import b2a_base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -76,35 +76,45 @@ class SignatureMiddleware:
         if scope["type"] != "http" or scope["method"] == "HEAD":
             await self.app(scope, receive, send)
             return
-        start_message: Message | None = None
-        content_type = b""
+        start: Message | None = None
 
         async def send_signed(message: Message) -> None:
-            nonlocal start_message, content_type
+            nonlocal start
             if message["type"] == "http.response.start":
-                headers = dict(message["headers"])
-                content_type = headers.get(b"content-type", b"")
-                if content_type and headers.get(b"content-length", b"0") != b"0":
-                    start_message = message  # held back until the body arrives
+                if _has_content(message["headers"]):
+                    start = message  # held back until the body arrives
                     return
-                if message["status"] == 304:  # its Cache-Control replaces that of the signed answer in a cache
-                    message = {**message, "headers": _untransformed(message["headers"])}
-            elif start_message is not None:
-                start, start_message = start_message, None
-                if not message.get("more_body", False):
-                    fields = self._fields(scope, start["status"], content_type, message.get("body", b""))
-                    if fields:
-                        start = {**start, "headers": [*_untransformed(start["headers"]), *fields]}
-                await send(start)
+                message = _signed_start(self._signer, scope, message, b"")
+            elif start is not None:
+                held, start = start, None
+                is_whole = not message.get("more_body", False)
+                await send(_signed_start(self._signer, scope, held, message.get("body", b"")) if is_whole else held)
             await send(message)
 
         await self.app(scope, receive, send_signed)
 
-    def _fields(self, scope: Scope, status: int, content_type: bytes, body: bytes) -> Fields:
-        target = request_target(scope)
-        if not body or target[:1] != b"/" or not target.isascii():
-            return []  # without an absolute path in ASCII there is no target URI
-        return self._signer.fields(scope["method"], target, status, content_type, body)
+
+def signed_headers(signer: AnswerSigner, scope: Scope, status: int, headers: Fields, body: bytes) -> Fields:
+    """The header fields of a whole answer, with those of its signature."""
+    if scope["method"] == "HEAD":
+        return headers
+    if not _has_content(headers):
+        # The Cache-Control of a 304 replaces that of the signed answer in a cache.
+        return _untransformed(headers) if status == 304 else headers
+    target = request_target(scope)
+    if not body or target[:1] != b"/" or not target.isascii():
+        return headers  # without an absolute path in ASCII there is no target URI
+    content_type = dict(headers)[b"content-type"]
+    return [*_untransformed(headers), *signer.fields(scope["method"], target, status, content_type, body)]
+
+
+def _signed_start(signer: AnswerSigner, scope: Scope, start: Message, body: bytes) -> Message:
+    return {**start, "headers": signed_headers(signer, scope, start["status"], start["headers"], body)}
+
+
+def _has_content(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    named = dict(headers)
+    return bool(named.get(b"content-type")) and named.get(b"content-length", b"0") != b"0"
 
 
 def _untransformed(fields: Fields) -> Fields:

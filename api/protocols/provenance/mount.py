@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from aidre.api.config import Settings
-from aidre.api.protocols.provenance.answers import SignatureMiddleware
+from aidre.api.protocols.provenance.answers import SignatureMiddleware, signed_headers
 from aidre.api.protocols.provenance.routes import routes
 from aidre.api.protocols.provenance.service import provenance_for
 from aidre.api.server import Mounted
@@ -18,5 +20,6 @@ def mount(settings: Settings) -> Mounted:
         routes=routes,
         state={"provenance": provenance},
         wrap=lambda app: SignatureMiddleware(app, provenance.answers),
+        sign=partial(signed_headers, provenance.answers),
         refresh=provenance.ring.refresh,
     )

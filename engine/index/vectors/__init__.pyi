@@ -25,11 +25,14 @@ from .inverted_lists import CoarseQuantizer as CoarseQuantizer
 from .quantizer import (
     MAX_TRAINING_ROWS as MAX_TRAINING_ROWS,
     TRAINING_ROWS_PER_LIST as TRAINING_ROWS_PER_LIST,
+    Codebook as Codebook,
     assign_lists as assign_lists,
+    can_have_centroids as can_have_centroids,
     code_sizes as code_sizes,
     codebook_for as codebook_for,
     nlist_for as nlist_for,
     quantize_rows as quantize_rows,
+    rotated_dimensions as rotated_dimensions,
     row_blocks as row_blocks,
     train_centroids as train_centroids,
     train_codebook as train_codebook,
@@ -44,3 +47,4 @@ from .scan import (
     group_by_codebook as group_by_codebook,
     search_depth as search_depth,
 )
+from .transform import Transform as Transform, train_transform as train_transform

@@ -188,8 +188,11 @@ class VectorColumn:
         self.metric = metric_of(space)
         self.codes = codes
         self.layout = codes.shape[1], codes.dtype.char, self.metric.faiss_type
-        self.native = None if native is None else native_columns(space, [(codes, (), 1)])
         self._rows = opaque_rows(codes)
+
+    @cached_property
+    def native(self) -> kernel.Columns | None:
+        return None if native is None else native_columns(self.space, [(np.ascontiguousarray(self.codes), (), 1)])
 
     @cached_property
     def _index(self) -> Any:

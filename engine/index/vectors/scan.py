@@ -103,8 +103,10 @@ class ScanGroup:
 
     def __init__(self, indexes: Sequence[VectorIndex]) -> None:
         self.indexes = tuple(indexes)
-        self.padding = indexes[0].padding
-        self.larger_is_closer = metric_of(indexes[0].space).faiss_type == faiss.METRIC_INNER_PRODUCT
+        self.transform = indexes[0].transform
+        self.norm_weight = indexes[0].norm_weight
+        self._padding = indexes[0].padding
+        self._larger_is_closer = metric_of(indexes[0].space).faiss_type == faiss.METRIC_INNER_PRODUCT
         self.coarse_quantizer = next((index.coarse_quantizer for index in indexes if index.nlist), None)
         self.nlist = max(index.nlist for index in indexes)
         self.list_sizes: NDArray[np.int64] = np.concatenate([index.list_sizes for index in indexes])
@@ -129,6 +131,25 @@ class ScanGroup:
     def covering_lists(self, number: int, counts: NDArray[np.int64] | None) -> NDArray[np.int64]:
         """`VectorIndex.covering_lists` of one of the indexes, as lists of the group."""
         return self.indexes[number].covering_lists(counts) + self.first_lists[number]
+
+    def prepare(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Queries (n, d) as the lists are scanned for them (n, d_codes).
+
+        With a norm weight w the estimate of a row is q.x - w|x|^2, where x is the decoded row. It is equal to
+        w|q'|^2 - w|q' - x|^2 for q' = q / 2w, so FAISS is asked for the Euclidean distances of q'.
+        """
+        if self.transform is not None:
+            queries = self.transform.apply(queries)
+        elif self._padding:
+            queries = np.pad(queries, ((0, 0), (0, self._padding)))
+        return np.asarray(queries / (2 * self.norm_weight), np.float32) if self.norm_weight else queries
+
+    def estimates(self, queries: NDArray[np.float32], distances: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The estimated closeness (n, count), larger is closer, from FAISS's distances of prepared queries."""
+        if self.norm_weight:
+            squares = np.einsum("ij,ij->i", queries, queries)[:, None]
+            return np.asarray(self.norm_weight * (squares - distances), np.float32)
+        return distances if self._larger_is_closer else -distances
 
 
 def group_by_codebook(indexes: Iterable[VectorIndex]) -> list[list[VectorIndex]]:
@@ -197,6 +218,11 @@ class Scan:
         return self._full
 
     @property
+    def has_lists(self) -> bool:
+        """Whether there are centroids, whose lists can be probed."""
+        return len(self._lists_of) > 0
+
+    @property
     def is_long(self) -> bool:
         """Whether its lists hold so many rows that a second thread is worth its while."""
         return self._full_split > 0
@@ -233,24 +259,24 @@ class Scan:
         self, queries: NDArray[np.float32], count: int, depth: SearchDepth | None = None
     ) -> list[Candidates]:
         """`search` for each of several queries (n, d)."""
-        padded = np.pad(queries, ((0, 0), (0, self.group.padding))) if self.group.padding else queries
+        prepared = self.group.prepare(queries)
         if depth is None or not len(self._lists_of):
-            return self._scan(self._full, self._full_split, padded, count)
+            return self._scan(self._full, self._full_split, prepared, count)
         return [
-            self._search_nearest(queries[number : number + 1], padded[number : number + 1], count, depth)
+            self._search_nearest(queries[number : number + 1], prepared[number : number + 1], count, depth)
             for number in range(len(queries))
         ]
 
     def _search_nearest(
-        self, query: NDArray[np.float32], padded: NDArray[np.float32], count: int, depth: SearchDepth
+        self, query: NDArray[np.float32], prepared: NDArray[np.float32], count: int, depth: SearchDepth
     ) -> Candidates:
         lists = self.probed_lists(query, count, depth)
         if lists is not None:
-            [(row_ids, estimates)] = self._scan(lists, self._split_point(lists), padded, _COPIES * count)
+            [(row_ids, estimates)] = self._scan(lists, self._split_point(lists), prepared, _COPIES * count)
             row_ids, estimates = _distinct(row_ids, estimates, count)
             if len(row_ids) == count:
                 return row_ids, estimates
-        return self._scan(self._full, self._full_split, padded, count)[0]
+        return self._scan(self._full, self._full_split, prepared, count)[0]
 
     def _probed_lists(
         self, query: NDArray[np.float32], min_entries: int, depth: SearchDepth
@@ -285,7 +311,7 @@ class Scan:
         return split if split < len(lists) else 0
 
     def _scan(self, lists: NDArray[np.int64], split: int, queries: NDArray[np.float32], count: int) -> list[Candidates]:
-        """Scan lists for padded queries, in two threads if there is a split point and a core is idle."""
+        """Scan lists for prepared queries, in two threads if there is a split point and a core is idle."""
         if not split:
             return self._scan_in_thread(lists, queries, count)
         with spare_core() as second_thread:
@@ -306,7 +332,7 @@ class Scan:
             len(queries), faiss.swig_ptr(queries), count, faiss.swig_ptr(lists), faiss.swig_ptr(list_distances),
             faiss.swig_ptr(values), faiss.swig_ptr(row_ids), False, parameters, None,
         )  # fmt: skip
-        estimates = values if self.group.larger_is_closer else -values
+        estimates = self.group.estimates(queries, values)
         return [_present(*candidates) for candidates in zip(row_ids, estimates, strict=True)]
 
     def _parameters_for(self, lists: int, repeated: int) -> tuple[Any, NDArray[np.float32]]:

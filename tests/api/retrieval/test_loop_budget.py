@@ -23,7 +23,7 @@ async def begin(budget: LoopBudget, *works: Coroutine[Any, Any, None]) -> list[a
     """Tasks that find the turn in which they begin spent."""
 
     async def spend() -> None:
-        budget.spend(TURN_SECONDS)
+        budget._spend(TURN_SECONDS)
 
     first, *tasks = [asyncio.create_task(work) for work in (spend(), *works)]
     await first
@@ -32,13 +32,13 @@ async def begin(budget: LoopBudget, *works: Coroutine[Any, Any, None]) -> list[a
 
 def test_a_turn_is_spent_by_the_work_that_reaches_its_end() -> None:
     async def story(budget: LoopBudget) -> None:
-        budget.spend(TURN_SECONDS * 0.9)
+        budget._spend(TURN_SECONDS * 0.9)
         assert not budget.is_spent
-        budget.spend(TURN_SECONDS * 0.2)
+        budget._spend(TURN_SECONDS * 0.2)
         assert budget.is_spent
         await asyncio.sleep(0)
         assert not budget.is_spent
-        budget.spend(TURN_SECONDS * 0.9)
+        budget._spend(TURN_SECONDS * 0.9)
         assert not budget.is_spent, "a turn begins with nothing spent"
 
     told(story)
@@ -61,7 +61,7 @@ def test_what_waits_begins_in_its_order_as_much_as_fits_into_a_turn() -> None:
         assert {2, 4} <= set(seen), "the loop turned between them"
         assert not {1, 3} & set(seen), "two fit into a turn"
         await asyncio.gather(*tasks)
-        assert budget.waiting_seconds == pytest.approx(0)
+        assert budget._waiting_seconds == pytest.approx(0)
 
     told(story)
 
@@ -94,6 +94,6 @@ def test_who_has_gone_is_passed_over() -> None:
         gone, stays = tasks
         await stays
         assert gone.cancelled()
-        assert budget.waiting_seconds == pytest.approx(0)
+        assert budget._waiting_seconds == pytest.approx(0)
 
     told(story)

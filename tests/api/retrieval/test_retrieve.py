@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from aidre.api.retrieval import pagination, retrieve, scheduler
+from aidre.engine.collection.snapshot import Snapshot
 from tests.support.clients import BASE, Client, a_document, fill, serving
 from tests.support.clocks import WAIT_SECONDS
 from tests.support.intent_platform import Platform
@@ -86,31 +87,23 @@ def test_a_long_filter_is_read_off_the_event_loop(
     assert threads["parse_filter"] == [in_the_loop]
 
 
-def test_a_search_runs_in_the_event_loop_once_its_like_was_short(
+def test_a_search_runs_in_the_event_loop_where_its_estimate_is_short(
     store: Path, threads: dict[str, list[bool]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken = {"seconds": 0.000_1}
-    monkeypatch.setattr(scheduler, "_timed", lambda work: (work(), taken["seconds"]))
+    body = {"query": "alpha", "mode": "lexical"}
     with serving(store) as client:
-        bodies: list[dict[str, Any]] = [{"query": "alpha", "mode": "lexical"}] * 2
-        bodies += [{"query": "alpha", "mode": "lexical", "filter": SHORT}] * 2
-        bodies += [{"query": "alpha " * 200, "mode": "lexical"}] * 2
-        for body in bodies:
+        for seconds in (0.000_1, 0.1):
+            monkeypatch.setattr(Snapshot, "estimated_seconds", lambda *_, seconds=seconds: seconds)
             assert client.search(body).status_code == 200
-        assert threads["first_page"] == [False, True] * 3, "what was not seen yet counts as long"
-        taken["seconds"] = 0.1
-        client.search(bodies[0])
-        taken["seconds"] = 0.000_1
-        client.search(bodies[0])
-        assert threads["first_page"][-2:] == [True, True], "one that was long may be a neighbour's doing"
-        taken["seconds"] = 0.1
-        for _ in range(10):
-            client.search(bodies[0])
-        assert not threads["first_page"][-1], "but not ten"
-        taken["seconds"] = 0.000_1
-        for _ in range(100):
-            client.search(bodies[0])
-        assert threads["first_page"][-1], "and short again is short"
+    assert threads["first_page"] == [True, False]
+
+
+def test_a_filter_counts_as_long_until_its_mask_is_there(store: Path, threads: dict[str, list[bool]]) -> None:
+    body = {"query": "alpha", "mode": "lexical", "filter": SHORT}
+    with serving(store) as client:
+        for _ in range(2):
+            assert client.search(body).status_code == 200
+    assert threads["first_page"] == [False, True]
 
 
 def test_a_filter_that_is_nested_too_deep_is_refused(store: Path) -> None:
@@ -140,6 +133,7 @@ class Gate:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     monkeypatch.setattr(scheduler, "available_cores", lambda: 1)
+    monkeypatch.setattr(Snapshot, "estimated_seconds", lambda *_: 0.01)
     gate = Gate(monkeypatch)
     yield gate
     gate.open.set()

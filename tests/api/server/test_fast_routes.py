@@ -32,7 +32,7 @@ ROUTES = [
         ("POST", "/search", 200, "/search {}", True),
         ("GET", "/collections", 200, "/collections {}", True),
         ("HEAD", "/collections", 200, "", True),
-        ("GET", "/collections/docs", 200, "/collections/{name} {'name': 'docs'}", False),
+        ("GET", "/collections/docs", 200, "/collections/{name} {'name': 'docs'}", True),
         ("GET", "/search", 405, "Method Not Allowed", False),
         ("GET", "/nothing", 404, "Not Found", False),
         ("GET", "/collections/", 200, "/collections {}", False),

@@ -19,7 +19,7 @@ from aidre.engine.index.vectors.codes import (
 )
 from aidre.engine.index.vectors.distance import VectorColumn
 from aidre.engine.index.vectors.encoding import encode_query
-from aidre.engine.index.vectors.quantizer import quantize_rows, row_blocks, train_codebook
+from aidre.engine.index.vectors.quantizer import Quantized, quantize_rows, row_blocks, train_codebook
 from aidre.engine.index.vectors.scan import Scan, ScanGroup
 from aidre.engine.model import Distance
 from aidre.engine.storage.arrow import FileProblem, open_file, write_file
@@ -75,7 +75,7 @@ def test_an_index_of_an_older_release_with_smaller_blocks_is_still_read() -> Non
     older = faiss.index_factory(DIMENSIONS, "IVF1,PQ12x4fs", faiss.METRIC_INNER_PRODUCT)
     older.train(column.codes.astype(np.float32))
     older.add(column.codes.astype(np.float32))
-    scan = open_index(space, index_to_batch([older], "abc", 1500), 1500, "abc")
+    scan = open_index(space, index_to_batch(Quantized((older,)), "abc", 1500), 1500, "abc")
     query = encode_query(space, structured(1, DIMENSIONS, 1)[0])
     expected = older.search(query, 50)[0][0].tolist()
     assert Scan(ScanGroup([scan])).search(query, 50)[1].tolist() == expected
@@ -87,7 +87,7 @@ def test_an_index_of_another_kind_is_refused() -> None:
     other.train(rows)
     other.add(rows)
     with pytest.raises(FileProblem, match="kind"):
-        open_index(space_of("cosine", DIMENSIONS), index_to_batch([other], "abc", 1500), 1500, "abc")
+        open_index(space_of("cosine", DIMENSIONS), index_to_batch(Quantized((other,)), "abc", 1500), 1500, "abc")
 
 
 def test_an_index_of_other_vectors_is_refused(tmp_path: Path) -> None:

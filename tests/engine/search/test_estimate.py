@@ -1,0 +1,61 @@
+"""The duration of a search as it is told before the search: what it grows with, and what it does not need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aidre.engine.backend import Reader
+from aidre.engine.collection.store import Store
+from aidre.engine.index.fields.filters import parse_filter
+from aidre.engine.model import Mode, Query
+from aidre.engine.search.cost import lexical_cost
+from tests.support.clients import COSINE, TEXT, a_document, fill
+
+FILTER = parse_filter({"n": {"gte": 1}})
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Reader:
+    path = tmp_path_factory.mktemp("estimate")
+    fill(path, "docs", [a_document(f"d{n}", f"alpha {n}", metadata={"n": n}) for n in range(3)], (TEXT, COSINE))
+    return Store(path).open("docs")
+
+
+def query(mode: Mode = "dense", text: str | None = None, **members: object) -> Query:
+    return Query(np.ones(4, np.float32), COSINE.id, 2, text=text, mode=mode, **members)  # type: ignore[arg-type]
+
+
+def test_a_search_of_few_rows_is_short_and_a_mode_costs_what_its_parts_cost(reader: Reader) -> None:
+    dense, lexical = reader.estimated_seconds(query()), reader.estimated_seconds(query("lexical", "alpha"))
+    assert 0 < dense < 0.001
+    assert 0 < lexical < 0.001
+    assert reader.estimated_seconds(query("hybrid", "alpha")) == pytest.approx(dense + lexical)
+
+
+def test_a_filter_is_long_until_it_was_used(reader: Reader) -> None:
+    filtered = query(filter=FILTER)
+    assert reader.estimated_seconds(filtered) > 0.002
+    reader.search_all([filtered, filtered])
+    assert reader.estimated_seconds(filtered) < 0.001
+
+
+def test_a_query_that_will_be_refused_has_an_estimate(reader: Reader) -> None:
+    assert reader.estimated_seconds(Query(None, "other", 2)) == 0.0
+    assert reader.estimated_seconds(Query(None, None, 10**9, text=None, mode="lexical")) == 0.0
+
+
+def test_words_and_rows_make_a_lexical_search_longer() -> None:
+    assert lexical_cost(1_000_000, 2) > 5 * lexical_cost(100_000, 2)
+    assert lexical_cost(100_000, 4) == pytest.approx(2 * lexical_cost(100_000, 2))
+
+
+def test_rows_and_bytes_of_codes_make_a_vector_search_longer(tmp_path: Path) -> None:
+    seconds = []
+    for rows in (20, 200):
+        path = tmp_path / str(rows)
+        fill(path, "docs", [a_document(f"d{n}", f"alpha {n}") for n in range(rows)], (COSINE,))
+        seconds.append(Store(path).open("docs").estimated_seconds(query()))
+    assert seconds[0] < seconds[1]
