@@ -88,7 +88,7 @@ def blas() -> str:
 def kernel() -> str:
     """The kernel that aidre searches with; a release without one of its own searches with FAISS."""
     try:
-        name: str = import_module("aidre.engine.native").kernel_name()
-    except (ImportError, AttributeError):
+        from aidre.engine.native import kernel_name
+    except ImportError:
         return "FAISS"
-    return name
+    return kernel_name()
