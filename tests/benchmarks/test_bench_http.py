@@ -102,5 +102,8 @@ def test_the_raw_scan_finds_what_a_search_finds(tmp_path: Path) -> None:
     for query, scan in zip(queries, bench_http.raw_scans(snapshot, SPACE, queries), strict=True):
         rows = [number(hit.chunk.document_id) for hit in snapshot.search(Query(query, SPACE, 10))]
         found: Any = scan()
-        scanned = found.rows if isinstance(found, TopK) else np.frombuffer(found[0][1], np.int64)
-        assert scanned.tolist() == rows
+        if not isinstance(found, TopK):  # of the kernel: columns, rows and scores of each query
+            [((_, scanned, _), _)] = found
+            assert np.frombuffer(scanned, np.int64).tolist() == rows
+        else:
+            assert found.rows.tolist() == rows
