@@ -1,4 +1,4 @@
-"""The wheel holds every file of the packages, and the kernel; it works outside of the checkout, without a compiler too."""
+"""The wheel holds every file of the packages, and the kernel; it works outside of the checkout, and uncompiled."""
 
 from __future__ import annotations
 

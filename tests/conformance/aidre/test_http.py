@@ -14,7 +14,7 @@ import httpx
 import numpy as np
 import pytest
 
-from aidre.engine.segment.stored_chunk import StoredChunk
+from aidre.engine.collection.snapshot import Snapshot
 from tests.support.clients import AIDRE, COSINE, DOT, Client, a_document, fill, serving, vector_of
 from tests.support.discovery import DISCOVERY, ERROR_MEMBERS, JSON, SPECIAL_IDS, ids, refused
 
