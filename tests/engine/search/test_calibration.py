@@ -83,7 +83,7 @@ def test_two_dimensions_are_too_few_for_a_scan_and_stay_exact(monkeypatch: pytes
 def test_rows_without_structure_need_more_codes_or_stay_exact() -> None:
     with_structure = calibrate(space_of("cosine", 128), [target_of("cosine", structured(10_000, 128))], 0.99)
     without = calibrate(space_of("cosine", 128), [target_of("cosine", normal(10_000, 128))], 0.99)
-    assert (with_structure.kind, with_structure.code_size) == ("scan", 22)
+    assert (with_structure.kind, with_structure.code_size) == ("scan", 32)
     assert without.kind == "exact" or without.code_size > 32
     assert without.kind == "exact" or without.depths[0].mean >= 0.99
 
