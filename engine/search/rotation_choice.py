@@ -31,6 +31,7 @@ from aidre.engine.search.cost import scan_cost, scan_setup_cost, transform_cost
 from aidre.engine.search.depth_choice import MIN_DEPTH, MIN_DEPTH_EXPONENT
 
 _TRIAL_ROWS = 2_048
+_TRIAL_QUERIES = 64
 _TRIAL_ITERATIONS = 4
 _RESULTS = 10
 _MISSED_SHARE = 0.01
@@ -90,6 +91,7 @@ def rotation_pays(
 ) -> bool:
     """Whether a search of `rows` rows, of which `sample` are some, is cheaper with the transform, at that code size."""
     code_size, transform = codes
+    queries = queries[:_TRIAL_QUERIES]
     trial = np.ascontiguousarray(sample[:: -(-len(sample) // _TRIAL_ROWS)])
     column = VectorColumn(space, trial)
     nearest = [column.search(query[None], _RESULTS, None)[0] for query in queries]

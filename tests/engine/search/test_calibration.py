@@ -83,7 +83,7 @@ def test_two_dimensions_are_too_few_for_a_scan_and_stay_exact(monkeypatch: pytes
 def test_rows_without_structure_need_more_codes_or_stay_exact() -> None:
     with_structure = calibrate(space_of("cosine", 128), [target_of("cosine", structured(10_000, 128))], 0.99)
     without = calibrate(space_of("cosine", 128), [target_of("cosine", normal(10_000, 128))], 0.99)
-    assert (with_structure.kind, with_structure.code_size) == ("scan", 22)
+    assert (with_structure.kind, with_structure.code_size) == ("scan", 32)
     assert without.kind == "exact" or without.code_size > 32
     assert without.kind == "exact" or without.depths[0].mean >= 0.99
 
@@ -240,6 +240,15 @@ def correlated(count: int, dimensions: int = 128, seed: int = 0) -> Vectors:
     return unit(rng.standard_normal((count, dimensions)) * scales @ turned)
 
 
+def test_the_smallest_codes_are_tried_where_there_are_many_rows() -> None:
+    space, rows = space_of("cosine", 384), np.zeros((300_000, 384), np.float16)
+    sizes = [
+        _code_sizes_to_try(space, [CalibrationTarget("a", VectorColumn(space, rows[:n]), RowMask(None, n), None)])[0]
+        for n in (60_000, 300_000)
+    ]
+    assert sizes == [96, 64]
+
+
 @pytest.mark.slow
 def test_rows_in_few_directions_are_rotated_and_need_no_more_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     space, rows = space_of("cosine", 128), correlated(12_000)
@@ -247,10 +256,10 @@ def test_rows_in_few_directions_are_rotated_and_need_no_more_candidates(monkeypa
     rotated = calibrate(space, [target], 0.99)
     assert target.index is not None
     assert target.index.transform is not None
-    assert rotated.code_size == 22
+    assert rotated.code_size == 32
     assert found(target, rotated.depths[0].candidates, correlated(200, seed=1)) >= 0.99
     monkeypatch.setattr(calibration, "rotation_may_pay", lambda *given: False)
-    monkeypatch.setattr(calibration, "_code_sizes_to_try", lambda *given: [22])
+    monkeypatch.setattr(calibration, "_code_sizes_to_try", lambda *given: [32])
     target = target_of("cosine", rows)
     plain = calibrate(space, [target], 0.99)
     assert target.index is None or target.index.transform is None
@@ -298,7 +307,7 @@ def test_new_segments_get_the_codebook_of_the_space_and_share_its_scan() -> None
 @pytest.mark.slow
 def test_a_space_that_gets_lists_later_has_a_codebook_with_room_for_centroids(monkeypatch: pytest.MonkeyPatch) -> None:
     space, target = space_of("cosine", 128), target_of("cosine", correlated(12_000))
-    calibrate(space, [target], 0.99)
+    build_missing_indexes(space, [target], 22)
     assert target.index is not None
     assert target.index.codebook().index.d < 128
     monkeypatch.setattr(calibration, "nlist_for", lambda rows: 32)
