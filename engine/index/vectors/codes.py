@@ -141,7 +141,10 @@ class VectorIndex:
 
     def native_codes(self, columns: kernel.Columns, lists: Sequence[tuple[Any, ...]]) -> kernel.Codes:
         """Codes with this index's product quantizer."""
-        quantizer, rotation = self._index.pq, None if self.transform is None else self.transform.rotation
+        quantizer, rotation = (
+            self._index.pq,
+            None if self.transform is None else self.transform.rotation.astype(np.float16),
+        )
         centroids = faiss.vector_to_array(quantizer.centroids)
         codes: kernel.Codes = native.Codes(
             columns,
