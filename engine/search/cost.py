@@ -2,10 +2,10 @@
 
 The constants are rounded from `python -m benchmarks.bench_cost` (processor time of single queries over 60,000 rows,
 lower quartiles; 64, 384 and 1536 dimensions in float16 and float32) and from the same over 2,000 to 300,000 rows at
-384 dimensions. There FAISS takes 26 ns for a float16 row compared in place, 3 ns for one scanned in 96 codes and 0.13 to
-0.18 us for one gathered; the kernel 2 ns for one scanned and 0.07 us for one gathered. Only ratios matter; the model is
-fitted to be right within a half where two ways cost about the same: a scan loses to gathering if a filter allows less
-than about 3 % of the rows.
+384 dimensions. There FAISS takes 26 ns for a float16 row compared in place, 3 ns for one scanned in 96 codes and 0.13
+to 0.18 us for one gathered; the kernel 2 ns for one scanned and 0.07 us for one gathered. Only ratios matter; the model
+is fitted to be right within a half where two ways cost about the same: a scan loses to gathering if a filter allows
+less than about 3 % of the rows.
 
 A bitmap makes both exact search and scan slower: FAISS tests every row, and scattered rows are read at the speed of
 memory. Computing the mask of a new filter takes the same time for every way of searching, so it is not in the model.
