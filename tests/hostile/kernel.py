@@ -64,12 +64,11 @@ def run(report: Report, rounds: int, chance: random.Random) -> None:
             raise AssertionError(f"store {number}, {shape}: {error}") from error
     counted = tally["neighbours"]
     recalls = {name: found[name] / counted for name in kernels} if counted else {}
-    report.figure(
-        "kernel",
-        f"{stores * count:,} queries over {stores} stores ({tally['scanned']} scanned), {', '.join(kernels)}: "
-        f"exact searches alike {tally['exact']:,}, scans alike {tally['same']:,}, with rows of one alone "
-        f"{tally['differ']:,}; recall {', '.join(f'{name} {recall:.4f}' for name, recall in recalls.items())}",
-    )
+    told = f"{tally['scanned']} scanned, {tally['listed']} in lists"
+    alike = f"exact searches alike {tally['exact']:,}, scans alike {tally['same']:,}, not all alike {tally['differ']:,}"
+    measured = ", ".join(f"{name} {recall:.4f}" for name, recall in recalls.items())
+    said = f"{stores * count:,} queries over {stores} stores ({told}), {', '.join(kernels)}: {alike}; recall {measured}"
+    report.figure("kernel", said)
     if counted >= MIN_COUNTED:
         for name, recall in recalls.items():
             assert recall >= LEAST_RECALL, f"{name} finds {recall:.4f} of the neighbours"
@@ -116,6 +115,7 @@ def _compare(shape: Shape, count: int, answers: list[Answers], tally: Counter[st
     scanned = {one.is_scanned for one in answers}
     assert len(scanned) == 1
     tally["scanned"] += scanned == {True}
+    tally["listed"] += answers[0].is_listed
     for question in questions_of(shape, count):
         mask = masks[question.filter]
         size = min(question.k, int(mask.sum()))

@@ -9,7 +9,7 @@ import random
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,7 +118,8 @@ def set_costs(shape: Shape) -> None:
 
 def make(folder: Path, shape: Shape) -> None:
     set_costs(shape)
-    ids = [names(shape.rows)[number] for number in order_of(shape)]
+    every = names(shape.rows)
+    ids = [every[number] for number in order_of(shape)]
     vectors = vectors_of(shape, shape.rows, shape.seed)
     with measured_quickly(), Store(folder).writer(NAME, spaces=[shape.space]) as writer:
         for part in np.array_split(np.arange(shape.rows), min(shape.commits, shape.rows)):
@@ -180,10 +181,11 @@ def questions_of(shape: Shape, count: int) -> list[Question]:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """For each query the rows that were found and their scores, best first; and whether the store is scanned."""
+    """For each query the rows that were found and their scores, best first; whether the store is scanned, in lists."""
 
     kernel: str
     is_scanned: bool
+    is_listed: bool
     rows: list[NDArray[np.int64]]
     scores: list[NDArray[np.float64]]
 
@@ -192,6 +194,10 @@ def is_scanned(snapshot: Snapshot) -> bool:
     """Whether some search of it compares candidates instead of all rows."""
     kinds = [space["calibration"] for space in snapshot.status()["spaces"]]
     return any(one is not None and one["kind"] == "scan" for one in kinds)
+
+
+def is_listed(snapshot: Snapshot) -> bool:
+    return any(scan.nlist > 1 for view in snapshot.segments for scan in view.segment.scans.values())
 
 
 def answer(folder: Path, count: int) -> Answers:
@@ -211,21 +217,22 @@ def answer(folder: Path, count: int) -> Answers:
         for hits in found:
             rows.append(row_of[[int(hit.chunk.document_id[1:]) for hit in hits]].astype(np.int64))
             scores.append(np.array([hit.score for hit in hits]))
-    return Answers(kernel_name(), is_scanned(snapshot), rows, scores)
+    return Answers(kernel_name(), is_scanned(snapshot), is_listed(snapshot), rows, scores)
 
 
 def save(answers: Answers, path: Path) -> None:
     sizes = np.array([len(rows) for rows in answers.rows])
     rows, scores = (np.concatenate([np.empty(0), *parts]) for parts in (answers.rows, answers.scores))
-    np.savez(path, sizes=sizes, rows=rows, scores=scores, kernel=answers.kernel, is_scanned=answers.is_scanned)
+    facts = {"kernel": answers.kernel, "is_scanned": answers.is_scanned, "is_listed": answers.is_listed}
+    np.savez(path, sizes=sizes, rows=rows, scores=scores, facts=np.array(json.dumps(facts)))
 
 
 def load(path: Path) -> Answers:
     with np.load(path) as stored:
         ends = np.cumsum(stored["sizes"])[:-1]
         rows, scores = stored["rows"].astype(np.int64), stored["scores"]
-        name, scanned = str(stored["kernel"]), bool(stored["is_scanned"])
-    return Answers(name, scanned, np.split(rows, ends), np.split(scores, ends))
+        facts = json.loads(str(stored["facts"]))
+    return Answers(**facts, rows=np.split(rows, ends), scores=np.split(scores, ends))
 
 
 def stored_vectors(shape: Shape) -> NDArray[np.float64]:
@@ -240,4 +247,4 @@ def main(folder: Path, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), cast(int, int(sys.argv[2])))
+    main(Path(sys.argv[1]), int(sys.argv[2]))
