@@ -1,4 +1,4 @@
-"""The wheel holds every file of the packages, and the kernel; it works outside of the checkout, and uncompiled."""
+"""The wheel holds every file of the packages and the kernel, and works outside of the checkout, compiler or not."""
 
 from __future__ import annotations
 
@@ -171,7 +171,11 @@ def test_without_the_kernel_all_runs_and_a_kernel_that_is_asked_for_is_missed(
     assert "A soup of lentils" in done.stdout
     assert "kernel: faiss" in done.stdout
     asked = subprocess.run(
-        [sys.executable, "-c", "from aidre.api.cli.main import run; sys.exit(run(['status', '--store', 'store']))"],
+        [
+            sys.executable,
+            "-c",
+            "import sys; from aidre.api.cli.main import run; sys.exit(run(['status', '--store', 'store']))",
+        ],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(tmp_path / "site"), VARIABLE: "scalar"},
         capture_output=True,

@@ -37,6 +37,8 @@ PROOFS = {
     "flips": ("tests.hostile.damage", "flips", 1_000),
     "truncations": ("tests.hostile.damage", "truncations", 1_000),
     "fuzzing": ("tests.hostile.fuzzing", "run", 600),
+    "kernel": ("tests.hostile.kernel", "run", 100_000),
+    "kernel-fuzz": ("tests.hostile.kernel_fuzz", "run", 1_800),
     "patterns": ("tests.hostile.patterns", "run", 1_000),
     "schema": ("tests.hostile.schema", "run", 20_000),
     "slow": ("tests.hostile.slow", "run", 60),

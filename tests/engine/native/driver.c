@@ -104,6 +104,17 @@ static float *random_floats(struct source *source, size_t count, bool is_finite)
     return values;
 }
 
+/* Halves with any bits but those of infinities and NaN. */
+static uint16_t *random_halves(struct source *source, size_t count) {
+    uint16_t *values = exactly(count * sizeof *values);
+    for (size_t i = 0; i < count; i++) {
+        values[i] = (uint16_t)below(source, 1 << 16);
+        if ((values[i] & 0x7c00) == 0x7c00)
+            values[i] = 0;
+    }
+    return values;
+}
+
 /* ---- columns, codes and a query ----------------------------------------------------------------------------------- */
 
 struct subject {
@@ -113,8 +124,13 @@ struct subject {
     size_t column_count;
     struct scan scan;
     struct list lists[MAX_CASE_LISTS];
-    float *query;
+    float *queries; /* of a batch, one after the other */
+    size_t query_count;
 };
+
+static const float *query_of(const struct subject *subject, size_t number) {
+    return subject->queries + number * subject->search.dimensions;
+}
 
 static void make_column(struct source *source, struct subject *subject, struct column *column) {
     const size_t rows = below(source, 8) ? below(source, 400) : below(source, 4), length = below(source, 300);
@@ -150,12 +166,13 @@ static void make_codebook(struct source *source, struct codebook *codebook, size
     codebook->sub_quantizers = count;
     codebook->sub_dimensions = d;
     codebook->dimensions = dimensions;
+    codebook->is_l2 = below(source, 2) != 0;
     codebook->codewords = random_floats(source, count * d * CODEWORDS, true);
     float *biases = random_floats(source, count * CODEWORDS, true);
     if (below(source, 2))
         memset(biases, 0, count * CODEWORDS * sizeof *biases);
     codebook->biases = biases;
-    codebook->rotation = below(source, 3) ? NULL : random_floats(source, count * d * dimensions, true);
+    codebook->rotation = below(source, 3) ? NULL : random_halves(source, count * d * dimensions);
 }
 
 static void make_list(struct source *source, const struct subject *subject, struct list *list) {
@@ -175,19 +192,18 @@ static void make_list(struct source *source, const struct subject *subject, stru
     list->rows = numbers;
 }
 
-static void make_query(struct source *source, struct subject *subject) {
+static void make_query(struct source *source, const struct subject *subject, float *query) {
     const size_t d = subject->search.dimensions;
-    subject->query = exactly(d * sizeof *subject->query);
     const bool is_unit = subject->search.metric == METRIC_COSINE || below(source, 2);
     float *vector = random_floats(source, d, false);
     double *wide = exactly(d * sizeof *wide);
     for (size_t i = 0; i < d; i++)
         wide[i] = vector[i];
-    bool is_query = below(source, 2) ? encode_f32(vector, d, is_unit, subject->query)
-                                     : encode_f64(wide, d, is_unit, subject->query);
+    const bool is_query =
+        below(source, 2) ? encode_f32(vector, d, is_unit, query) : encode_f64(wide, d, is_unit, query);
     for (size_t i = 0; i < d; i++) {
-        CHECK(!is_query || isfinite(subject->query[i]));
-        subject->query[i] = is_query ? subject->query[i] : (float)(i % 5) - 2.0f;
+        CHECK(!is_query || isfinite(query[i]));
+        query[i] = is_query ? query[i] : (float)(i % 5) - 2.0f;
     }
     free(vector);
     free(wide);
@@ -214,7 +230,10 @@ static void make_subject(struct source *source, struct subject *subject) {
     subject->scan.list_count = below(source, MAX_CASE_LISTS + 1);
     for (size_t i = 0; i < subject->scan.list_count; i++)
         make_list(source, subject, &subject->lists[i]);
-    make_query(source, subject);
+    subject->query_count = below(source, 3) ? 1 : 1 + below(source, 2 * MAX_BATCH + 1);
+    subject->queries = exactly(subject->query_count * d * sizeof *subject->queries);
+    for (size_t i = 0; i < subject->query_count; i++)
+        make_query(source, subject, subject->queries + i * d);
 }
 
 static void free_subject(struct subject *subject) {
@@ -235,7 +254,7 @@ static void free_subject(struct subject *subject) {
     free((void *)subject->scan.codebook.codewords);
     free((void *)subject->scan.codebook.biases);
     free((void *)subject->scan.codebook.rotation);
-    free(subject->query);
+    free(subject->queries);
 }
 
 /* ---- what plain loops find ---------------------------------------------------------------------------------------- */
@@ -305,44 +324,58 @@ static void check_tables(const struct codebook *codebook, const struct tables *t
 /* ---- one case ----------------------------------------------------------------------------------------------------- */
 
 /* Candidates of all lists: at least `count`, with the largest estimates, and no worse one where a better was left. */
-static void check_scan(const struct kernel *kernel, struct subject *subject, size_t count, size_t capacity) {
+static void check_candidates(const struct subject *subject, const struct tables *tables, struct reservoir *reservoir) {
+    reservoir_finish(reservoir);
+    const size_t total = count_plainly(subject, tables, 0), count = reservoir->count;
+    CHECK(reservoir->size >= (count < total ? count : total) || count == 0);
+    CHECK(count > 0 || reservoir->size == 0);
+    uint32_t least = MAX_ESTIMATE;
+    for (size_t i = 0; i < reservoir->size; i++) {
+        least = reservoir->items[i].estimate < least ? reservoir->items[i].estimate : least;
+        CHECK(i % 16 || is_entry(subject, tables, reservoir->items[i]));
+    }
+    size_t above = 0;
+    for (size_t i = 0; i < reservoir->size; i++)
+        above += reservoir->items[i].estimate > least;
+    CHECK(reservoir->size == 0 || above == count_plainly(subject, tables, least + 1));
+    CHECK(reservoir->cut >= 0 || count == 0 || reservoir->size == count_plainly(subject, tables, least));
+    const size_t keep = reservoir->size / 2;
+    if (keep > 0) {
+        reservoir_keep(reservoir, keep);
+        CHECK(reservoir->size == keep);
+    }
+}
+
+static void check_scan(const struct kernel *kernel, const struct subject *subject, size_t count, size_t capacity) {
     const struct codebook *codebook = &subject->scan.codebook;
+    const size_t queries = subject->query_count < MAX_BATCH ? subject->query_count : MAX_BATCH;
     float *room = exactly(table_floats(codebook) * sizeof *room);
-    struct tables tables = {.values = exactly(codebook_pairs(codebook) * PAIR_BYTES)};
-    fill_tables(kernel, codebook, subject->search.metric, subject->query, room, &tables);
-    check_tables(codebook, &tables);
-    struct reservoir reservoir = {.items = exactly(capacity * sizeof(struct candidate)),
-                                  .capacity = capacity,
-                                  .count = count,
-                                  .bins = exactly(BINS * sizeof(uint32_t))};
-    reservoir_start(&reservoir, tables.largest);
+    struct tables tables[MAX_BATCH];
+    struct reservoir reservoirs[MAX_BATCH];
+    for (size_t i = 0; i < queries; i++) {
+        tables[i].values = exactly(codebook_pairs(codebook) * PAIR_BYTES);
+        fill_tables(kernel, codebook, query_of(subject, i), room, &tables[i]);
+        check_tables(codebook, &tables[i]);
+        reservoirs[i] = (struct reservoir){.items = exactly(capacity * sizeof(struct candidate)),
+                                           .capacity = capacity,
+                                           .count = count,
+                                           .bins = exactly(BINS * sizeof(uint32_t))};
+        reservoir_start(&reservoirs[i], tables[i].largest);
+    }
     for (size_t i = 0; i < subject->scan.list_count; i++) {
         struct list list = subject->lists[i];
         list.allowed = subject->allowed[list.column];
-        kernel->scan(&list, subject->scan.block_rows, &tables, &reservoir);
+        if (queries == 1)
+            kernel->scan(&list, subject->scan.block_rows, tables, reservoirs);
+        else
+            kernel->scan_batch(&list, subject->scan.block_rows, queries, tables, reservoirs);
     }
-    reservoir_finish(&reservoir);
-    const size_t total = count_plainly(subject, &tables, 0);
-    CHECK(reservoir.size >= (count < total ? count : total) || count == 0);
-    CHECK(count > 0 || reservoir.size == 0);
-    uint32_t least = MAX_ESTIMATE;
-    for (size_t i = 0; i < reservoir.size; i++) {
-        least = reservoir.items[i].estimate < least ? reservoir.items[i].estimate : least;
-        CHECK(i % 16 || is_entry(subject, &tables, reservoir.items[i]));
+    for (size_t i = 0; i < queries; i++) {
+        check_candidates(subject, &tables[i], &reservoirs[i]);
+        free(reservoirs[i].items);
+        free(reservoirs[i].bins);
+        free(tables[i].values);
     }
-    size_t above = 0;
-    for (size_t i = 0; i < reservoir.size; i++)
-        above += reservoir.items[i].estimate > least;
-    CHECK(reservoir.size == 0 || above == count_plainly(subject, &tables, least + 1));
-    CHECK(reservoir.cut >= 0 || count == 0 || reservoir.size == count_plainly(subject, &tables, least));
-    const size_t keep = reservoir.size / 2;
-    if (keep > 0) {
-        reservoir_keep(&reservoir, keep);
-        CHECK(reservoir.size == keep);
-    }
-    free(reservoir.items);
-    free(reservoir.bins);
-    free(tables.values);
     free(room);
 }
 
@@ -371,7 +404,7 @@ static void check_exact(const struct subject *subject, size_t k) {
         double *scores = exactly(rows * sizeof *scores);
         for (size_t row = 0; row < rows; row++)
             numbers[row] = (int64_t)row;
-        score_rows(&subject->search, (uint16_t)i, numbers, rows, subject->query, scores);
+        score_rows(&subject->search, (uint16_t)i, numbers, rows, subject->queries, scores);
         size_t chosen = 0;
         for (size_t row = 0; row < rows; row++) {
             CHECK(!isnan(scores[row]));
@@ -381,9 +414,9 @@ static void check_exact(const struct subject *subject, size_t k) {
             }
         }
         if (i % 2)
-            search_rows(&subject->search, (uint16_t)i, numbers, chosen, subject->query, &best);
+            search_rows(&subject->search, (uint16_t)i, numbers, chosen, subject->queries, &best);
         else
-            search_exact(&subject->search, (uint16_t)i, subject->allowed[i], subject->query, &best);
+            search_exact(&subject->search, (uint16_t)i, subject->allowed[i], subject->queries, &best);
         free(numbers);
         free(scores);
     }
@@ -397,8 +430,20 @@ static void check_exact(const struct subject *subject, size_t k) {
     free(every);
 }
 
-static void check_search(struct source *source, const struct subject *subject, struct scratch *scratch, size_t k,
-                         size_t count) {
+static void check_hits(const struct subject *subject, struct best *best) {
+    best_sort(best);
+    CHECK(best->size <= best->k);
+    for (size_t i = 0; i < best->size; i++) {
+        const struct hit hit = best->hits[i];
+        CHECK(i == 0 || best->hits[i - 1].score >= hit.score);
+        CHECK(hit.column < subject->column_count && (int64_t)hit.row < subject->columns[hit.column].rows);
+        CHECK(subject->allowed[hit.column] == NULL || bit_at(subject->allowed[hit.column], hit.row));
+    }
+}
+
+/* All queries in one search, and each alone: the same hits. */
+static void check_search(struct source *source, const struct subject *subject, struct scratch *scratches[MAX_BATCH],
+                         size_t k, size_t count) {
     int64_t lists[MAX_CASE_LISTS];
     size_t chosen = 0, entries = 0;
     for (size_t i = 0; i < subject->scan.list_count; i++)
@@ -411,21 +456,104 @@ static void check_search(struct source *source, const struct subject *subject, s
         allowed[i] = subject->allowed[i];
     struct choice choice = {lists, chosen, allowed, count, below(source, entries + 2), below(source, 2) != 0};
     choice.count = choice.total < choice.count ? choice.total : choice.count;
-    struct best best = {exactly(k * sizeof(struct hit)), 0, k, subject->columns};
-    double edge = -INFINITY;
-    const enum outcome outcome =
-        search_scan(&subject->search, &subject->scan, subject->query, choice, scratch, &best, &edge);
+    const size_t queries = subject->query_count;
+    struct request *requests = exactly(queries * sizeof *requests);
+    for (size_t i = 0; i < queries; i++)
+        requests[i] = (struct request){query_of(subject, i), scratches[i % MAX_BATCH],
+                                       {exactly(k * sizeof(struct hit)), 0, k, subject->columns}, -INFINITY};
+    const enum outcome outcome = search_scan(&subject->search, &subject->scan, choice, requests, queries);
     CHECK(outcome == FOUND || (outcome == FOUND_TOO_FEW && choice.is_probe));
-    best_sort(&best);
-    CHECK(best.size <= k && !isnan(edge));
-    for (size_t i = 0; i < best.size; i++) {
-        const struct hit hit = best.hits[i];
-        CHECK(i == 0 || best.hits[i - 1].score >= hit.score);
-        CHECK(hit.column < subject->column_count && (int64_t)hit.row < subject->columns[hit.column].rows);
-        CHECK(allowed[hit.column] == NULL || bit_at(allowed[hit.column], hit.row));
+    bool is_short = false;
+    for (size_t i = 0; i < queries; i++) {
+        struct request alone = {query_of(subject, i), scratches[0],
+                                {exactly(k * sizeof(struct hit)), 0, k, subject->columns}, -INFINITY};
+        is_short |= search_scan(&subject->search, &subject->scan, choice, &alone, 1) == FOUND_TOO_FEW;
+        check_hits(subject, &requests[i].best);
+        check_hits(subject, &alone.best);
+        CHECK(!isnan(requests[i].edge));
+        if (outcome == FOUND) {
+            CHECK(alone.best.size == requests[i].best.size && alone.edge <= requests[i].edge);
+            for (size_t j = 0; j < alone.best.size; j++)
+                CHECK(alone.best.hits[j].row == requests[i].best.hits[j].row &&
+                      alone.best.hits[j].column == requests[i].best.hits[j].column);
+        }
+        free(alone.best.hits);
+        free(requests[i].best.hits);
     }
-    free(best.hits);
+    CHECK(is_short == (outcome == FOUND_TOO_FEW));
+    free(requests);
 }
+
+/* ---- vectors in JSON ---------------------------------------------------------------------------------------------- */
+
+static size_t put_text(uint8_t *out, const char *text) {
+    const size_t length = strlen(text);
+    memcpy(out, text, length);
+    return length;
+}
+
+/* One number as JSON may write it. */
+static size_t put_number(struct source *source, char *out) {
+    size_t size = 0;
+    float value;
+    switch (below(source, 4)) {
+    case 0:
+        value = random_float(source, ANY_BITS);
+        return (size_t)sprintf(out, below(source, 2) ? "%.9g" : "%.17g", isfinite(value) ? (double)value : 0.0);
+    case 1:
+        return (size_t)sprintf(out, "%.*f", (int)below(source, 20), (double)random_float(source, SMALL));
+    default:
+        if (below(source, 2))
+            out[size++] = '-';
+        for (size_t digits = below(source, 20); digits > 0; digits--)
+            out[size++] = (char)('0' + below(source, 10));
+        if (below(source, 2))
+            out[size++] = '.';
+        for (size_t digits = below(source, 20); digits > 0; digits--)
+            out[size++] = (char)('0' + (below(source, 3) ? below(source, 10) : 0));
+        if (below(source, 3) == 0)
+            size += (size_t)sprintf(out + size, "%c%d", below(source, 2) ? 'e' : 'E', (int)below(source, 120) - 60);
+        return size;
+    }
+}
+
+/* A body with a list of numbers, often damaged: what is read must be what strtof reads. */
+static void check_read_vector(struct source *source) {
+    static const char *const fronts[] = {"{\"v\":[", "{ \"a\" : {\"v\":[1]} , \"v\" : [ ", "{\"a\":\"\\\"\",\"v\":[",
+                                         "{\"v\":[1],\"v\":[", "[", "{\"v\":"};
+    static const char *const backs[] = {"]}", "],\"b\":[{\"c\":1}]}", " ] , \"b\" : \"}\" } ", "]", ",]}", ""};
+    const size_t front = below(source, 6), back = below(source, 6), numbers = below(source, 12);
+    const bool is_damaged = below(source, 2);
+    uint8_t text[4096];
+    size_t size = put_text(text, fronts[front]), starts[12];
+    for (size_t i = 0; i < numbers; i++) {
+        size += i ? put_text(text + size, below(source, 4) ? "," : " , ") : 0;
+        starts[i] = size;
+        size += put_number(source, (char *)text + size);
+    }
+    size += put_text(text + size, backs[back]);
+    for (size_t i = 0; is_damaged && i < 3; i++)
+        text[below(source, size)] = next_byte(source);
+    text[size] = 0;
+    uint8_t *body = exactly(size);
+    memcpy(body, text, size);
+    const size_t most = below(source, 14);
+    float *values = exactly(most * sizeof *values);
+    struct found_vector found;
+    if (read_vector(body, size, (const uint8_t *)"v", 1, values, most, &found)) {
+        CHECK(found.start < found.end && found.end <= size && found.count <= most);
+        CHECK(body[found.start] == '[' && body[found.end - 1] == ']');
+        if (!is_damaged && front < 3 && back < 3) {
+            CHECK(found.count == numbers);
+            for (size_t i = 0; i < numbers; i++)
+                CHECK(values[i] == strtof((const char *)text + starts[i], NULL));
+        }
+    }
+    free(values);
+    free(body);
+}
+
+/* ---- cases -------------------------------------------------------------------------------------------------------- */
 
 static void run_case(const uint8_t *bytes, size_t size) {
     static const char *const names[] = {"scalar", "avx2", "avx512", "neon"};
@@ -434,8 +562,13 @@ static void run_case(const uint8_t *bytes, size_t size) {
         source.state = source.state * 31 + bytes[i];
     struct subject subject = {0};
     make_subject(&source, &subject);
-    struct scratch *scratch = scratch_new();
-    CHECK(scratch != NULL);
+    struct scratch *scratches[MAX_BATCH];
+    for (size_t i = 0; i < MAX_BATCH; i++) {
+        scratches[i] = scratch_new();
+        CHECK(scratches[i] != NULL);
+    }
+    for (size_t i = 0; i < 20; i++)
+        check_read_vector(&source);
     const size_t k = below(&source, 8) ? below(&source, 50) : below(&source, 1500);
     const size_t count = below(&source, 8) ? below(&source, 60) : below(&source, 2000);
     const size_t capacity = UNIT_ROWS + (below(&source, 2) || count > 256 ? 4 * (count + 1) : 1024);
@@ -448,10 +581,11 @@ static void run_case(const uint8_t *bytes, size_t size) {
                                                 subject.search.row_bytes == 2 * subject.search.dimensions);
         check_scan(kernel, &subject, count, capacity);
         check_exact(&subject, k);
-        check_search(&source, &subject, scratch, k, count);
-        check_search(&source, &subject, scratch, k, count);
+        check_search(&source, &subject, scratches, k, count);
+        check_search(&source, &subject, scratches, k, count);
     }
-    scratch_free(scratch);
+    for (size_t i = 0; i < MAX_BATCH; i++)
+        scratch_free(scratches[i]);
     free_subject(&subject);
 }
 

@@ -66,8 +66,9 @@ class Rows:
         return hits_of(found[0])
 
 
-def in_quarters(numbers: NDArray[np.float32] | None) -> NDArray[np.float32]:
-    return np.asarray(np.round(np.asarray(numbers) * 4) / 4, dtype=np.float32)
+def in_quarters(numbers: NDArray[Any] | None) -> NDArray[Any]:
+    rounded = np.asarray(numbers)
+    return np.asarray(np.round(rounded * 4) / 4, dtype=rounded.dtype)
 
 
 def check_candidates(rows: Rows, found: Hits, count: int, allowed: NDArray[np.bool_]) -> None:

@@ -1,0 +1,66 @@
+"""The kernel without Python: it compiles without a warning, and random searches of it show nothing to sanitizers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.compiler import (
+    SANITIZED,
+    STRICT,
+    TARGETS,
+    compile_driver,
+    compile_modules,
+    compilers,
+    has_headers,
+    sanitizes,
+    sources,
+    zig,
+)
+
+SECONDS = 30
+
+pytestmark = [pytest.mark.slow, pytest.mark.process]
+needs_compiler = pytest.mark.skipif(not compilers(), reason="neither gcc nor clang is found")
+
+
+@needs_compiler
+@pytest.mark.parametrize("compiler", compilers())
+def test_the_sources_compile_without_a_warning(compiler: str, tmp_path: Path) -> None:
+    compile_driver([compiler], tmp_path / "driver", *STRICT, "-O1")
+    if has_headers():
+        compile_modules([compiler], tmp_path, *STRICT, "-O1")
+    assert len(sources(of_python=False)) > len(sources(of_python=True)) > 3
+
+
+@needs_compiler
+def test_random_searches_show_nothing_to_sanitizers(tmp_path: Path) -> None:
+    compiler = next((one for one in compilers() if sanitizes(one, tmp_path)), None)
+    if compiler is None:
+        pytest.skip("no compiler has sanitizers here")
+    compile_driver([compiler], tmp_path / "driver", *STRICT, *SANITIZED)
+    seed = os.environ.get("AIDRE_SEED", "1")
+    words = [str(tmp_path / "driver"), str(SECONDS), seed if seed.isdigit() else str(os.getpid())]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[0]) > 10
+
+
+@needs_compiler
+def test_a_case_is_repeated_from_its_file(tmp_path: Path) -> None:
+    compile_driver([compilers()[0]], tmp_path / "driver", "-std=c11", "-O1")
+    for number in range(40):
+        (tmp_path / f"case{number}").write_bytes(bytes(range(number)) * 5)
+    words = [str(tmp_path / "driver"), *(str(tmp_path / f"case{number}") for number in range(40))]
+    subprocess.run(words, check=True, capture_output=True)
+
+
+@pytest.mark.network
+def test_the_sources_compile_for_other_machines(tmp_path: Path) -> None:
+    compiler = zig(tmp_path / "zig")
+    for target in TARGETS:
+        compile_driver([*compiler, "-target", target], tmp_path / target, *STRICT, "-O1")
+        assert (tmp_path / target).stat().st_size > 10_000

@@ -1,0 +1,67 @@
+"""The sources of the kernel, compiled by hand: with warnings, with sanitizers, for other machines."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from tests import ROOT
+
+NATIVE = ROOT / "engine" / "native"
+DRIVER = ROOT / "tests" / "engine" / "native" / "driver.c"
+STRICT = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror")
+SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")
+TARGETS = ("x86_64-linux-gnu.2.28", "aarch64-linux-gnu.2.28", "x86_64-macos", "aarch64-macos")
+
+
+def sources(*, of_python: bool) -> list[Path]:
+    """The files that need Python's headers, or the others."""
+    return [path for path in sorted(NATIVE.glob("*.c")) if ('"objects.h"' in path.read_text()) is of_python]
+
+
+def compile_driver(compiler: Sequence[str], output: Path, *options: str) -> None:
+    """AssertionError with what the compiler says if it says anything."""
+    files = [str(path) for path in (DRIVER, *sources(of_python=False))]
+    run([*compiler, *options, f"-I{NATIVE}", *files, "-lm", "-o", str(output)])
+
+
+def compile_modules(compiler: Sequence[str], folder: Path, *options: str) -> None:
+    """The files that need Python's headers, without linking them."""
+    headers = f"-I{sysconfig.get_paths()['include']}"
+    for path in sources(of_python=True):
+        run([*compiler, *options, headers, "-c", str(path), "-o", str(folder / f"{path.stem}.o")])
+
+
+def run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr, done.stderr
+
+
+@cache
+def compilers() -> tuple[str, ...]:
+    return tuple(path for path in map(shutil.which, ("gcc", "clang")) if path)
+
+
+def has_headers() -> bool:
+    return (Path(sysconfig.get_paths()["include"]) / "Python.h").exists()
+
+
+def sanitizes(compiler: str, folder: Path, options: Sequence[str] = SANITIZED) -> bool:
+    """Whether programs of this compiler run with these sanitizers here."""
+    source, program = folder / "empty.c", folder / "empty"
+    source.write_text("int main(void) { return 0; }\n", encoding="ascii")
+    done = subprocess.run([compiler, *options, str(source), "-o", str(program)], capture_output=True, check=False)
+    return done.returncode == 0 and subprocess.run([program], capture_output=True, check=False).returncode == 0
+
+
+def zig(folder: Path) -> list[str]:
+    """The C compiler of a zig that is installed in a folder; it compiles for any machine."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    subprocess.run([*pip, "install", "--target", str(folder), "ziglang"], capture_output=True, check=True)
+    return [str(folder / "ziglang" / "zig"), "cc"]
