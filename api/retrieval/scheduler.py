@@ -71,13 +71,15 @@ class LoopBudget:
     waits. `max_wait` is in estimated seconds of waiting work.
     """
 
-    __slots__ = ("_max_wait", "_spent", "_waiting", "_waiting_seconds", "is_spent")
+    __slots__ = ("_is_ending", "_max_wait", "_spent", "_waiting", "_waiting_seconds", "is_spent")
 
     def __init__(self, max_wait: float) -> None:
         self._max_wait = max_wait
         self._spent = 0.0
         self._waiting: deque[Callable[[], float]] = deque()
         self._waiting_seconds = 0.0
+        self._is_ending = False
+        """Whether the next turn is called already."""
         self.is_spent = False
 
     def run(self, work: Callable[[], T]) -> T:
@@ -90,8 +92,13 @@ class LoopBudget:
 
     def _spend(self, seconds: float) -> None:
         self._spent += seconds
-        if self._spent >= TURN_SECONDS and not self.is_spent:
-            self.is_spent = True
+        self.is_spent = self.is_spent or self._spent >= TURN_SECONDS
+        self._end_turn()
+
+    def _end_turn(self) -> None:
+        """Has the next turn called, once."""
+        if not self._is_ending:
+            self._is_ending = True
             asyncio.get_running_loop().call_soon(self._next_turn)
 
     def enter(self, seconds: float) -> None:
@@ -131,10 +138,10 @@ class LoopBudget:
         self._spent = started = 0.0
         while self._waiting and started < TURN_SECONDS:
             started += self._waiting.popleft()()
-        if self._waiting:
-            asyncio.get_running_loop().call_soon(self._next_turn)
-        else:
-            self.is_spent = False
+        self.is_spent = bool(self._waiting) or self._spent >= TURN_SECONDS
+        self._is_ending = False  # only now, so that this turn's answers are sent before the next turn
+        if self.is_spent or self._spent:
+            self._end_turn()
 
 
 _Batch = list[tuple[Any, "asyncio.Future[Any]"]]
