@@ -11,8 +11,8 @@ response:
     IDLE      on_message_begin      HEADER    `idle_seconds`
 
 In every state a peer that reads less than PROGRESS_BYTES of what was written within `writing_seconds` is disconnected.
-A request for the fast path (`fast_path.py`) is postponed until its body has come, and answered then; if it does not come
-soon, or if it is large, the request is started as any other.
+A request for the fast path (`fast_path.py`) is postponed until its body has come, and answered then; if that does not
+come soon, or if it is large, the request is started as any other.
 
 A response that ends before its request does not change the state: it stays BODY until the rest of the body has come,
 then becomes IDLE. All connections are checked together, every `check_seconds`, so that a request pays for its time-outs
