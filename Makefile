@@ -21,6 +21,13 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
+define WITHOUT_KERNEL
+from aidre.engine.native import kernel_name
+if kernel_name() == "faiss":
+    print("The C kernel was not built: searches use FAISS and numpy, slower. It needs a C compiler and Python's headers.")
+endef
+export WITHOUT_KERNEL
+
 # Python keeps what it compiled: without that, each run of the tests compiles them anew, ten seconds a process.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -39,6 +46,7 @@ $(VENV)/.torch:
 
 $(VENV)/.installed: $(VENV)/.torch pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt -e .
+	@$(BIN)/python -c "$$WITHOUT_KERNEL"
 	@touch $@
 
 $(VENV)/.tools: $(VENV)/.installed

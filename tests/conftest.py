@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from aidre.engine.native import kernel_name
+
 # Before any library is loaded: threads of OpenMP that wait must not spin while other processes work.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 if "PYTEST_XDIST_WORKER" in os.environ:  # as many processes as cores run tests already
@@ -36,6 +38,11 @@ FOLDER_MARKERS = {"hostile": "hostile", "quality": "slow"}
 
 def pytest_configure() -> None:
     gc.disable()
+
+
+def pytest_report_header() -> str:
+    """What compares vectors in these tests: where the kernel was not built, its own tests are skipped."""
+    return f"kernel: {kernel_name()}"
 
 
 def pytest_collection_finish() -> None:

@@ -1,4 +1,4 @@
-"""The wheel holds every file of the packages, and works outside of the checkout."""
+"""The wheel holds every file of the packages, and the kernel; it works outside of the checkout, and uncompiled."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from aidre.engine.embedding.cache import cache_folder
+from aidre.engine.native.loading import VARIABLE
 from tests import ROOT
 
 pytestmark = [pytest.mark.network, pytest.mark.process, pytest.mark.slow]
 
 FOLDERS = {"engine": "aidre/engine", "ingest": "aidre/ingest", "api": "aidre/api", "aidre": "aidre"}
-FILES = ("pyproject.toml", "README.md", "LICENSE")
+FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
+KERNEL = "aidre/engine/native/kernel.abi3.so"
 TIMEOUT_SECONDS = 300
 PROGRAM = """
 import sys
@@ -26,54 +30,153 @@ assert aidre.__file__.startswith(sys.argv[1]), aidre.__file__
 from aidre.api.cli.main import run
 assert run(["ingest", sys.argv[2], "--store", sys.argv[3], "--collection", "notes"]) == 0
 assert run(["search", "lentils", "--store", sys.argv[3]]) == 0
+assert run(["status", "--store", sys.argv[3]]) == 0
+"""
+SDIST = """
+import sys
+from setuptools import build_meta
+build_meta.build_sdist(sys.argv[1])
 """
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy: setuptools writes beside what it packs."""
-    folder = tmp_path_factory.mktemp("packaging")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy: setuptools writes beside what it packs."""
+    folder = tmp_path_factory.mktemp("packaging") / "source"
     for name in FOLDERS:
-        shutil.copytree(ROOT / name, folder / "source" / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for name in FILES:
-        shutil.copy(ROOT / name, folder / "source")
-    pip("wheel", "--no-deps", "--wheel-dir", str(folder / "wheels"), str(folder / "source"))
-    [path] = (folder / "wheels").iterdir()
-    return path
+        shutil.copy(ROOT / name, folder)
+    return folder
 
 
-def pip(*words: str) -> None:
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS)
-    assert done.returncode == 0, done.stderr
+@pytest.fixture(scope="module")
+def wheel(source: Path) -> Path:
+    built, _ = build(source, source.parent / "wheels")
+    return built
 
 
-def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
-    expected = {
-        f"{target}/{path.relative_to(ROOT / source).as_posix()}"
-        for source, target in FOLDERS.items()
-        for path in (ROOT / source).rglob("*")
-        if path.is_file() and path.suffix not in {".pyc", ".pyo"}
-    }
-    with zipfile.ZipFile(wheel) as archive:
-        packed = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert packed == expected
-    assert {"aidre/py.typed", "aidre/api/operations/search_page.html", "aidre/__init__.pyi"} <= packed
+@pytest.fixture(scope="module")
+def plain_wheel(source: Path) -> tuple[Path, str]:
+    """Built on a machine without a compiler; and what was printed meanwhile."""
+    copy = source.parent / "plain"
+    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    hidden = {"CC": "/nonexistent/cc", "CXX": "/nonexistent/c++", "LDSHARED": "/nonexistent/ld", "PATH": "/nonexistent"}
+    return build(copy, source.parent / "plain-wheels", **hidden)
 
 
-def test_the_installed_wheel_ingests_and_searches(wheel: Path, tmp_path: Path) -> None:
-    site, notes = tmp_path / "site", tmp_path / "notes"
-    pip("install", "--no-deps", "--target", str(site), str(wheel))
-    notes.mkdir()
-    (notes / "soup.md").write_text("# Soup\n\nA soup of lentils.\n", encoding="utf-8")
+def build(source: Path, wheels: Path, **environment: str) -> tuple[Path, str]:
+    printed = pip("wheel", "-v", "--no-deps", "--wheel-dir", str(wheels), str(source), **environment)
+    [path] = wheels.iterdir()
+    return path, printed
+
+
+def pip(*words: str, **environment: str) -> str:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *words]
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(site), str(notes), str(tmp_path / "store")],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(site), "AIDRE_CACHE": str(cache_folder())},
+        command,
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=False,
         timeout=TIMEOUT_SECONDS,
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def packed_in(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name for name in archive.namelist() if ".dist-info/" not in name}
+
+
+def files_of(*folders: str) -> set[str]:
+    return {
+        f"{FOLDERS[source]}/{path.relative_to(ROOT / source).as_posix()}"
+        for source in folders
+        for path in (ROOT / source).rglob("*")
+        if path.is_file() and path.suffix not in {".pyc", ".pyo", ".so"}
+    }
+
+
+def has_compiler() -> bool:
+    return shutil.which((sysconfig.get_config_var("CC") or "cc").split()[0]) is not None
+
+
+def used(wheel: Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Install a wheel, and ingest, search and ask for the status with it."""
+    site, notes = folder / "site", folder / "notes"
+    pip("install", "-q", "--no-deps", "--target", str(site), str(wheel))
+    notes.mkdir()
+    (notes / "soup.md").write_text("# Soup\n\nA soup of lentils.\n", encoding="utf-8")
+    inherited = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(site), str(notes), str(folder / "store")],
+        cwd=folder,
+        env={**inherited, "PYTHONPATH": str(site), "AIDRE_CACHE": str(cache_folder()), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_SECONDS,
+    )
+
+
+def test_the_wheel_holds_every_file_of_the_packages_and_the_kernel_instead_of_its_sources(wheel: Path) -> None:
+    packed, expected = packed_in(wheel), files_of(*FOLDERS)
+    sources = {name for name in expected if name.endswith((".c", ".h"))}
+    assert {"aidre/engine/native/kernel.h", "aidre/engine/native/module.c"} <= sources
+    if has_compiler():
+        assert packed == expected - sources | {KERNEL}
+        assert "-cp311-abi3-" in wheel.name
+    assert {"aidre/py.typed", "aidre/api/operations/search_page.html", "aidre/__init__.pyi"} <= packed
+    assert "aidre/engine/native/kernel.pyi" in packed
+
+
+def test_the_sdist_holds_the_sources_of_the_kernel(source: Path, tmp_path: Path) -> None:
+    pip("install", "-q", "--target", str(tmp_path / "tools"), "setuptools>=77")
+    copy = tmp_path / "source"
+    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "tools")}
+    command = [sys.executable, "-c", SDIST, str(tmp_path / "sdist")]
+    subprocess.run(command, cwd=copy, env=environment, capture_output=True, check=True, timeout=TIMEOUT_SECONDS)
+    [path] = (tmp_path / "sdist").iterdir()
+    with tarfile.open(path) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    native = {f"engine/native/{name.rpartition('/')[2]}" for name in files_of("engine") if "/native/" in name}
+    assert native | {"setup.py", "pyproject.toml"} <= packed
+    assert not any(name.endswith(".so") for name in packed)
+
+
+def test_the_installed_wheel_ingests_and_searches(wheel: Path, tmp_path: Path) -> None:
+    done = used(wheel, tmp_path)
+    assert done.returncode == 0, done.stderr
     assert "A soup of lentils" in done.stdout
+    assert ("kernel: faiss" not in done.stdout) == has_compiler()
+
+
+def test_without_a_compiler_the_build_goes_on_and_says_so_in_one_line(plain_wheel: tuple[Path, str]) -> None:
+    path, printed = plain_wheel
+    said = [line.strip() for line in printed.splitlines() if "the C kernel was not built" in line]
+    assert len(said) == 1
+    assert said[0].startswith("aidre: the C kernel was not built (")
+    assert said[0].endswith("): searches use FAISS and numpy, slower")
+    assert packed_in(path) == {name for name in files_of(*FOLDERS) if not name.endswith((".c", ".h"))}
+
+
+def test_without_the_kernel_all_runs_and_a_kernel_that_is_asked_for_is_missed(
+    plain_wheel: tuple[Path, str], tmp_path: Path
+) -> None:
+    done = used(plain_wheel[0], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "A soup of lentils" in done.stdout
+    assert "kernel: faiss" in done.stdout
+    asked = subprocess.run(
+        [sys.executable, "-c", "from aidre.api.cli.main import run; sys.exit(run(['status', '--store', 'store']))"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "site"), VARIABLE: "scalar"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert asked.returncode != 0
+    assert "AIDRE_KERNEL is 'scalar', but the C kernel was not built here: unset it" in asked.stderr

@@ -79,7 +79,8 @@ def _counts(facts: Mapping[str, Json]) -> str:
 
 
 def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
-    """One line for a collection, one for its languages by number of chunks, then one for each space and warning."""
+    """One line for a collection, one for its languages by number of chunks, one for the kernel that compares vectors,
+    then one for each space and warning."""
     segments = f"{status['segments']} segment{'s' * (status['segments'] != 1)}"
     counts = f"{status['documents']:,} documents, {status['chunks']:,} chunks, {segments}"
     size = format_bytes(status["disk_bytes"])
@@ -88,6 +89,8 @@ def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
         yield f"  {status['documents_without_url']:,} documents have no url: answers cannot link to them (--url-base)"
     if status.get("languages"):
         yield f"  languages: {', '.join(f'{tag} {chunks:,}' for tag, chunks in status['languages'].items())}"
+    if status.get("kernel"):
+        yield f"  kernel: {status['kernel']}"
     for space in status["spaces"]:
         yield f"  {printable(space['id'])}: {space['dimensions']} dimensions, {space['distance']}, {_index(space)}"
     yield from (f"  warning: {printable(warning)}" for warning in status["warnings"])

@@ -22,6 +22,7 @@ from aidre.api.operations.scrubber import Findings
 from aidre.api.retrieval import Retrieval
 from aidre.engine.backend import CollectionStatus
 from aidre.engine.index.fields import parse_instant
+from aidre.engine.native import kernel_name
 from aidre.ingest.pipeline import oldest_read_times
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -87,8 +88,14 @@ def counter_lines(metrics: Metrics, workers: Iterable[Worker]) -> Iterator[str]:
 
 def process_lines(workers: Iterable[Worker]) -> Iterator[str]:
     """Figures of the processes, from /proc."""
-    numbers = {"version": version("aidre"), "python": platform.python_version(), "faiss": version("faiss-cpu")}
-    yield from family("aidre_build_info", "gauge", "Versions of the running software.", [(numbers, 1)])
+    numbers = {
+        "version": version("aidre"),
+        "python": platform.python_version(),
+        "faiss": version("faiss-cpu"),
+        "kernel": kernel_name(),
+    }
+    what = "Versions of the running software, and the kernel that compares vectors: its instruction set, or faiss."
+    yield from family("aidre_build_info", "gauge", what, [(numbers, 1)])
     alive = sorted(worker.pid for worker in workers if worker.is_alive)
     yield from single("aidre_workers", "gauge", "Worker processes.", len(alive))
     processes = [({"worker": str(number)}, _process(pid)) for number, pid in enumerate(alive)]

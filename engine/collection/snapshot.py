@@ -18,6 +18,7 @@ from aidre.engine.backend import (
     ChangesPage,
     CollectionStatus,
     Hit,
+    Layout,
     SpaceStatus,
     can_fuse,
 )
@@ -26,6 +27,7 @@ from aidre.engine.errors import InvalidInput, SpaceMissing
 from aidre.engine.index.fields import RESERVED, Filter, filter_digest, filter_fields, with_dates
 from aidre.engine.index.vectors import SearchDepth, encode_query, search_depth
 from aidre.engine.model import Query
+from aidre.engine.native import kernel_name
 from aidre.engine.search import (
     HybridQuery,
     bm25,
@@ -87,6 +89,7 @@ class Snapshot:
         self.dates = manifest.dates
         self.segments = _open_segments(folder, manifest, previous)
         self.warnings = tuple(warning for view in self.segments for warning in view.segment.warnings)
+        self._segment_ords = {view.segment: segment_ord for segment_ord, view in enumerate(self.segments)}
         self._statistics = bm25.Statistics(self.segments)
         self._live_fields: dict[tuple[str, bool], bool] = {}
         self._depths: dict[tuple[str, int], SearchDepth | None] = {}
@@ -150,6 +153,17 @@ class Snapshot:
             if k <= _MAX_CACHED_K:
                 self._seconds[key] = seconds
         return seconds
+
+    def splice(self, hits: Sequence[Hit], scores: Sequence[bytes], layout: Layout) -> bytes | None:
+        fragments, ords = self.segments.fragments, self._segment_ords
+        if fragments is None:
+            return None
+        chunks = [cast(StoredChunk, hit.chunk) for hit in hits]
+        try:
+            places = [(ords[chunk.segment], chunk.row) for chunk in chunks]
+        except (AttributeError, KeyError):  # a chunk of another engine, or of another generation
+            return None
+        return fragments.splice(places, list(scores), layout[:7], layout.ids, layout.metadata)
 
     def count(self, filter: Filter | None = None) -> int:
         if filter is None:
@@ -256,6 +270,7 @@ class Snapshot:
             "deleted_chunks": sum(entry.deleted_chunks for entry in manifest.segments),
             "segments": len(manifest.segments),
             "bytes": sum(file.size for entry in manifest.segments for file in entry.files.values()),
+            "kernel": kernel_name(),
             "spaces": [_space_status(state, manifest) for state in manifest.spaces],
             "languages": self._statistics.chunks_by_language,
             "warnings": list(self.warnings),

@@ -2,11 +2,12 @@
 
 1. Take queries of several kinds (`query_samples`) and find their true neighbours (`ground_truth`).
 2. If the largest segment has enough rows for inverted lists, train centroids, and keep them if probing would pay.
-3. For each code size, smallest first: quantize the segments, scan them for these queries, and find for every true
+3. Find out whether rotating the rows may pay (`rotation_choice`); if not, the smallest code size is left out.
+4. For each code size, smallest first: quantize the segments, scan them for these queries, and find for every true
    neighbour the required depth: its rank among the candidates, and how many lists must be probed to see it.
-4. Choose for each k the candidates and the nprobe that every kind of query needs, with a margin (`depth_choice`). The
+5. Choose for each k the candidates and the nprobe that every kind of query needs, with a margin (`depth_choice`). The
    joint recall is measured again, and that of the hardest kind is promised.
-5. Record the code size that makes the search cheapest, and its depths, as a Calibration. If no affordable depth reaches
+6. Record the code size that makes the search cheapest, and its depths, as a Calibration. If no affordable depth reaches
    the target with any code size, the space stays exact and the record says why; if more than a quarter of the lists
    would have to be probed, all rows are scanned.
 """
@@ -27,24 +28,36 @@ from aidre.engine.index.vectors import (
     TRAINING_ROWS_PER_LIST,
     Candidates,
     CoarseQuantizer,
+    Codebook,
     Scan,
     ScanGroup,
+    Transform,
     VectorColumn,
     VectorIndex,
     assign_lists,
+    can_have_centroids,
     code_sizes,
     codebook_for,
     group_by_codebook,
     nlist_for,
     quantize_rows,
+    rotated_dimensions,
     row_blocks,
     train_centroids,
     train_codebook,
+    train_transform,
     uses_lists,
     with_centroids,
 )
 from aidre.engine.model import EmbeddingSpace
-from aidre.engine.search.cost import MIN_SCANNED_ROWS, exact_cost, scan_can_pay, scan_cost, scan_setup_cost
+from aidre.engine.search.cost import (
+    MIN_SCANNED_ROWS,
+    exact_cost,
+    scan_can_pay,
+    scan_cost,
+    scan_setup_cost,
+    transform_cost,
+)
 from aidre.engine.search.depth_choice import (
     MIN_DEPTH,
     Choice,
@@ -56,6 +69,7 @@ from aidre.engine.search.depth_choice import (
 )
 from aidre.engine.search.ground_truth import THREADS, GroundTruth, find_ground_truth
 from aidre.engine.search.query_samples import QuerySample, generated_samples, row_key, row_of, target_of
+from aidre.engine.search.rotation_choice import promises_less_distortion, rotation_may_pay, rotation_pays
 from aidre.engine.segment import RowMask, pack_bitmap
 from aidre.engine.storage import MAX_SEGMENT_ROWS, Calibration, LearnedDepth
 
@@ -75,11 +89,15 @@ _WORTHWHILE_COST = 0.8
 _RETRIED_DEPTH = 1_000
 """Candidates; smaller codes than the stored ones are tried again if even this depth makes them the cheaper ones."""
 
+_SMALLEST_CODES_DEPTH, _LARGER_CODES_DEPTH = 500, 100
+"""Candidates that rotated codes of the smallest size and of the next one usually need: the smallest codes are tried
+only if these depths make them the cheaper ones, so where there are many rows."""
+
 _QUERIES_AT_ONCE = 25
 _SEED = 20_260_101
 
-Codebook = tuple[Any, int]
-"""A FAISS index without rows, and the number of rows that it was trained on."""
+TrainedCodebook = tuple[Codebook, int]
+"""A codebook, and the number of rows that it was trained on."""
 
 
 @dataclass(slots=True)
@@ -133,9 +151,12 @@ def calibrate(
     sizes = _code_sizes_to_try(space, large)
     is_missing = not all(_has_code_size(target, sizes[0]) for target in large)
     with ThreadPoolExecutor(1) as pool:  # training uses one thread; the ground truth uses two that are not always busy
-        training = pool.submit(_find_codebook, space, targets, sizes[0]) if is_missing else None
+        training = pool.submit(_first_codebook, space, targets, sizes) if is_missing else None
         truth = find_ground_truth(space, targets, rows, [*generated_samples(space, targets, rows), *asked])
-        codebook = training.result() if training is not None else None
+        codebook = None
+        if training is not None:
+            first, codebook = training.result()
+            sizes = sizes[sizes.index(first) :]
     centroids = _centroids_that_pay(space, truth, targets, goal)
     best: _Coded | None = None
     known = tuple(carried)
@@ -145,7 +166,7 @@ def calibrate(
         build_missing_indexes(space, targets, code_size, centroids, codebook if code_size == sizes[0] else None)
         choice = _measure_depths(truth, targets, code_size, goal, carried)
         if choice.depths:
-            cost = _search_cost(large, code_size, choice.depths[0].candidates)
+            cost = _search_cost(large, code_size, choice.depths[0].candidates) + _transform_cost(large)
             if best is None or cost < best.cost:
                 indexes = [(target.index, target.built, target.trained_rows) for target in targets]
                 best = _Coded(code_size, choice, cost, indexes)
@@ -166,6 +187,10 @@ def _code_sizes_to_try(space: EmbeddingSpace, large: Sequence[CalibrationTarget]
     Those below the size of the stored segments have lost already, on fewer rows, where a scan of more codes costs less.
     """
     sizes = code_sizes(space.dimensions)
+    if len(sizes) > 1 and not any(target.index is not None and target.index.code_size == sizes[0] for target in large):
+        smallest = _search_cost(large, sizes[0], _SMALLEST_CODES_DEPTH)
+        if smallest >= _search_cost(large, sizes[1], _LARGER_CODES_DEPTH):
+            sizes = sizes[1:]
     stored = min((target.index.code_size for target in large if target.index is not None), default=0)
     saved = [
         size
@@ -179,6 +204,12 @@ def _search_cost(large: Sequence[CalibrationTarget], code_size: int, candidates:
     """Microseconds of a scan of all rows, as planned."""
     scan = sum(scan_cost(len(target.column), code_size, target.live.count) for target in large)
     return scan + scan_setup_cost(candidates, large[0].column.row_bytes)
+
+
+def _transform_cost(large: Sequence[CalibrationTarget]) -> float:
+    """Microseconds in which a query is rotated for the indexes of the targets."""
+    transforms = [target.index.transform for target in large if target.index is not None]
+    return transform_cost(max((transform.rotation.size for transform in transforms if transform), default=0))
 
 
 def scannable_targets(targets: Sequence[CalibrationTarget]) -> list[CalibrationTarget]:
@@ -200,7 +231,7 @@ def build_missing_indexes(
     targets: Sequence[CalibrationTarget],
     code_size: int,
     centroids: NDArray[np.float32] | None = None,
-    codebook: Codebook | None = None,
+    codebook: TrainedCodebook | None = None,
 ) -> None:
     """Build the indexes that large targets lack, with `codebook`, or with the one that `_find_codebook` trains.
 
@@ -219,6 +250,8 @@ def build_missing_indexes(
         return
     trained, trained_rows = codebook or _find_codebook(space, targets, code_size)
     if centroids is not None and not known_nlist:
+        if not can_have_centroids(space, trained):  # of the time before the space was large
+            trained, trained_rows = _train_codebook(space, targets, code_size)
         trained = with_centroids(space, trained, centroids)
     for target in lacking:
         target.built = quantize_rows(codebook_for(trained, len(target.column)), row_blocks(target.column.codes))
@@ -226,13 +259,52 @@ def build_missing_indexes(
         target.trained_rows = trained_rows
 
 
-def _find_codebook(space: EmbeddingSpace, targets: Sequence[CalibrationTarget], code_size: int) -> Codebook:
+def _first_codebook(
+    space: EmbeddingSpace, targets: Sequence[CalibrationTarget], sizes: Sequence[int]
+) -> tuple[int, TrainedCodebook]:
+    """The first of the code sizes that is to be measured, and its codebook.
+
+    The smallest size of a space is too coarse for rows that are not rotated, and left out where rotating does not pay.
+    """
+    is_smallest = len(sizes) > 1 and sizes[0] == code_sizes(space.dimensions)[0]
+    if not is_smallest or _codebook_source(targets, sizes[0]) is not None:
+        return sizes[0], _find_codebook(space, targets, sizes[0])
+    sample = sample_rows(targets, MAX_TRAINING_ROWS)
+    transform = _affordable_transform(space, targets, sample, sizes[0])
+    if transform is None or not promises_less_distortion(sample, sizes[0], transform):
+        return sizes[1], _find_codebook(space, targets, sizes[1])
+    return sizes[0], (train_codebook(space, sample, sizes[0], transform), len(sample))
+
+
+def _find_codebook(space: EmbeddingSpace, targets: Sequence[CalibrationTarget], code_size: int) -> TrainedCodebook:
     """The codebook of one of the targets, or a new one trained on the rows of all."""
     source = _codebook_source(targets, code_size)
     if source is not None and source.index is not None:
         return source.index.codebook(), source.trained_rows
+    return _train_codebook(space, targets, code_size)
+
+
+def _train_codebook(space: EmbeddingSpace, targets: Sequence[CalibrationTarget], code_size: int) -> TrainedCodebook:
+    """A codebook trained on the rows of all targets, which rotates them where a trial shows that it pays."""
     sample = sample_rows(targets, MAX_TRAINING_ROWS)
-    return train_codebook(space, sample, code_size), len(sample)
+    transform, rows = _affordable_transform(space, targets, sample, code_size), _live_rows(targets)
+    if transform is not None:
+        _, mixtures = generated_samples(space, targets, rows)
+        if not promises_less_distortion(sample, code_size, transform) or not rotation_pays(
+            space, sample, mixtures.queries, (code_size, transform), rows
+        ):
+            transform = None
+    return train_codebook(space, sample, code_size, transform), len(sample)
+
+
+def _affordable_transform(
+    space: EmbeddingSpace, targets: Sequence[CalibrationTarget], sample: NDArray[Any], code_size: int
+) -> Transform | None:
+    """A rotation for the rows of a sample; None if it would take too long a part of a search."""
+    has_lists = nlist_for(max(target.live.count for target in targets)) > 0
+    dimensions = rotated_dimensions(space.dimensions, code_size, has_lists=has_lists)
+    is_affordable = rotation_may_pay(space.dimensions, dimensions, code_size, _live_rows(targets))
+    return train_transform(sample, code_size, dimensions) if is_affordable else None
 
 
 def _codebook_source(targets: Sequence[CalibrationTarget], code_size: int) -> CalibrationTarget | None:

@@ -3,6 +3,8 @@
 The depth of a scan belongs to the generation, not to a segment: the candidates are those that one large segment would
 give, so results do not depend on segmentation. If a hit is among the last of a list that was cut off, rows just as good
 may have been cut off with it: then the search goes deeper.
+
+The C kernel does all of this in one call (`native_search`); what follows here is the way without it, by FAISS.
 """
 
 from __future__ import annotations
@@ -14,15 +16,13 @@ from numpy.typing import NDArray
 
 from aidre.engine.index.fields import Filter
 from aidre.engine.index.vectors import Candidates, Matches, SearchDepth, score_rows
+from aidre.engine.search.native_search import DEEPER, NativeSearch
 from aidre.engine.search.plan import Plan, plan_for
 from aidre.engine.segment import Segments, TopK, merge_top_k
 from aidre.engine.storage import MAX_SEGMENT_ROWS
 
 _TIE_SLACK = 16
 """Rows fetched from an exact search beyond k, to see whether others tie with the k-th."""
-
-_DEEPER = 4
-"""Factor by which a search that missed ties goes deeper."""
 
 _FILTERED_DEPTH = 2
 """Factor on the candidates of a filtered search: depths are calibrated on all rows, and rows that pass a filter may lie
@@ -60,6 +60,12 @@ def search_dense_batch(
     """`search_dense` for each of several queries (n, d), which share one scan."""
     candidates = None if depth is None else depth.candidates * (1 if filter is None else _FILTERED_DEPTH)
     plan = plan_for(segments, space_id, candidates, filter)
+    if plan.native is not None:
+        search = NativeSearch(segments, plan, plan.native, k, max(candidates or 0, k))
+        return [
+            search.deeper(space_id, queries[number : number + 1], filter) if may_lack_ties else hits
+            for number, (hits, may_lack_ties) in enumerate(search.search(queries, depth))
+        ]
     scanned = _scan(plan, queries, max(candidates or 0, k), depth)
     return [
         _search_deeper(
@@ -99,9 +105,9 @@ def _search_deeper(
         )
         if not exact_is_short and not scan_is_short:
             return hits
-        slack = slack * _DEEPER if exact_is_short else slack
+        slack = slack * DEEPER if exact_is_short else slack
         if scan_is_short:
-            scan_depth *= _DEEPER
+            scan_depth *= DEEPER
             if scan_depth > sum(allowed for _, allowed in plan.scans) // 4:
                 plan = plan_for(segments, space_id, None, filter)
             scanned = _scan(plan, query, max(scan_depth, k), None)[0]

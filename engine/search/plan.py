@@ -7,15 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.index.fields import Filter, filter_digest
 from aidre.engine.index.vectors import Bitmap, Scan, VectorColumn, VectorIndex
+from aidre.engine.native import native
 from aidre.engine.search.cost import exact_cost, gather_cost, scan_cost, scan_setup_cost
 from aidre.engine.segment import RowMask, Segments, pack_bitmap as bitmap_of
+
+if TYPE_CHECKING:
+    from aidre.engine.native import kernel
 
 _MAX_PLANS = 64
 _MAX_PLAN_BYTES = 1 << 26
@@ -47,6 +52,8 @@ class Plan:
     gathered: tuple[tuple[int, NDArray[np.int64]], ...]
     columns: tuple[VectorColumn, ...]
     size: int
+    native: kernel.Plan | None = None
+    """The same for the kernel."""
 
 
 def plan_for(segments: Segments, space_id: str, depth: int | None, filter: Filter | None) -> Plan:
@@ -89,7 +96,25 @@ def _make_plan(segments: Segments, space_id: str, depth: int | None, allowed: Se
     size = sum(scan.size for scan, _ in scans)
     size += sum(search.bitmap.packed.nbytes for search in exact if search.bitmap is not None)
     size += sum(rows.nbytes for _, rows in gathered)
-    return Plan(scans, tuple(exact), tuple(gathered), columns, size)
+    plan = Plan(scans, tuple(exact), tuple(gathered), columns, size)
+    return replace(plan, native=_native_plan(segments, space_id, allowed, plan))
+
+
+def _native_plan(segments: Segments, space_id: str, allowed: Sequence[RowMask], plan: Plan) -> kernel.Plan | None:
+    """The same plan for the kernel."""
+    columns = segments.native_columns(space_id)
+    if columns is None:
+        return None
+    codes = segments.native_codes(space_id, columns) if plan.scans else []
+    groups = segments.scan_groups(space_id) if plan.scans else []
+    made: kernel.Plan = native.Plan(
+        columns,
+        tuple(None if rows.mask is None else rows.packed for rows in allowed),
+        tuple((codes[groups.index(scan.group)], scan.lists, total) for scan, total in plan.scans),
+        tuple(search.segment_ord for search in plan.exact),
+        plan.gathered,
+    )
+    return made
 
 
 def _cost_without_scan(column: VectorColumn, rows: RowMask) -> tuple[float, bool]:

@@ -17,17 +17,22 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.index.fields import Compare, Filter, filter_digest
 from aidre.engine.index.text import Postings
-from aidre.engine.index.vectors import Bitmap, ScanGroup, VectorIndex, group_by_codebook
+from aidre.engine.index.vectors import Bitmap, ScanGroup, VectorIndex, group_by_codebook, native_columns
+from aidre.engine.native import native
 from aidre.engine.segment.cache import BoundedCache, max_masks
+from aidre.engine.segment.hit_columns import fragment_arrays
 from aidre.engine.segment.reader import SegmentReader
-from aidre.engine.storage import MAX_SEGMENT_ROWS
+from aidre.engine.storage import BATCH_ROWS, ETAG_BYTES, MAX_SEGMENT_ROWS
+
+if TYPE_CHECKING:
+    from aidre.engine.native import kernel
 
 _MAX_MASKS = 32
 _MAX_MASK_BYTES = 1 << 24
@@ -159,6 +164,8 @@ class Segments(tuple[SegmentView, ...]):
     def __init__(self, _: Iterable[SegmentView]) -> None:
         self.plans: OrderedDict[Any, Any] = OrderedDict()
         self._scan_groups: dict[str, list[ScanGroup]] = {}
+        self._native_columns: dict[str, kernel.Columns] = {}
+        self._native_codes: dict[str, list[kernel.Codes]] = {}
         self._assign_slots()
         ord_by_slot = {
             index.slot or 0: segment_ord
@@ -186,5 +193,39 @@ class Segments(tuple[SegmentView, ...]):
         groups = self._scan_groups.get(space_id)
         if groups is None:
             indexes = [view.segment.scans[space_id] for view in self if space_id in view.segment.scans]
-            groups = self._scan_groups[space_id] = [ScanGroup(alike) for alike in group_by_codebook(indexes)]
+            groups = [ScanGroup(alike) for alike in group_by_codebook(indexes)]
+            groups = self._scan_groups.setdefault(space_id, groups)  # two threads use those of one
         return groups
+
+    def native_columns(self, space_id: str) -> kernel.Columns | None:
+        """The vectors of a space and the ids of their chunks, for the kernel; None without it."""
+        if native is None or not self:
+            return None
+        columns = self._native_columns.get(space_id)
+        if columns is None:
+            stored = [
+                (view.segment.columns[space_id].codes, view.segment.chunks.buffers("id"), BATCH_ROWS) for view in self
+            ]
+            made = native_columns(self[0].segment.columns[space_id].space, stored)
+            columns = self._native_columns.setdefault(space_id, made)
+        return columns
+
+    @cached_property
+    def fragments(self) -> kernel.Fragments | None:
+        """The stored JSON of all chunks, for the kernel; None without it."""
+        if native is None:
+            return None
+        segments = tuple(fragment_arrays(view.segment.chunks) for view in self)
+        made: kernel.Fragments = native.Fragments(segments, BATCH_ROWS, ETAG_BYTES)
+        return made
+
+    def native_codes(self, space_id: str, columns: kernel.Columns) -> list[kernel.Codes]:
+        """The codes of each of the `scan_groups`, for the kernel."""
+        codes = self._native_codes.get(space_id)
+        if codes is None:
+            made = [
+                group.native_codes(columns, [self.segment_ords[index.slot or 0] for index in group.indexes])
+                for group in self.scan_groups(space_id)
+            ]
+            codes = self._native_codes.setdefault(space_id, made)
+        return codes

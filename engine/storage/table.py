@@ -109,6 +109,16 @@ class Table:
         field = self.file.schema.get_field_index(name)
         return [_raw_buffers(*batch.column(field).buffers()[1:]) for batch in self.file.batches]
 
+    def buffers(self, name: str) -> list[tuple[NDArray[np.int64], NDArray[np.uint8]]]:
+        """Offsets and bytes of a string or binary column, batch by batch, as arrays that keep the file mapped."""
+        field = self.file.schema.get_field_index(name)
+        return [_arrays(batch.column(field)) for batch in self.file.batches]
+
+    def arrays(self, name: str) -> list[NDArray[np.uint8]]:
+        """The bytes of a column of one width, batch by batch, as arrays that keep the file mapped."""
+        field = self.file.schema.get_field_index(name)
+        return [np.frombuffer(batch.column(field).buffers()[1], np.uint8) for batch in self.file.batches]
+
     def value(self, name: str, row: int) -> Any:
         """The value as a Python object, None where it is null."""
         if name in self._integer_names:
@@ -136,6 +146,12 @@ def _string_buffers(column: pa.Array) -> StringBuffers:
     return StringBuffers(
         None if valid is None else memoryview(valid), rows, memoryview(data if data is not None else b"")
     )
+
+
+def _arrays(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    _, offsets, data = column.buffers()
+    rows = np.frombuffer(offsets, np.int64)[: len(column) + 1]
+    return rows, np.frombuffer(b"" if data is None else data, np.uint8)
 
 
 def _integer_buffers(column: pa.Array, width: int) -> tuple[memoryview | None, memoryview]:

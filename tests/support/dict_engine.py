@@ -21,6 +21,7 @@ from aidre.engine.backend import (
     ChangesPage,
     CollectionStatus,
     Hit,
+    Layout,
     PlainChunk,
     Reader,
     RetrievedChunk,
@@ -101,6 +102,9 @@ class DictReader:
     def search_all(self, queries: Sequence[Query]) -> list[list[Hit]]:
         return [self.search(query) for query in queries]
 
+    def splice(self, hits: Sequence[Hit], scores: Sequence[bytes], layout: Layout) -> bytes | None:
+        return None
+
     def estimated_seconds(self, query: Query) -> float:
         return self.chunks * 1e-6
 
@@ -146,6 +150,7 @@ class DictReader:
             "deleted_chunks": 0,
             "segments": 0,
             "bytes": 0,
+            "kernel": None,
             "spaces": [
                 {
                     **asdict(self._space),  # type: ignore[typeddict-item]

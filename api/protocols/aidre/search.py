@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
+from base64 import b64decode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -75,13 +76,12 @@ from aidre.api.retrieval import (
     relevance_scale,
     visible_payload,
 )
-from aidre.engine.backend import RetrievedChunk
+from aidre.engine.backend import Layout, RetrievedChunk
 from aidre.engine.model import Visibility
 
 BODY_TYPES = frozenset({AIDRE_JSON, JSON})
 METADATA = b',"metadata":{%%b,"visibility":"%b","etag":"%b\\"%%b%b\\""}'
 """Filled twice: with the visibility and the ETag's prefix and suffix, then with a chunk's stored metadata and ETag."""
-SOURCE, RESULT_END = b',"source":', b"},"
 MAX_CACHED_SPLICES = 256
 """Templates of results, by everything but their content."""
 CHUNK_SECONDS = 60
@@ -156,8 +156,10 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
 
 
 def _parse_vector(value: Any) -> NDArray[np.float32] | None:
-    if value is None:
-        return None
+    if value is None or type(value) is np.ndarray:
+        return value
+    if type(value) is str:
+        return _decode_vector(value)
     if type(value) is not list:
         raise _not_a_vector()
     try:
@@ -167,11 +169,29 @@ def _parse_vector(value: Any) -> NDArray[np.float32] | None:
     if _contains_booleans(value, packed):
         raise _not_a_vector()
     vector = np.frombuffer(packed, np.float32)
-    # One dot product detects inf and nan; scaled down first, finite numbers cannot overflow in it.
-    scaled = vector * OVERFLOW_GUARD
-    if not math.isfinite(np.dot(scaled, scaled)):
+    if not _is_finite(vector):
         raise BadRequest("query_vector has a number beyond float32", member="query_vector")
     return vector
+
+
+def _decode_vector(value: str) -> NDArray[np.float32]:
+    """A vector as base64 (RFC 4648, 4, with padding) of its numbers as float32, the least significant byte first."""
+    try:
+        packed = b64decode(value, validate=True)
+    except ValueError as error:
+        raise _not_a_vector() from error
+    if len(packed) % FLOAT_BYTES:
+        raise _not_a_vector()
+    vector = np.frombuffer(packed, "<f4").astype(np.float32, copy=False)
+    if not _is_finite(vector):
+        raise BadRequest("query_vector has a number that is not finite", member="query_vector")
+    return vector
+
+
+def _is_finite(vector: NDArray[np.float32]) -> bool:
+    """One dot product detects inf and nan; scaled down first, finite numbers cannot overflow in it."""
+    scaled = vector * OVERFLOW_GUARD
+    return math.isfinite(np.dot(scaled, scaled))
 
 
 def _contains_booleans(value: list[Any], packed: bytes) -> bool:
@@ -193,7 +213,7 @@ def _packer(dimensions: int) -> Callable[..., bytes]:
 
 
 def _not_a_vector() -> BadRequest:
-    return BadRequest("query_vector must be a list of numbers", member="query_vector")
+    return BadRequest("query_vector must be a list of numbers, or base64 of float32", member="query_vector")
 
 
 def check_granted(fields: ReturnFields, collection: VisibleCollection, vectors_granted: bool) -> None:
@@ -218,42 +238,43 @@ def render(
     provenance: Provenance | None = None,
 ) -> bytes:
     """The search response (7, 16), spliced from the JSON stored at ingest; `relevance` is None for a vector query."""
-    etag_parts = _etag_parts(answer.collection, variant, provenance)
-    start, before_score, before_metadata, before_etag, after_etag = _splices(fields.ids, fields.metadata, etag_parts)
+    layout = _layout(fields.ids, fields.metadata, _etag_parts(answer.collection, variant, provenance))
     # One call serializes the numbers of all hits: that takes a tenth of the time.
-    scores = orjson.dumps([score for _, score in answer.hits])[1:-1].split(b",")
-    if relevance is not None:
+    scores = orjson.dumps([score for _, score in answer.hits])[1:-1].split(b",") if answer.hits else []
+    if relevance is not None and scores:
         scale = orjson.dumps(relevance.relevances(score for _, score in answer.hits))[1:-1].split(b",")
         scores = [b'%b,"relevance":%b' % pair for pair in zip(scores, scale, strict=True)]
-    has_more = fields.text or fields.semantic_payload or fields.vectors
-    pieces = [orjson.dumps({"request_id": identifier, "collection": answer.collection.name})[:-1], b',"results":[']
-    for (chunk, _), score in zip(answer.hits, scores, strict=False):  # without hits there is one empty score
-        id, source, metadata, etag = chunk.fragments
-        if not fields.ids:
-            id = b""
-        if not fields.metadata:
-            metadata = etag = b""
-        more = _more_members(chunk, fields, answer.collection) if has_more else b""
-        pieces += (
-            start, id, before_score, score, SOURCE, source,
-            before_metadata, metadata, before_etag, etag, after_etag, more, RESULT_END,
-        )  # fmt: skip
-    if answer.hits:
-        pieces[-1] = b"}"
-    pieces += (b'],"meta":', msgspec.json.encode(meta), b"}")
-    return b"".join(pieces)
+    results = None
+    if not (fields.text or fields.semantic_payload or fields.vectors):
+        results = answer.collection.snapshot.splice(answer.hits, scores, layout)
+    if results is None:
+        results = layout.between.join(
+            _result(chunk, score, layout, _more_members(chunk, fields, answer.collection))
+            for (chunk, _), score in zip(answer.hits, scores, strict=True)
+        )
+    start = orjson.dumps({"request_id": identifier, "collection": answer.collection.name})[:-1]
+    return b'%b,"results":[%b],"meta":%b}' % (start, results, msgspec.json.encode(meta))
+
+
+def _result(chunk: RetrievedChunk, score: bytes, layout: Layout, more: bytes) -> bytes:
+    id, source, metadata, etag = chunk.fragments
+    return b"".join((
+        layout.before_id, id if layout.ids else b"", layout.before_score, score, layout.before_source, source,
+        layout.before_metadata, metadata if layout.metadata else b"", layout.before_etag,
+        etag if layout.metadata else b"", layout.after_etag[:-1], more, b"}",
+    ))  # fmt: skip
 
 
 @lru_cache(maxsize=MAX_CACHED_SPLICES)
-def _splices(ids: bool, metadata: bool, etag_parts: EtagParts) -> tuple[bytes, bytes, bytes, bytes, bytes]:
-    """The constant text of a result before its id, score, metadata and ETag, and after that; empty for fields that are
-    not requested."""
-    start, before_score = (b'{"id":', b',"score":') if ids else (b"{", b'"score":')
-    if not metadata:
-        return start, before_score, b"", b"", b""
-    filled = METADATA % (etag_parts.visibility, etag_parts.weak, etag_parts.suffix)
-    before_metadata, before_etag, after_etag = filled.split(b"%b")
-    return start, before_score, before_metadata, before_etag, after_etag
+def _layout(ids: bool, metadata: bool, etag_parts: EtagParts) -> Layout:
+    before_id, before_score = (b'{"id":', b',"score":') if ids else (b"{", b'"score":')
+    before_metadata = before_etag = after_etag = b""
+    if metadata:
+        filled = METADATA % (etag_parts.visibility, etag_parts.weak, etag_parts.suffix)
+        before_metadata, before_etag, after_etag = filled.split(b"%b")
+    return Layout(
+        before_id, before_score, b',"source":', before_metadata, before_etag, after_etag + b"}", b",", ids, metadata
+    )
 
 
 def _more_members(chunk: RetrievedChunk, fields: ReturnFields, collection: VisibleCollection) -> bytes:
@@ -357,7 +378,7 @@ async def search(request: Request) -> Response:
     variant = negotiate(request)
     retrieval, caller = _retrieval(request), caller_of(request)
     limits = retrieval.settings.limits
-    body = await read_object(request, BODY_TYPES, limits.body_bytes)
+    body = await read_object(request, BODY_TYPES, limits.body_bytes, vector="query_vector")
     asked = parse(body, limits)
     question = asked.question
     collection = retrieval.collections.find(asked.collection, caller, "aidre")

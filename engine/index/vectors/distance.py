@@ -1,6 +1,7 @@
-"""Exact distances: FAISS compares a query with stored vectors, in the mapped column or gathered into a buffer.
+"""Exact distances: the C kernel compares a query with stored vectors in the mapped column.
 
-Every vector score that a search returns comes from here, so the scores of exact, scanned and hybrid searches agree.
+Without the kernel FAISS does, in the column or in a buffer into which rows are gathered. One process uses one of the
+two, so the scores of exact, scanned and hybrid searches agree.
 
 A FAISS view holds no reference to the memory behind it, and a write through a view of mapped memory kills the
 process: the classes here keep the arrays alive and offer no writes.
@@ -14,15 +15,19 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
 
 import faiss
 import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.native import native
 from aidre.engine.storage import precision_of
+
+if TYPE_CHECKING:
+    from aidre.engine.native import kernel
 
 Matches = tuple[NDArray[np.int64], NDArray[np.float64]]
 """Rows (n,) and their scores (n,), best first."""
@@ -112,6 +117,13 @@ class Metric:
     clamp: bool
     """Whether scores are cosines, which rounding must not move outside of [-1, 1]."""
 
+    @property
+    def name(self) -> str:
+        """As the kernel calls it."""
+        if self.faiss_type == faiss.METRIC_L2:
+            return "chord" if self.chord else "euclidean"
+        return "cosine" if self.clamp else "dot"
+
     def scores(self, values: NDArray[np.float32]) -> NDArray[np.float64]:
         """Scores, larger is better: cosine, inner product or minus the euclidean distance."""
         result = values.astype(np.float64)
@@ -172,11 +184,19 @@ class VectorColumn:
     """The stored vectors of one space in one segment: a view of the mapped column, searched exactly."""
 
     def __init__(self, space: EmbeddingSpace, codes: NDArray[Any]) -> None:
+        self.space = space
         self.metric = metric_of(space)
         self.codes = codes
         self.layout = codes.shape[1], codes.dtype.char, self.metric.faiss_type
         self._rows = opaque_rows(codes)
-        self._index = _flat_index(self.metric, codes)
+
+    @cached_property
+    def native(self) -> kernel.Columns | None:
+        return None if native is None else native_columns(self.space, [(np.ascontiguousarray(self.codes), (), 1)])
+
+    @cached_property
+    def _index(self) -> Any:
+        return _flat_index(self.metric, self.codes)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -198,12 +218,24 @@ class VectorColumn:
 
     def search(self, query: NDArray[np.float32], k: int, bitmap: Bitmap | None) -> Matches:
         """The best k of the rows that the bitmap allows (None: all rows); fewer if fewer are allowed."""
+        if self.native is not None:
+            _, row_bytes, score_bytes = self.native.search(0, query, k, None if bitmap is None else bitmap.packed)
+            return np.frombuffer(row_bytes, np.int64), np.frombuffer(score_bytes, np.float64)
         use_one_thread()
         values, rows = _search_one(self._index, query, min(k, len(self.codes)), bitmap.parameters if bitmap else None)
         if len(rows) and rows[-1] < 0:  # fewer rows than k are allowed: FAISS fills up with -1
             present = rows >= 0
             values, rows = values[present], rows[present]
         return rows, self.metric.scores(values)
+
+
+def native_columns(
+    space: EmbeddingSpace, columns: Sequence[tuple[NDArray[Any], Sequence[tuple[Any, Any]], int]]
+) -> kernel.Columns:
+    """Stored vectors (n, d) of a space for the kernel, with the buffers of their ids, in batches of so many rows."""
+    dtype = columns[0][0].dtype
+    made: kernel.Columns = native.Columns(metric_of(space).name, space.dimensions, dtype.itemsize, columns)
+    return made
 
 
 def opaque_rows(codes: NDArray[Any]) -> NDArray[Any]:
@@ -257,8 +289,10 @@ def score_rows(
     total = sum([len(rows) for _, rows in chosen])
     if not total:
         return np.empty(0, np.int64), np.empty(0)
-    use_one_thread()
     first = chosen[0][0]
+    if first.native is not None:
+        return _score_natively(chosen, query, np.empty(total), k)
+    use_one_thread()
     buffer = _gather_buffer(first, total)
     start = 0
     for column, rows in chosen:
@@ -271,3 +305,22 @@ def score_rows(
         values, positions = buffer.compare(query, total, total)
         scores = first.metric.scores(values)
     return positions.copy(), scores
+
+
+def _score_natively(
+    chosen: Sequence[tuple[VectorColumn, NDArray[np.int64]]],
+    query: NDArray[np.float32],
+    scores: NDArray[np.float64],
+    k: int | None,
+) -> Matches:
+    start = 0
+    for column, rows in chosen:
+        if column.native is not None:
+            column.native.score(0, query, rows, scores[start : start + len(rows)])
+        start += len(rows)
+    if k is None or k >= len(scores):
+        order = np.argsort(-scores, kind="stable")
+    else:
+        order = np.flatnonzero(scores >= -np.partition(-scores, k - 1)[k - 1])
+        order = order[np.argsort(-scores[order], kind="stable")]
+    return order, scores[order]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from aidre.engine.errors import DimensionMismatch, InvalidVector
 from aidre.engine.model import MAX_NORM, EmbeddingSpace, EncodedVectors
+from aidre.engine.native import native
 from aidre.engine.storage import precision_of
 
 MIN_NORM = 1e-150
@@ -79,6 +80,10 @@ def _check_block(space: EmbeddingSpace, block: NDArray[np.float64], lengths: NDA
 
 def encode_query(space: EmbeddingSpace, vector: ArrayLike) -> NDArray[np.float32]:
     """One query as float32 of shape (1, dimensions), normalised if the space is. Raises the errors of `encode`."""
+    if native is not None and _is_plain(vector) and vector.shape == (space.dimensions,):
+        encoded = np.empty((1, space.dimensions), np.float32)
+        if native.encode_query(vector, is_unit(space), encoded):
+            return encoded
     try:
         query = np.asarray(vector, dtype=np.float64)
     except (OverflowError, TypeError, ValueError):
@@ -95,6 +100,11 @@ def encode_query(space: EmbeddingSpace, vector: ArrayLike) -> NDArray[np.float32
             raise _invalid(space, _without_direction(query), None)
         query = query / length
     return query.astype(np.float32)[np.newaxis]
+
+
+def _is_plain(vector: ArrayLike) -> TypeGuard[NDArray[Any]]:
+    """Whether the kernel can read a vector."""
+    return type(vector) is np.ndarray and vector.dtype.char in "fd" and vector.flags.c_contiguous
 
 
 def decode(codes: NDArray[Any], norms: NDArray[np.float32]) -> NDArray[np.float32]:

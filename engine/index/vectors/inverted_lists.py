@@ -120,6 +120,18 @@ class InvertedLists:
             raise FileProblem("does not fit its segment")
         return assigned
 
+    def native_lists(self, column: int) -> list[tuple[Any, ...]]:
+        """The lists of `FaissLists`, for the kernel."""
+        width, full_starts = _code_bytes(self.codebook), np.arange(0, len(self), FULL_LIST_ROWS)
+        codes, entries = self.code_starts[:-1] * width, self.row_ends - self.totals
+        full_sizes = np.minimum(len(self) - full_starts, FULL_LIST_ROWS)
+        own = self.list_sizes[0].astype(np.int64)
+        return [
+            (column, self.codes, self.rows, codes, entries, self.totals),
+            (column, self.codes, self.rows, codes, entries, own),
+            (column, self.all_codes, None, full_starts * width, full_starts, full_sizes),
+        ]
+
 
 def _padded_size(codebook: Any, sizes: Any) -> Any:
     """Entries of lists that are padded to whole blocks."""
@@ -230,10 +242,10 @@ def from_buffers(codebook: Any, buffers: Sequence[NDArray[np.uint8]], rows: int)
     """The lists of a segment of `rows` rows; aligned codes are not copied. FileProblem if the buffers do not fit."""
     all_codes, codes, row_bytes, size_bytes = buffers
     sized = len(size_bytes) == 8 * codebook.nlist and len(row_bytes) == 8 * rows
-    if not sized or len(all_codes) != _packed_bytes(codebook, rows):
+    if not sized or len(all_codes) != packed_bytes(codebook, rows):
         raise FileProblem("does not fit its segment")
     sizes = np.frombuffer(size_bytes.tobytes(), np.int32).reshape(2, -1)
-    if sizes.min() < 0 or len(codes) != _packed_bytes(codebook, sizes.sum(axis=0, dtype=np.int64)):
+    if sizes.min() < 0 or len(codes) != packed_bytes(codebook, sizes.sum(axis=0, dtype=np.int64)):
         raise FileProblem("does not fit its segment")
     is_aligned = row_bytes.ctypes.data % 4 == 0
     row_of_entry = row_bytes.view(np.int32) if is_aligned else np.frombuffer(row_bytes.tobytes(), np.int32)
@@ -244,7 +256,8 @@ def from_buffers(codebook: Any, buffers: Sequence[NDArray[np.uint8]], rows: int)
     return lists
 
 
-def _packed_bytes(codebook: Any, sizes: Any) -> int:
+def packed_bytes(codebook: Any, sizes: Any) -> int:
+    """Bytes of the codes of lists of these sizes."""
     return int(np.sum(_padded_size(codebook, sizes))) * _code_bytes(codebook)
 
 

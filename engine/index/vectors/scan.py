@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import faiss
 import numpy as np
@@ -20,6 +20,9 @@ from numpy.typing import NDArray
 from aidre.engine.index.vectors.codes import VectorIndex
 from aidre.engine.index.vectors.distance import Bitmap, metric_of, spare_core, use_one_thread
 from aidre.engine.storage import Calibration, Depth
+
+if TYPE_CHECKING:
+    from aidre.engine.native import kernel
 
 Candidates = tuple[NDArray[np.int64], NDArray[np.float32]]
 """Row ids (n,) and their estimated closeness (n,), larger is closer; best first."""
@@ -100,8 +103,10 @@ class ScanGroup:
 
     def __init__(self, indexes: Sequence[VectorIndex]) -> None:
         self.indexes = tuple(indexes)
-        self.padding = indexes[0].padding
-        self.larger_is_closer = metric_of(indexes[0].space).faiss_type == faiss.METRIC_INNER_PRODUCT
+        self.transform = indexes[0].transform
+        self.norm_weight = indexes[0].norm_weight
+        self._padding = indexes[0].padding
+        self._larger_is_closer = metric_of(indexes[0].space).faiss_type == faiss.METRIC_INNER_PRODUCT
         self.coarse_quantizer = next((index.coarse_quantizer for index in indexes if index.nlist), None)
         self.nlist = max(index.nlist for index in indexes)
         self.list_sizes: NDArray[np.int64] = np.concatenate([index.list_sizes for index in indexes])
@@ -118,9 +123,33 @@ class ScanGroup:
         self.faiss_index.replace_invlists(self._stacked_lists, False)
         self.faiss_index.ntotal = int(self.list_sizes.sum())
 
+    def native_codes(self, columns: kernel.Columns, ords: Sequence[int]) -> kernel.Codes:
+        """The lists for the kernel; index n is that of column `ords[n]`."""
+        lists = [one for index, column in zip(self.indexes, ords, strict=True) for one in index.native_lists(column)]
+        return self.indexes[0].native_codes(columns, lists)
+
     def covering_lists(self, number: int, counts: NDArray[np.int64] | None) -> NDArray[np.int64]:
         """`VectorIndex.covering_lists` of one of the indexes, as lists of the group."""
         return self.indexes[number].covering_lists(counts) + self.first_lists[number]
+
+    def prepare(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Queries (n, d) as the lists are scanned for them (n, d_codes).
+
+        With a norm weight w the estimate of a row is q.x - w|x|^2, where x is the decoded row. It is equal to
+        w|q'|^2 - w|q' - x|^2 for q' = q / 2w, so FAISS is asked for the Euclidean distances of q'.
+        """
+        if self.transform is not None:
+            queries = self.transform.apply(queries)
+        elif self._padding:
+            queries = np.pad(queries, ((0, 0), (0, self._padding)))
+        return np.asarray(queries / (2 * self.norm_weight), np.float32) if self.norm_weight else queries
+
+    def estimates(self, queries: NDArray[np.float32], distances: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The estimated closeness (n, count), larger is closer, from FAISS's distances of prepared queries."""
+        if self.norm_weight:
+            squares = np.einsum("ij,ij->i", queries, queries)[:, None]
+            return np.asarray(self.norm_weight * (squares - distances), np.float32)
+        return distances if self._larger_is_closer else -distances
 
 
 def group_by_codebook(indexes: Iterable[VectorIndex]) -> list[list[VectorIndex]]:
@@ -161,7 +190,7 @@ class Scan:
     ) -> None:
         chosen = [number for number in range(len(group.indexes)) if numbers is None or number in numbers]
         counts_of = dict(zip(chosen, counts, strict=False))
-        self._group = group
+        self.group = group
         self._bitmap = bitmap  # FAISS's parameters do not keep it alive
         self._parameters: dict[int, tuple[Any, NDArray[np.float32]]] = {}
         self._full = np.concatenate([group.covering_lists(number, counts_of.get(number)) for number in chosen])
@@ -184,6 +213,33 @@ class Scan:
                 self._entries_of = _COPIES * self._filter_counts.allowed
 
     @property
+    def lists(self) -> NDArray[np.int64]:
+        """The lists of the group that together hold each row once."""
+        return self._full
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether there are centroids, whose lists can be probed."""
+        return len(self._lists_of) > 0
+
+    @property
+    def is_long(self) -> bool:
+        """Whether its lists hold so many rows that a second thread is worth its while."""
+        return self._full_split > 0
+
+    def halves(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return self._full[: self._full_split], self._full[self._full_split :]
+
+    def probed_lists(
+        self, query: NDArray[np.float32], count: int, depth: SearchDepth | None
+    ) -> NDArray[np.int64] | None:
+        """The nearest lists to a query (1, d), and those of indexes without centroids; None: scan all lists."""
+        if depth is None or not len(self._lists_of):
+            return None
+        lists = self._probed_lists(query, _COPIES * count, depth)
+        return None if lists is None else np.concatenate([lists, self._unlisted])
+
+    @property
     def size(self) -> int:
         """Bytes of its arrays."""
         counts = () if self._filter_counts is None else (self._filter_counts.rows, self._filter_counts.allowed)
@@ -203,25 +259,24 @@ class Scan:
         self, queries: NDArray[np.float32], count: int, depth: SearchDepth | None = None
     ) -> list[Candidates]:
         """`search` for each of several queries (n, d)."""
-        padded = np.pad(queries, ((0, 0), (0, self._group.padding))) if self._group.padding else queries
+        prepared = self.group.prepare(queries)
         if depth is None or not len(self._lists_of):
-            return self._scan(self._full, self._full_split, padded, count)
+            return self._scan(self._full, self._full_split, prepared, count)
         return [
-            self._search_nearest(queries[number : number + 1], padded[number : number + 1], count, depth)
+            self._search_nearest(queries[number : number + 1], prepared[number : number + 1], count, depth)
             for number in range(len(queries))
         ]
 
     def _search_nearest(
-        self, query: NDArray[np.float32], padded: NDArray[np.float32], count: int, depth: SearchDepth
+        self, query: NDArray[np.float32], prepared: NDArray[np.float32], count: int, depth: SearchDepth
     ) -> Candidates:
-        lists = self._probed_lists(query, _COPIES * count, depth)
+        lists = self.probed_lists(query, count, depth)
         if lists is not None:
-            lists = np.concatenate([lists, self._unlisted])
-            [(row_ids, estimates)] = self._scan(lists, self._split_point(lists), padded, _COPIES * count)
+            [(row_ids, estimates)] = self._scan(lists, self._split_point(lists), prepared, _COPIES * count)
             row_ids, estimates = _distinct(row_ids, estimates, count)
             if len(row_ids) == count:
                 return row_ids, estimates
-        return self._scan(self._full, self._full_split, padded, count)[0]
+        return self._scan(self._full, self._full_split, prepared, count)[0]
 
     def _probed_lists(
         self, query: NDArray[np.float32], min_entries: int, depth: SearchDepth
@@ -230,7 +285,7 @@ class Scan:
 
         The gap is no bound if the lists within it hold fewer than `min_entries` allowed entries.
         """
-        coarse_quantizer, counts = self._group.coarse_quantizer, self._filter_counts
+        coarse_quantizer, counts = self.group.coarse_quantizer, self._filter_counts
         assert coarse_quantizer is not None
         selectivity = 1.0 if counts is None else float(counts.allowed.sum() / max(1, counts.rows.sum()))
         nprobe = depth.nprobe(selectivity)
@@ -245,18 +300,18 @@ class Scan:
             if counts.allowed[probed].sum() < _MIN_LOCAL_SELECTIVITY * selectivity * counts.rows[probed].sum():
                 return None
         lists = self._lists_of[nearest].ravel()
-        return lists if self._group.list_sizes[lists].sum() < _MAX_PROBED_SHARE * self._full_rows else None
+        return lists if self.group.list_sizes[lists].sum() < _MAX_PROBED_SHARE * self._full_rows else None
 
     def _split_point(self, lists: NDArray[np.int64]) -> int:
         """How many of the lists hold half of their rows; 0 if these are too few to be shared by two threads."""
-        rows = np.cumsum(self._group.list_sizes[lists])
+        rows = np.cumsum(self.group.list_sizes[lists])
         if not len(rows) or rows[-1] < MIN_SHARED_ROWS:
             return 0
         split = int(np.searchsorted(rows, rows[-1] / 2)) + 1
         return split if split < len(lists) else 0
 
     def _scan(self, lists: NDArray[np.int64], split: int, queries: NDArray[np.float32], count: int) -> list[Candidates]:
-        """Scan lists for padded queries, in two threads if there is a split point and a core is idle."""
+        """Scan lists for prepared queries, in two threads if there is a split point and a core is idle."""
         if not split:
             return self._scan_in_thread(lists, queries, count)
         with spare_core() as second_thread:
@@ -273,11 +328,11 @@ class Scan:
         if len(queries) > 1:
             lists = np.tile(lists, len(queries))
         parameters, list_distances = self._parameters_for(len(lists) // len(queries), len(lists))
-        self._group.faiss_index.search_preassigned_c(
+        self.group.faiss_index.search_preassigned_c(
             len(queries), faiss.swig_ptr(queries), count, faiss.swig_ptr(lists), faiss.swig_ptr(list_distances),
             faiss.swig_ptr(values), faiss.swig_ptr(row_ids), False, parameters, None,
         )  # fmt: skip
-        estimates = values if self._group.larger_is_closer else -values
+        estimates = self.group.estimates(queries, values)
         return [_present(*candidates) for candidates in zip(row_ids, estimates, strict=True)]
 
     def _parameters_for(self, lists: int, repeated: int) -> tuple[Any, NDArray[np.float32]]:

@@ -21,6 +21,7 @@ from aidre.engine.index.vectors.codes import (
 )
 from aidre.engine.index.vectors.inverted_lists import InvertedLists
 from aidre.engine.index.vectors.quantizer import (
+    Quantized,
     centroids_of,
     row_blocks,
 )
@@ -74,7 +75,7 @@ def test_all_rows_are_gone_over_as_one_list_and_those_of_few_lists_by_these() ->
 
 def older(scan: VectorIndex, codes: NDArray[Any]) -> Any:
     """An index that holds its rows, as earlier releases wrote it."""
-    codebook = scan.codebook()
+    codebook = scan.codebook().index
     rows = np.zeros((len(codes), codebook.d), np.float32)
     rows[:, : codes.shape[1]] = codes
     made = codebook.pq.compute_codes(rows)
@@ -95,7 +96,8 @@ def older(scan: VectorIndex, codes: NDArray[Any]) -> Any:
 def test_lists_of_an_earlier_release_are_read_as_they_were() -> None:
     rows = structured(ROWS, DIMENSIONS)
     scan = listed_index("cosine", rows)
-    opened = open_index(scan.space, index_to_batch([older(scan, codes_of("cosine", rows))], "abc", 1500), ROWS, "abc")
+    stored = Quantized((older(scan, codes_of("cosine", rows)),))
+    opened = open_index(scan.space, index_to_batch(stored, "abc", 1500), ROWS, "abc")
     anew = VectorIndex(scan.space, codebook.quantize_rows(opened.codebook(), row_blocks(codes_of("cosine", rows))))
     assert anew.codebook_key == opened.codebook_key
     for name in ("list_sizes", "rows", "codes", "all_codes"):
@@ -155,7 +157,7 @@ def damaged(lists: InvertedLists, how: str) -> InvertedLists:
 )
 def test_damaged_lists_are_refused(how: str) -> None:
     scan = listed_index("dot", structured(ROWS, DIMENSIONS))
-    batch = index_to_batch([damaged(scan.quantized[0], how)], "abc", 1500)
+    batch = index_to_batch(Quantized((damaged(scan.quantized[0], how),)), "abc", 1500)
     with pytest.raises(FileProblem):
         open_index(scan.space, batch, ROWS, "abc")
 
@@ -171,7 +173,7 @@ def test_damaged_lists_of_an_earlier_release_are_refused(how: str) -> None:
         ids = next(one for one in row_ids_by_list(index) if len(one) > 1)
         ids[0] = {"twice": ids[1], "beyond": 1 << 32, "below": -1}[how]
     with pytest.raises(FileProblem):
-        open_index(scan.space, index_to_batch([index], "abc", 1500), ROWS, "abc")
+        open_index(scan.space, index_to_batch(Quantized((index,)), "abc", 1500), ROWS, "abc")
 
 
 def test_a_file_of_lists_without_all_of_their_members_is_refused() -> None:

@@ -1,0 +1,58 @@
+/* Which kernels this processor can run, and what they share. */
+#include "kernel.h"
+
+#include <math.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+static bool has_avx2(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+}
+
+static bool has_avx512(void) {
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+const struct kernel *kernel_named(const char *name) {
+    if (strcmp(name, kernel_scalar.name) == 0)
+        return &kernel_scalar;
+#if defined(__x86_64__)
+    if (strcmp(name, kernel_avx2.name) == 0)
+        return has_avx2() ? &kernel_avx2 : NULL;
+    if (strcmp(name, kernel_avx512.name) == 0)
+        return has_avx512() ? &kernel_avx512 : NULL;
+#elif defined(__aarch64__)
+    if (strcmp(name, kernel_neon.name) == 0)
+        return &kernel_neon;
+#endif
+    return NULL;
+}
+
+const struct kernel *kernel_best(void) {
+    static const char *const names[] = {"avx512", "avx2", "neon"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct kernel *kernel = kernel_named(names[i]);
+        if (kernel != NULL)
+            return kernel;
+    }
+    return &kernel_scalar;
+}
+
+compare_fn kernel_compare(const struct kernel *kernel, enum metric metric, bool is_f16) {
+    if (metric_is_l2(metric))
+        return is_f16 ? kernel->l2_f16 : kernel->l2_f32;
+    return is_f16 ? kernel->dot_f16 : kernel->dot_f32;
+}
+
+double metric_score(enum metric metric, float value) {
+    if (isnan(value)) /* infinity minus infinity: as far as can be */
+        return -INFINITY;
+    double score = value;
+    if (metric == METRIC_EUCLIDEAN)
+        return -sqrt(score);
+    if (metric == METRIC_CHORD)
+        score = 1.0 - score / 2.0;
+    return metric == METRIC_DOT ? score : fmin(fmax(score, -1.0), 1.0);
+}

@@ -1,0 +1,273 @@
+/* The kernel: vector search over the rows of several segments, in plain C11 without dependencies.
+ *
+ * Rows are stored vectors in mapped Arrow columns. Codes are 4-bit product quantization in the blocks of FAISS's fast
+ * scan (Andre et al., "Quicker ADC", 2018). A search builds look-up tables for the query, scans the codes into a
+ * reservoir of candidates, compares these exactly with the column, and keeps the best rows by (score, id).
+ *
+ * Each instruction set fills one `struct kernel`; `kernel_best` picks one at run time. Nothing here allocates during a
+ * search but `search.c`, and nothing knows Python but `module.c`.
+ */
+#ifndef AIDRE_KERNEL_H
+#define AIDRE_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- vectors ---------------------------------------------------------------------------------------------------- */
+
+/* How a distance becomes a score (larger is better): the inner product; the same clamped to [-1, 1]; 1 - d^2 / 2
+ * clamped, which tells neighbours apart where a float32 cosine cannot; minus the Euclidean distance. */
+enum metric { METRIC_DOT, METRIC_COSINE, METRIC_CHORD, METRIC_EUCLIDEAN };
+
+static inline bool metric_is_l2(enum metric metric) { return metric >= METRIC_CHORD; }
+
+/* The inner product or the squared distance of a query (d,) and a stored row. */
+typedef float (*compare_fn)(const float *query, const void *row, size_t d);
+
+#define MAX_NORM 1e18    /* of a vector, as in aidre.engine.model */
+#define MIN_NORM 1e-150  /* of a vector with a direction, as in aidre.engine.index.vectors.encoding */
+
+/* Write a vector as a query, scaled to length 1 if `is_unit`. False, with nothing written, for a vector that is no
+ * query: not finite, too long, or without a direction. */
+bool encode_f32(const float *vector, size_t d, bool is_unit, float *query);
+bool encode_f64(const double *vector, size_t d, bool is_unit, float *query);
+
+/* Where a vector was found in a body: its bytes [start, end), and its numbers. */
+struct found_vector {
+    size_t start, end, count;
+};
+
+/* Read the member `name`, a list of at most `most` numbers, out of a JSON object. False if there is none, or two, and for
+ * whatever is not plainly read: a parser of JSON has to decide then. All else of the object remains unchecked. */
+bool read_vector(const uint8_t *body, size_t length, const uint8_t *name, size_t name_length, float *values, size_t most,
+                 struct found_vector *found);
+
+/* ---- codes ------------------------------------------------------------------------------------------------------ */
+
+#define SUB_BLOCK_ROWS 32     /* rows whose codes stand side by side; a block has 1, 2 or 4 sub-blocks */
+#define UNIT_ROWS 64          /* rows that are estimated at once: two sub-blocks */
+#define CODEWORDS 16          /* of one sub-quantizer: a code has 4 bits */
+#define PAIR_BYTES 32         /* the tables of two sub-quantizers, or their codes for one sub-block */
+#define PAIRS_IN_8_BITS 4     /* pairs whose table values are added before they are widened to 16 bits */
+#define MAX_ESTIMATE 32767    /* the sum of the largest values of all tables: estimates are compared as signed 16 bits */
+
+/* The tables of one query, one byte a codeword: 32 bytes for each pair of sub-quantizers. Within PAIRS_IN_8_BITS pairs
+ * the largest values of the even ones sum up to 255 at most, and so do those of the odd ones. */
+struct tables {
+    uint8_t *values;
+    size_t pairs;
+    int32_t largest;          /* the sum of the largest values: no estimate is larger */
+};
+
+struct reservoir;
+struct list;
+
+/* Scan one list into a reservoir. */
+typedef void (*scan_fn)(const struct list *list, size_t block_rows, const struct tables *tables,
+                        struct reservoir *reservoir);
+
+#define MAX_BATCH 8 /* queries that are scanned for at once: their tables fit the first cache */
+
+/* Scan one list for several queries, each with tables and a reservoir of its own. */
+typedef void (*scan_batch_fn)(const struct list *list, size_t block_rows, size_t queries, const struct tables *tables,
+                              struct reservoir *reservoirs);
+
+/* The estimates of a unit for one query of a batch, and which of them are above the query's threshold. */
+struct unit {
+    uint64_t above;
+    uint16_t estimates[UNIT_ROWS];
+};
+
+/* ---- instruction sets ------------------------------------------------------------------------------------------- */
+
+struct kernel {
+    const char *name;
+    compare_fn dot_f16, dot_f32, l2_f16, l2_f32;
+    scan_fn scan;
+    scan_batch_fn scan_batch;
+};
+
+extern const struct kernel kernel_scalar;
+#if defined(__x86_64__)
+extern const struct kernel kernel_avx2, kernel_avx512;
+#endif
+#if defined(__aarch64__)
+extern const struct kernel kernel_neon;
+#endif
+
+/* The kernel of that name if this processor can run it, else NULL. */
+const struct kernel *kernel_named(const char *name);
+/* The fastest kernel that this processor can run. */
+const struct kernel *kernel_best(void);
+
+compare_fn kernel_compare(const struct kernel *kernel, enum metric metric, bool is_f16);
+double metric_score(enum metric metric, float value);
+
+/* ---- candidates ------------------------------------------------------------------------------------------------- */
+
+struct candidate {
+    uint32_t row;
+    uint16_t column;
+    uint16_t estimate;
+};
+
+#define BINS 2048
+
+/* The candidates with the largest estimates, selected by counting: `bins` counts the estimates that were added, so that
+ * `threshold` is always as high as it can be while `count` candidates are above it, or in the bin just above. */
+struct reservoir {
+    struct candidate *items;
+    size_t size, capacity;    /* the capacity is several times `count`, and UNIT_ROWS more */
+    size_t count;
+    int32_t threshold;        /* only estimates above it are added; -1 while every row is */
+    int32_t cut;              /* the largest estimate of which not all candidates were kept; -1: none */
+    uint32_t bin, shift;      /* the lowest bin that is wanted; an estimate >> shift is its bin */
+    size_t above;             /* candidates in higher bins */
+    uint32_t *bins;
+};
+
+/* Begin with no candidates; `largest` bounds the estimates. */
+void reservoir_start(struct reservoir *reservoir, int32_t largest);
+/* Add the entries `first` + i of a list for which bit i of the mask is set and whose rows are allowed. */
+void reservoir_add(struct reservoir *reservoir, const struct list *list, int64_t first, const uint16_t *estimates,
+                   uint64_t mask);
+/* Drop what is in bins that are no longer wanted. */
+void reservoir_finish(struct reservoir *reservoir);
+/* Keep the best `count` at most. */
+void reservoir_keep(struct reservoir *reservoir, size_t count);
+
+/* A list of codes: `size` entries in blocks, the last one padded. */
+struct list {
+    const uint8_t *codes;
+    const int32_t *rows;      /* the row of each entry; NULL: rows from `first_row` on, in order */
+    int64_t size, first_row;
+    uint16_t column;          /* ordinal of the segment */
+    const uint8_t *allowed;   /* see `struct choice`; set for each search */
+};
+
+static inline bool bit_at(const uint8_t *bits, int64_t number) { return bits[number >> 3] >> (number & 7) & 1; }
+
+/* Which of the 64 entries of a list from `first` on are to be estimated: those that exist and, where entries are rows in
+ * order, are allowed. */
+uint64_t list_mask(const struct list *list, int64_t first);
+
+/* ---- look-up tables --------------------------------------------------------------------------------------------- */
+
+struct codebook {
+    const float *codewords;   /* (sub_quantizers, sub_dimensions, CODEWORDS): side by side, to be compared at once */
+    size_t sub_quantizers, sub_dimensions;
+    const float *biases;      /* (sub_quantizers, CODEWORDS), what the closeness to a codeword starts from */
+    const uint16_t *rotation; /* of a query to the dimensions of the codes, float16, row by row; NULL: zeros are added */
+    size_t dimensions;
+    bool is_l2;               /* whether closeness is minus the squared distance, not the inner product */
+};
+
+static inline size_t codebook_pairs(const struct codebook *codebook) { return (codebook->sub_quantizers + 1) / 2; }
+
+/* Floats of scratch memory that `fill_tables` needs. */
+size_t table_floats(const struct codebook *codebook);
+
+/* The tables of a query (dimensions,); `tables->values` is room for PAIR_BYTES for each pair. */
+void fill_tables(const struct kernel *kernel, const struct codebook *codebook, const float *query, float *room,
+                 struct tables *tables);
+
+/* ---- the best rows ---------------------------------------------------------------------------------------------- */
+
+/* The ids of a segment's chunks, in batches of one length, as Arrow stores them: offsets and bytes. */
+struct id_batch {
+    const int64_t *offsets;
+    const uint8_t *bytes;
+    int64_t rows, length;
+};
+
+struct column {
+    const uint8_t *vectors;   /* (rows, d), float16 or float32 */
+    int64_t rows;
+    const struct id_batch *ids;
+    size_t id_batches;
+    int64_t batch_rows;
+};
+
+struct hit {
+    double score;
+    uint32_t row;
+    uint16_t column;
+};
+
+/* The best `k` rows by (score, id). A heap whose first hit is the last of the order. */
+struct best {
+    struct hit *hits;
+    size_t size, k;
+    const struct column *columns;
+};
+
+void best_add(struct best *best, struct hit hit);
+/* Sort the hits, best first. */
+void best_sort(struct best *best);
+
+/* ---- searches --------------------------------------------------------------------------------------------------- */
+
+struct scan {
+    struct codebook codebook;
+    size_t block_rows;
+    const struct list *lists;
+    size_t list_count;
+};
+
+struct search {
+    const struct kernel *kernel;
+    compare_fn compare;
+    enum metric metric;
+    size_t dimensions, row_bytes;
+    const struct column *columns;
+};
+
+/* Memory of a search, kept from one to the next by its owner. */
+struct scratch {
+    float *floats;
+    uint8_t *tables;
+    struct candidate *candidates;
+    size_t float_count, table_bytes, capacity;
+    uint32_t bins[BINS];
+};
+struct scratch *scratch_new(void); /* NULL without memory */
+void scratch_free(struct scratch *scratch);
+
+/* What a search reads of a scan. */
+struct choice {
+    const int64_t *lists;          /* numbers of the lists to scan */
+    size_t list_count;
+    const uint8_t *const *allowed; /* for each column a bit for each row, least significant first; NULL: all rows */
+    size_t count, total;           /* candidates to compare, and the rows that are allowed in the whole scan */
+    bool is_probe;                 /* whether these are the lists of some centroids, in which rows may stand twice */
+};
+
+/* One query of a search: its scratch memory, the best rows that were found so far, and the `edge`: the best score among
+ * the candidates with the least estimate, if rows with the same estimate may have been left out. Hits that are not
+ * better than it may have equals that were not compared. */
+struct request {
+    const float *query;
+    struct scratch *scratch;
+    struct best best;
+    double edge;
+};
+
+enum outcome { FOUND, FOUND_TOO_FEW, OUT_OF_MEMORY };
+
+/* Add the candidates of a scan to the best of each request; the lists are read once for MAX_BATCH requests.
+ * FOUND_TOO_FEW if the probed lists hold fewer allowed rows than there should be candidates. */
+enum outcome search_scan(const struct search *search, const struct scan *scan, struct choice choice,
+                         struct request *requests, size_t count);
+
+/* Compare all allowed rows of a column (`allowed` NULL: all rows). */
+void search_exact(const struct search *search, uint16_t column, const uint8_t *allowed, const float *query,
+                  struct best *best);
+/* Write the scores of chosen rows of a column. */
+void score_rows(const struct search *search, uint16_t column, const int64_t *rows, size_t count, const float *query,
+                double *scores);
+/* Compare chosen rows of a column. */
+void search_rows(const struct search *search, uint16_t column, const int64_t *rows, size_t count, const float *query,
+                 struct best *best);
+
+#endif

@@ -1,0 +1,76 @@
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from numpy.typing import NDArray
+
+Metric = Literal["dot", "cosine", "chord", "euclidean"]
+Arrays = tuple[bytes, bytes, bytes]
+
+class Columns:
+    def __new__(
+        cls,
+        metric: Metric,
+        dimensions: int,
+        item_bytes: int,
+        columns: Sequence[tuple[NDArray[Any], Sequence[tuple[Any, Any]], int]],
+        /,
+    ) -> Columns: ...
+    def search(self, column: int, query: NDArray[Any], k: int, bitmap: NDArray[Any] | None, /) -> Arrays: ...
+    def score(self, column: int, query: NDArray[Any], rows: NDArray[Any], scores: NDArray[Any], /) -> None: ...
+
+class Codes:
+    def __new__(
+        cls,
+        columns: Columns,
+        centroids: NDArray[Any],
+        norm_weight: float,
+        rotation: NDArray[Any] | None,
+        sub_quantizers: int,
+        sub_dimensions: int,
+        block_rows: int,
+        lists: Sequence[tuple[int, NDArray[Any], NDArray[Any] | None, NDArray[Any], NDArray[Any], NDArray[Any]]],
+        /,
+    ) -> Codes: ...
+
+class Plan:
+    def __new__(
+        cls,
+        columns: Columns,
+        bitmaps: tuple[NDArray[Any] | None, ...],
+        scans: tuple[tuple[Codes, NDArray[Any], int], ...],
+        exact: tuple[int, ...],
+        gathered: tuple[tuple[int, NDArray[Any]], ...],
+        /,
+    ) -> Plan: ...
+    def search(
+        self,
+        queries: NDArray[Any],
+        k: int,
+        candidates: int,
+        lists: tuple[NDArray[Any] | None, ...] | None,
+        is_probe: bool,
+        has_rest: bool,
+        /,
+    ) -> tuple[tuple[Arrays, bool], ...] | None: ...
+
+def choose(name: str | None, /) -> str: ...
+def encode_query(vector: NDArray[Any], is_unit: bool, query: NDArray[Any], /) -> bool: ...
+def read_vector(body: bytes, name: bytes, /) -> tuple[bytes, bytes] | None: ...
+
+class Fragments:
+    def __new__(
+        cls,
+        segments: tuple[Sequence[tuple[tuple[Any, Any], tuple[Any, Any], tuple[Any, Any], Any]], ...],
+        batch_rows: int,
+        etag_bytes: int,
+        /,
+    ) -> Fragments: ...
+    def splice(
+        self,
+        hits: list[tuple[int, int]],
+        scores: list[bytes],
+        layout: tuple[bytes, bytes, bytes, bytes, bytes, bytes, bytes],
+        has_ids: bool,
+        has_metadata: bool,
+        /,
+    ) -> bytes | None: ...

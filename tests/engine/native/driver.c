@@ -1,0 +1,504 @@
+/* Random searches through the C interface of the kernel, to be built with sanitizers; no Python.
+ *
+ *   driver SECONDS SEED   makes cases of random bytes until the time is over
+ *   driver FILE ...       repeats the cases in files
+ *
+ * A case is a string of bytes: sizes, lists, masks, vectors, codewords. It is run on every instruction set that the
+ * processor has. Each buffer has exactly the bytes that the kernel may read, so that a sanitizer sees one byte more.
+ * What is found is compared with what plain loops find. With -DLIBFUZZER the cases come from libFuzzer.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernel.h"
+
+#define CASE_BYTES 4096
+#define MAX_CASE_COLUMNS 3
+#define MAX_CASE_LISTS 6
+
+#define CHECK(condition)                                                                                              \
+    do {                                                                                                              \
+        if (!(condition)) {                                                                                           \
+            fprintf(stderr, "driver: line %d does not hold: %s\n", __LINE__, #condition);                             \
+            abort();                                                                                                  \
+        }                                                                                                             \
+    } while (0)
+
+/* ---- a case as bytes ---------------------------------------------------------------------------------------------- */
+
+/* Bytes of the case, then those of a generator that the case itself has seeded. */
+struct source {
+    const uint8_t *bytes;
+    size_t left;
+    uint64_t state;
+};
+
+static uint64_t random_bits(uint64_t *state) { /* splitmix64 (Steele, Lea and Flood, 2014) */
+    uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+static uint8_t next_byte(struct source *source) {
+    if (source->left == 0)
+        return (uint8_t)(random_bits(&source->state) >> 24);
+    source->left--;
+    return *source->bytes++;
+}
+
+/* A number below `limit`. */
+static size_t below(struct source *source, size_t limit) {
+    uint32_t number = 0;
+    for (int i = 0; i < 3; i++)
+        number = number << 8 | next_byte(source);
+    return limit ? number % limit : 0;
+}
+
+/* Memory of exactly that many bytes. */
+static void *exactly(size_t bytes) {
+    void *memory = malloc(bytes ? bytes : 1);
+    CHECK(memory != NULL);
+    return memory;
+}
+
+static void *random_bytes(struct source *source, size_t bytes) {
+    uint8_t *memory = exactly(bytes);
+    for (size_t i = 0; i < bytes; i++)
+        memory[i] = next_byte(source);
+    return memory;
+}
+
+enum kind { SMALL, WHOLE, ALIKE, LARGE, ANY_BITS, KINDS };
+
+static float random_float(struct source *source, enum kind kind) {
+    float value;
+    const uint32_t bits = (uint32_t)below(source, 1 << 24);
+    switch (kind) {
+    case SMALL:
+        return (float)bits / 0x1p23f - 1.0f;
+    case WHOLE:
+        return (float)(bits % 7) - 3.0f;
+    case ALIKE:
+        return 0.5f;
+    case LARGE:
+        return ((float)bits / 0x1p23f - 1.0f) * 3e38f;
+    default:
+        memcpy(&value, (uint32_t[]){bits << 8 ^ bits}, sizeof value);
+        return value;
+    }
+}
+
+static float *random_floats(struct source *source, size_t count, bool is_finite) {
+    const enum kind kind = (enum kind)below(source, KINDS);
+    float *values = exactly(count * sizeof *values);
+    for (size_t i = 0; i < count; i++) {
+        values[i] = random_float(source, kind);
+        if (is_finite && !isfinite(values[i]))
+            values[i] = 0;
+    }
+    return values;
+}
+
+/* ---- columns, codes and a query ----------------------------------------------------------------------------------- */
+
+struct subject {
+    struct search search;
+    struct column columns[MAX_CASE_COLUMNS];
+    uint8_t *allowed[MAX_CASE_COLUMNS]; /* NULL: all rows */
+    size_t column_count;
+    struct scan scan;
+    struct list lists[MAX_CASE_LISTS];
+    float *query;
+};
+
+static void make_column(struct source *source, struct subject *subject, struct column *column) {
+    const size_t rows = below(source, 8) ? below(source, 400) : below(source, 4), length = below(source, 300);
+    column->rows = (int64_t)rows;
+    column->vectors = random_bytes(source, rows * subject->search.row_bytes);
+    if (below(source, 2)) { /* a few rows that are all alike */
+        for (size_t row = 1; row < rows; row++)
+            if (next_byte(source) < 100)
+                memcpy((uint8_t *)column->vectors + row * subject->search.row_bytes, column->vectors,
+                       subject->search.row_bytes);
+    }
+    column->batch_rows = (int64_t)(1 + below(source, 200));
+    column->id_batches = below(source, 5);
+    struct id_batch *batches = exactly(column->id_batches * sizeof *batches);
+    for (size_t i = 0; i < column->id_batches; i++) {
+        const size_t count = below(source, (size_t)column->batch_rows + 1);
+        int64_t *offsets = exactly((count + 1) * sizeof *offsets);
+        int64_t end = 0;
+        for (size_t j = 0; j <= count; j++) {
+            offsets[j] = end;
+            end += (int64_t)below(source, 3);
+            if (next_byte(source) == 0) /* damaged */
+                offsets[j] = (int64_t)random_bits(&source->state);
+        }
+        batches[i] = (struct id_batch){offsets, random_bytes(source, length), (int64_t)count, (int64_t)length};
+    }
+    column->ids = batches;
+}
+
+static void make_codebook(struct source *source, struct codebook *codebook, size_t dimensions) {
+    const size_t count = 1 + below(source, below(source, 4) ? 20 : 100);
+    const size_t d = (dimensions + count - 1) / count + (below(source, 4) == 0);
+    codebook->sub_quantizers = count;
+    codebook->sub_dimensions = d;
+    codebook->dimensions = dimensions;
+    codebook->codewords = random_floats(source, count * d * CODEWORDS, true);
+    float *biases = random_floats(source, count * CODEWORDS, true);
+    if (below(source, 2))
+        memset(biases, 0, count * CODEWORDS * sizeof *biases);
+    codebook->biases = biases;
+    codebook->rotation = below(source, 3) ? NULL : random_floats(source, count * d * dimensions, true);
+}
+
+static void make_list(struct source *source, const struct subject *subject, struct list *list) {
+    list->column = (uint16_t)below(source, subject->column_count);
+    const size_t rows = (size_t)subject->columns[list->column].rows;
+    const bool has_rows = rows > 0 && below(source, 2);
+    const size_t first = has_rows ? 0 : below(source, rows + 1), size = below(source, has_rows ? 300 : rows - first + 1);
+    const size_t blocks = (size + subject->scan.block_rows - 1) / subject->scan.block_rows;
+    list->size = (int64_t)size;
+    list->first_row = (int64_t)first;
+    list->codes = random_bytes(source, blocks * subject->scan.block_rows * codebook_pairs(&subject->scan.codebook));
+    if (below(source, 3) == 0) /* all estimates are equal */
+        memset((uint8_t *)list->codes, 0x33, blocks * subject->scan.block_rows * codebook_pairs(&subject->scan.codebook));
+    int32_t *numbers = has_rows ? exactly(size * sizeof *numbers) : NULL;
+    for (size_t i = 0; has_rows && i < size; i++)
+        numbers[i] = (int32_t)below(source, rows);
+    list->rows = numbers;
+}
+
+static void make_query(struct source *source, struct subject *subject) {
+    const size_t d = subject->search.dimensions;
+    subject->query = exactly(d * sizeof *subject->query);
+    const bool is_unit = subject->search.metric == METRIC_COSINE || below(source, 2);
+    float *vector = random_floats(source, d, false);
+    double *wide = exactly(d * sizeof *wide);
+    for (size_t i = 0; i < d; i++)
+        wide[i] = vector[i];
+    bool is_query = below(source, 2) ? encode_f32(vector, d, is_unit, subject->query)
+                                     : encode_f64(wide, d, is_unit, subject->query);
+    for (size_t i = 0; i < d; i++) {
+        CHECK(!is_query || isfinite(subject->query[i]));
+        subject->query[i] = is_query ? subject->query[i] : (float)(i % 5) - 2.0f;
+    }
+    free(vector);
+    free(wide);
+}
+
+static void make_subject(struct source *source, struct subject *subject) {
+    static const size_t block_sizes[] = {32, 64, 128};
+    const size_t d = 1 + below(source, below(source, 8) ? 40 : 1100), item = below(source, 2) ? 2 : 4;
+    subject->search.metric = (enum metric)below(source, 4);
+    subject->search.dimensions = d;
+    subject->search.row_bytes = d * item;
+    subject->search.columns = subject->columns;
+    subject->column_count = 1 + below(source, MAX_CASE_COLUMNS);
+    for (size_t i = 0; i < subject->column_count; i++) {
+        make_column(source, subject, &subject->columns[i]);
+        const size_t bytes = ((size_t)subject->columns[i].rows + 7) / 8;
+        subject->allowed[i] = below(source, 2) ? random_bytes(source, bytes) : NULL;
+        if (subject->allowed[i] != NULL && below(source, 3) == 0)
+            memset(subject->allowed[i], 0, bytes);
+    }
+    make_codebook(source, &subject->scan.codebook, d);
+    subject->scan.block_rows = block_sizes[below(source, 3)];
+    subject->scan.lists = subject->lists;
+    subject->scan.list_count = below(source, MAX_CASE_LISTS + 1);
+    for (size_t i = 0; i < subject->scan.list_count; i++)
+        make_list(source, subject, &subject->lists[i]);
+    make_query(source, subject);
+}
+
+static void free_subject(struct subject *subject) {
+    for (size_t i = 0; i < subject->column_count; i++) {
+        const struct column *column = &subject->columns[i];
+        for (size_t j = 0; j < column->id_batches; j++) {
+            free((void *)column->ids[j].offsets);
+            free((void *)column->ids[j].bytes);
+        }
+        free((void *)column->ids);
+        free((void *)column->vectors);
+        free(subject->allowed[i]);
+    }
+    for (size_t i = 0; i < subject->scan.list_count; i++) {
+        free((void *)subject->lists[i].codes);
+        free((void *)subject->lists[i].rows);
+    }
+    free((void *)subject->scan.codebook.codewords);
+    free((void *)subject->scan.codebook.biases);
+    free((void *)subject->scan.codebook.rotation);
+    free(subject->query);
+}
+
+/* ---- what plain loops find ---------------------------------------------------------------------------------------- */
+
+/* The estimate of an entry of a list. */
+static uint32_t plain_estimate(const struct list *list, size_t block_rows, const struct tables *tables, size_t entry) {
+    static const uint8_t place[16] = {0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15};
+    const uint8_t *block = list->codes + entry / block_rows * block_rows * tables->pairs;
+    const size_t within = entry % block_rows, row = within % SUB_BLOCK_ROWS;
+    uint32_t estimate = 0;
+    for (size_t i = 0; i < 2 * tables->pairs; i++) {
+        const uint8_t *codes = block + i / 2 * block_rows + within / SUB_BLOCK_ROWS * PAIR_BYTES + i % 2 * 16;
+        const uint8_t code = codes[place[row % 16]];
+        estimate += tables->values[i * 16 + (row < 16 ? code & 15 : code >> 4)];
+    }
+    return estimate;
+}
+
+static bool is_allowed(const struct subject *subject, const struct list *list, size_t entry, uint32_t *row) {
+    *row = (uint32_t)(list->rows != NULL ? list->rows[entry] : list->first_row + (int64_t)entry);
+    return subject->allowed[list->column] == NULL || bit_at(subject->allowed[list->column], *row);
+}
+
+/* The number of allowed entries with an estimate of at least `least`. */
+static size_t count_plainly(const struct subject *subject, const struct tables *tables, uint32_t least) {
+    size_t count = 0;
+    for (size_t i = 0; i < subject->scan.list_count; i++) {
+        const struct list *list = &subject->lists[i];
+        uint32_t row;
+        for (size_t entry = 0; entry < (size_t)list->size; entry++)
+            count += is_allowed(subject, list, entry, &row) &&
+                     plain_estimate(list, subject->scan.block_rows, tables, entry) >= least;
+    }
+    return count;
+}
+
+/* Whether an allowed entry has this row and this estimate. */
+static bool is_entry(const struct subject *subject, const struct tables *tables, struct candidate candidate) {
+    for (size_t i = 0; i < subject->scan.list_count; i++) {
+        const struct list *list = &subject->lists[i];
+        uint32_t row;
+        for (size_t entry = 0; list->column == candidate.column && entry < (size_t)list->size; entry++)
+            if (is_allowed(subject, list, entry, &row) && row == candidate.row &&
+                plain_estimate(list, subject->scan.block_rows, tables, entry) == candidate.estimate)
+                return true;
+    }
+    return false;
+}
+
+static void check_tables(const struct codebook *codebook, const struct tables *tables) {
+    int32_t all = 0;
+    for (size_t first = 0; first < tables->pairs; first += PAIRS_IN_8_BITS) {
+        int32_t sums[2] = {0, 0};
+        for (size_t i = 2 * first; i < 2 * tables->pairs && i < 2 * (first + PAIRS_IN_8_BITS); i++) {
+            uint8_t most = 0;
+            for (size_t word = 0; word < CODEWORDS; word++)
+                most = tables->values[i * 16 + word] > most ? tables->values[i * 16 + word] : most;
+            CHECK(i < codebook->sub_quantizers || most == 0);
+            sums[i & 1] += most;
+        }
+        CHECK(sums[0] <= 255 && sums[1] <= 255);
+        all += sums[0] + sums[1];
+    }
+    CHECK(all <= tables->largest && tables->largest <= MAX_ESTIMATE);
+}
+
+/* ---- one case ----------------------------------------------------------------------------------------------------- */
+
+/* Candidates of all lists: at least `count`, with the largest estimates, and no worse one where a better was left. */
+static void check_scan(const struct kernel *kernel, struct subject *subject, size_t count, size_t capacity) {
+    const struct codebook *codebook = &subject->scan.codebook;
+    float *room = exactly(table_floats(codebook) * sizeof *room);
+    struct tables tables = {.values = exactly(codebook_pairs(codebook) * PAIR_BYTES)};
+    fill_tables(kernel, codebook, subject->search.metric, subject->query, room, &tables);
+    check_tables(codebook, &tables);
+    struct reservoir reservoir = {.items = exactly(capacity * sizeof(struct candidate)),
+                                  .capacity = capacity,
+                                  .count = count,
+                                  .bins = exactly(BINS * sizeof(uint32_t))};
+    reservoir_start(&reservoir, tables.largest);
+    for (size_t i = 0; i < subject->scan.list_count; i++) {
+        struct list list = subject->lists[i];
+        list.allowed = subject->allowed[list.column];
+        kernel->scan(&list, subject->scan.block_rows, &tables, &reservoir);
+    }
+    reservoir_finish(&reservoir);
+    const size_t total = count_plainly(subject, &tables, 0);
+    CHECK(reservoir.size >= (count < total ? count : total) || count == 0);
+    CHECK(count > 0 || reservoir.size == 0);
+    uint32_t least = MAX_ESTIMATE;
+    for (size_t i = 0; i < reservoir.size; i++) {
+        least = reservoir.items[i].estimate < least ? reservoir.items[i].estimate : least;
+        CHECK(i % 16 || is_entry(subject, &tables, reservoir.items[i]));
+    }
+    size_t above = 0;
+    for (size_t i = 0; i < reservoir.size; i++)
+        above += reservoir.items[i].estimate > least;
+    CHECK(reservoir.size == 0 || above == count_plainly(subject, &tables, least + 1));
+    CHECK(reservoir.cut >= 0 || count == 0 || reservoir.size == count_plainly(subject, &tables, least));
+    const size_t keep = reservoir.size / 2;
+    if (keep > 0) {
+        reservoir_keep(&reservoir, keep);
+        CHECK(reservoir.size == keep);
+    }
+    free(reservoir.items);
+    free(reservoir.bins);
+    free(tables.values);
+    free(room);
+}
+
+static const struct column *sorted_columns;
+
+static int by_score(const void *a, const void *b) {
+    const struct hit *x = a, *y = b;
+    if (x->score != y->score)
+        return x->score > y->score ? -1 : 1;
+    struct best first = {(struct hit[1]){{0}}, 0, 1, sorted_columns}; /* the order by id is that of best.c */
+    best_add(&first, *x);
+    best_add(&first, *y);
+    const bool is_x = first.hits[0].row == x->row && first.hits[0].column == x->column;
+    const bool is_y = first.hits[0].row == y->row && first.hits[0].column == y->column;
+    return is_x && is_y ? 0 : is_x ? -1 : 1;
+}
+
+/* All rows of all columns compared, against sorting. */
+static void check_exact(const struct subject *subject, size_t k) {
+    struct hit *every = exactly(MAX_CASE_COLUMNS * 400 * sizeof *every);
+    size_t count = 0;
+    struct best best = {exactly(k * sizeof(struct hit)), 0, k, subject->columns};
+    for (size_t i = 0; i < subject->column_count; i++) {
+        const size_t rows = (size_t)subject->columns[i].rows;
+        int64_t *numbers = exactly(rows * sizeof *numbers);
+        double *scores = exactly(rows * sizeof *scores);
+        for (size_t row = 0; row < rows; row++)
+            numbers[row] = (int64_t)row;
+        score_rows(&subject->search, (uint16_t)i, numbers, rows, subject->query, scores);
+        size_t chosen = 0;
+        for (size_t row = 0; row < rows; row++) {
+            CHECK(!isnan(scores[row]));
+            if (subject->allowed[i] == NULL || bit_at(subject->allowed[i], (int64_t)row)) {
+                every[count++] = (struct hit){scores[row], (uint32_t)row, (uint16_t)i};
+                numbers[chosen++] = (int64_t)row;
+            }
+        }
+        if (i % 2)
+            search_rows(&subject->search, (uint16_t)i, numbers, chosen, subject->query, &best);
+        else
+            search_exact(&subject->search, (uint16_t)i, subject->allowed[i], subject->query, &best);
+        free(numbers);
+        free(scores);
+    }
+    best_sort(&best);
+    sorted_columns = subject->columns;
+    qsort(every, count, sizeof *every, by_score);
+    CHECK(best.size == (k < count ? k : count));
+    for (size_t i = 0; i < best.size; i++)
+        CHECK(best.hits[i].row == every[i].row && best.hits[i].column == every[i].column);
+    free(best.hits);
+    free(every);
+}
+
+static void check_search(struct source *source, const struct subject *subject, struct scratch *scratch, size_t k,
+                         size_t count) {
+    int64_t lists[MAX_CASE_LISTS];
+    size_t chosen = 0, entries = 0;
+    for (size_t i = 0; i < subject->scan.list_count; i++)
+        if (below(source, 4)) {
+            lists[chosen++] = (int64_t)i;
+            entries += (size_t)subject->lists[i].size;
+        }
+    const uint8_t *allowed[MAX_CASE_COLUMNS];
+    for (size_t i = 0; i < subject->column_count; i++)
+        allowed[i] = subject->allowed[i];
+    struct choice choice = {lists, chosen, allowed, count, below(source, entries + 2), below(source, 2) != 0};
+    choice.count = choice.total < choice.count ? choice.total : choice.count;
+    struct best best = {exactly(k * sizeof(struct hit)), 0, k, subject->columns};
+    double edge = -INFINITY;
+    const enum outcome outcome =
+        search_scan(&subject->search, &subject->scan, subject->query, choice, scratch, &best, &edge);
+    CHECK(outcome == FOUND || (outcome == FOUND_TOO_FEW && choice.is_probe));
+    best_sort(&best);
+    CHECK(best.size <= k && !isnan(edge));
+    for (size_t i = 0; i < best.size; i++) {
+        const struct hit hit = best.hits[i];
+        CHECK(i == 0 || best.hits[i - 1].score >= hit.score);
+        CHECK(hit.column < subject->column_count && (int64_t)hit.row < subject->columns[hit.column].rows);
+        CHECK(allowed[hit.column] == NULL || bit_at(allowed[hit.column], hit.row));
+    }
+    free(best.hits);
+}
+
+static void run_case(const uint8_t *bytes, size_t size) {
+    static const char *const names[] = {"scalar", "avx2", "avx512", "neon"};
+    struct source source = {bytes, size, size};
+    for (size_t i = 0; i < size && i < 32; i++)
+        source.state = source.state * 31 + bytes[i];
+    struct subject subject = {0};
+    make_subject(&source, &subject);
+    struct scratch *scratch = scratch_new();
+    CHECK(scratch != NULL);
+    const size_t k = below(&source, 8) ? below(&source, 50) : below(&source, 1500);
+    const size_t count = below(&source, 8) ? below(&source, 60) : below(&source, 2000);
+    const size_t capacity = UNIT_ROWS + (below(&source, 2) || count > 256 ? 4 * (count + 1) : 1024);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct kernel *kernel = kernel_named(names[i]);
+        if (kernel == NULL)
+            continue;
+        subject.search.kernel = kernel;
+        subject.search.compare = kernel_compare(kernel, subject.search.metric,
+                                                subject.search.row_bytes == 2 * subject.search.dimensions);
+        check_scan(kernel, &subject, count, capacity);
+        check_exact(&subject, k);
+        check_search(&source, &subject, scratch, k, count);
+        check_search(&source, &subject, scratch, k, count);
+    }
+    scratch_free(scratch);
+    free_subject(&subject);
+}
+
+/* ---- the program -------------------------------------------------------------------------------------------------- */
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
+    run_case(bytes, size);
+    return 0;
+}
+
+#ifndef LIBFUZZER
+static void run_file(const char *path) {
+    FILE *file = fopen(path, "rb");
+    CHECK(file != NULL);
+    uint8_t bytes[CASE_BYTES];
+    const size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    run_case(bytes, size);
+}
+
+/* Random cases; the last one is in `last-case` when something stops the program. */
+static void run_for(double seconds, uint64_t seed) {
+    const time_t began = time(NULL);
+    uint64_t cases = 0, state = seed;
+    while (difftime(time(NULL), began) < seconds) {
+        uint8_t bytes[CASE_BYTES];
+        const size_t size = 16 + (size_t)(random_bits(&state) % 112);
+        for (size_t i = 0; i < size; i++)
+            bytes[i] = (uint8_t)(random_bits(&state) >> 56);
+        FILE *file = fopen("last-case", "wb");
+        CHECK(file != NULL && fwrite(bytes, 1, size, file) == size);
+        fclose(file);
+        run_case(bytes, size);
+        cases++;
+    }
+    printf("%" PRIu64 " cases\n", cases);
+}
+
+int main(int count, char **words) {
+    char *end = NULL;
+    const double seconds = count == 3 ? strtod(words[1], &end) : 0;
+    if (end != NULL && *end == 0 && end != words[1])
+        run_for(seconds, strtoull(words[2], NULL, 10));
+    else
+        for (int i = 1; i < count; i++)
+            run_file(words[i]);
+    return 0;
+}
+#endif

@@ -1,0 +1,289 @@
+"""What the kernel refuses: shapes that do not fit, lists beyond their buffers, numbers that are not finite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.native import hits_of, kernel, one, pack_codes, random_codebook, search_one
+
+ROWS, DIMENSIONS, SUB_QUANTIZERS, BLOCK = 100, 8, 4, 64
+CODEBOOK = random_codebook(0, DIMENSIONS, SUB_QUANTIZERS)
+VECTORS = np.random.default_rng(0).standard_normal((ROWS, DIMENSIONS)).astype(np.float32)
+PACKED = pack_codes(CODEBOOK.encode(VECTORS), BLOCK)
+QUERY = VECTORS[0]
+BIG = 1 << 62
+
+
+def _plan(*words: Any) -> object:
+    return kernel.Plan(*words)
+
+
+def columns_of(vectors: Any = VECTORS, ids: Any = (), batch_rows: int = 1, **changed: Any) -> kernel.Columns:
+    given = {"metric": "dot", "dimensions": DIMENSIONS, "item_bytes": 4, **changed}
+    return kernel.Columns(given["metric"], given["dimensions"], given["item_bytes"], [(vectors, ids, batch_rows)])
+
+
+def codes_of(*lists: Any, **changed: Any) -> kernel.Codes:
+    given = {
+        "codewords": CODEBOOK.codewords,
+        "weight": 0.0,
+        "rotation": None,
+        "count": SUB_QUANTIZERS,
+        "d": 2,
+        "block": BLOCK,
+        **changed,
+    }
+    return kernel.Codes(
+        given.get("columns") or columns_of(),
+        given["codewords"],
+        given["weight"],
+        given["rotation"],
+        given["count"],
+        given["d"],
+        given["block"],
+        lists,
+    )
+
+
+def listed(
+    offset: int = 0, first: int = 0, size: int = ROWS, rows: Any = None, codes: Any = PACKED, column: int = 0
+) -> tuple[Any, ...]:
+    return column, codes, rows, one(offset), one(first), one(size)
+
+
+def test_what_fits_is_taken() -> None:
+    codes_of(listed())
+    codes_of(
+        listed(rows=np.arange(ROWS, dtype=np.int32)), listed(first=ROWS, size=0), listed(offset=len(PACKED), size=0)
+    )
+    codes_of(rotation=np.ones((8, 8), np.float32))
+    columns_of(VECTORS.astype(np.float16), item_bytes=2)
+    columns_of(VECTORS[:0])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: columns_of(metric="hamming"),
+        lambda: columns_of(metric=""),
+        lambda: columns_of(dimensions=0),
+        lambda: columns_of(dimensions=-1),
+        lambda: columns_of(dimensions=BIG),
+        lambda: columns_of(dimensions=7),
+        lambda: columns_of(item_bytes=8),
+        lambda: columns_of(item_bytes=2),
+        lambda: columns_of(VECTORS.astype(np.float64)),
+        lambda: columns_of(VECTORS[:, :7]),
+        lambda: columns_of(VECTORS[:, ::2]),
+        lambda: columns_of(VECTORS.T),
+        lambda: columns_of(b"abc"),
+        lambda: columns_of(None),
+        lambda: columns_of(batch_rows=0),
+        lambda: columns_of(batch_rows=-1),
+        lambda: columns_of(ids=[(np.empty(0, np.int64), b"")]),
+        lambda: columns_of(ids=[(np.zeros(3, np.int32), b"")]),
+        lambda: columns_of(ids=[(np.zeros(3, np.int64), "text")]),
+        lambda: columns_of(ids=[(np.zeros(3, np.int64),)]),
+        lambda: columns_of(ids=5),
+        lambda: kernel.Columns("dot", 8, 4, 7),  # type: ignore[arg-type]
+        lambda: kernel.Columns("dot", 8, 4, [VECTORS]),  # type: ignore[list-item]
+        lambda: kernel.Columns("dot", 8, 4, [(VECTORS, ())]),  # type: ignore[list-item]
+        lambda: kernel.Columns("dot", 1, 4, [(np.empty((0, 1), np.float32), (), 1)] * (1 << 16)),
+    ],
+)
+def test_columns_of_other_shapes_are_refused(make: Callable[[], object]) -> None:
+    with pytest.raises((ValueError, TypeError, BufferError, SystemError)):
+        make()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"count": 3},
+        {"count": 5},
+        {"count": 0},
+        {"count": -4, "d": -2},
+        {"count": BIG, "d": BIG},
+        {"count": 1 << 20, "d": 1 << 20},
+        {"d": 1},
+        {"d": 3},
+        {"d": 0},
+        {"block": 0},
+        {"block": 16},
+        {"block": 96},
+        {"block": 256},
+        {"block": -64},
+        {"weight": float("nan")},
+        {"weight": float("inf")},
+        {"weight": -1.0},
+        {"codewords": None},
+        {"codewords": CODEBOOK.codewords[:3]},
+        {"codewords": CODEBOOK.codewords.astype(np.float64)},
+        {"codewords": CODEBOOK.codewords[:, ::-1]},
+        {"codewords": np.where(np.arange(128).reshape(4, 16, 2) == 77, np.float32(np.nan), CODEBOOK.codewords)},
+        {"codewords": np.where(np.arange(128).reshape(4, 16, 2) == 0, np.float32(np.inf), CODEBOOK.codewords)},
+        {"codewords": np.where(np.arange(128).reshape(4, 16, 2) == 127, np.float32(-np.inf), CODEBOOK.codewords)},
+        {"rotation": np.ones((8, 7), np.float32)},
+        {"rotation": np.ones((7, 8), np.float32)},
+        {"rotation": np.full((8, 8), np.nan, np.float32)},
+        {"rotation": np.ones((8, 8))},
+        {"columns": CODEBOOK},
+    ],
+)
+def test_a_codebook_of_another_shape_is_refused(changed: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError, BufferError)):
+        codes_of(listed(), **changed)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        listed(offset=1),
+        listed(offset=-1),
+        listed(offset=-64),
+        listed(offset=BIG),
+        listed(offset=-BIG),
+        listed(offset=len(PACKED)),
+        listed(offset=len(PACKED) + 1, size=0),
+        listed(size=-1),
+        listed(size=ROWS + 1),
+        listed(size=BIG),
+        listed(size=1 << 31),
+        listed(size=-BIG),
+        listed(first=-1),
+        listed(first=1),
+        listed(first=BIG),
+        listed(codes=PACKED[:-1]),
+        listed(codes=PACKED[::2]),
+        listed(codes=np.empty(0, np.uint8)),
+        listed(codes=None),
+        listed(column=1),
+        listed(column=-1),
+        listed(column=BIG),
+        listed(rows=np.arange(ROWS, dtype=np.int64)),
+        listed(rows=np.arange(ROWS - 1, dtype=np.int32)),
+        listed(rows=np.arange(ROWS, dtype=np.int32), first=1),
+        listed(rows=np.arange(ROWS, dtype=np.int32), first=-1),
+        listed(rows=np.arange(ROWS, dtype=np.int32), first=BIG),
+        listed(rows=np.arange(1, ROWS + 1, dtype=np.int32)),
+        listed(rows=np.arange(-1, ROWS - 1, dtype=np.int32)),
+        listed(rows=np.full(ROWS, np.iinfo(np.int32).min, np.int32)),
+        (0, PACKED, None, one(0), one(0), np.array([1, 1])),
+        (0, PACKED, None, np.array([0, 0]), one(0), one(1)),
+        (0, PACKED, None, np.zeros(1, np.int32), one(0), one(1)),
+        (0, PACKED, None, one(0), one(0)),
+        "list",
+        None,
+    ],
+)
+def test_lists_beyond_their_buffers_are_refused(given: Any) -> None:
+    with pytest.raises((ValueError, TypeError, BufferError, SystemError)):
+        codes_of(given)
+    with pytest.raises((ValueError, TypeError, BufferError, SystemError)):
+        codes_of(listed(), given)
+
+
+def test_a_list_that_does_not_fit_does_not_hide_behind_those_that_do() -> None:
+    sizes = np.array([10, 10, ROWS * 2, 10])
+    with pytest.raises(ValueError, match="codes end beyond"):
+        codes_of((0, PACKED, None, np.zeros(4, np.int64), np.zeros(4, np.int64), sizes))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda c, k: kernel.Plan(c, (), (), (), ()),
+        lambda c, k: kernel.Plan(c, (None, None), (), (), ()),
+        lambda c, k: kernel.Plan(c, (np.zeros(12, np.uint8),), (), (), ()),
+        lambda c, k: _plan(c, (5,), (), (), ()),
+        lambda c, k: _plan(c, [None], (), (), ()),
+        lambda c, k: kernel.Plan(c, (None,), ((k, one(1), ROWS),), (), ()),
+        lambda c, k: kernel.Plan(c, (None,), ((k, one(-1), ROWS),), (), ()),
+        lambda c, k: kernel.Plan(c, (None,), ((k, np.zeros(1, np.int32), ROWS),), (), ()),
+        lambda c, k: kernel.Plan(c, (None,), ((c, one(0), ROWS),), (), ()),
+        lambda c, k: kernel.Plan(c, (None,), ((codes_of(listed()), one(0), ROWS),), (), ()),
+        lambda c, k: kernel.Plan(c, (None,), (k,), (), ()),
+        lambda c, k: kernel.Plan(c, (None,), (), (1,), ()),
+        lambda c, k: kernel.Plan(c, (None,), (), (-1,), ()),
+        lambda c, k: _plan(c, (None,), (), ("0",), ()),
+        lambda c, k: kernel.Plan(c, (None,), (), (BIG * 4,), ()),
+        lambda c, k: kernel.Plan(c, (None,), (), (), ((0, one(ROWS)),)),
+        lambda c, k: kernel.Plan(c, (None,), (), (), ((0, one(-1)),)),
+        lambda c, k: kernel.Plan(c, (None,), (), (), ((1, one(0)),)),
+        lambda c, k: kernel.Plan(c, (None,), (), (), ((0, np.zeros(1, np.int32)),)),
+        lambda c, k: kernel.Plan(k, (None,), (), (), ()),
+        lambda c, k: _plan(None, (None,), (), (), ()),
+    ],
+)
+def test_a_plan_that_does_not_fit_its_columns_is_refused(make: Callable[[Any, Any], object]) -> None:
+    columns = columns_of()
+    with pytest.raises((ValueError, TypeError, BufferError, SystemError, OverflowError)):
+        make(columns, codes_of(listed(), columns=columns))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (QUERY[:7], 1, 1, None, False, True),
+        (QUERY.astype(np.float64), 1, 1, None, False, True),
+        (np.ones((2, 7), np.float32), 1, 1, None, False, True),
+        (np.ones(16, np.float32)[::2], 1, 1, None, False, True),
+        (None, 1, 1, None, False, True),
+        (QUERY, -1, 1, None, False, True),
+        (QUERY, 1, -1, None, False, True),
+        (QUERY, 1 << 33, 1, None, False, True),
+        (QUERY, 1, 1 << 33, None, False, True),
+        (QUERY, 1, 1, (), False, True),
+        (QUERY, 1, 1, (None, None), False, True),
+        (QUERY, 1, 1, [None], False, True),
+        (QUERY, 1, 1, (one(1),), False, True),
+        (QUERY, 1, 1, (one(-1),), True, True),
+        (QUERY, 1, 1, (np.zeros(1, np.int32),), True, True),
+        (QUERY, 1, 1),
+    ],
+)
+def test_a_search_that_does_not_fit_its_plan_is_refused(words: Any) -> None:
+    columns = columns_of()
+    plan = kernel.Plan(columns, (None,), ((codes_of(listed(), columns=columns), one(0), ROWS),), (), ())
+    with pytest.raises((ValueError, TypeError, BufferError)):
+        plan.search(*words)
+    found = search_one(plan, QUERY, 3, 50)
+    assert found is not None
+    assert len(hits_of(found[0])) == 3
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (1, QUERY, one(0), np.empty(1)),
+        (-1, QUERY, one(0), np.empty(1)),
+        (0, QUERY[:7], one(0), np.empty(1)),
+        (0, QUERY, one(ROWS), np.empty(1)),
+        (0, QUERY, one(-1), np.empty(1)),
+        (0, QUERY, one(0), np.empty(2)),
+        (0, QUERY, one(0), np.empty(1, np.float32)),
+        (0, QUERY, one(0), b"12345678"),
+        (0, QUERY, np.zeros(1, np.int32), np.empty(1)),
+    ],
+)
+def test_scores_of_rows_that_are_not_there_are_refused(words: Any) -> None:
+    with pytest.raises((ValueError, TypeError, BufferError)):
+        columns_of().score(*words)
+
+
+@pytest.mark.parametrize("words", [(1, QUERY, 1, None), (0, QUERY[:7], 1, None), (0, QUERY, 1, np.zeros(12, np.uint8))])
+def test_a_column_that_is_not_there_or_a_short_bitmap_is_refused(words: Any) -> None:
+    with pytest.raises(ValueError, match=r"column|query|bitmap"):
+        columns_of().search(*words)
+
+
+def test_a_kernel_that_is_not_there_is_refused() -> None:
+    for name in ("avx9000", "", "AVX2"):
+        with pytest.raises(ValueError, match="kernel"):
+            kernel.choose(name)
+    with pytest.raises(TypeError):
+        kernel.choose(5)  # type: ignore[arg-type]
