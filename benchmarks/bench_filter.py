@@ -1,13 +1,14 @@
 """Filtered search in process: recall, result counts and latency relative to the unfiltered search.
 
-    python -m benchmarks.bench_filter [--rows N ...] [--dimensions D] [--commits N] [--update-readme]
+    python -m benchmarks.bench_filter [--rows N ...] [--commits N] [--update-readme]
 
-Every document has a random number and its rank by distance from one point (both scaled to 0..1). A range of the
-first is a random filter, a range of the second a correlated one: the rows that pass are neighbours in vector space.
-Correlated filters are measured with queries from inside (nearest to the point) and outside (farthest from it).
-Recall@10 is measured against float64. Latencies are of single queries on one thread, unfiltered and filtered in turns.
-*Cached* repeats one filter; *cold* gives every query a new filter. `x` is the ratio of filtered to unfiltered latency:
-p50 to p50, p99 to p99.
+Rows are real embeddings, and mixes of them beyond the real ones; queries are unseen passages (`ind`) and questions
+(`ood`), see `benchmarks.real`. Every document has a random number and its rank by distance from one point (both scaled
+to 0..1). A range of the first is a random filter, a range of the second a correlated one: the rows that pass are
+neighbours in vector space. Correlated filters are measured with queries from inside (nearest to the point) and outside
+(farthest from it). Recall@10 is against exact search. Latencies are of single queries on one thread, unfiltered and
+filtered in turns. *Cached* repeats one filter; *cold* gives every query a new filter: ratios of filtered to unfiltered
+latency, p50 to p50 and p99 to p99.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -30,8 +31,9 @@ from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.index.fields.filters import Filter, parse_filter
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Query, Record
-from benchmarks.data import queries, vectors
+from benchmarks.real import KINDS, ROWS, Kind, Real, blocks, real, synthetic
 from benchmarks.report import record
+from benchmarks.truth import Truth, truth
 
 SPACE = "v"
 COLLECTION = "bench"
@@ -49,77 +51,83 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Vectors, the two filter fields (0..1 per row), and the queries for each kind of filter."""
+    """Vectors, the two filter fields (0..1 per row), and the queries of each kind for each group of filters."""
 
     rows: Vectors
     random: NDArray[np.float64]
     near: NDArray[np.float64]
-    asked: dict[str, Vectors]
+    asked: Mapping[tuple[str, Kind], Vectors]
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One kind of filter at one selectivity."""
+    """One group of filters at one selectivity, with one kind of query."""
 
-    kind: str
+    group: str
     share: float
+    kind: Kind
 
     @property
     def field(self) -> Literal["random", "near"]:
-        return "random" if self.kind == "random" else "near"
+        return "random" if self.group == "random" else "near"
 
-    def allowed(self, data: Data) -> NDArray[np.intp]:
+    @property
+    def name(self) -> str:
+        return f"{self.group} {self.share * 100:g}%, {self.kind}"
+
+    def truth(self, data: Data) -> Truth:
         values = data.random if self.field == "random" else data.near
-        return np.flatnonzero(values < self.share)
+        return truth(data.rows, data.asked[self.group, self.kind], K, values < self.share)
 
     def filter(self, from_: float = 0.0) -> Filter:
         return parse_filter({self.field: {"gte": from_, "lt": from_ + self.share}})
 
 
-KINDS = ("random", "inside", "outside")
+GROUPS = ("random", "inside", "outside")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench_filter", description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[60_000, 300_000])
-    parser.add_argument("--dimensions", type=int, default=384)
     parser.add_argument("--commits", type=int, default=1)
     parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--synthetic", action="store_true", help="use vectors of benchmarks.data instead of real ones")
     parser.add_argument("--update-readme", action="store_true", help="write the figures into README.md")
     options = parser.parse_args(argv)
-    figures: dict[str, Any] = {"dimensions": options.dimensions, "commits": options.commits}
+    figures: dict[str, Any] = {"commits": options.commits}
     for rows in options.rows:
         with tempfile.TemporaryDirectory() as folder:
-            found = measure(Path(folder), rows, options.dimensions, options.commits, options.queries)
-        figures |= {f"{rows}: {name}": value for name, value in found.items()}
+            made = Path(folder)
+            found = synthetic(made / "made", rows) if options.synthetic else real(min(rows, ROWS))
+            figures |= measure(made / "store", prepared(found, rows, options.queries), options.commits)
     print(json.dumps(figures, indent=1))
     record("bench_filter", figures, readme=options.update_readme)
     return 0
 
 
-def measure(folder: Path, rows: int, dimensions: int, commits: int, count: int) -> dict[str, Any]:
-    data = prepared(rows, dimensions, count)
+def measure(folder: Path, data: Data, commits: int) -> dict[str, Any]:
     snapshot = build(folder, data, commits)
-    figures: dict[str, Any] = {"segments": len(snapshot.segments)}
-    unfiltered: list[float] = []
-    for share in SELECTIVITIES:
-        for kind in KINDS:
-            case = Case(kind, share)
-            plain, figures[f"{kind} {share * 100:g}%"] = of_case(snapshot, data, case)
-            unfiltered += plain
-    figures["unfiltered p50, p99"] = f"{median(unfiltered) * 1e6:.0f}, {percentile(unfiltered, 99) * 1e6:.0f} us"
-    for name, written in MASKS.items():
-        figures[f"mask {name}"] = f"{mask_time(snapshot, parse_filter(written)) * 1e6:.0f} us"
-    return figures
+    rows = f"{len(data.rows):,} rows"
+    cases = [Case(group, share, kind) for kind in KINDS for group in GROUPS for share in SELECTIVITIES]
+    masks = {name: f"{mask_time(snapshot, parse_filter(written)) * 1e6:.0f} us" for name, written in MASKS.items()}
+    return {
+        f"{rows}, segments": len(snapshot.segments),
+        rows: {case.name: of_case(snapshot, data, case) for case in cases},
+        f"{rows}, bitmaps": masks,
+    }
 
 
-def prepared(rows: int, dimensions: int, count: int) -> Data:
-    data = vectors(rows, dimensions)
-    pool = queries(8 * count, dimensions)
+def prepared(found: Real, rows: int, count: int) -> Data:
+    """The data of the filters. Queries inside of a correlated filter are nearest to its point."""
+    data = np.concatenate(list(blocks(rows, found.rows)))
     point = data[0]
+    asked: dict[tuple[str, Kind], Vectors] = {}
+    for kind in KINDS:
+        pool = np.asarray(found.queries(kind))
+        order = np.argsort(-(pool @ point))
+        asked["random", kind] = pool[:count]
+        asked["inside", kind], asked["outside", kind] = pool[order[:count]], pool[order[-count:]]
     near = np.argsort(np.argsort(-(data @ point))) / rows
-    order = np.argsort(-(pool @ point))
-    asked = {"random": pool[:count], "inside": pool[order[:count]], "outside": pool[order[-count:]]}
     return Data(data, np.random.default_rng(3).random(rows), near, asked)
 
 
@@ -149,9 +157,9 @@ def records(data: Data, numbers: NDArray[np.int64]) -> Iterator[Record]:
         yield Record(document, (chunk,), number.to_bytes(16, "little"))
 
 
-def of_case(snapshot: Snapshot, data: Data, case: Case) -> tuple[list[float], str]:
-    """Seconds of the unfiltered searches, and a line that reports recall and latency ratios of the case."""
-    asked = data.asked[case.kind]
+def of_case(snapshot: Snapshot, data: Data, case: Case) -> dict[str, float]:
+    """Recall, the median of the unfiltered searches, and the latency ratios of the case."""
+    asked = data.asked[case.group, case.kind]
     plain: list[float] = []
     cached: list[float] = []
     for turn in range(4):
@@ -162,12 +170,17 @@ def of_case(snapshot: Snapshot, data: Data, case: Case) -> tuple[list[float], st
             plain, cached = [], []  # the first turn is warm-up
     starts = np.linspace(0.001, 1 - case.share, len(asked)).tolist()
     cold = [seconds(snapshot, query, case.filter(start)) for query, start in zip(asked, starts, strict=True)]
-    ratios = [
-        f"{name} p{percent} x{percentile(times, percent) / percentile(plain, percent):.2f}"
+    ratios = {
+        f"{name} p{percent}": round(percentile(times, percent) / percentile(plain, percent), 3)
         for name, times in (("cached", cached), ("cold", cold))
         for percent in (50, 99)
-    ]
-    return plain, ", ".join([f"recall {recall(snapshot, data, case):.4f}", *ratios])
+    }
+    return {
+        "recall": round(recall(snapshot, data, case), 4),
+        "unfiltered us": round(median(plain) * 1e6),
+        "filtered us": round(median(cached) * 1e6),
+        **ratios,
+    }
 
 
 def percentile(times: Sequence[float], percent: int) -> float:
@@ -182,20 +195,15 @@ def seconds(snapshot: Snapshot, query: Vectors, only: Filter | None) -> float:
 
 
 def recall(snapshot: Snapshot, data: Data, case: Case) -> float:
-    """Recall@10 among the rows that pass, ties tolerated; 0 if any query returns too few hits."""
-    allowed = case.allowed(data)
-    rows = data.rows[allowed].astype(np.float64)
-    count = min(K, len(allowed))
-    position = {int(row): index for index, row in enumerate(allowed)}
+    """Recall@10 among the rows that pass; 0 if any query returns too few hits."""
+    judged = case.truth(data)
     found = 0
-    for query in data.asked[case.kind].astype(np.float64):
+    for number, query in enumerate(data.asked[case.group, case.kind]):
         hits = snapshot.search(Query(query, SPACE, K, filter=case.filter()))
-        if len(hits) != count:
+        if len(hits) != judged.count:
             return 0.0
-        scores = rows @ query
-        last = np.partition(scores, -count)[-count] - 1e-9
-        found += sum(scores[position[int(hit.chunk.document_id[4:])]] >= last for hit in hits)
-    return found / (count * len(data.asked[case.kind]))
+        found += judged.found(number, [int(hit.chunk.document_id[4:]) for hit in hits])
+    return found / (judged.count * len(judged.queries))
 
 
 def mask_time(snapshot: Snapshot, condition: Filter) -> float:

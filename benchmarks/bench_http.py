@@ -1,13 +1,19 @@
-"""The serving path: overhead of the server over a search, throughput and latency by connections, and peers.
+"""The serving path: what a request costs beyond the scan, throughput and latency by connections, and peers.
 
-    python -m benchmarks.bench_http [--rows N] [--rounds N] [--seconds S] [--peers] [--figures] [--folder DIR]
+    python -m benchmarks.bench_http [--rows N] [--rounds N] [--seconds S] [--peers NAME ...] [--previous PYTHON]
+                                    [--python PATH] [--figures] [--folder DIR] [--update-readme]
 
-The data are real embeddings (`benchmarks.real`). The server is pinned to one core and the load generator
-(`benchmarks.load`) to another, except in the runs with several workers. The series take turns: the same searches in
-process on the server's core, echo servers under the same uvicorn, the server without its search (`benchmarks.stored`),
-vector and text searches, every protocol; then an open loop at half of the highest rate reached, where latency counts
-from the moment a request was due. All latencies are kept in results/raw/bench_http.npz; `--figures` recomputes the
-figures from that file. A ratio is taken within a turn and given as the median (minimum to maximum) over the turns.
+The data are real embeddings (`benchmarks.real`), the queries questions and unseen passages. The server is pinned to one
+core and the load generator (`benchmarks.load`) to another, except in the runs with several workers. Keys, limits,
+metrics and the access log are on, answers are not signed. The series take turns: the raw scan and the same searches in
+process on the server's core, an echo server under uvicorn, vector and text searches, every protocol; then an open loop
+at half of the highest rate reached, with requests due evenly and at random, where latency counts from the moment a
+request was due. What a request costs beyond the scan is the processor time of the server per request minus that of the
+raw scan. Peers are measured at the shallowest depth that reaches recall 0.99 for the kind of query, else at the
+deepest. `--previous` serves another release of aidre, `--python` runs all of this under another interpreter
+(`benchmarks.interpreters`), and `--only-beside` measures peers and the other release alone. All latencies are kept in
+results/raw; `--figures` recomputes the figures from them. A ratio is taken within a turn and given as the median
+(minimum to maximum) over the turns.
 """
 
 from __future__ import annotations
@@ -22,6 +28,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -31,24 +38,39 @@ from numpy.typing import NDArray
 
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
-from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
-from aidre.engine.model import Chunk, Document, Query, Record
-from aidre.engine.storage.format import NO_KEY
-from benchmarks import questions
+from aidre.engine.embedding.embedder import DEFAULT_SPACE
+from aidre.engine.index.vectors.encoding import encode_query
+from aidre.engine.index.vectors.scan import search_depth
+from aidre.engine.model import Query
+from aidre.engine.search.dense import search_dense
+from aidre.engine.search.plan import plan_for
+from benchmarks import interpreters, questions
 from benchmarks.bench_ingest import first_answer, memory, server, until_answered
-from benchmarks.load import Load, Request, Samples, answer, free_port, pinned, processor_seconds
+from benchmarks.load import Load, Request, Samples, answer, free_port, http_frame, pinned, processor_seconds
+from benchmarks.machine import loop_nanoseconds
 from benchmarks.metrics import ratio
+from benchmarks.peers.aidre_load import COLLECTION, load
 from benchmarks.peers.client import PeerMissing
-from benchmarks.peers.servers import PeerServer, serve
-from benchmarks.real import Real, real
-from benchmarks.report import RESULTS, record
+from benchmarks.peers.servers import PeerServer, Release, aidre_rows, serve
+from benchmarks.real import KINDS, Kind, Real, real
+from benchmarks.report import RESULTS, named, record
+from benchmarks.truth import Truth, truth
 
-COLLECTION: Final = "bench"
 CONNECTIONS: Final = (1, 8, 64, 256)
-BATCH: Final = 20_000
+BESIDE: Final = (1, 8, 64)
+"""Numbers of connections beside peers, and of the cost beyond the scan."""
+
+VECTOR: Final[Mapping[Kind, str]] = {"ood": "vector", "ind": "vector of a passage"}
+PREVIOUS: Final = "aidre previous"
+PEERS: Final = ("chroma", "valkey", "txtai")
+JUDGED: Final = 200
+"""Queries of each kind that are answered once for recall."""
+
+GOAL: Final = 0.99
+OPEN_TIMES: Final = 4
+"""An open loop takes so many times as long as a closed one, for enough samples beyond the 99.9th percentile."""
+
 WARM_SECONDS: Final = 0.3
-RAW: Final = RESULTS / "raw" / "bench_http.npz"
-WITHOUT: Final = "vector without its search"
 CORES: Final = sorted(os.sched_getaffinity(0))
 SERVER_CORE, LOAD_CORE = CORES[0], CORES[-1]
 
@@ -80,6 +102,7 @@ class Runs:
         for (series, connections, turn), samples in self.samples.items():
             name = f"{series}|{connections}|{turn}"
             arrays[f"{name}|latencies"] = samples.latencies.astype(np.float32)
+            arrays[f"{name}|late"] = samples.late.astype(np.float32)
             arrays[f"{name}|statuses"] = samples.statuses
             arrays[f"{name}|seconds"] = np.array(samples.seconds)
         np.savez_compressed(path, allow_pickle=False, **arrays)
@@ -92,7 +115,8 @@ class Runs:
             for name in (one for one in arrays.files if one.endswith("|latencies")):
                 series, connections, turn, _ = name.split("|")
                 stem = name.removesuffix("latencies")
-                samples = Samples(arrays[name], arrays[f"{stem}statuses"], float(arrays[f"{stem}seconds"]))
+                seconds, late = float(arrays[f"{stem}seconds"]), arrays[f"{stem}late"]
+                samples = Samples(arrays[name], arrays[f"{stem}statuses"], seconds, late=late)
                 runs.samples[series, int(connections), int(turn)] = samples
         return runs
 
@@ -114,85 +138,93 @@ class Bench:
     def texts(self) -> list[str]:
         return self.data.questions()
 
+    def vectors(self, kind: Kind) -> list[Request]:
+        return questions.vectors(np.asarray(self.data.queries(kind)), DEFAULT_SPACE.id)
+
+    def truths(self) -> dict[Kind, Truth]:
+        return {kind: truth(self.data.rows, self.data.queries(kind)[:JUDGED], questions.TOP_K) for kind in KINDS}
+
     def closed(
-        self, series: str, port: int, asked: Sequence[Request], connections: int, pid: int | None = None
+        self, series: str, port: int, asked: Sequence[Request], connections: int, pids: Sequence[int] = ()
     ) -> None:
-        """One closed-loop series. With `pid`, also notes the processor time of that process per request."""
-        with pinned(LOAD_CORE), Load(port, connections) as load:
-            load.closed(asked, min(WARM_SECONDS, self.seconds))
-            before = processor_seconds(pid) if pid else 0.0
-            samples = load.closed(asked, self.seconds)
-            if pid:
-                spent = processor_seconds(pid) - before
-                self.runs.note(f"{series} {connections} processor us", 1e6 * spent / max(1, len(samples.latencies)))
+        """One closed-loop series over HTTP; notes the processor time of the processes per request."""
+        with pinned(LOAD_CORE), Load(port, connections) as generator:
+            self.run(series, generator, asked, connections, pids)
+
+    def run(
+        self, series: str, generator: Load, asked: Sequence[Request], connections: int, pids: Sequence[int]
+    ) -> None:
+        generator.closed(asked, min(WARM_SECONDS, self.seconds))
+        before = sum(map(processor_seconds, pids))
+        samples = generator.closed(asked, self.seconds)
+        self.runs.note(f"{series} {connections} generator", samples.busy)
+        if pids:
+            spent = sum(map(processor_seconds, pids)) - before
+            self.runs.note(f"{series} {connections} processor us", 1e6 * spent / max(1, len(samples.latencies)))
         self.runs.add(series, connections, samples)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    options = arguments(argv)
+    if options.python:
+        return interpreters.rerun(options.python, "benchmarks.bench_http", sys.argv[1:] if argv is None else argv)
+    raw = RESULTS / "raw" / f"{named('bench_http', options.variant)}.npz"
+    if not options.figures:
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            measure(Path(folder), options).save(raw)
+    found = figures(Runs.load(raw))
+    print(json.dumps(found))
+    record("bench_http", found, variant=options.variant, readme=options.update_readme)
+    return 0
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench_http", description=__doc__)
     parser.add_argument("--rows", type=int, default=60_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0, help="duration of each run")
-    parser.add_argument("--peers", action="store_true", help="also measure the servers of installed peers")
+    parser.add_argument("--peers", nargs="*", default=(), choices=PEERS, help="also measure these installed peers")
+    parser.add_argument("--previous", type=Path, metavar="PYTHON", help="the interpreter of another release of aidre")
+    parser.add_argument("--only-beside", action="store_true", help="measure peers and the other release alone")
     parser.add_argument("--figures", action="store_true", help="only compute the figures from stored samples")
     parser.add_argument("--folder", type=Path, help="parent of the temporary store")
     parser.add_argument("--update-readme", action="store_true")
-    options = parser.parse_args(argv)
-    if not options.figures:
-        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            measure(Path(folder), options.rows, options.rounds, options.seconds, peers=options.peers).save(RAW)
-    found = figures(Runs.load(RAW))
-    print(json.dumps(found))
-    record("bench_http", found, readme=options.update_readme)
-    return 0
+    interpreters.add_options(parser)
+    return parser.parse_args(argv)
 
 
-def measure(folder: Path, rows: int, rounds: int, seconds: float, *, peers: bool) -> Runs:
-    bench = Bench(Runs(), real(rows), folder / "store", folder / "aidre.toml", seconds)
+def measure(folder: Path, options: argparse.Namespace) -> Runs:
+    data = real(options.rows)
+    bench = Bench(Runs(), data, folder / "store", folder / "aidre.toml", options.seconds)
     bench.config.write_text(questions.CONFIGURATION)
-    snapshot = build(bench.store, bench.data)
+    load(bench.store, data.rows, data.passages())
+    snapshot = Store(bench.store).open(COLLECTION)
     bench.runs.note("rows", snapshot.chunks)
-    one_core(bench, snapshot, rounds)
-    several_workers(bench)
-    if peers:
-        beside(bench, folder, rounds)
-    body = json.dumps({"query": bench.texts()[0], "mode": "lexical"}).encode()
-    for _ in range(3):
-        bench.runs.note("first answer seconds", first_answer(bench.arguments, body))
-    for workers in (1, 2, 3):
-        bench.runs.note(f"{workers} workers pss mib", memory(bench.arguments, body, workers) / 1024)
+    bench.runs.note("loop ns", loop_nanoseconds())
+    if not options.only_beside:
+        one_core(bench, snapshot, options.rounds)
+        several_workers(bench)
+        body = json.dumps({"query": bench.texts()[0], "mode": "lexical"}).encode()
+        for _ in range(3):
+            bench.runs.note("first answer seconds", first_answer(bench.arguments, body))
+        for workers in (1, 2, 3):
+            bench.runs.note(f"{workers} workers pss mib", memory(bench.arguments, body, workers) / 1024)
+    for name in [*([PREVIOUS] if options.previous else []), *options.peers]:
+        scratch = folder / name.replace(" ", "-")
+        scratch.mkdir()
+        try:
+            beside(bench, name, scratch, options)
+        except PeerMissing as missing:
+            print(f"{name} was not measured: {missing}", file=sys.stderr)
     return bench.runs
 
 
-def build(path: Path, data: Real) -> Snapshot:
-    """Writes the passages with their precomputed vectors to a store, and opens it."""
-    embedder = load_embedder(DEFAULT_SPACE)
-    space, passages = embedder.space, data.passages()
-    with Store(path).writer(COLLECTION, spaces=[space], runtimes={space.id: embedder.runtime}) as writer:
-        for first in range(0, len(data.rows), BATCH):
-            block = np.asarray(data.rows[first : first + BATCH])
-            records = [_record(number, passages[number]) for number in range(first, first + len(block))]
-            writer.upsert(records, {space.id: writer.encode(space.id, block)}, {space.id: [NO_KEY] * len(block)})
-        writer.commit()
-        writer.finish()
-    return Store(path).open(COLLECTION)
-
-
-def _record(number: int, text: str) -> Record:
-    url = f"https://example.com/rows/{number}"
-    document = Document(
-        f"row-{number:08d}", text, title=f"Row {number}", url=url, metadata={"year": 1990 + number % 36}
-    )
-    chunk = Chunk(f"{document.id}#chunk_1", 1, text, 0, len(text))
-    return Record(document, (chunk,), number.to_bytes(16, "little"))
-
-
 def one_core(bench: Bench, snapshot: Snapshot, rounds: int) -> None:
-    """One worker against echo servers and in-process search, all on the same core."""
-    texts, queries = bench.texts(), np.asarray(bench.data.queries)
-    vectors = questions.vectors(queries, DEFAULT_SPACE.id)
+    """One worker against an echo server, and searches in process, all on the same core."""
+    texts = bench.texts()
     ways: Mapping[str, Sequence[Request]] = {
-        "vector": vectors,
+        "vector": bench.vectors("ood"),
+        "vector of a passage": bench.vectors("ind"),
         "hybrid new": questions.new_texts(texts),
         "hybrid": questions.texts(texts),
         "lexical": questions.texts(texts, "lexical"),
@@ -202,25 +234,30 @@ def one_core(bench: Bench, snapshot: Snapshot, rounds: int) -> None:
         "intent": questions.retrieves(texts),
         "intake": questions.submissions(texts),
     }
+    by_connections = ("vector", "vector of a passage", "hybrid")
+    log = bench.store.parent / "log.txt"
     with ExitStack() as stack, pinned(SERVER_CORE):
-        pid, port = stack.enter_context(server(bench.arguments, 1))
+        pid, port = stack.enter_context(server(bench.arguments, 1, log))
         until_answered(port, json.dumps({"query": texts[0]}).encode())
         size = len(asked(port, ways)["vector"])
-        others = {f"echo {kind}": stack.enter_context(started("echo", kind, size)) for kind in ("bare", "starlette")}
-        others[WITHOUT] = stack.enter_context(started("stored", bench.store, bench.config))
+        echo, its_port = stack.enter_context(echoing(size))
+        for kind, judged in bench.truths().items():
+            bench.runs.note(f"recall {VECTOR[kind]}", recall(port, bench.vectors(kind), judged))
         for _ in range(rounds):
-            in_process(bench, snapshot, queries)
+            in_process(bench, snapshot)
             for connections in CONNECTIONS:
-                for series, (other, its_port) in others.items():
-                    bench.closed(series, its_port, vectors, connections, other)
-                bench.closed("vector", port, vectors, connections, pid)
-                bench.closed("hybrid", port, ways["hybrid"], connections, pid)
+                bench.closed("echo", its_port, ways["vector"], connections, [echo])
+                for series in by_connections:
+                    bench.closed(series, port, ways[series], connections, [pid])
             for series in ways:
-                for connections in (1, 8) if series not in {"vector", "hybrid"} else ():
-                    bench.closed(series, port, ways[series], connections, pid)
-            half = max(one["rate"] for number in CONNECTIONS for one in bench.runs.turns("vector", number)) / 2
-            with pinned(LOAD_CORE), Load(port, 64) as load:
-                bench.runs.add("vector at half its rate", 64, load.open(vectors, bench.seconds, half))
+                for connections in (1, 8) if series not in by_connections else ():
+                    bench.closed(series, port, ways[series], connections, [pid])
+            half = max(bench.runs.turns("vector", number)[-1]["rate"] for number in CONNECTIONS) / 2
+            for due in ("evenly", "at random"):
+                with pinned(LOAD_CORE), Load(port, 64) as generator:
+                    seconds = OPEN_TIMES * bench.seconds
+                    samples = generator.open(ways["vector"], seconds, half, random=due == "at random")
+                bench.runs.add(f"half the rate, due {due}", 64, samples)
 
 
 def asked(port: int, ways: Mapping[str, Sequence[Request]]) -> dict[str, bytes]:
@@ -235,71 +272,123 @@ def asked(port: int, ways: Mapping[str, Sequence[Request]]) -> dict[str, bytes]:
     return found
 
 
-def in_process(bench: Bench, snapshot: Snapshot, queries: NDArray[np.float32]) -> None:
-    """The same searches without a server, on the server's core, for the duration of a series."""
+def recall(port: int, requests: Sequence[Request], judged: Truth, peer: PeerServer | None = None) -> float:
+    """Recall of the answers to the first queries, which are those of the truth."""
+    read, framing = (peer.rows_of, peer.framing) if peer else (aidre_rows, http_frame)
+    count = len(judged.queries)
+    found = [
+        judged.found(number, read(answer(port, content, framing)[1]))
+        for number, content in enumerate(requests[:count])
+        if isinstance(content, bytes)
+    ]
+    return sum(found) / (count * judged.count)
+
+
+def in_process(bench: Bench, snapshot: Snapshot) -> None:
+    """The same queries without a server, on the server's core: searches, and the raw scan alone."""
+    for kind, series in VECTOR.items():
+        queries = np.asarray(bench.data.queries(kind))
+        asked = [Query(query, DEFAULT_SPACE.id, questions.TOP_K) for query in queries]
+        alone(bench, f"search {series}", [partial(snapshot.search, query) for query in asked])
+        alone(bench, f"scan {series}", raw_scans(snapshot, DEFAULT_SPACE.id, queries))
+
+
+def raw_scans(snapshot: Snapshot, space: str, queries: NDArray[np.float32]) -> list[Callable[[], object]]:
+    """For each query the innermost call of the engine: candidates from the codes, and their exact order.
+
+    With the kernel that is one call of it, without the kernel a dense search of the encoded query.
+    """
+    k, segments, state = questions.TOP_K, snapshot.segments, snapshot.space(space)
+    depth = search_depth(state.calibration, k)
+    vectors = [encode_query(state.space, query) for query in queries]
+    plan = plan_for(segments, space, depth.candidates if depth else None, None)
+    if plan.native is None or depth is None:
+        return [partial(search_dense, segments, space, vector, k=k, depth=depth) for vector in vectors]
+    count = max(depth.candidates, k)
+    probed = [tuple([scan.probed_lists(vector, count, depth) for scan, _ in plan.scans]) for vector in vectors]
+    return [
+        partial(plan.native.search, vector, k, count, lists if is_probe else None, is_probe, True)
+        for vector, lists in zip(vectors, probed, strict=True)
+        for is_probe in [any(one is not None for one in lists)]
+    ]
+
+
+def alone(bench: Bench, series: str, calls: Sequence[Callable[[], object]]) -> None:
+    """Calls for half the duration of a series, on the server's core; notes the processor time per call."""
     latencies = []
     with pinned(SERVER_CORE):
-        for query in queries[:200]:
-            snapshot.search(Query(query, DEFAULT_SPACE.id, questions.TOP_K))
+        for call in calls[:200]:
+            call()
         started, before = time.perf_counter(), time.process_time()
-        while time.perf_counter() - started < bench.seconds:
-            for query in queries:
+        while time.perf_counter() - started < bench.seconds / 2:
+            for call in calls:
                 begun = time.perf_counter()
-                snapshot.search(Query(query, DEFAULT_SPACE.id, questions.TOP_K))
+                call()
                 latencies.append(time.perf_counter() - begun)
         spent = time.process_time() - before
         seconds = time.perf_counter() - started
-    bench.runs.note("search processor us", 1e6 * spent / len(latencies))
-    bench.runs.add("search", 0, Samples(np.array(latencies), np.full(len(latencies), 200, np.int16), seconds))
+    bench.runs.note(f"{series} processor us", 1e6 * spent / len(latencies))
+    bench.runs.add(series, 0, Samples(np.array(latencies), np.full(len(latencies), 200, np.int16), seconds))
 
 
 def several_workers(bench: Bench) -> None:
     """Production layout: no pinning; the kernel schedules the workers and the load generator."""
-    vectors = questions.vectors(np.asarray(bench.data.queries), DEFAULT_SPACE.id)
     for workers in (1, 2):
-        with server(bench.arguments, workers) as (_, port):
+        with server(bench.arguments, workers, bench.store.parent / "log.txt") as (_, port):
             until_answered(port, json.dumps({"query": bench.texts()[0]}).encode())
-            for series, requests in (("vector", vectors), ("hybrid", questions.texts(bench.texts()))):
+            for series, requests in (("vector", bench.vectors("ood")), ("hybrid", questions.texts(bench.texts()))):
                 for connections in (8, 64):
-                    with Load(port, connections) as load:
-                        load.closed(requests, WARM_SECONDS)
-                        samples = load.closed(requests, bench.seconds)
+                    with Load(port, connections) as generator:
+                        generator.closed(requests, WARM_SECONDS)
+                        samples = generator.closed(requests, bench.seconds)
                     bench.runs.add(f"{series} {workers} unpinned", connections, samples)
 
 
-def beside(bench: Bench, folder: Path, rounds: int) -> None:
-    """aidre and each peer in turns, both servers on the same core."""
-    queries, texts = np.asarray(bench.data.queries), bench.texts()
-    vectors = questions.vectors(queries, DEFAULT_SPACE.id)
-    ours: Mapping[str, Sequence[Request]] = {"chroma": vectors, "txtai": questions.new_texts(texts)}
-    asking: Mapping[str, Callable[[PeerServer], list[Request]]] = {
-        "chroma": lambda peer: [peer.request(vector, questions.TOP_K) for vector in queries],
-        "txtai": lambda peer: [peer.request(text, questions.TOP_K) for text in texts],
-    }
-    for name, requests in ours.items():
-        scratch = folder / name
-        scratch.mkdir()
-        try:
-            with ExitStack() as stack:
-                peer = stack.enter_context(serve(name, bench.data, folder=scratch, core=SERVER_CORE))
-                theirs = asking[name](peer)
-                with pinned(SERVER_CORE):
-                    _, port = stack.enter_context(server(bench.arguments, 1))
-                until_answered(port, json.dumps({"query": texts[0]}).encode())
-                for _ in range(rounds):
-                    for connections in (1, 8, 64):
-                        bench.closed(name, peer.port, theirs, connections)
-                        bench.closed(f"beside {name}", port, requests, connections)
-        except PeerMissing as missing:
-            print(f"{name} was not measured: {missing}", file=sys.stderr)
+def beside(bench: Bench, name: str, scratch: Path, options: argparse.Namespace) -> None:
+    """aidre and a peer in turns, both servers on the same core. Raises PeerMissing."""
+    release = Release(options.previous, bench.config, lambda vector: questions.vector_search(vector, DEFAULT_SPACE.id))
+    with ExitStack() as stack:
+        chosen = release if name == PREVIOUS else None
+        peer = stack.enter_context(serve(name, bench.data, folder=scratch, core=SERVER_CORE, release=chosen))
+        with pinned(SERVER_CORE):
+            pid, port = stack.enter_context(server(bench.arguments, 1, bench.store.parent / "log.txt"))
+        until_answered(port, json.dumps({"query": bench.texts()[0]}).encode())
+        theirs: dict[str, Sequence[Request]]
+        if name == "txtai":
+            ours = {"hybrid new": questions.new_texts(bench.texts())}
+            theirs = {"hybrid new": [peer.request(text, questions.TOP_K, 0) for text in bench.texts()]}
+        else:
+            ours = {VECTOR[kind]: bench.vectors(kind) for kind in KINDS}
+            theirs = {VECTOR[kind]: deep_enough(bench, peer, kind, judged) for kind, judged in bench.truths().items()}
+        for _ in range(options.rounds):
+            for connections in BESIDE:
+                for series in ours:
+                    with pinned(LOAD_CORE), Load(peer.port, connections, peer.framing) as generator:
+                        bench.run(f"{name}: {series}", generator, theirs[series], connections, peer.pids)
+                    with pinned(LOAD_CORE), Load(port, connections) as generator:
+                        bench.run(f"beside {name}: {series}", generator, ours[series], connections, [pid])
+
+
+def deep_enough(bench: Bench, peer: PeerServer, kind: Kind, judged: Truth) -> list[Request]:
+    """The requests at the shallowest setting that reaches GOAL, else at the deepest; notes setting and recall."""
+    queries = np.asarray(bench.data.queries(kind))
+    requests: list[Request] = []
+    reached = 0.0
+    for setting in peer.settings:
+        requests = [peer.request(vector, questions.TOP_K, setting) for vector in queries]
+        reached = recall(peer.port, requests, judged, peer)
+        if reached >= GOAL:
+            break
+    bench.runs.note(f"recall {peer.name}: {VECTOR[kind]}", reached)
+    bench.runs.note(f"setting {peer.name}: {VECTOR[kind]}", setting)
+    return requests
 
 
 @contextmanager
-def started(name: str, *arguments: object) -> Iterator[tuple[int, int]]:
-    """Runs the module `echo` or `stored` as a server; yields its process id and port."""
+def echoing(size: int) -> Iterator[tuple[int, int]]:
+    """Runs the echo server; yields its process id and port."""
     port = free_port()
-    script = Path(__file__).with_name(f"{name}.py")
-    process = subprocess.Popen([sys.executable, script, *map(str, arguments), str(port)])
+    process = subprocess.Popen([sys.executable, Path(__file__).with_name("echo.py"), str(size), str(port)])
     try:
         until_answered(port, json.dumps({"query": "any", "mode": "lexical"}).encode())
         yield process.pid, port
@@ -311,36 +400,81 @@ def started(name: str, *arguments: object) -> Iterator[tuple[int, int]]:
 def figures(runs: Runs) -> dict[str, Any]:
     """The figures of the report: ratios within turns, and absolute rates and times for scale."""
     facts = {name: median(values) for name, values in runs.facts.items()}
-    found: dict[str, Any] = {"rows": int(facts["rows"])}
-    eight, one = runs.turns("vector", 8), runs.turns("vector", 1)
-    alone, half = runs.turns("search", 0), runs.turns("vector at half its rate", 64)
-    found["vector_8_connections_over_in_process"] = _over(eight, alone, "rate")
-    found["vector_1_connection_p50_over_search"] = _over(one, alone, "p50_ms")
-    found["vector_8_connections_over_bare_echo"] = _over(eight, runs.turns("echo bare", 8), "rate")
-    found["search_processor_us"] = round(facts["search processor us"], 1)
-    for series in ("echo bare", "echo starlette", WITHOUT, "vector"):
-        if f"{series} 8 processor us" in facts:
-            found[f"{series.replace(' ', '_')}_processor_us"] = round(facts[f"{series} 8 processor us"], 1)
-    beyond = facts["vector 8 processor us"] - facts["search processor us"]
-    found["beyond_search_processor_us"] = round(beyond, 1)
-    found["beyond_search_over_bare_echo"] = round(beyond / facts["echo bare 8 processor us"], 2)
-    found["half_rate_p99_over_search_p50"] = _times([row["p99_ms"] for row in half], [row["p50_ms"] for row in alone])
-    for quantile in ("p50_ms", "p99_ms", "p999_ms"):
-        found[f"half_rate_{quantile}"] = round(median(row[quantile] for row in half), 2)
-    for peer, quantity in (("chroma", "rate"), ("txtai", "rate"), ("txtai", "p50_ms")):
-        for connections in (1, 8, 64):
-            ours, theirs = runs.turns(f"beside {peer}", connections), runs.turns(peer, connections)
-            if ours and theirs:
-                pair = (ours, theirs) if quantity == "rate" else (theirs, ours)
-                found[f"{connections}_connections_times_{peer}_by_{quantity}"] = _over(*pair, quantity)
-    for name in ("first answer seconds", *(f"{workers} workers pss mib" for workers in (1, 2, 3))):
-        found[name.replace(" ", "_")] = round(facts[name], 2)
+    found: dict[str, Any] = {"rows": int(facts["rows"]), "loop_ns": round(facts["loop ns"], 1)}
+    if runs.turns("vector", 8):
+        found |= _alone(runs, facts)
     found["errors"] = sum(int(samples.figures()["errors"]) for samples in runs.samples.values())
-    found["connections"] = {}
+    found["request_minus_raw_scan"] = _beyond(facts)
+    found["beside"] = _beside(runs, facts)
+    found |= {"connections": {}, "connections_beside": {}}
     for series, connections, _ in runs.samples:
         if connections:
-            found["connections"].setdefault(series, {})[str(connections)] = _row(runs.turns(series, connections))
+            row = _row(runs.turns(series, connections))
+            if f"{series} {connections} generator" in facts:  # near 1 the generator is the limit, not the server
+                row["generator"] = round(facts[f"{series} {connections} generator"], 2)
+            table = found["connections_beside" if ": " in series else "connections"]
+            table.setdefault(series, {})[str(connections)] = row
+    return {name: value for name, value in found.items() if value != {}}
+
+
+def _alone(runs: Runs, facts: Mapping[str, float]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    alone = runs.turns("search vector", 0)
+    found["vector_8_connections_over_in_process"] = _over(runs.turns("vector", 8), alone, "rate")
+    found["vector_1_connection_p50_over_search"] = _over(runs.turns("vector", 1), alone, "p50_ms")
+    found["vector_8_connections_over_echo"] = _over(runs.turns("vector", 8), runs.turns("echo", 8), "rate")
+    found |= {f"recall_{series.replace(' ', '_')}": round(facts[f"recall {series}"], 4) for series in VECTOR.values()}
+    for due in ("evenly", "at random"):
+        half, name = runs.turns(f"half the rate, due {due}", 64), f"half_rate_due_{due.replace(' ', '_')}"
+        slowest = [row["p999_ms"] for row in half]
+        found[f"{name}_p999_over_p50"] = _times(slowest, [row["p50_ms"] for row in half])
+        # The median of an overloaded server is long, which makes the ratio to it small.
+        found[f"{name}_p999_over_p50_of_one_connection"] = _times(
+            slowest, [row["p50_ms"] for row in runs.turns("vector", 1)]
+        )
+        for quantile in ("p50_ms", "p99_ms", "p999_ms", "late_p99_ms"):
+            found[f"{name}_{quantile}"] = round(median(row[quantile] for row in half), 3)
+    for name in ("first answer seconds", *(f"{workers} workers pss mib" for workers in (1, 2, 3))):
+        if name in facts:
+            found[name.replace(" ", "_")] = round(facts[name], 2)
     return found
+
+
+def _beyond(facts: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """Processor microseconds of the server per request, of the search and of the raw scan in process, and the rest."""
+    found = {}
+    for series in VECTOR.values():
+        for connections in BESIDE:
+            request = facts.get(f"{series} {connections} processor us")
+            if request is not None:
+                scan, search = facts[f"scan {series} processor us"], facts[f"search {series} processor us"]
+                row = {"request us": request, "search us": search, "raw scan us": scan, "beyond us": request - scan}
+                row["echo us"] = facts[f"echo {connections} processor us"]
+                found[f"{series}, {connections}"] = {name: round(value, 1) for name, value in row.items()}
+    return found
+
+
+def _beside(runs: Runs, facts: Mapping[str, float]) -> dict[str, dict[str, Any]]:
+    """How many times the rate of each peer aidre has, by connections, and the processor time of both."""
+    found: dict[str, dict[str, Any]] = {}
+    for label in dict.fromkeys(series for series, _, _ in runs.samples if f"beside {series}" in _series(runs)):
+        row: dict[str, Any] = {}
+        if f"recall {label}" in facts:
+            reached = facts[f"recall {label}"]
+            row["recall"] = f"{reached:.4f}{'' if reached >= GOAL else f', misses {GOAL}'}"
+            row["setting"] = int(facts[f"setting {label}"])
+        for connections in BESIDE:
+            ours, theirs = runs.turns(f"beside {label}", connections), runs.turns(label, connections)
+            row[f"times the rate, {connections}"] = _over(ours, theirs, "rate")
+            row[f"times the p50, {connections}"] = _over(theirs, ours, "p50_ms")
+        row["processor us, 8"] = round(facts[f"{label} 8 processor us"], 1)
+        row["of aidre, 8"] = round(facts[f"beside {label} 8 processor us"], 1)
+        found[label] = row
+    return found
+
+
+def _series(runs: Runs) -> set[str]:
+    return {series for series, _, _ in runs.samples}
 
 
 def _row(turns: Sequence[Mapping[str, float]]) -> dict[str, Any]:
@@ -354,6 +488,8 @@ def _over(upper: Sequence[Mapping[str, float]], lower: Sequence[Mapping[str, flo
 
 
 def _times(upper: Sequence[float], lower: Sequence[float]) -> str:
+    if not all(lower):  # a run too short for a single answer
+        return "-"
     return str(ratio(upper, lower))
 
 

@@ -1,11 +1,12 @@
 """How search cost scales with rows, dimensions, distance, k, deleted rows and segments.
 
-    python -m benchmarks.bench_index [--groups GROUP ...] [--rows N] [--sizes N ...] [--huge] [--update-readme]
+    python -m benchmarks.bench_index [--groups GROUP ...] [--rows N] [--sizes N ...] [--huge [N]] [--update-readme]
 
-Groups: sizes, dimensions, distances, results, deleted, segments; by default all of them. Each case is a separate store,
-measured in turns with the base (real embeddings, cosine, one segment) and reported as a ratio to it. Rows beyond the
-real ones are mixes of them (`real`); other dimensions use synthetic vectors (`data`). `--huge` measures
-only sizes, up to 10,000,000 rows of 96 dimensions. Queries are single, on one thread; recall is against exact search.
+Groups: sizes, dimensions, distances, results, deleted, segments; by default all of them. Each case is a separate
+store, measured in turns with the base (real embeddings, cosine, one segment) and reported as a ratio to it, for unseen
+passages and for questions. Rows beyond the real ones are mixes of them (`real`); fewer dimensions are their principal
+components, more are synthetic (`data`) and have no questions. `--huge` measures only sizes, up to 10,000,000 rows of 96
+dimensions. Queries are single, on one thread; recall is against exact search.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,7 +34,7 @@ from benchmarks import data, report
 from benchmarks.metrics import against, figure, growth
 from benchmarks.peers.aidre import COLLECTION, SPACE, number, records, vector_bytes
 from benchmarks.peers.worker import private_bytes
-from benchmarks.real import BLOCK, ROWS, Real, blocks, real, say, synthetic
+from benchmarks.real import BLOCK, KINDS, ROWS, Kind, Real, blocks, real, reduced, say, synthetic
 from benchmarks.truth import Truth, truth
 
 K: Final = 10
@@ -59,7 +60,7 @@ class Case:
     rows: int
     dimensions: int
     blocks: Blocks
-    queries: Vectors
+    queries: Mapping[Kind, Vectors]
     distance: Distance = "cosine"
     segments: int = 1
     deleted: float = 0.0
@@ -73,7 +74,7 @@ class Built:
     case: Case
     snapshot: Snapshot
     facts: dict[str, Any]
-    truth: Truth
+    truths: Mapping[Kind, Truth]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -89,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             made = built(case, Path(folder) / f"{ordinal}")
             name = "huge" if options.huge else case.group
             raw = groups.setdefault(name, {"base": base.facts, "cases": []})
-            raw["cases"].append(measured(made, base, options.turns, cores))
+            raw["cases"] += [measured(made, base, kind, options.turns, cores) for kind in case.queries]
             report.keep(f"index_{name}", raw)
             say(f"{case.group} {case.label}: {time.monotonic() - started:.0f} s")
     for raw in groups.values():
@@ -106,7 +107,12 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--dimensions", type=int, nargs="+", default=DIMENSIONS)
     parser.add_argument(
-        "--huge", action="store_true", help=f"only up to {HUGE_ROWS:,} rows of {HUGE_DIMENSIONS} dimensions"
+        "--huge",
+        type=int,
+        nargs="?",
+        const=HUGE_ROWS,
+        metavar="N",
+        help=f"only up to this many rows (default: {HUGE_ROWS:,}) of {HUGE_DIMENSIONS} dimensions",
     )
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--synthetic", action="store_true", help="use vectors of benchmarks.data instead of real ones")
@@ -117,26 +123,31 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def based(found: Real, rows: int, group: str = "base", label: str = "", **other: Any) -> Case:
     """A case over real rows, followed by mixes of them beyond their number."""
-    asked = np.ascontiguousarray(found.queries[:QUERIES])
+    asked = {kind: np.ascontiguousarray(found.queries(kind)[:QUERIES]) for kind in KINDS}
     return Case(group, label, rows, found.rows.shape[1], partial(blocks, rows, found.rows), asked, **other)
 
 
 def generated(rows: int, dimensions: int, group: str, label: str) -> Case:
-    return Case(
-        group, label, rows, dimensions, partial(data.blocks, rows, dimensions), data.queries(QUERIES, dimensions)
-    )
+    """A case over synthetic rows; there are no questions about them."""
+    queries: Mapping[Kind, Vectors] = {"ind": data.queries(QUERIES, dimensions)}
+    return Case(group, label, rows, dimensions, partial(data.blocks, rows, dimensions), queries)
 
 
 def cases(options: argparse.Namespace, found: Real) -> Iterator[Case]:
     if options.huge:
-        for rows in (HUGE_ROWS // 100, HUGE_ROWS // 10, HUGE_ROWS):
-            yield generated(rows, HUGE_DIMENSIONS, "sizes", f"{rows:,} x {HUGE_DIMENSIONS}")
+        components = reduced(found, HUGE_DIMENSIONS)
+        for rows in (options.huge // 100, options.huge // 10, options.huge):
+            yield based(components, rows, "sizes", label=f"{rows:,} x {HUGE_DIMENSIONS}")
         return
     groups = options.groups
     if "sizes" in groups:
         yield from (based(found, rows, "sizes", label=f"{rows:,}") for rows in options.sizes)
     if "dimensions" in groups:
-        yield from (generated(options.rows, each, "dimensions", str(each)) for each in options.dimensions)
+        for each in options.dimensions:
+            if each <= found.rows.shape[1]:
+                yield based(reduced(found, each), options.rows, "dimensions", label=str(each))
+            else:
+                yield generated(options.rows, each, "dimensions", f"{each}, synthetic")
     if "distances" in groups:
         distances: tuple[Distance, ...] = ("dot", "euclidean")
         yield from (based(found, options.rows, "distances", label=each, distance=each) for each in distances)
@@ -156,7 +167,7 @@ def built(case: Case, path: Path) -> Built:
     gc.collect()
     before, started = private_bytes(), time.perf_counter()
     snapshot = Store(path).open(COLLECTION)
-    snapshot.search(Query(case.queries[0], SPACE, case.k))
+    snapshot.search(Query(case.queries["ind"][0], SPACE, case.k))
     opened = time.perf_counter() - started
     calibration = snapshot.space(SPACE).calibration
     facts = {
@@ -202,44 +213,48 @@ def gone(case: Case) -> NDArray[np.bool_]:
     return np.random.default_rng(4).random(case.rows) < case.deleted
 
 
-def judged(case: Case) -> Truth:
-    """Ground truth of a case. For unit rows all three distances have the same neighbours."""
+def judged(case: Case) -> dict[Kind, Truth]:
+    """Ground truth of a case by kind of query. For unit rows all three distances have the same neighbours."""
     rows = np.empty((case.rows, case.dimensions), np.float32)
     first = 0
     for block in case.blocks():
         rows[first : first + len(block)] = block
         first += len(block)
-    return truth(rows, case.queries, case.k, ~gone(case) if case.deleted else None)
+    allowed = ~gone(case) if case.deleted else None
+    return {kind: truth(rows, queries, case.k, allowed) for kind, queries in case.queries.items()}
 
 
-def measured(made: Built, base: Built, turns: int, cores: set[int]) -> dict[str, Any]:
-    """Raw samples of the case and the base, in turns on one core."""
-    count = len(made.case.queries)
+def measured(made: Built, base: Built, kind: Kind, turns: int, cores: set[int]) -> dict[str, Any]:
+    """Raw samples of the case and the base for one kind of query, in turns on one core."""
+    asked, beside = searches(made, kind), searches(base, kind)
     times: dict[str, list[list[float]]] = {"microseconds": [], "base": []}
     os.sched_setaffinity(0, {max(cores)})
     try:
         for turn in range(turns + 1):
-            ours = [timed(made, number) for number in range(count)]
-            others = [timed(base, number) for number in range(len(base.case.queries))]
+            ours = [timed(made, query) for query in asked]
+            others = [timed(base, query) for query in beside]
             if turn:  # the first turn is warm-up
                 times["microseconds"].append(ours)
                 times["base"].append(others)
     finally:
         os.sched_setaffinity(0, cores)
-    found = [made.truth.found(each, answered(made, each)) for each in range(count)]
-    return {**made.facts, "possible": made.truth.count, "found": found, **times}
+    judged = made.truths[kind]
+    found = [judged.found(ordinal, answered(made, query)) for ordinal, query in enumerate(asked)]
+    return {**made.facts, "queries": kind, "possible": judged.count, "found": found, **times}
 
 
-def timed(made: Built, number_: int) -> float:
-    query = Query(made.case.queries[number_], SPACE, made.case.k)
+def searches(made: Built, kind: Kind) -> list[Query]:
+    return [Query(vector, SPACE, made.case.k) for vector in made.case.queries[kind]]
+
+
+def timed(made: Built, query: Query) -> float:
     started = time.perf_counter()
     made.snapshot.search(query)
     return round((time.perf_counter() - started) * 1e6, 1)
 
 
-def answered(made: Built, number_: int) -> list[int]:
-    hits = made.snapshot.search(Query(made.case.queries[number_], SPACE, made.case.k))
-    return [number(hit.chunk.document_id) for hit in hits]
+def answered(made: Built, query: Query) -> list[int]:
+    return [number(hit.chunk.document_id) for hit in made.snapshot.search(query)]
 
 
 def lines(raw: dict[str, Any]) -> Iterator[str]:
@@ -247,8 +262,8 @@ def lines(raw: dict[str, Any]) -> Iterator[str]:
         recall = sum(case["found"]) / max(1, len(case["found"]) * case["possible"])
         p50 = np.median([time for turn in case["microseconds"] for time in turn])
         yield (
-            f"{case['group']:10} {case['label']:>16} {case['kind']:6} recall {recall:.4f} p50 {figure(p50)} us, "
-            f"{against(case)} of the base; {case['bytes'] / case['rows']:.0f} bytes a row, "
+            f"{case['group']:10} {case['label']:>16} {case['queries']} {case['kind']:6} recall {recall:.4f} "
+            f"p50 {figure(p50)} us, {against(case)} of the base; {case['bytes'] / case['rows']:.0f} bytes a row, "
             f"built in {case['seconds']:.1f} s, opened and first query in {1000 * case['open_seconds']:.0f} ms"
         )
     for name, found in growth(raw["cases"]).items():

@@ -246,13 +246,14 @@ def status(pid: int, name: str) -> int:
 
 
 @contextmanager
-def server(arguments: Sequence[object], workers: int) -> Iterator[tuple[int, int]]:
-    """Runs `aidre serve`; yields its process id and port."""
+def server(arguments: Sequence[object], workers: int, log: Path | None = None) -> Iterator[tuple[int, int]]:
+    """Runs `aidre serve`, with its log in a file; yields its process id and port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = aidre("serve", *arguments, "--port", port, "--workers", workers)
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    with (log or Path(os.devnull)).open("ab") as said:
+        process = subprocess.Popen(command, stdout=said, stderr=said)
     try:
         yield process.pid, port
     finally:

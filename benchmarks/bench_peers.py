@@ -1,11 +1,14 @@
-"""aidre and other engines side by side on real embeddings: recall, latency, build time, bytes and filters.
+"""aidre and other engines side by side on real embeddings: recall, latency, build time, bytes, filters and batches.
 
-    python -m benchmarks.bench_peers [--rows N] [--peers NAME ...] [--turns N] [--no-filters] [--update-readme]
+    python -m benchmarks.bench_peers [--rows N] [--peers NAME ...] [--previous PYTHON] [--turns N] [--no-filters]
+                                     [--update-readme]
 
-Every contender runs in its own process and virtual environment (`python -m benchmarks.peers install`), on one core,
-one query per call. Before each batch of its queries aidre answers the same queries with its default settings (the
-anchor): a ratio compares two medians taken within about a second of each other, and its spread is the range over the
-turns. Raw samples are written to benchmarks/results/ as soon as a contender is done. A contender that cannot run is
+Queries are of two kinds (`benchmarks.real`): `ind`, passages of documents that are not stored, and `ood`, questions.
+`--previous` measures another release of aidre as one more engine: the interpreter of an environment in which it is
+installed. Every contender runs in its own process and virtual environment (`python -m benchmarks.peers install`), on
+one core, one query per call. Before each batch of its queries aidre answers the same queries with its default settings
+(the anchor): a ratio compares two medians taken within about a second of each other, and its spread is the range over
+the turns. Raw samples are written to benchmarks/results/ as soon as a contender is done. A contender that cannot run is
 reported with the reason.
 """
 
@@ -16,20 +19,21 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import report
-from benchmarks.metrics import cheapest, figure, points
+from benchmarks.metrics import cheapest, figure, points, ratio
 from benchmarks.peers.client import PeerMissing, Running, running
 from benchmarks.peers.protocol import ENTRIES, Below, entry
-from benchmarks.real import ROWS, VECTORS, Real, blocks, real, say, synthetic
+from benchmarks.real import KINDS, ROWS, VECTORS, Kind, Real, blocks, real, say, synthetic
 from benchmarks.truth import Truth, truth
 
 K: Final = 10
@@ -40,8 +44,10 @@ SATURATED_RECALL: Final = 0.9975
 
 GOAL: Final = 0.99
 SHARES: Final = (0.5, 0.1, 0.01, 0.001)
-FIELDS: Final = {"random": "random", "near": "correlated"}
+FIELDS: Final = ("random", "near")
 FILTER_TURNS, FILTER_QUERIES, PROBES = 3, 40, 25
+BATCH: Final = 64
+PREVIOUS: Final = "aidre previous"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,84 +56,116 @@ class Data:
 
     files: dict[str, Any]
     rows: NDArray[np.float32]
-    queries: NDArray[np.float32]
+    queries: Mapping[Kind, NDArray[np.float32]]
     values: dict[str, NDArray[np.float64]]
 
-    def truth(self, only: Below | None = None) -> Truth:
-        return truth(self.rows, self.queries, K, only.mask(self.values) if only else None)
+    def truth(self, kind: Kind, only: Below | None = None) -> Truth:
+        return truth(self.rows, self.queries[kind], K, only.mask(self.values) if only else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One kind of queries, all rows or those that pass a filter, and the ground truth."""
+
+    kind: Kind
+    truth: Truth
+    only: Below | None = None
+    share: float = 1.0
 
 
 class Contest:
     """Measures contenders against one anchor and keeps the raw samples."""
 
-    def __init__(self, data: Data, anchor: Running, turns: int, count: int) -> None:
+    def __init__(self, data: Data, anchor: Running, turns: int, count: int, *, filters: bool) -> None:
         self.runs: list[dict[str, Any]] = []
         self.filtered: list[dict[str, Any]] = []
+        self.batches: list[dict[str, Any]] = []
         self._data = data
         self._anchor = anchor
         self._turns = turns
         self._count = count
-        self._truth = data.truth()
+        self._plain = [Series(kind, data.truth(kind)) for kind in KINDS]
         self._filters = [
-            (only, share, self._data.truth(only))
+            Series(kind, data.truth(kind, only), only, share)
+            for kind in KINDS
             for field in FIELDS
             for share in SHARES
-            if np.count_nonzero((only := Below(field, share)).mask(data.values)) >= K
+            if filters and np.count_nonzero((only := Below(field, share)).mask(data.values)) >= K
         ]
 
     def measure(self, peer: Running) -> None:
         """Measures all settings of a peer in turns, side by side with the anchor."""
-        settings = list(peer.facts["settings"])
+        settings = {series.kind: list(peer.facts["settings"]) for series in self._plain}
         for turn in range(self._turns):
-            for setting in list(settings):
-                run = self._side_by_side(peer, setting, turn, self._truth, count=self._count)
-                self.runs.append(run)
-                recall = sum(run["found"]) / (len(run["found"]) * self._truth.count)
-                if turn == 0 and recall >= SATURATED_RECALL and setting != PRODUCT:
-                    settings = [one for one in settings if one <= setting]
-                    break
+            for series in self._plain:
+                for setting in list(settings[series.kind]):
+                    run = self._side_by_side(peer, series, setting, turn, self._count)
+                    self.runs.append(run)
+                    if turn == 0 and _recall(run) >= SATURATED_RECALL and setting != PRODUCT:
+                        settings[series.kind] = [one for one in settings[series.kind] if one <= setting]
+                        break
 
     def filter(self, peer: Running) -> None:
         """Measures each filter at the shallowest setting that reaches GOAL, else at the deepest."""
-        settings: dict[str, list[int]] = {}
-        for only, share, judged in self._filters:  # a stricter filter needs no less depth: resume at the last setting
-            left = settings.setdefault(only.field, list(peer.facts["settings"]))
-            setting = self._deep_enough(peer, left, only, judged)
+        settings: dict[tuple[str, str], list[int]] = {}
+        for series in self._filters:  # a stricter filter needs no less depth: resume at the last setting
+            assert series.only is not None
+            left = settings.setdefault((series.kind, series.only.field), list(peer.facts["settings"]))
+            setting = self._deep_enough(peer, left, series)
             del left[: left.index(setting)]
             for turn in range(FILTER_TURNS):
-                run = self._side_by_side(peer, setting, turn, judged, count=FILTER_QUERIES, only=only)
-                self.filtered.append({**run, "field": only.field, "share": share})
+                run = self._side_by_side(peer, series, setting, turn, FILTER_QUERIES)
+                self.filtered.append({**run, "field": series.only.field, "share": series.share})
 
-    def _deep_enough(self, peer: Running, settings: Sequence[int], only: Below, judged: Truth) -> int:
+    def batch(self, peer: Running) -> None:
+        """Measures batches against single queries at the cheapest setting that reaches GOAL, ours by default."""
+        for series in self._plain:
+            reached = cheapest(points(self.runs, K), peer.name, series.kind, GOAL)
+            first = int(peer.facts["settings"][0])
+            setting = reached.setting if reached and first != PRODUCT else first
+            found = peer.batch(series.kind, setting, K, BATCH)
+            counts = [series.truth.found(number, rows) for number, rows in enumerate(found.pop("rows"))]
+            named = {"contender": peer.name, "kind": series.kind, "setting": setting, "size": BATCH}
+            self.batches.append({**named, **found, "recall": sum(counts) / max(1, len(counts) * series.truth.count)})
+
+    def _deep_enough(self, peer: Running, settings: Sequence[int], series: Series) -> int:
         for setting in settings:
-            asked = peer.search(setting, K, 0, PROBES, only=(only.field, only.value))
-            found = [judged.found(number, rows) for number, rows in enumerate(asked["rows"])]
-            if sum(found) >= GOAL * judged.count * len(found):
+            asked = peer.search(series.kind, setting, K, 0, PROBES, only=_named(series))
+            found = [series.truth.found(number, rows) for number, rows in enumerate(asked["rows"])]
+            if sum(found) >= GOAL * series.truth.count * len(found):
                 return setting
         return settings[-1]
 
-    def _side_by_side(
-        self, peer: Running, setting: int, turn: int, judged: Truth, *, count: int, only: Below | None = None
-    ) -> dict[str, Any]:
-        first = turn * count % len(self._data.queries)
-        named = (only.field, only.value) if only else None
-        beside = self._anchor.search(PRODUCT, K, first, count, only=named)
-        asked = peer.search(setting, K, first, count, only=named)
+    def _side_by_side(self, peer: Running, series: Series, setting: int, turn: int, count: int) -> dict[str, Any]:
+        first = turn * count % len(self._data.queries[series.kind])
+        beside = self._anchor.search(series.kind, PRODUCT, K, first, count, only=_named(series))
+        asked = peer.search(series.kind, setting, K, first, count, only=_named(series))
         return {
             "contender": peer.name,
+            "kind": series.kind,
             "setting": setting,
             "turn": turn,
-            "possible": judged.count,
+            "possible": series.truth.count,
             "microseconds": asked["microseconds"],
             "processor_us": asked["processor_us"],
-            "found": self._found(judged, first, asked["rows"]),
+            "found": self._found(series, first, asked["rows"]),
             "anchor": beside["microseconds"],
-            "anchor_found": self._found(judged, first, beside["rows"]),
+            "anchor_processor_us": beside["processor_us"],
+            "anchor_found": self._found(series, first, beside["rows"]),
         }
 
-    def _found(self, judged: Truth, first: int, answers: Sequence[Sequence[int]]) -> list[int]:
-        total = len(self._data.queries)
-        return [judged.found((first + number) % total, rows) for number, rows in enumerate(answers)]
+    def _found(self, series: Series, first: int, answers: Sequence[Sequence[int]]) -> list[int]:
+        total = len(self._data.queries[series.kind])
+        return [series.truth.found((first + number) % total, rows) for number, rows in enumerate(answers)]
+
+
+def _named(series: Series) -> tuple[str, float] | None:
+    return (series.only.field, series.only.value) if series.only else None
+
+
+def _recall(run: Mapping[str, Any]) -> float:
+    found: list[int] = run["found"]
+    return sum(found) / (len(found) * int(run["possible"]))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -153,6 +191,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=ROWS)
     names = [one.name for one in ENTRIES if one.environment]
     parser.add_argument("--peers", nargs="*", default=names, metavar="NAME", help=f"choose from: {', '.join(names)}")
+    parser.add_argument("--previous", type=Path, metavar="PYTHON", help="the interpreter of another release of aidre")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--queries", type=int, default=100, help="queries per batch")
     parser.add_argument("--no-filters", action="store_true")
@@ -170,18 +209,21 @@ def contest(folder: Path, options: argparse.Namespace, cores: Sequence[int]) -> 
     data = prepared(folder, options.rows, synthetic(folder / "made", options.rows) if options.synthetic else None)
     raw: dict[str, Any] = {"rows": len(data.rows), "dimensions": data.rows.shape[1], "k": K, "contenders": {}}
     with built("aidre", data, raw, options, cores) as anchor:
-        running_contest = Contest(data, anchor, options.turns, options.queries)
-        raw |= {"runs": running_contest.runs, "filtered": running_contest.filtered}
-        for name in ["aidre", *options.peers]:
+        found = Contest(data, anchor, options.turns, options.queries, filters=not options.no_filters)
+        raw |= {"runs": found.runs, "filtered": found.filtered, "batches": found.batches}
+        for name in ["aidre", *([PREVIOUS] if options.previous else []), *options.peers]:
             started = time.monotonic()
             try:
                 if name == anchor.name:
-                    running_contest.measure(anchor)
+                    found.measure(anchor)
+                    found.batch(anchor)
                 else:
                     with built(name, data, raw, options, cores) as peer:
-                        running_contest.measure(peer)
-                        if peer.facts["filters"] and not options.no_filters:
-                            running_contest.filter(peer)
+                        found.measure(peer)
+                        if peer.facts["filters"]:
+                            found.filter(peer)
+                        if peer.facts["batches"]:
+                            found.batch(peer)
             except PeerMissing as reason:
                 raw["contenders"].setdefault(name, {})["problem"] = str(reason)
                 say(f"{name}: not measured: {reason}")
@@ -196,7 +238,7 @@ def built(
 ) -> Iterator[Running]:
     """A contender with a built index, pinned to the last core."""
     os.sched_setaffinity(0, cores)  # inherited by the process: a build may use all cores
-    with running(name, options.folder) as found:
+    with running(name, options.folder, options.previous if name == PREVIOUS else None) as found:
         os.sched_setaffinity(0, cores[:1])
         facts = found.build(data.files, options.build_seconds)
         raw["contenders"][name] = {"index": entry(name).index, **facts}
@@ -207,17 +249,19 @@ def built(
 def prepared(folder: Path, rows: int, base: Real | None) -> Data:
     base = base or real(min(rows, ROWS))
     found = base.rows if rows <= len(base.rows) else mixed(folder / "rows.npy", rows, base.rows)
-    queries = np.ascontiguousarray(base.queries[:QUERIES])
+    queries = {kind: np.ascontiguousarray(base.queries(kind)[:QUERIES]) for kind in KINDS}
     near = np.argsort(np.argsort(-(found @ found[0]))) / len(found)
     values = {"random": np.random.default_rng(3).random(len(found)), "near": near}
-    np.save(folder / "asked.npy", queries)
+    asked = {kind: folder / f"{kind}.npy" for kind in KINDS}
+    for kind, path in asked.items():
+        np.save(path, queries[kind])
     np.savez(folder / "values.npz", **values)  # type: ignore[arg-type]
     at = base.folder / VECTORS if rows <= len(base.rows) else folder / "rows.npy"
     files = {
         "rows": str(at),
         "count": len(found),
         "values": str(folder / "values.npz"),
-        "queries": str(folder / "asked.npy"),
+        "queries": {kind: str(path) for kind, path in asked.items()},
     }
     return Data(files, found, queries, values)
 
@@ -234,19 +278,24 @@ def mixed(path: Path, rows: int, base: NDArray[np.float32]) -> NDArray[np.float3
 
 def show(raw: dict[str, Any]) -> None:
     found = points(raw["runs"], raw["k"])
-    print(f"{'':14}{'setting':>8}{'recall':>8}{'p50 us':>9}{'p99 us':>9}  x aidre")
+    print(f"{'':22}{'setting':>8}{'recall':>8}{'p50 us':>9}{'p99 us':>9}  x aidre")
     for point in found:
-        at_goal = cheapest(found, point.contender, GOAL)
+        at_goal = cheapest(found, point.contender, point.kind, GOAL)
         mark = "*" if point is at_goal else " "
         print(
-            f"{point.contender:14}{point.setting:8}{point.recall:8.4f}{figure(point.p50):>9}{figure(point.p99):>9} "
-            f"{mark}{point.ratio}"
+            f"{point.contender:16}{point.kind:6}{point.setting:8}{point.recall:8.4f}{figure(point.p50):>9}"
+            f"{figure(point.p99):>9} {mark}{point.ratio}"
+        )
+    for run in raw["batches"]:
+        print(
+            f"{run['contender']:16}{run['kind']:6}batches of {run['size']}: {figure(median(run['batched_us']))} us a "
+            f"query, x {ratio(run['single_us'], run['batched_us'])} of single ones, recall {run['recall']:.4f}"
         )
     for name, facts in raw["contenders"].items():
         if "problem" in facts:
-            print(f"{name:14}not measured: {facts['problem']}")
+            print(f"{name:16}not measured: {facts['problem']}")
         else:
-            print(f"{name:14}build {facts['seconds']:.1f} s, {facts['bytes'] / raw['rows']:.0f} bytes per vector")
+            print(f"{name:16}build {facts['seconds']:.1f} s, {facts['bytes'] / raw['rows']:.0f} bytes per vector")
 
 
 if __name__ == "__main__":

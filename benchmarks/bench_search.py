@@ -1,9 +1,11 @@
-"""Search in process: quantized scan against exact search, and a thousand commits against one segment.
+"""Search in process: quantized scan against exact search, a thousand commits against one segment, batches.
 
-    python -m benchmarks.bench_search [--rows N] [--dimensions D] [--commits N] [--update-readme]
+    python -m benchmarks.bench_search [--rows N] [--commits N] [--batch N] [--python PATH] [--update-readme]
 
-Recall@10 is measured against float64 on held-out queries. Times are medians of single queries on one thread, both
-sides in turns in one run; only their ratios are meaningful.
+Rows are real embeddings, and mixes of them beyond the real ones; queries are unseen passages and questions
+(`benchmarks.real`). Recall@10 is against exact search. Times are of single queries on one thread, all sides in turns in
+one run; only their ratios are meaningful. Batches hold the same queries as the single searches beside them, by
+processor time. `--python` runs this under another interpreter (`benchmarks.interpreters`).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,50 +28,105 @@ from aidre.engine.collection.store import Store
 from aidre.engine.index.vectors.encoding import encode_query
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Query, Record
 from aidre.engine.search.dense import search_dense
-from benchmarks.data import queries, vectors
+from benchmarks import interpreters
+from benchmarks.machine import loop_nanoseconds
+from benchmarks.metrics import ratio
+from benchmarks.real import KINDS, ROWS, Real, blocks, real, synthetic
 from benchmarks.report import record
+from benchmarks.truth import truth
 
 SPACE = "v"
 COLLECTION = "bench"
+K = 10
+EXACT = 20
+"""Queries that are searched exactly."""
+
+TURNS = 3
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="bench_search", description=__doc__)
-    parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--dimensions", type=int, default=384)
-    parser.add_argument("--commits", type=int, default=1_000)
-    parser.add_argument("--queries", type=int, default=200)
-    parser.add_argument("--update-readme", action="store_true", help="write the figures into README.md")
-    options = parser.parse_args(argv)
+    options = arguments(argv)
+    if options.python:
+        return interpreters.rerun(options.python, "benchmarks.bench_search", sys.argv[1:] if argv is None else argv)
     with tempfile.TemporaryDirectory() as folder:
-        figures = measure(Path(folder), options.rows, options.dimensions, options.commits, options.queries)
-    print(json.dumps(figures))
-    record("bench_search", figures, readme=options.update_readme)
+        made = Path(folder)
+        found = synthetic(made / "made", options.rows) if options.synthetic else real(min(options.rows, ROWS))
+        figures = measure(made, found, options)
+    print(json.dumps(figures, indent=1))
+    record("bench_search", figures, variant=options.variant, readme=options.update_readme)
     return 0
 
 
-def measure(folder: Path, rows: int, dimensions: int, commits: int, count: int) -> dict[str, float]:
-    data, asked = vectors(rows, dimensions), queries(count, dimensions)
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench_search", description=__doc__)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--commits", type=int, default=1_000)
+    parser.add_argument("--queries", type=int, default=192, help="queries of each kind")
+    parser.add_argument("--batch", type=int, default=64, help="queries of a batch")
+    parser.add_argument("--synthetic", action="store_true", help="use vectors of benchmarks.data instead of real ones")
+    parser.add_argument("--update-readme", action="store_true", help="write the figures into README.md")
+    interpreters.add_options(parser)
+    return parser.parse_args(argv)
+
+
+def measure(folder: Path, found: Real, options: argparse.Namespace) -> dict[str, Any]:
+    data = np.concatenate(list(blocks(options.rows, found.rows)))
     build(folder / "one", data, 1)
-    written = build(folder / "many", data, commits)
+    written = build(folder / "many", data, options.commits)
     one, many = Store(folder / "one").open(COLLECTION), Store(folder / "many").open(COLLECTION)
     compacted = sum(file.size for entry in one.manifest.segments for file in entry.files.values())
     calibration = one.space(SPACE).calibration
     promised = calibration.depths[0].mean if calibration and calibration.depths else 1.0
+    figures: dict[str, Any] = {
+        "rows": len(data),
+        "loop_ns": round(loop_nanoseconds(), 1),
+        "dimensions": data.shape[1],
+        "recall_at_10_calibrated": round(promised, 4),
+        "commits": options.commits,
+        "segments_after_commits": len(many.segments),
+        "written_over_data": round(written / compacted, 2),
+        "searches": {},
+        f"batches_of_{options.batch}": {},
+    }
+    for kind in KINDS:
+        asked = np.ascontiguousarray(found.queries(kind)[: options.queries])
+        figures["searches"][kind] = searched(one, many, data, asked)
+        figures[f"batches_of_{options.batch}"][kind] = batched(one, asked, options.batch)
+    return figures
+
+
+def searched(one: Snapshot, many: Snapshot, data: NDArray[np.float32], asked: NDArray[np.float32]) -> dict[str, float]:
     times = compare(one, many, asked)
     return {
-        "rows": rows,
-        "dimensions": dimensions,
         "recall_at_10": round(recall(one, data, asked), 4),
-        "recall_at_10_calibrated": round(promised, 4),
-        "recall_at_10_many_segments": round(recall(many, data, asked), 4),
+        "recall_of_many_segments": round(recall(many, data, asked), 4),
         "exact_over_scan": round(median(times["exact"]) / median(times["one"]), 1),
         "p50_us": round(median(times["one"]) * 1e6),
         "p99_us": round(float(np.percentile(times["one"], 99)) * 1e6),
-        "commits": commits,
-        "segments_after_commits": len(many.segments),
         "many_over_one": round(median(times["many"]) / median(times["one"]), 2),
-        "written_over_data": round(written / compacted, 2),
+    }
+
+
+def batched(snapshot: Snapshot, asked: NDArray[np.float32], size: int) -> dict[str, str | float]:
+    """Processor time per query, one by one and in batches of `size`, in turns."""
+    queries = [Query(query, SPACE, K) for query in asked]
+    groups = [queries[first : first + size] for first in range(0, len(queries) - size + 1, size)] or [queries]
+    single: list[float] = []
+    together: list[float] = []
+    for turn in range(TURNS + 1):
+        for group in groups:
+            started = time.process_time()
+            for query in group:
+                snapshot.search(query)
+            middle = time.process_time()
+            snapshot.search_all(group)
+            if turn:  # the first turn is warm-up
+                single.append(1e6 * (middle - started) / len(group))
+                together.append(1e6 * (time.process_time() - middle) / len(group))
+    return {
+        "single_us": round(median(single), 1),
+        "batched_us": round(median(together), 1),
+        "throughput": str(ratio(single, together)),
     }
 
 
@@ -99,31 +157,28 @@ def written_bytes() -> int:
 
 
 def recall(snapshot: Snapshot, data: NDArray[np.float32], asked: NDArray[np.float32]) -> float:
-    """Recall@10 against float64, ties tolerated."""
-    rows = data.astype(np.float64)
+    judged = truth(data, asked, K)
     found = 0
-    for query in asked.astype(np.float64):
-        scores = rows @ query
-        tenth = np.partition(scores, -10)[-10] - 1e-9
-        hits = snapshot.search(Query(query, SPACE, 10))
-        found += sum(scores[int(hit.chunk.document_id[4:])] >= tenth for hit in hits)
-    return found / (10 * len(asked))
+    for number, query in enumerate(asked):
+        hits = snapshot.search(Query(query, SPACE, K))
+        found += judged.found(number, [int(hit.chunk.document_id[4:]) for hit in hits])
+    return found / (judged.count * len(asked))
 
 
 def compare(one: Snapshot, many: Snapshot, asked: NDArray[np.float32]) -> dict[str, list[float]]:
     """Seconds of single searches, in turns: one segment, many segments, and one segment searched exactly."""
     state = one.space(SPACE)
     times: dict[str, list[float]] = {"one": [], "many": [], "exact": []}
-    for turn in range(3):
+    for turn in range(TURNS):
         for query in asked:
-            request = Query(query, SPACE, 10)
+            request = Query(query, SPACE, K)
             for name, snapshot in (("one", one), ("many", many)):
                 started = time.perf_counter()
                 snapshot.search(request)
                 times[name].append(time.perf_counter() - started)
-        for query in asked[:20]:
+        for query in asked[:EXACT]:
             started = time.perf_counter()
-            search_dense(one.segments, SPACE, encode_query(state.space, query), k=10)
+            search_dense(one.segments, SPACE, encode_query(state.space, query), k=K)
             times["exact"].append(time.perf_counter() - started)
         if turn == 0:
             times = {name: [] for name in times}  # the first turn is warm-up

@@ -108,7 +108,7 @@ def served() -> Iterator[Served]:
     with tempfile.TemporaryDirectory() as folder:
         found = synthetic(Path(folder) / "made", rows, QUERIES) if os.environ.get(SYNTHETIC) else real(rows, QUERIES)
         snapshot = build(Path(folder) / "store", found)
-        queries = [np.array(row) for row in found.queries]
+        queries = [np.array(row) for row in found.ood]
         bodies = [json.dumps({"query_vector": row.tolist(), "embedding_space": SPACE}).encode() for row in queries]
         yield Served(snapshot, queries, found.questions()[: len(queries)], bodies)
 

@@ -1,6 +1,6 @@
-"""An echo server, the lower bound for any ASGI server: a fixed-length answer under uvicorn, bare or with Starlette.
+"""An echo server, the lower bound for any server in Python: a fixed-length answer under uvicorn, without a framework.
 
-python -m benchmarks.echo bare|starlette BYTES PORT
+python -m benchmarks.echo BYTES PORT
 """
 
 from __future__ import annotations
@@ -8,17 +8,11 @@ from __future__ import annotations
 import sys
 
 import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-JSON = "application/json"
 
-
-def bare(content: bytes) -> ASGIApp:
-    headers = [(b"content-type", JSON.encode()), (b"content-length", str(len(content)).encode())]
+def echo(content: bytes) -> ASGIApp:
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         while (await receive()).get("more_body"):
@@ -29,19 +23,10 @@ def bare(content: bytes) -> ASGIApp:
     return app
 
 
-def starlette(content: bytes) -> ASGIApp:
-    async def echo(request: Request) -> Response:
-        await request.body()
-        return Response(content, media_type=JSON)
-
-    return Starlette(routes=[Route("/search", echo, methods=["POST"])])
-
-
-def main(kind: str, size: str, port: str) -> None:
+def main(size: str, port: str) -> None:
     """Serves with the uvicorn settings of `aidre serve`."""
-    app = {"bare": bare, "starlette": starlette}[kind](b"x" * int(size))
     uvicorn.run(
-        app,
+        echo(b"x" * int(size)),
         port=int(port),
         loop="uvloop",
         http="httptools",

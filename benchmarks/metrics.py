@@ -25,9 +25,10 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One contender at one setting, over all turns. Times are in microseconds."""
+    """One contender at one setting over one kind of queries, all turns together. Times are in microseconds."""
 
     contender: str
+    kind: str
     setting: int
     recall: float
     p50: float
@@ -60,14 +61,14 @@ def ratio(upper: Sequence[float], lower: Sequence[float]) -> Ratio:
 
 
 def points(runs: Iterable[Mapping[str, Any]], k: int) -> list[Point]:
-    """Groups raw runs of one kind of query into points, one per contender and setting, in order of appearance."""
-    grouped: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    """Groups raw runs into points, one per contender, kind of queries and setting, in order of appearance."""
+    grouped: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
     for run in runs:
-        grouped.setdefault((run["contender"], run["setting"]), []).append(run)
-    return [_point(name, setting, turns, k) for (name, setting), turns in grouped.items()]
+        grouped.setdefault((run["contender"], run["kind"], run["setting"]), []).append(run)
+    return [_point(name, kind, setting, turns, k) for (name, kind, setting), turns in grouped.items()]
 
 
-def _point(name: str, setting: int, turns: Sequence[Mapping[str, Any]], k: int) -> Point:
+def _point(name: str, kind: str, setting: int, turns: Sequence[Mapping[str, Any]], k: int) -> Point:
     times = np.concatenate([turn["microseconds"] for turn in turns])
     found = [count for turn in turns for count in turn["found"]]
     recall = sum(found) / max(1, len(found) * min(k, turns[0].get("possible", k)))
@@ -75,6 +76,7 @@ def _point(name: str, setting: int, turns: Sequence[Mapping[str, Any]], k: int) 
     anchors = [median(turn["anchor"]) for turn in turns]
     return Point(
         name,
+        kind,
         setting,
         recall,
         float(np.percentile(times, 50)),
@@ -84,10 +86,14 @@ def _point(name: str, setting: int, turns: Sequence[Mapping[str, Any]], k: int) 
     )
 
 
-def cheapest(found: Iterable[Point], contender: str, recall: float) -> Point | None:
-    """The fastest setting of a contender that reaches the recall."""
-    enough = [point for point in found if point.contender == contender and point.recall >= recall]
+def cheapest(found: Iterable[Point], contender: str, kind: str, recall: float) -> Point | None:
+    """The fastest setting of a contender that reaches the recall for a kind of queries."""
+    enough = [point for point in of(found, contender, kind) if point.recall >= recall]
     return min(enough, key=lambda point: point.p50, default=None)
+
+
+def of(found: Iterable[Point], contender: str, kind: str) -> list[Point]:
+    return [point for point in found if (point.contender, point.kind) == (contender, kind)]
 
 
 def against(case: Mapping[str, Any]) -> Ratio:
@@ -101,8 +107,8 @@ def memory(case: Mapping[str, Any]) -> int:
 
 
 def growth(cases: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Growth exponents of time, memory and build time over the rows; empty with fewer than two sizes."""
-    grown = [case for case in cases if case["group"] == "sizes"]
+    """Growth exponents of time (of questions), memory and build time over the rows; empty with fewer than two sizes."""
+    grown = [case for case in cases if case["group"] == "sizes" and case["queries"] == "ood"]
     if len(grown) < 2:
         return {}
     costs = {

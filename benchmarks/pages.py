@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log10
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 from benchmarks import plots
-from benchmarks.metrics import Point, against, cheapest, figure, growth, memory, points
+from benchmarks.metrics import Point, against, cheapest, figure, growth, memory, of, points, ratio
 from benchmarks.plots import Line, Panel
 
 GOALS: Final = (0.99, 0.95)
@@ -24,7 +25,8 @@ CONNECTION_FIGURES: Final = (
     ("p99_ms", "99th percentile", "ms"),
     ("rate", "Throughput", "answers a second"),
 )
-KINDS: Final = {"random": "random", "near": "correlated"}
+FIELDS: Final = {"random": "random", "near": "correlated"}
+QUERIES: Final = {"ind": "passages", "ood": "questions"}
 TITLES: Final = {
     "sizes": "Rows",
     "dimensions": "Dimensions",
@@ -39,7 +41,9 @@ INTRODUCTION: Final = """
 Written by `python -m benchmarks report` from the stored samples. Machines differ and are noisy: compare the ratios. The
 two sides of a ratio were measured side by side, in turns within one run; a ratio is the median over the turns, followed
 by the minimum and the maximum in brackets. Absolute times show the scale. `make bench` repeats the measurements; the
-docstring of each module in `benchmarks/` describes its method.
+docstring of each module in `benchmarks/` describes its method. Two kinds of queries are measured apart: *passages*
+(`ind`) of documents that are not stored, from the distribution of the rows, and *questions* (`ood`), as users write
+them.
 """
 
 Raw = Mapping[str, Any]
@@ -58,6 +62,12 @@ class Measured:
         """The comparison for README.md: the one over 60,000 rows, else the smallest."""
         standard = [one for one in self.contests if one["rows"] == 60_000]
         return next(iter([*standard, *self.contests]), None)
+
+    @property
+    def machines(self) -> dict[str, str]:
+        """A letter for each machine, with its interpreter and kernels, that was measured."""
+        described = dict.fromkeys(raw["machine"] for raw in (*self.contests, *self.curves, *self.figures.values()))
+        return {machine: chr(ord("A") + number) for number, machine in enumerate(described)}
 
 
 def read(folder: Path) -> Measured:
@@ -85,9 +95,10 @@ def short(found: Measured, shown: Mapping[str, str]) -> Iterator[str]:
     main = found.main
     if main:
         yield f"`bench_peers` ({main['machine']}): {main['rows']:,} real embeddings of {main['dimensions']} dimensions,"
-        yield "k = 10, one query per call, one core. All values are ratios to aidre: query latency at the fastest"
-        yield "setting that reaches the recall (in brackets the range over the turns), build time against aidre's"
-        yield "index alone and against its whole store, and size in bytes."
+        yield "k = 10, one query per call, one core. Queries are passages of documents that are not stored, and"
+        yield "questions. All values are ratios to aidre: query latency at the fastest setting that reaches the recall"
+        yield "(in brackets the range over the turns), build time against aidre's index alone and against its whole"
+        yield "store, and size in bytes."
         yield ""
         yield from contest_table(main)
         yield ""
@@ -98,16 +109,22 @@ def short(found: Measured, shown: Mapping[str, str]) -> Iterator[str]:
 
 def page(found: Measured, shown: Mapping[str, str]) -> Iterator[str]:
     yield from INTRODUCTION.splitlines()
+    machines = found.machines
+    yield from ["", *(f"- Machine {letter}: {machine}." for machine, letter in machines.items())]
     for raw in found.contests:
-        yield from _section(
-            f"Comparison with other engines, {raw['rows']:,} rows", raw, shown.get(f"recall_{raw['rows']}")
-        )
+        title = f"Comparison with other engines, {raw['rows']:,} rows"
+        yield from _section(title, machines[raw["machine"]], shown.get(f"recall_{raw['rows']}"))
         yield "Query latency relative to aidre with its default settings, at the fastest setting of each engine that"
         yield "reaches the recall. Build time is relative to aidre's index alone, and to its whole store (with text,"
         yield "look-up tables and postings, synced to disk)."
         yield ""
         yield from contest_table(raw)
         yield from _missing(raw)
+        if raw["batches"]:
+            yield from ["", f"### Batches, {raw['rows']:,} rows", ""]
+            yield "The same queries one by one and in batches of one call, in turns, by processor time."
+            yield ""
+            yield from batch_table(raw)
         if raw["filtered"]:
             yield from ["", f"### Filters, {raw['rows']:,} rows", "", shown.get(f"filters_{raw['rows']}", ""), ""]
             yield "Latency relative to aidre under the same filter, at the shallowest setting that reaches recall 0.99,"
@@ -116,17 +133,17 @@ def page(found: Measured, shown: Mapping[str, str]) -> Iterator[str]:
             yield ""
             yield from filter_table(raw)
     if found.curves:
-        yield from _section("Scaling", found.curves[0], shown.get("growth"))
+        yield from _section("Scaling", machines[found.curves[0]["machine"]], shown.get("growth"))
         yield "Times are relative to the base, measured in turns with each case: real rows, cosine, one segment."
         for raw in found.curves:
             yield from curve_tables(raw)
     for name, figures in found.figures.items():
-        yield from _section(f"`{name}`", figures, shown.get(f"connections_{name}"))
+        yield from _section(f"`{name}`", machines[figures["machine"]], shown.get(f"connections_{name}"))
         yield from figure_tables(figures)
 
 
-def _section(title: str, raw: Raw, picture: str | None) -> Iterator[str]:
-    yield from ["", f"## {title}", "", f"{raw['machine']}.", ""]
+def _section(title: str, letter: str, picture: str | None) -> Iterator[str]:
+    yield from ["", f"## {title}", "", f"Machine {letter}.", ""]
     if picture:
         yield from [picture, ""]
 
@@ -150,32 +167,58 @@ def contest_table(raw: Raw) -> Iterator[str]:
     head = (
         "engine",
         "index",
-        *(f"latency at recall ≥ {goal}" for goal in GOALS),
+        *(f"{named}, recall ≥ {goal}" for goal in GOALS for named in QUERIES.values()),
         "build / index",
         "build / store",
+        "build, processor s",
         "bytes",
     )
     rows = []
     for name, facts in raw["contenders"].items():
         if "problem" in facts:
             continue
-        cells = [_at(found, name, goal) for goal in GOALS]
+        cells = [_at(found, name, kind, goal) for goal in GOALS for kind in QUERIES]
         building = [_times(facts["seconds"], ours[part]) for part in ("index_seconds", "seconds")]
         if name == "aidre":
             building = [f"1 = {figure(ours[part])} s" for part in ("index_seconds", "seconds")]
         size = _times(facts["bytes"], ours["bytes"])
         if name == "aidre":
             size = f"1 = {ours['bytes'] / raw['rows']:.0f} a row"
-        rows.append((f"{name} {facts['version']}", facts["index"], *cells, *building, size))
+        rows.append(
+            (f"{name} {facts['version']}", facts["index"], *cells, *building, figure(facts["processor_seconds"]), size)
+        )
     return markdown(head, rows)
 
 
-def _at(found: Sequence[Point], name: str, goal: float) -> str:
+def _at(found: Sequence[Point], name: str, kind: str, goal: float) -> str:
+    measured = of(found, name, kind)
+    if not measured:
+        return "-"
     if name == "aidre":
-        ours = next(point for point in found if point.contender == name)  # its first setting is the default
-        return f"1 = {figure(ours.p50)} µs at {ours.recall:.4f}"
-    point = cheapest(found, name, goal)
-    return f"{point.ratio} at {point.recall:.4f}" if point else "not reached"
+        ours = measured[0]  # its first setting is the default
+        missed = "" if ours.recall >= goal else f", misses {goal}"
+        return f"1 = {figure(ours.p50)} µs at {ours.recall:.4f}{missed}"
+    point = cheapest(found, name, kind, goal)
+    return (
+        f"{point.ratio} at {point.recall:.4f}" if point else f"misses it: {max(each.recall for each in measured):.4f}"
+    )
+
+
+def batch_table(raw: Raw) -> Iterator[str]:
+    head = ("engine", "queries", "batch", "µs a query", "µs a query in batches", "throughput, 1 = single", "recall")
+    rows = [
+        (
+            run["contender"],
+            QUERIES[run["kind"]],
+            str(run["size"]),
+            figure(median(run["single_us"])),
+            figure(median(run["batched_us"])),
+            str(ratio(run["single_us"], run["batched_us"])),
+            f"{run['recall']:.4f}",
+        )
+        for run in raw["batches"]
+    ]
+    return markdown(head, rows)
 
 
 def _times(one: float, other: float) -> str:
@@ -184,24 +227,25 @@ def _times(one: float, other: float) -> str:
 
 def filter_table(raw: Raw) -> Iterator[str]:
     cells = {
-        (point.contender, field, share): f"{point.ratio}, {point.recall:.3f}"
-        for (field, share), runs in _by_filter(raw).items()
+        (point.contender, *case): f"{point.ratio}, {point.recall:.3f}"
+        for case, runs in _by_filter(raw).items()
         for point in points(runs, raw["k"])
     }
-    names = list(dict.fromkeys(name for name, _, _ in cells))
-    head = ["filter", "aidre µs, recall", *names]
+    names = list(dict.fromkeys(name for name, *_ in cells))
+    head = ["filter", "queries", "aidre µs, recall", *names]
     rows = []
-    for (field, share), runs in _by_filter(raw).items():
-        label = f"{share * 100:g} % {KINDS[field]}"
-        rows.append([label, _ours(runs), *(cells.get((name, field, share), "-") for name in names)])
+    for (field, share, kind), runs in _by_filter(raw).items():
+        label = f"{share * 100:g} % {FIELDS[field]}"
+        others = (cells.get((name, field, share, kind), "-") for name in names)
+        rows.append([label, QUERIES[kind], _ours(runs), *others])
     return markdown(head, rows)
 
 
-def _by_filter(raw: Raw) -> dict[tuple[str, float], list[Raw]]:
-    grouped: dict[tuple[str, float], list[Raw]] = {}
+def _by_filter(raw: Raw) -> dict[tuple[str, float, str], list[Raw]]:
+    grouped: dict[tuple[str, float, str], list[Raw]] = {}
     for run in raw["filtered"]:
-        grouped.setdefault((run["field"], run["share"]), []).append(run)
-    return dict(sorted(grouped.items(), key=lambda pair: (pair[0][0] != "random", -pair[0][1])))
+        grouped.setdefault((run["field"], run["share"], run["kind"]), []).append(run)
+    return dict(sorted(grouped.items(), key=lambda pair: (pair[0][0] != "random", -pair[0][1], pair[0][2])))
 
 
 def _ours(runs: Sequence[Raw]) -> str:
@@ -217,6 +261,7 @@ def curve_tables(raw: Raw) -> Iterator[str]:
         yield from markdown(
             (
                 TITLES[group].lower(),
+                "queries",
                 "method",
                 "recall",
                 "time",
@@ -241,6 +286,7 @@ def _case_row(case: Raw) -> Sequence[str]:
     segments = f", {case['segments']} segments" if case["segments"] > 1 else ""
     return (
         case["label"],
+        QUERIES[case["queries"]],
         case["kind"] + segments,
         f"{recall:.4f}",
         str(against(case)),
@@ -299,9 +345,9 @@ def _cell(value: Any) -> str:
 
 def pictures(found: Measured) -> Iterator[tuple[str, list[Panel]]]:
     for raw in found.contests:
-        yield f"recall_{raw['rows']}", [_recall_panel(raw)]
+        yield f"recall_{raw['rows']}", [_recall_panel(raw, kind) for kind in QUERIES]
         if raw["filtered"]:
-            yield f"filters_{raw['rows']}", [_filter_panel(raw, field) for field in KINDS]
+            yield f"filters_{raw['rows']}", [_filter_panel(raw, field) for field in FIELDS]
     if any(growth(raw["cases"]) for raw in found.curves):
         yield "growth", _growth_panels(found.curves)
     for name, figures in found.figures.items():
@@ -309,17 +355,18 @@ def pictures(found: Measured) -> Iterator[tuple[str, list[Panel]]]:
             yield f"connections_{name}", _connection_panels(figures["connections"])
 
 
-def _recall_panel(raw: Raw) -> Panel:
+def _recall_panel(raw: Raw, kind: str) -> Panel:
     lines = []
     grouped: dict[str, list[Point]] = {}
     for point in points(raw["runs"], raw["k"]):
-        grouped.setdefault(point.contender, []).append(point)
+        if point.kind == kind:
+            grouped.setdefault(point.contender, []).append(point)
     for name, each in grouped.items():
         found = [(point.recall, 1 / point.ratio.median) for point in each if point.recall >= MIN_RECALL_SHOWN]
         shown = [(rate, recall) for recall, rate in sorted(found)]
         if shown:
             lines.append(Line(name, shown))
-    title = f"Recall over throughput, {raw['rows']:,} embeddings"
+    title = f"{QUERIES[kind].capitalize()} over {raw['rows']:,} embeddings"
     return Panel(
         title, "throughput, 1 = aidre by default", "recall@10", lines, log_y=False, limits=(MIN_RECALL_SHOWN, 1.003)
     )
@@ -327,19 +374,19 @@ def _recall_panel(raw: Raw) -> Panel:
 
 def _filter_panel(raw: Raw, field: str) -> Panel:
     lines: dict[str, list[tuple[float, float]]] = {}
-    for (of, share), runs in _by_filter(raw).items():
-        if of == field:
+    for (name, share, kind), runs in _by_filter(raw).items():
+        if (name, kind) == (field, "ood"):
             for point in points(runs, raw["k"]):
                 lines.setdefault(point.contender, []).append((100 * share, point.ratio.median))
             lines.setdefault("aidre", []).append((100 * share, 1.0))
     shown = [Line(name, sorted(each)) for name, each in lines.items()]
-    return Panel(f"Filters, {KINDS[field]}", "rows that pass, %", "time, 1 = aidre", shown)
+    return Panel(f"Filters, {FIELDS[field]}, questions", "rows that pass, %", "time, 1 = aidre", shown)
 
 
 def _growth_panels(curves: Sequence[Raw]) -> list[Panel]:
     times, sizes = [], []
     for raw in curves:
-        cases = [case for case in raw["cases"] if case["group"] == "sizes"]
+        cases = [case for case in raw["cases"] if case["group"] == "sizes" and case["queries"] == "ood"]
         if len(cases) < 2:
             continue
         powers, label = growth(raw["cases"]), f"{cases[0]['dimensions']} dimensions"

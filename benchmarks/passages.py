@@ -1,9 +1,12 @@
-"""Real text available in every installation: docstrings and package descriptions of the installed distributions.
+"""Real text: the documents and questions of test collections, else the docstrings of the installed distributions.
 
-The standard library and the installed distributions are read with `ast` and importlib.metadata; nothing is imported.
-A docstring, without its examples, is split into passages of at most MAX_WORDS words. Passages that differ only in
-digits and punctuation count as duplicates. Passages are ordered by a hash of their text, so that any prefix is a fair
-sample, and the same versions give the same passages in the same order.
+Documents are split into passages of at most MAX_WORDS words. One document in HELD_OUT gives no row: its passages are
+unseen queries of the distribution of the rows. Questions are those of the collections, the same number from each as far
+as they reach. Without a collection, the standard library and the installed distributions are read with `ast` and
+importlib.metadata (nothing is imported), and the first sentences of held-out docstrings stand for questions.
+
+Passages that differ only in digits and punctuation count as duplicates. Passages are ordered by a hash of their text,
+so that any prefix is a fair sample, and the same sources give the same passages in the same order.
 """
 
 from __future__ import annotations
@@ -12,17 +15,20 @@ import ast
 import re
 import sysconfig
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from importlib import metadata
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from benchmarks.quality import CORPUS, QUERIES, rows_of
 
 MAX_WORDS: Final = 40
 MIN_WORDS: Final = 8
 MAX_FILE_BYTES: Final = 1 << 20
 HELD_OUT: Final = 24
-"""One docstring in 24 gives no passage: its first sentence is a query."""
+"""One document in 24 gives no row."""
 
 _EXAMPLE = re.compile(r"^\s*(>>>|\.\.\. ).*$", re.MULTILINE)
 _RULE = re.compile(r"[=\-~*_#+|]{3,}")
@@ -38,24 +44,50 @@ class Text(NamedTuple):
 
 
 class Material(NamedTuple):
-    """Passages, and questions from held-out docstrings; no question is also a passage."""
+    """Passages to store, passages of other documents, and questions; no query is also a stored passage."""
 
     passages: list[str]
+    unseen: list[str]
     questions: list[str]
 
 
-def material(rows: int, questions: int) -> Material:
-    """At most `rows` passages and `questions` questions; fewer if the installation has fewer."""
+def material(rows: int, queries: int, sets: Sequence[Path] = ()) -> Material:
+    """At most `rows` passages and `queries` of each kind; fewer if the sources have fewer.
+
+    `sets` are folders in the format of `benchmarks.quality`.
+    """
     passages: dict[str, str] = {}
+    unseen: dict[str, str] = {}
     asked: dict[str, str] = {}
-    for text in texts():
-        if digest(" ".join(text.words)) % HELD_OUT:
-            for start in range(0, len(text.words), MAX_WORDS):
-                keep(passages, text.words[start : start + MAX_WORDS])
-        else:
+    for question in interleaved(map(questions_of, sets)):
+        asked.setdefault(key_of(question), question)
+    for text in chain.from_iterable(map(documents, sets)) if sets else texts():
+        place = digest(" ".join(text.words)) % HELD_OUT
+        if place == 1 and not sets:
             keep(asked, _SENTENCE.split(" ".join(text.words), maxsplit=1)[0].split()[:MAX_WORDS])
-    chosen = sorted((passage for key, passage in passages.items() if key not in asked), key=digest)
-    return Material(chosen[:rows], sorted(asked.values(), key=digest)[:questions])
+            continue
+        for start in range(0, len(text.words), MAX_WORDS):
+            keep(passages if place else unseen, text.words[start : start + MAX_WORDS])
+    questions = list(asked.values()) if sets else sorted(asked.values(), key=digest)
+    taken = unseen.keys() | asked.keys()
+    chosen = sorted((passage for key, passage in passages.items() if key not in taken), key=digest)
+    return Material(chosen[:rows], sorted(unseen.values(), key=digest)[:queries], questions[:queries])
+
+
+def documents(folder: Path) -> Iterator[Text]:
+    for row in rows_of(folder / CORPUS, ("id", "text")):
+        yield Text(f"{folder.name}: {row['id']}", clean(f"{row.get('title') or ''}\n{row['text']}"))
+
+
+def questions_of(folder: Path) -> list[str]:
+    """The questions of a set in the order of their hash."""
+    asked = {" ".join(str(row["text"]).split()) for row in rows_of(folder / QUERIES, ("id", "text"))}
+    return sorted(filter(None, asked), key=digest)
+
+
+def interleaved(lists: Iterable[list[str]]) -> list[str]:
+    """One of each list in turns, without repeats."""
+    return list(dict.fromkeys(one for each in zip_longest(*lists) for one in each if one is not None))
 
 
 def digest(text: str) -> int:
@@ -65,9 +97,14 @@ def digest(text: str) -> int:
 def keep(kept: dict[str, str], words: list[str]) -> None:
     """Adds a passage to `kept`, unless it is too short or a duplicate."""
     passage = " ".join(words)
-    key = " ".join(_LETTERS.findall(passage.casefold()))
+    key = key_of(passage)
     if len(key.split()) >= MIN_WORDS:
         kept.setdefault(key, passage)
+
+
+def key_of(passage: str) -> str:
+    """Its letters: equal keys are duplicates."""
+    return " ".join(_LETTERS.findall(passage.casefold()))
 
 
 def texts() -> Iterator[Text]:

@@ -10,6 +10,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,18 @@ from benchmarks.load import Request, request
 
 TOP_K = 10
 DOMAIN, KEY, SECRET = "bench.mark", "bench", "the secret of a benchmark"
+CALLER = "the key of the caller of a benchmark"
+BEARER = {"authorization": f"Bearer {CALLER}"}
 CONFIGURATION = f"""
+[server]
+log = "requests"
+[limits]
+rate = "1000000/second"
+[[keys]]
+name = "bench"
+sha256 = "{sha256(CALLER.encode()).hexdigest()}"
+scopes = ["search", "vectors"]
+rate = "1000000/second"
 [intake]
 bind_key = "{"ab" * 32}"
 [[intakes]]
@@ -36,7 +48,8 @@ collection = "bench"
 [intent.keys]
 {KEY} = "{SECRET}"
 """
-"""Server configuration for all of these requests, over a collection named "bench"."""
+"""Server configuration for all of these requests, over a collection named "bench": keys, limits, metrics and access log
+are on, answers are not signed."""
 
 INTAKE_SESSION = "7d444840-9dc0-41d1-b245-5ffdce74fad2"
 AGENT = {"id": "bench", "platform": "bench", "consent_scope": ["intake", "offer"]}
@@ -44,24 +57,25 @@ AGENT = {"id": "bench", "platform": "bench", "consent_scope": ["intake", "offer"
 
 def vectors(queries: NDArray[np.float32], space: str) -> list[Request]:
     """AIDRE searches by vector."""
-    return [
-        _post("/search", {"query_vector": _numbers(vector), "embedding_space": space, "top_k": TOP_K})
-        for vector in queries
-    ]
+    return [vector_search(vector, space) for vector in queries]
+
+
+def vector_search(vector: NDArray[np.float32], space: str) -> bytes:
+    return _post("/search", {"query_vector": _numbers(vector), "embedding_space": space, "top_k": TOP_K}, **BEARER)
 
 
 def texts(texts: Sequence[str], mode: str | None = None) -> list[Request]:
     """AIDRE searches by text; repeated texts hit the embedding cache."""
-    return [_post("/search", _search(text, mode)) for text in texts]
+    return [_post("/search", _search(text, mode), **BEARER) for text in texts]
 
 
 def new_texts(texts: Sequence[str], mode: str | None = None) -> list[Request]:
     """AIDRE searches by texts that no cache holds."""
-    return _new(texts, lambda text: _post("/search", _search(text, mode)))
+    return _new(texts, lambda text: _post("/search", _search(text, mode), **BEARER))
 
 
 def chunks(ids: Sequence[str]) -> list[Request]:
-    return [request("GET", f"/chunks/{id.replace('#', '%23')}") for id in ids]
+    return [request("GET", f"/chunks/{id.replace('#', '%23')}", b"", **BEARER) for id in ids]
 
 
 def asks(texts: Sequence[str]) -> list[Request]:

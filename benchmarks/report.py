@@ -9,21 +9,27 @@ committed. Every figure of the report is computed from these files.
 from __future__ import annotations
 
 import json
-import os
-import platform
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
+
+from benchmarks.machine import machine
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "benchmarks" / "results"
 MARKED: Final = re.compile(r"(<!-- figures -->\n).*?(<!-- /figures -->)", re.DOTALL)
 
 
-def record(name: str, figures: Mapping[str, Any], *, raw: Any = None, readme: bool = False) -> None:
-    """Stores the figures and samples of one benchmark; with `readme` also rewrites the report and README.md."""
+def record(
+    name: str, figures: Mapping[str, Any], *, raw: Any = None, variant: str | None = None, readme: bool = False
+) -> None:
+    """Stores the figures and samples of one benchmark; with `readme` also rewrites the report and README.md.
+
+    Figures of a variant, such as another interpreter, stand beside those without one.
+    """
     RESULTS.mkdir(parents=True, exist_ok=True)
+    name = named(name, variant)
     (RESULTS / f"{name}.json").write_text(json.dumps({"machine": machine(), **figures}, indent=1) + "\n", "utf-8")
     if raw is not None:
         keep(name, raw)
@@ -31,14 +37,14 @@ def record(name: str, figures: Mapping[str, Any], *, raw: Any = None, readme: bo
         write()
 
 
+def named(name: str, variant: str | None) -> str:
+    return f"{name}_{variant}" if variant else name
+
+
 def keep(name: str, raw: Any) -> None:
     """Stores raw samples."""
     (RESULTS / "raw").mkdir(parents=True, exist_ok=True)
     (RESULTS / "raw" / f"{name}.json").write_text(json.dumps({"machine": machine(), **raw}) + "\n", "utf-8")
-
-
-def machine() -> str:
-    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
 
 
 def write(results: Path = RESULTS, root: Path = ROOT) -> None:

@@ -220,6 +220,21 @@ class TextDictionary(Protocol):
         """Texts that contain a match of a regular expression of RE2; of more than `most`, the first `most`."""
 
 
+class Layout(NamedTuple):
+    """The constant text of a result: before its id, its score, its source, its metadata and its etag, and after that;
+    and what stands between two results. Without `ids` the id is left out, without `metadata` that and the etag."""
+
+    before_id: bytes
+    before_score: bytes
+    before_source: bytes
+    before_metadata: bytes
+    before_etag: bytes
+    after_etag: bytes
+    between: bytes
+    ids: bool
+    metadata: bool
+
+
 class Reader(Protocol):
     """One state of a collection, for searches from several threads; it never changes.
 
@@ -245,6 +260,12 @@ class Reader(Protocol):
 
     def search_all(self, queries: Sequence[Query]) -> list[list[Hit]]:
         """The hits of each query; raises the errors of `search`, for any of the queries."""
+
+    def splice(self, hits: Sequence[Hit], scores: Sequence[bytes], layout: Layout) -> bytes | None:
+        """The `fragments` of hits and the JSON of their scores in a layout, one after the other, in one step.
+
+        None where the engine does not do that, or not for these hits: the caller joins the fragments itself.
+        """
 
     def estimated_seconds(self, query: Query) -> float:
         """About how long `search` takes on one core, told at once and for any query: a caller decides by it whether to

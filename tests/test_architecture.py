@@ -111,7 +111,12 @@ class Source:
 
 
 SEAM = {"aidre.engine.open_source", "aidre.engine.backend", "aidre.engine.errors", "aidre.engine.model"}
-BESIDE_THE_SEAM = {"aidre.engine.embedding", "aidre.engine.index.fields", "aidre.engine.index.text", "aidre.engine.native"}
+BESIDE_THE_SEAM = {
+    "aidre.engine.embedding",
+    "aidre.engine.index.fields",
+    "aidre.engine.index.text",
+    "aidre.engine.native",
+}
 EXTENSIONS = {"aidre.engine.native.kernel"}
 """Modules in C."""
 STORED_VALUES = {
@@ -122,8 +127,8 @@ STORED_VALUES = {
     "check_collection_name",
 }
 """What api/ may import of the engine: the seam to whatever stands behind a collection, embedding, the grammar of
-filters, the analysis of texts, the kernel's name and its reader of numbers; and of `engine/storage` how files are made durable, and bounds and values of a
-manifest."""
+filters, the analysis of texts, the kernel's name and its reader of numbers; and of `engine/storage` how files are made
+durable, and bounds and values of a manifest."""
 
 Rule: TypeAlias = Callable[["Tree"], Iterable[str]]
 

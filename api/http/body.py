@@ -24,9 +24,7 @@ DIGEST = re.compile(r"(?:^|,)[ \t]*(sha-256|sha-512)=:([^:]*):")
 """A member of Content-Digest (RFC 9530); weaker algorithms are ignored because they prove nothing."""
 
 
-async def read_object(
-    request: Request, types: frozenset[str], limit: int, vector: str | None = None
-) -> dict[str, Any]:
+async def read_object(request: Request, types: frozenset[str], limit: int, vector: str | None = None) -> dict[str, Any]:
     """The body as a JSON object. `types` are the accepted media types, `limit` is in bytes.
 
     The member `vector` is an array of float32 if the kernel could read it, else what the parser of JSON made of it.

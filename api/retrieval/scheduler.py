@@ -13,18 +13,22 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from time import perf_counter
 from typing import Any, TypeVar
 
 from aidre.api.http import Overloaded
-from aidre.api.retrieval.loop_budget import LoopBudget
 from aidre.engine.embedding import available_cores
 
 INLINE_SECONDS = 0.002
 """Shorter searches run inline: the hand-over to a thread and back costs a good part of this while both compete for the
 interpreter lock, and other requests wait no longer for it than for a turn."""
+
+TURN_SECONDS = 0.005
+"""A turn of the event loop ends with the work that reaches this."""
 
 THREAD_SECONDS = 0.01
 """The estimate for work that runs in a thread without an estimate of its own."""
@@ -57,6 +61,80 @@ class Backlog:
         """`seconds` must be the value given to `enter`."""
         self._jobs -= 1
         self._seconds = self._seconds - seconds if self._jobs else 0.0
+
+
+class LoopBudget:
+    """A time budget for work in the event loop: TURN_SECONDS in a turn, the rest in later turns, in order of arrival.
+
+    Between two turns the loop serves its sockets. So a new request that is rejected for a full queue is told at once,
+    and not after all work that arrived before it. Work arriving while `is_spent` is False may `run` at once; other work
+    waits. `max_wait` is in estimated seconds of waiting work.
+    """
+
+    __slots__ = ("_max_wait", "_spent", "_waiting", "_waiting_seconds", "is_spent")
+
+    def __init__(self, max_wait: float) -> None:
+        self._max_wait = max_wait
+        self._spent = 0.0
+        self._waiting: deque[Callable[[], float]] = deque()
+        self._waiting_seconds = 0.0
+        self.is_spent = False
+
+    def run(self, work: Callable[[], T]) -> T:
+        """Does work in this turn, and counts its duration by the clock."""
+        started = perf_counter()
+        try:
+            return work()
+        finally:
+            self._spend(perf_counter() - started)
+
+    def _spend(self, seconds: float) -> None:
+        self._spent += seconds
+        if self._spent >= TURN_SECONDS and not self.is_spent:
+            self.is_spent = True
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def enter(self, seconds: float) -> None:
+        """Counts work that waits. Raises Overloaded if more waits than `max_wait`."""
+        if self._waiting_seconds > self._max_wait:
+            raise Overloaded(math.ceil(self._waiting_seconds))
+        self._waiting_seconds += seconds
+
+    def leave(self, seconds: float) -> None:
+        """`seconds` must be the value given to `enter`."""
+        self._waiting_seconds = max(self._waiting_seconds - seconds, 0.0)
+
+    async def wait(self, seconds: float) -> None:
+        """Waits for the turn of work that takes an estimated number of seconds. Raises Overloaded."""
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def begin() -> float:
+            if begun.done():  # the caller has gone
+                return 0.0
+            begun.set_result(None)
+            return seconds
+
+        self.enter(seconds)
+        self.defer(begin)
+        try:
+            await begun
+        finally:
+            self.leave(seconds)
+
+    def defer(self, begin: Callable[[], float]) -> None:
+        """Calls `begin` in its turn, which returns the estimated seconds of what it has started. While `is_spent` only:
+        otherwise there is no later turn."""
+        self._waiting.append(begin)
+
+    def _next_turn(self) -> None:
+        """Starts as much waiting work as fits into a turn."""
+        self._spent = started = 0.0
+        while self._waiting and started < TURN_SECONDS:
+            started += self._waiting.popleft()()
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        else:
+            self.is_spent = False
 
 
 _Batch = list[tuple[Any, "asyncio.Future[Any]"]]

@@ -118,6 +118,8 @@ class Connection(HttpToolsProtocol):
         self._fast_path: FastPath | None = self.app_state.get("fast_path")
         self._postponed: ResponseCycle | None = None
         """A request for the fast path that is not started, because its body has not come."""
+        self._is_fast_path_open = True
+        """Whether no request of the newest data took the fast path: one client must not hold up the loop with many."""
 
     # -- the transport -----------------------------------------------------------------------------------------------
 
@@ -133,6 +135,7 @@ class Connection(HttpToolsProtocol):
         if not self._is_reading or self.transport.is_closing():
             return
         self._received += len(data)
+        self._is_fast_path_open = True
         before = self.cycle
         while data:
             try:
@@ -226,7 +229,9 @@ class Connection(HttpToolsProtocol):
 
     def _is_fast(self, scope: Scope) -> bool:
         fast_path = self._fast_path
-        return fast_path is not None and not self.expect_100_continue and fast_path.takes(scope)
+        if fast_path is None or not self._is_fast_path_open or self.expect_100_continue:
+            return False
+        return not self.transport.is_closing() and fast_path.takes(scope)
 
     def _start_postponed(self, cycle: ResponseCycle | None = None) -> None:
         """Starts a postponed request in the general way: the given one, or any."""
@@ -237,7 +242,7 @@ class Connection(HttpToolsProtocol):
 
     def _answer_postponed(self, cycle: ResponseCycle) -> None:
         """Answers a request whose body has come, or starts it if that takes a task or the client reads too slowly."""
-        self._postponed = None
+        self._postponed, self._is_fast_path_open = None, False
         fast_path = self._fast_path
         if fast_path is not None and not self.flow.write_paused:
             answer = fast_path.answer(cycle.scope, cycle.receive)
@@ -500,11 +505,10 @@ class ResponseCycle(RequestResponseCycle):
             self._write_body(message.get("body", b""), message.get("more_body", False))
 
     def _start(self, status: int, fields: Any) -> None:
-        parts = [STATUS_LINE[status]]
-        lines, length, stays_open = 2, None, True
-        for name, value in (*self._default_headers, *fields):
-            parts += (name, b": ", value, b"\r\n")
-            lines += 1
+        fields = (*self._default_headers, *fields)
+        lines = [b"%b: %b\r\n" % field for field in fields]
+        length, stays_open = None, True
+        for name, value in fields:
             if name == b"content-length":
                 length = int(value)
             elif name == b"connection":
@@ -513,8 +517,7 @@ class ResponseCycle(RequestResponseCycle):
         self.keep_alive &= not self.waiting_for_100_continue
         if not (self.keep_alive and stays_open):
             if stays_open:
-                parts.append(b"connection: close\r\n")
-                lines += 1
+                lines.append(b"connection: close\r\n")
             self.keep_alive = False
         has_content = self.scope["method"] != "HEAD" and status not in STATUSES_WITHOUT_CONTENT
         if length is None and has_content:
@@ -522,11 +525,10 @@ class ResponseCycle(RequestResponseCycle):
                 self._until_close = True  # HTTP/1.0 has no chunks (RFC 9112, 6.1)
             else:
                 self.chunked_encoding = True
-                parts.append(b"transfer-encoding: chunked\r\n")
-                lines += 1
-        parts.append(b"\r\n")
-        header = b"".join(parts)
-        if header.count(b"\n") != lines or header.count(b"\r") != lines or b"\0" in header:
+                lines.append(b"transfer-encoding: chunked\r\n")
+        header = b"%b%b\r\n" % (STATUS_LINE[status], b"".join(lines))
+        breaks = len(lines) + 2
+        if header.count(b"\n") != breaks or header.count(b"\r") != breaks or b"\0" in header:
             raise RuntimeError("a header field contains a line break")
         self.response_started = True
         self.waiting_for_100_continue = False

@@ -1,26 +1,27 @@
-"""aidre as a contender: a store with one compacted collection, searched through its Snapshot."""
+"""aidre as a contender: a store with one compacted collection, searched through its Snapshot.
+
+`Previous` is the same of another release in an environment of its own, so what it needs is imported from the modules
+that users import; the settings of depth, which reach into the engine, are those of this release alone.
+"""
 
 from __future__ import annotations
 
+import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import aidre.engine
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.index.fields.filters import parse_filter
-from aidre.engine.index.vectors.distance import VectorColumn
-from aidre.engine.index.vectors.encoding import encode_query
-from aidre.engine.index.vectors.scan import SearchDepth
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Query, Record
-from aidre.engine.search.calibration import CalibrationTarget, calibrate
-from aidre.engine.search.dense import search_dense
-from aidre.engine.segment.stored_chunk import StoredChunk
-from aidre.engine.segment.view import RowMask
-from benchmarks.peers.protocol import Answer, Below, Values, Vectors
+from benchmarks.machine import kernel
+from benchmarks.peers.protocol import Answer, AnswerAll, Below, Values, Vectors
 
 SPACE, COLLECTION = "v", "bench"
 BATCH = 50_000
@@ -28,10 +29,8 @@ PRODUCT = 0
 """The setting of a default search, with the calibrated depth."""
 
 
-class Aidre:
-    settings = (PRODUCT, 20, 40, 80, 160, 320, 640)
-    """Number of candidates that are re-ranked with exact scores."""
-
+class Previous:
+    settings: Sequence[int] = (PRODUCT,)
     filters = True
 
     def __init__(self) -> None:
@@ -39,34 +38,79 @@ class Aidre:
 
     def build(self, rows: Vectors, values: Values, folder: Path) -> None:
         self.snapshot = build(folder / "store", rows, values)
-        self.facts = {"index_seconds": index_seconds(rows)}
+        self.facts = {"version": version(), "kernel": kernel()}
+        calibration = self.snapshot.space(SPACE).calibration
+        if calibration and calibration.depths:
+            self.facts["promised"] = calibration.depths[0].mean
 
     def answer(self, setting: int, k: int, only: Below | None) -> Answer:
         snapshot = self.snapshot
-        state = snapshot.space(SPACE)
         condition = parse_filter({only.field: {"lt": only.value}}) if only else None
 
-        def ask(query: Vectors) -> Any:
+        def search(query: Vectors) -> Any:
             return snapshot.search(Query(query, SPACE, k, filter=condition))
 
-        def ask_deep(query: Vectors) -> Any:
-            vector = encode_query(state.space, query)
-            return search_dense(snapshot.segments, SPACE, vector, k=k, depth=SearchDepth(setting), filter=condition)
+        return search
 
-        return ask if setting == PRODUCT else ask_deep
+    def answer_all(self, setting: int, k: int) -> AnswerAll:
+        snapshot = self.snapshot
+
+        def search(queries: Vectors) -> Sequence[Any]:
+            return snapshot.search_all([Query(query, SPACE, k) for query in queries])
+
+        return search
 
     def rows_of(self, answered: Any) -> list[int]:
-        if isinstance(answered, list):
-            return [number(hit.chunk.document_id) for hit in answered]
-        segments = [view.segment for view in self.snapshot.segments]
-        found = zip(answered.segment_ords.tolist(), answered.rows.tolist(), strict=True)
-        return [number(StoredChunk(segments[segment_ord], row).document_id) for segment_ord, row in found]
+        return [number(hit.chunk.document_id) for hit in answered]
 
     def size(self) -> int:
         return vector_bytes(self.snapshot)
 
     def close(self) -> None:
         pass
+
+
+class Aidre(Previous):
+    settings = (PRODUCT, 20, 40, 80, 160, 320, 640)
+    """Number of candidates that are re-ranked with exact scores."""
+
+    def build(self, rows: Vectors, values: Values, folder: Path) -> None:
+        super().build(rows, values, folder)
+        self.facts["index_seconds"] = index_seconds(rows)
+
+    def answer(self, setting: int, k: int, only: Below | None) -> Answer:
+        if setting == PRODUCT:
+            return super().answer(setting, k, only)
+        from aidre.engine.index.vectors.encoding import encode_query
+        from aidre.engine.index.vectors.scan import SearchDepth
+        from aidre.engine.search.dense import search_dense
+
+        segments, space = self.snapshot.segments, self.snapshot.space(SPACE).space
+        condition = parse_filter({only.field: {"lt": only.value}}) if only else None
+
+        def search(query: Vectors) -> Any:
+            vector = encode_query(space, query)
+            return search_dense(segments, SPACE, vector, k=k, depth=SearchDepth(setting), filter=condition)
+
+        return search
+
+    def rows_of(self, answered: Any) -> list[int]:
+        if isinstance(answered, list):
+            return super().rows_of(answered)
+        from aidre.engine.segment.stored_chunk import StoredChunk
+
+        segments = [view.segment for view in self.snapshot.segments]
+        found = zip(answered.segment_ords.tolist(), answered.rows.tolist(), strict=True)
+        return [number(StoredChunk(segments[segment_ord], row).document_id) for segment_ord, row in found]
+
+
+def version() -> str:
+    """The version of the installed aidre, with the commit of its checkout if it runs from one."""
+    folder = Path(aidre.engine.__file__).resolve().parent
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=9"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    released = metadata.version("aidre")
+    return released if done.returncode else f"{released} at {done.stdout.strip()}"
 
 
 def number(name: str) -> int:
@@ -108,6 +152,10 @@ def records(numbers: range, values: Values) -> Iterator[Record]:
 
 def index_seconds(rows: Vectors) -> float:
     """Seconds to build the index alone over rows in memory: training, encoding and calibration."""
+    from aidre.engine.index.vectors.distance import VectorColumn
+    from aidre.engine.search.calibration import CalibrationTarget, calibrate
+    from aidre.engine.segment.view import RowMask
+
     space = EmbeddingSpace(SPACE, rows.shape[1], "cosine", normalized=True)
     started = time.perf_counter()
     column = VectorColumn(space, rows.astype(np.float16))

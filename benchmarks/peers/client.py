@@ -48,11 +48,15 @@ class Running:
         return self.facts
 
     def search(
-        self, setting: int, k: int, first: int, count: int, *, only: tuple[str, float] | None = None
+        self, kind: str, setting: int, k: int, first: int, count: int, *, only: tuple[str, float] | None = None
     ) -> dict[str, Any]:
-        """Runs a batch of single queries, for at most BATCH_SECONDS; returns latencies, rows and processor time."""
-        asked = {"setting": setting, "k": k, "first": first, "count": count, "seconds": BATCH_SECONDS, "only": only}
-        return self.ask(ANSWER_SECONDS, do="search", **asked)
+        """Runs single queries of one kind, for at most BATCH_SECONDS; returns latencies, rows and processor time."""
+        asked = {"kind": kind, "setting": setting, "k": k, "first": first, "count": count, "only": only}
+        return self.ask(ANSWER_SECONDS, do="search", seconds=BATCH_SECONDS, **asked)
+
+    def batch(self, kind: str, setting: int, k: int, size: int) -> dict[str, Any]:
+        """Runs queries one by one and in batches; returns the processor time of both, and the rows."""
+        return self.ask(ANSWER_SECONDS, do="batch", kind=kind, setting=setting, k=k, size=size, seconds=2.0)
 
     def pin(self, core: int) -> None:
         self.ask(ANSWER_SECONDS, do="pin", core=core)
@@ -84,13 +88,19 @@ class Running:
 
 
 @contextmanager
-def running(name: str, folder: Path | None = None) -> Iterator[Running]:
-    """Starts a contender in a temporary folder, and ends it afterwards. Raises PeerMissing."""
-    program = python(entry(name))
+def running(name: str, folder: Path | None = None, program: Path | None = None) -> Iterator[Running]:
+    """Starts a contender in a temporary folder, and ends it afterwards. Raises PeerMissing.
+
+    `program` is the interpreter of another environment than that of the entry. The process finds `benchmarks` in its
+    folder: the packages beside it in this checkout stay out of the way of an installed release.
+    """
+    program = program or python(entry(name))
     if not program.exists():
         raise PeerMissing("not installed: python -m benchmarks.peers install")
-    environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, **ONE_THREAD, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("PYTHONPATH", None)
     with tempfile.TemporaryDirectory(dir=folder and folder.resolve(), ignore_cleanup_errors=True) as scratch:
+        (Path(scratch) / "benchmarks").symlink_to(ROOT / "benchmarks")
         with (Path(scratch) / "said.txt").open("wb") as said:
             process = subprocess.Popen(
                 [program, "-m", "benchmarks.peers.worker", name],

@@ -8,7 +8,7 @@ from typing import Any
 import faiss
 import numpy as np
 
-from benchmarks.peers.protocol import Answer, Below, Values, Vectors
+from benchmarks.peers.protocol import Answer, AnswerAll, Below, Values, Vectors
 
 NEIGHBOURS, CONSTRUCTION, BUILD_THREADS = 16, 128, 2
 
@@ -43,6 +43,14 @@ class Flat:
 
         return search
 
+    def answer_all(self, setting: int, k: int) -> AnswerAll:
+        index, parameters = self._index, self._parameters(setting, None)
+
+        def search(queries: Vectors) -> Any:
+            return index.search(queries, k, params=parameters)[1][:, None]
+
+        return search
+
     def rows_of(self, answered: Any) -> list[int]:
         return [row for row in answered[0].tolist() if row >= 0]
 
@@ -54,7 +62,7 @@ class Flat:
 
 
 class Hnsw(Flat):
-    settings = (32, 64, 128, 192, 256, 384, 512)
+    settings = (32, 64, 128, 192, 256, 384, 512, 768, 1024)
 
     def _made(self, dimensions: int) -> Any:
         index = faiss.IndexHNSWFlat(dimensions, NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)

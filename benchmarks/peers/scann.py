@@ -14,7 +14,7 @@ REORDERED = 200
 
 
 class Scann:
-    settings = (2, 4, 8, 12, 16, 24, 32, 48)
+    settings = (2, 4, 8, 12, 16, 24, 32, 48, 64, 100)
     """Probed partitions, in percent."""
 
     filters = False

@@ -18,6 +18,7 @@ from aidre.engine.backend import (
     ChangesPage,
     CollectionStatus,
     Hit,
+    Layout,
     SpaceStatus,
     can_fuse,
 )
@@ -88,6 +89,7 @@ class Snapshot:
         self.dates = manifest.dates
         self.segments = _open_segments(folder, manifest, previous)
         self.warnings = tuple(warning for view in self.segments for warning in view.segment.warnings)
+        self._segment_ords = {view.segment: segment_ord for segment_ord, view in enumerate(self.segments)}
         self._statistics = bm25.Statistics(self.segments)
         self._live_fields: dict[tuple[str, bool], bool] = {}
         self._depths: dict[tuple[str, int], SearchDepth | None] = {}
@@ -151,6 +153,17 @@ class Snapshot:
             if k <= _MAX_CACHED_K:
                 self._seconds[key] = seconds
         return seconds
+
+    def splice(self, hits: Sequence[Hit], scores: Sequence[bytes], layout: Layout) -> bytes | None:
+        fragments, ords = self.segments.fragments, self._segment_ords
+        if fragments is None:
+            return None
+        chunks = [cast(StoredChunk, hit.chunk) for hit in hits]
+        try:
+            places = [(ords[chunk.segment], chunk.row) for chunk in chunks]
+        except (AttributeError, KeyError):  # a chunk of another engine, or of another generation
+            return None
+        return fragments.splice(places, list(scores), layout[:7], layout.ids, layout.metadata)
 
     def count(self, filter: Filter | None = None) -> int:
         if filter is None:

@@ -54,6 +54,16 @@ static bool read_centroids(Codes *self, PyObject *object, float weight) {
     return is_read;
 }
 
+static bool read_rotation(Codes *self, PyObject *object, size_t count) {
+    if (object == Py_None)
+        return true;
+    const Py_buffer *view = hold(&self->views, object, sizeof(uint16_t), "rotation");
+    if (view == NULL)
+        return false;
+    self->scan.codebook.rotation = view->buf;
+    return (size_t)view->len == count * sizeof(uint16_t) || refuse("rotation: not of its shape") != NULL;
+}
+
 /* Whether a list lies within its buffers and its rows within their column. */
 static bool check_list(const struct list *list, const struct column *column, int64_t offset, int64_t entry,
                        size_t block_bytes, size_t block_rows, const Py_buffer *codes, const Py_buffer *rows) {
@@ -165,7 +175,7 @@ static PyObject *codes_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         const size_t padded = (size_t)(count * d);
         size_t capacity = 0;
         is_made = read_centroids(self, centroids, weight) &&
-                  read_numbers(&self->views, rotation, padded * dimensions, "rotation", &codebook->rotation);
+                  read_rotation(self, rotation, padded * dimensions);
         for (Py_ssize_t i = 0; is_made && i < PyTuple_Size(tuple); i++)
             is_made = read_lists(self, PyTuple_GetItem(tuple, i), &capacity);
         self->scan.lists = self->lists;

@@ -158,7 +158,7 @@ struct codebook {
     const float *codewords;   /* (sub_quantizers, sub_dimensions, CODEWORDS): side by side, to be compared at once */
     size_t sub_quantizers, sub_dimensions;
     const float *biases;      /* (sub_quantizers, CODEWORDS), what the closeness to a codeword starts from */
-    const float *rotation;    /* of a query to the dimensions of the codes, row by row; NULL: zeros are appended */
+    const uint16_t *rotation; /* of a query to the dimensions of the codes, float16, row by row; NULL: zeros are added */
     size_t dimensions;
     bool is_l2;               /* whether closeness is minus the squared distance, not the inner product */
 };

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define CAPACITY_FACTOR 4 /* candidates that a reservoir holds for each that it keeps */
 #define MIN_CAPACITY 256
@@ -65,12 +66,37 @@ static inline void add(struct best *best, double score, int64_t row, uint16_t co
         best_add(best, (struct hit){score, (uint32_t)row, column});
 }
 
+#define ROWS_AT_ONCE 64
+
+/* The next allowed rows of a column from `first` on, ROWS_AT_ONCE at most; `first` becomes the row behind them. */
+static size_t next_rows(const uint8_t *allowed, int64_t rows, int64_t *first, int64_t *next) {
+    size_t count = 0;
+    int64_t row = *first;
+    for (; row < rows && count < ROWS_AT_ONCE; row++) {
+        next[count] = row;
+        count += allowed == NULL || bit_at(allowed, row);
+    }
+    *first = row;
+    return count;
+}
+
 void search_exact(const struct search *search, uint16_t column, const uint8_t *allowed, const float *query,
                   struct best *best) {
-    const int64_t rows = search->columns[column].rows;
-    for (int64_t row = 0; row < rows; row++)
-        if (allowed == NULL || bit_at(allowed, row))
-            add(best, score_of(search, column, row, query), row, column);
+    int64_t rows[ROWS_AT_ONCE], ahead[ROWS_AT_ONCE], first = 0;
+    const int64_t end = search->columns[column].rows;
+    size_t count = next_rows(allowed, end, &first, rows);
+    while (count > 0) {
+        const size_t following = next_rows(allowed, end, &first, ahead);
+        for (size_t i = 0; i < count; i++) {
+            if (i + AHEAD < count)
+                prefetch(vector_of(search, column, rows[i + AHEAD]), search->row_bytes);
+            else if (i + AHEAD - count < following)
+                prefetch(vector_of(search, column, ahead[i + AHEAD - count]), search->row_bytes);
+            add(best, score_of(search, column, rows[i], query), rows[i], column);
+        }
+        memcpy(rows, ahead, following * sizeof *rows);
+        count = following;
+    }
 }
 
 void score_rows(const struct search *search, uint16_t column, const int64_t *rows, size_t count, const float *query,

@@ -9,7 +9,7 @@ static void transform(const struct kernel *kernel, const struct codebook *codebo
     const size_t padded = codebook->sub_quantizers * codebook->sub_dimensions, d = codebook->dimensions;
     if (codebook->rotation != NULL) {
         for (size_t i = 0; i < padded; i++)
-            out[i] = kernel->dot_f32(query, codebook->rotation + i * d, d);
+            out[i] = kernel->dot_f16(query, codebook->rotation + i * d, d);
         return;
     }
     memcpy(out, query, d * sizeof *out);

@@ -89,6 +89,10 @@ _WORTHWHILE_COST = 0.8
 _RETRIED_DEPTH = 1_000
 """Candidates; smaller codes than the stored ones are tried again if even this depth makes them the cheaper ones."""
 
+_SMALLEST_CODES_DEPTH, _LARGER_CODES_DEPTH = 500, 100
+"""Candidates that rotated codes of the smallest size and of the next one usually need: the smallest codes are tried
+only if these depths make them the cheaper ones, so where there are many rows."""
+
 _QUERIES_AT_ONCE = 25
 _SEED = 20_260_101
 
@@ -183,6 +187,10 @@ def _code_sizes_to_try(space: EmbeddingSpace, large: Sequence[CalibrationTarget]
     Those below the size of the stored segments have lost already, on fewer rows, where a scan of more codes costs less.
     """
     sizes = code_sizes(space.dimensions)
+    if len(sizes) > 1 and not any(target.index is not None and target.index.code_size == sizes[0] for target in large):
+        smallest = _search_cost(large, sizes[0], _SMALLEST_CODES_DEPTH)
+        if smallest >= _search_cost(large, sizes[1], _LARGER_CODES_DEPTH):
+            sizes = sizes[1:]
     stored = min((target.index.code_size for target in large if target.index is not None), default=0)
     saved = [
         size
@@ -282,7 +290,9 @@ def _train_codebook(space: EmbeddingSpace, targets: Sequence[CalibrationTarget],
     transform, rows = _affordable_transform(space, targets, sample, code_size), _live_rows(targets)
     if transform is not None:
         _, mixtures = generated_samples(space, targets, rows)
-        if not rotation_pays(space, sample, mixtures.queries, (code_size, transform), rows):
+        if not promises_less_distortion(sample, code_size, transform) or not rotation_pays(
+            space, sample, mixtures.queries, (code_size, transform), rows
+        ):
             transform = None
     return train_codebook(space, sample, code_size, transform), len(sample)
 
@@ -293,7 +303,7 @@ def _affordable_transform(
     """A rotation for the rows of a sample; None if it would take too long a part of a search."""
     has_lists = nlist_for(max(target.live.count for target in targets)) > 0
     dimensions = rotated_dimensions(space.dimensions, code_size, has_lists=has_lists)
-    is_affordable = rotation_may_pay(dimensions * space.dimensions, code_size, _live_rows(targets))
+    is_affordable = rotation_may_pay(space.dimensions, dimensions, code_size, _live_rows(targets))
     return train_transform(sample, code_size, dimensions) if is_affordable else None
 
 

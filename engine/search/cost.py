@@ -2,10 +2,10 @@
 
 The constants are rounded from `python -m benchmarks.bench_cost` (processor time of single queries over 60,000 rows,
 lower quartiles; 64, 384 and 1536 dimensions in float16 and float32) and from the same over 2,000 to 300,000 rows at
-384 dimensions. There a float16 row takes 26 ns compared in place, 3 ns scanned in 96 codes and 0.13 to 0.18 us
-gathered. Only ratios matter; the model is fitted to be right within a half where two ways cost about the same: a scan
-loses to gathering if a filter allows less than about 3 % of the rows. (For far fewer rows a masked scan costs less than
-the model says, but still more than gathering.)
+384 dimensions. There FAISS takes 26 ns for a float16 row compared in place, 3 ns for one scanned in 96 codes and 0.13
+to 0.18 us for one gathered; the kernel 2 ns for one scanned and 0.07 us for one gathered. Only ratios matter; the model
+is fitted to be right within a half where two ways cost about the same: a scan loses to gathering if a filter allows
+less than about 3 % of the rows.
 
 A bitmap makes both exact search and scan slower: FAISS tests every row, and scattered rows are read at the speed of
 memory. Computing the mask of a new filter takes the same time for every way of searching, so it is not in the model.
@@ -15,8 +15,65 @@ search once for each column.
 
 from __future__ import annotations
 
-CALL = 12.0
-"""Microseconds: fixed cost of one FAISS call from Python."""
+from typing import NamedTuple
+
+from aidre.engine.native import FALL_BACK, kernel_name
+
+
+class Costs(NamedTuple):
+    """Microseconds on one core: of a call, a scan, and of each row, byte or number of what is read."""
+
+    call: float
+    scan_call: float
+    scan_row: float
+    scan_code: float
+    list: float
+    candidate: float
+    exact_bitmap_row: float
+    scan_bitmap_row: float
+    byte: float
+    scattered_byte: float
+    masked_row: float
+    gather_call: float
+    gather_row: float
+    rotated_number: float
+
+
+FAISS = Costs(
+    call=12.0,
+    scan_call=30.0,
+    scan_row=1e-3,
+    scan_code=1.8e-5,
+    list=0.5,
+    candidate=0.05,
+    exact_bitmap_row=2e-3,
+    scan_bitmap_row=2e-3,
+    byte=3.3e-5,
+    scattered_byte=1.7e-4,
+    masked_row=0.11,
+    gather_call=3.0,
+    gather_row=0.01,
+    rotated_number=1.1e-4,
+)
+KERNEL = Costs(
+    call=3.0,
+    scan_call=6.0,
+    scan_row=1e-4,
+    scan_code=2e-5,
+    list=0.05,
+    candidate=0.02,
+    exact_bitmap_row=7e-4,
+    scan_bitmap_row=1e-4,
+    byte=4.5e-5,
+    scattered_byte=8e-5,
+    masked_row=0.01,
+    gather_call=1.5,
+    gather_row=0.005,
+    rotated_number=8e-5,
+)
+"""The kernel asks for scattered rows before it compares them, and skips blocks of codes without an allowed row."""
+
+COSTS = FAISS if kernel_name() == FALL_BACK else KERNEL
 
 MIN_SPACE_ROWS = 1024
 """Rows of a space; fewer do not suffice to train the 16 centroids of each 4-bit code."""
@@ -24,39 +81,26 @@ MIN_SPACE_ROWS = 1024
 MIN_SCANNED_ROWS = 256
 """Rows; a smaller segment is searched exactly: joining a scan of other segments would save almost nothing."""
 
-_MIN_SCAN_CALLS = 3
-"""A scan can pay only if comparing all rows costs more than this many calls of a scan."""
+_MIN_EXACT_COST = 90.0
+"""Microseconds; a space in which comparing all rows costs less is not worth calibrating."""
 
-# Microseconds.
-_SCAN_CALL = 30.0
-_SCAN_ROW = 1e-3
-_SCAN_CODE = 1.8e-5
-_LIST = 0.5
-_CANDIDATE = 0.05
-_BITMAP_ROW = 2e-3
-_BYTE = 3.3e-5
-_SCATTERED_BYTE = 1.7e-4
-_MASKED_ROW = 0.11
-_GATHER_CALL = 3.0
-_GATHER_ROW = 0.01
 _POSTING = 1.5e-2
 _WORD_SHARE = 0.1
 """Share of the chunks that contain a word of a query."""
-_ROTATED_NUMBER = 1.1e-4
 
 
 def exact_cost(rows: int, row_bytes: int, bitmap_rows: int = 0) -> float:
     """Compare the query with every row of a column, or with the `rows` that a bitmap over `bitmap_rows` allows."""
-    cost = CALL + rows * row_bytes * _BYTE
+    cost = COSTS.call + rows * row_bytes * COSTS.byte
     if bitmap_rows:
-        scattered = rows * (1 - rows / bitmap_rows) * (_MASKED_ROW + row_bytes * _SCATTERED_BYTE)
-        cost += bitmap_rows * _BITMAP_ROW + scattered
+        scattered = rows * (1 - rows / bitmap_rows) * (COSTS.masked_row + row_bytes * COSTS.scattered_byte)
+        cost += bitmap_rows * COSTS.exact_bitmap_row + scattered
     return cost
 
 
 def gather_cost(rows: int, row_bytes: int) -> float:
     """Copy scattered rows of a segment into the buffer of all segments' rows, and compare them there."""
-    return _GATHER_CALL + rows * (_GATHER_ROW + row_bytes * (_BYTE + _SCATTERED_BYTE))
+    return COSTS.gather_call + rows * (COSTS.gather_row + row_bytes * (COSTS.byte + COSTS.scattered_byte))
 
 
 def scan_cost(rows: int, code_size: int, allowed: int, lists: int = 0) -> float:
@@ -65,24 +109,26 @@ def scan_cost(rows: int, code_size: int, allowed: int, lists: int = 0) -> float:
     This is a full scan. Probing costs less; how much less depends on the query.
     """
     is_masked = allowed < rows
-    return rows * (_SCAN_ROW + code_size * _SCAN_CODE + is_masked * _BITMAP_ROW) + lists * _LIST
+    return (
+        rows * (COSTS.scan_row + code_size * COSTS.scan_code + is_masked * COSTS.scan_bitmap_row) + lists * COSTS.list
+    )
 
 
 def scan_setup_cost(candidates: int, row_bytes: int) -> float:
     """The cost of a scan that does not depend on its rows: call, look-up tables, heap and comparing the candidates."""
-    return CALL + _SCAN_CALL + candidates * _CANDIDATE + gather_cost(candidates, row_bytes)
+    return COSTS.call + COSTS.scan_call + candidates * COSTS.candidate + gather_cost(candidates, row_bytes)
 
 
 def transform_cost(numbers: int) -> float:
     """Rotate the query of a scan, by a matrix of so many numbers."""
-    return numbers * _ROTATED_NUMBER
+    return numbers * COSTS.rotated_number
 
 
 def scan_can_pay(rows: int, row_bytes: int) -> bool:
     """Whether a space has enough rows for a scan to be worth calibrating."""
-    return rows >= MIN_SPACE_ROWS and exact_cost(rows, row_bytes) > _MIN_SCAN_CALLS * _SCAN_CALL
+    return rows >= MIN_SPACE_ROWS and exact_cost(rows, row_bytes) > _MIN_EXACT_COST
 
 
 def lexical_cost(rows: int, words: int) -> float:
     """Add up the postings of the words of a query; words that occur in many more chunks than most cost more."""
-    return CALL * words + rows * words * _WORD_SHARE * _POSTING
+    return COSTS.call * words + rows * words * _WORD_SHARE * _POSTING

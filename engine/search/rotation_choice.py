@@ -31,6 +31,7 @@ from aidre.engine.search.cost import scan_cost, scan_setup_cost, transform_cost
 from aidre.engine.search.depth_choice import MIN_DEPTH, MIN_DEPTH_EXPONENT
 
 _TRIAL_ROWS = 2_048
+_TRIAL_QUERIES = 64
 _TRIAL_ITERATIONS = 4
 _RESULTS = 10
 _MISSED_SHARE = 0.01
@@ -38,6 +39,10 @@ _MISSED_SHARE = 0.01
 
 _MAX_COST_SHARE = 0.25
 """Of the cost of the scan; a dearer rotation is not tried."""
+
+_MIN_ROWS_PER_SQUARE = 1 / 6
+"""Rows for each square of the dimensions: to find the principal axes takes as long as the cube, and so may take about
+an eighth of the time in which the rows are quantized and measured."""
 
 _MIN_SAVED_SHARE = 0.1
 """Of the candidates; as many less may be by chance."""
@@ -49,9 +54,10 @@ _DISTORTION_ROWS = 1_024
 _BITS = 4
 
 
-def rotation_may_pay(rotation_numbers: int, code_size: int, rows: int) -> bool:
-    """Whether a rotation of that many numbers is cheap beside a scan of `rows` rows."""
-    return transform_cost(rotation_numbers) <= _MAX_COST_SHARE * scan_cost(rows, code_size, rows)
+def rotation_may_pay(dimensions: int, codes_dimensions: int, code_size: int, rows: int) -> bool:
+    """Whether a rotation is cheap beside a scan of `rows` rows, and its training beside that of the codebook."""
+    is_cheap = transform_cost(dimensions * codes_dimensions) <= _MAX_COST_SHARE * scan_cost(rows, code_size, rows)
+    return is_cheap and rows >= _MIN_ROWS_PER_SQUARE * dimensions**2
 
 
 def promises_less_distortion(sample: NDArray[Any], code_size: int, transform: Transform) -> bool:
@@ -85,7 +91,8 @@ def rotation_pays(
 ) -> bool:
     """Whether a search of `rows` rows, of which `sample` are some, is cheaper with the transform, at that code size."""
     code_size, transform = codes
-    trial = sample[:: -(-len(sample) // _TRIAL_ROWS)]
+    queries = queries[:_TRIAL_QUERIES]
+    trial = np.ascontiguousarray(sample[:: -(-len(sample) // _TRIAL_ROWS)])
     column = VectorColumn(space, trial)
     nearest = [column.search(query[None], _RESULTS, None)[0] for query in queries]
     plain, rotated = (

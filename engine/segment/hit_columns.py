@@ -39,6 +39,12 @@ def fragment_buffers(chunks: Table) -> list[FragmentBuffers]:
     return [FragmentBuffers(*itertools.chain(*views)) for views in zip(*columns, strict=True)]
 
 
+def fragment_arrays(chunks: Table) -> list[tuple[Any, ...]]:
+    """The same for the kernel: (offsets, bytes) of ids, of sources and of metadata, and the etags, batch by batch."""
+    strings = [chunks.buffers(name) for name in ("id", "json_source", "json_metadata")]
+    return list(zip(*strings, chunks.arrays("etag"), strict=True))
+
+
 class Passages:
     """Reads a chunk whose text may be returned; `passages[row]` is its Passage."""
 

@@ -20,19 +20,19 @@ from aidre.engine.storage import BATCH_ROWS, ETAG_BYTES
 class StoredChunk:
     """One chunk row of a segment."""
 
-    __slots__ = ("_row", "_segment")
+    __slots__ = ("row", "segment")
 
     def __init__(self, segment: SegmentReader, row: int) -> None:
-        self._segment = segment
-        self._row = row
+        self.segment = segment
+        self.row = row
 
     # -- several columns at once, for every hit of an answer --------------------------------------------------
 
     @property
     def fragments(self) -> tuple[bytes, bytes, bytes, bytes]:
         """JSON of the chunk's id, of its source and of its metadata, and its etag in hexadecimal."""
-        row = self._row
-        id_offsets, ids, source_offsets, sources, metadata_offsets, metadata, _, etags = self._segment.fragments[
+        row = self.row
+        id_offsets, ids, source_offsets, sources, metadata_offsets, metadata, _, etags = self.segment.fragments[
             row // BATCH_ROWS
         ]
         row %= BATCH_ROWS
@@ -47,12 +47,12 @@ class StoredChunk:
 
     @property
     def passage(self) -> Passage:
-        return self._segment.passages[self._row]
+        return self.segment.passages[self.row]
 
     # -- the chunk -------------------------------------------------------------------------------------------
 
     def _bytes(self, name: str) -> bytes:
-        return self._segment.chunks.bytes(name)[self._row]
+        return self.segment.chunks.bytes(name)[self.row]
 
     @property
     def id(self) -> str:
@@ -65,18 +65,18 @@ class StoredChunk:
     @property
     def span(self) -> tuple[int, int]:
         """Start and end of the text in its document, in characters."""
-        chunks = self._segment.chunks
-        return int(chunks.value("start", self._row)), int(chunks.value("end", self._row))
+        chunks = self.segment.chunks
+        return int(chunks.value("start", self.row)), int(chunks.value("end", self.row))
 
     @property
     def section(self) -> str | None:
-        section: str | None = self._segment.chunks.value("section", self._row)
+        section: str | None = self.segment.chunks.value("section", self.row)
         return section
 
     @property
     def digest(self) -> bytes:
         """The SHA-256 of the text's UTF-8 bytes."""
-        return self._segment.chunks.fixed("content_hash")[self._row]
+        return self.segment.chunks.fixed("content_hash")[self.row]
 
     @property
     def content_hash(self) -> str:
@@ -84,25 +84,25 @@ class StoredChunk:
 
     def vectors(self) -> dict[str, NDArray[np.float32]]:
         """By space, the chunk's vector, float32 of shape (dimensions,), scaled to the norm it was ingested with."""
-        row = np.array([self._row], dtype=np.int64)
+        row = np.array([self.row], dtype=np.int64)
         return {
-            space: decode(column.take(row), self._segment.norms(space)[self._row : self._row + 1])[0]
-            for space, column in self._segment.columns.items()
+            space: decode(column.take(row), self.segment.norms(space)[self.row : self.row + 1])[0]
+            for space, column in self.segment.columns.items()
         }
 
     # -- its document ----------------------------------------------------------------------------------------
 
     def _document(self, name: str) -> Any:
-        return self._segment.documents.value(name, self.document_row)
+        return self.segment.documents.value(name, self.document_row)
 
     @property
     def document_row(self) -> int:
-        return int(self._segment.chunks.value("document_row", self._row))
+        return int(self.segment.chunks.value("document_row", self.row))
 
     @property
     def document_key(self) -> tuple[str, int]:
         """The document's segment id and row: the content of a segment never changes."""
-        return self._segment.id, self.document_row
+        return self.segment.id, self.document_row
 
     @property
     def document_chunk_count(self) -> int:
@@ -111,8 +111,8 @@ class StoredChunk:
     @property
     def document_digests(self) -> list[tuple[str, bytes]]:
         """The id and the `digest` of every chunk of the document."""
-        ids, digests = self._segment.chunks.bytes("id"), self._segment.chunks.fixed("content_hash")
-        return [(ids[row].decode(), digests[row]) for row in self._segment.chunk_rows(self.document_row)]
+        ids, digests = self.segment.chunks.bytes("id"), self.segment.chunks.fixed("content_hash")
+        return [(ids[row].decode(), digests[row]) for row in self.segment.chunk_rows(self.document_row)]
 
     @property
     def document_id(self) -> str:

@@ -27,8 +27,9 @@ from aidre.engine.index.text import Postings
 from aidre.engine.index.vectors import Bitmap, ScanGroup, VectorIndex, group_by_codebook, native_columns
 from aidre.engine.native import native
 from aidre.engine.segment.cache import BoundedCache, max_masks
+from aidre.engine.segment.hit_columns import fragment_arrays
 from aidre.engine.segment.reader import SegmentReader
-from aidre.engine.storage import BATCH_ROWS, MAX_SEGMENT_ROWS
+from aidre.engine.storage import BATCH_ROWS, ETAG_BYTES, MAX_SEGMENT_ROWS
 
 if TYPE_CHECKING:
     from aidre.engine.native import kernel
@@ -208,6 +209,15 @@ class Segments(tuple[SegmentView, ...]):
             made = native_columns(self[0].segment.columns[space_id].space, stored)
             columns = self._native_columns.setdefault(space_id, made)
         return columns
+
+    @cached_property
+    def fragments(self) -> kernel.Fragments | None:
+        """The stored JSON of all chunks, for the kernel; None without it."""
+        if native is None:
+            return None
+        segments = tuple(fragment_arrays(view.segment.chunks) for view in self)
+        made: kernel.Fragments = native.Fragments(segments, BATCH_ROWS, ETAG_BYTES)
+        return made
 
     def native_codes(self, space_id: str, columns: kernel.Columns) -> list[kernel.Codes]:
         """The codes of each of the `scan_groups`, for the kernel."""

@@ -44,17 +44,18 @@ PASSAGE = "a passage that tells how commits merge segments while readers follow 
 
 
 def test_scan_against_exact(results: Path) -> None:
-    small = ["--rows", "1200", "--dimensions", "48", "--commits", "4", "--queries", "5"]
+    small = ["--rows", "1200", "--commits", "4", "--queries", "8", "--batch", "4", "--synthetic"]
     assert bench_search.main(small) == 0
-    assert json.loads((results / "bench_search.json").read_bytes())["recall_at_10"] > 0.9
+    told = json.loads((results / "bench_search.json").read_bytes())
+    assert told["searches"].keys() == told["batches_of_4"].keys() == {"ind", "ood"}
+    assert all(of_kind["recall_at_10"] > 0.9 for of_kind in told["searches"].values())
 
 
 def test_filters(results: Path) -> None:
-    assert bench_filter.main(["--rows", "1500", "--dimensions", "32", "--queries", "3"]) == 0
-    told = json.loads((results / "bench_filter.json").read_bytes())
-    shares = {f"1500: {kind} {100 * share:g}%" for kind in bench_filter.KINDS for share in bench_filter.SELECTIVITIES}
-    assert shares <= told.keys()
-    assert {told[name].partition(",")[0] for name in shares} == {"recall 1.0000"}
+    assert bench_filter.main(["--rows", "1500", "--queries", "3", "--synthetic"]) == 0
+    told = json.loads((results / "bench_filter.json").read_bytes())["1,500 rows"]
+    assert len(told) == len(bench_filter.GROUPS) * len(bench_filter.SELECTIVITIES) * 2
+    assert {of_case["recall"] for of_case in told.values()} == {1}
 
 
 @pytest.mark.slow
@@ -127,14 +128,21 @@ def test_growth_with_rows_and_segments(results: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.process
-def test_the_contest_without_peers_and_with_one_that_is_missing(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_contest_with_another_release_and_a_peer_that_is_missing(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("benchmarks.peers.environments.folder", lambda environment: results / environment)
     small = ["--rows", "300", "--turns", "1", "--queries", "3", "--synthetic", "--peers", "faiss Flat"]
-    assert bench_peers.main(small) == 0
+    assert bench_peers.main([*small, "--previous", sys.executable]) == 0
     raw = json.loads((results / "raw" / "peers_300.json").read_bytes())
     assert "not installed" in raw["contenders"]["faiss Flat"]["problem"]
-    assert {run["setting"] for run in raw["runs"]} >= {0}
+    assert {(run["kind"], run["setting"]) for run in raw["runs"]} >= {("ind", 0), ("ood", 0)}
+    assert {(one["contender"], one["kind"]) for one in raw["batches"]} >= {("aidre", "ind"), ("aidre", "ood")}
     assert all(run["found"] == [10, 10, 10] for run in raw["runs"] if run["setting"] == 0)
+    assert raw["contenders"]["aidre previous"]["version"] == raw["contenders"]["aidre"]["version"]
+    assert {(run["kind"], run["share"]) for run in raw["filtered"] if run["contender"] == "aidre previous"} == {
+        (kind, share) for kind in ("ind", "ood") for share in (0.5, 0.1)
+    }
 
 
 @pytest.mark.process

@@ -7,9 +7,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
-from benchmarks.load import Load, request
+from benchmarks.load import Load, arrivals, http_frame, request, resp_frame
+from benchmarks.peers.resp import command
 
 WAIT_SECONDS = 60.0
 GET = request("GET", "/")
@@ -91,3 +93,63 @@ def test_a_connection_that_is_ended_before_its_answer_is_an_error() -> None:
         samples = load.open([GET], 0.005, 1_000.0)
     assert samples.statuses.tolist() == [0] * 5
     assert (samples.figures()["errors"], samples.reconnected) == (5, 0)
+
+
+class Stalled:
+    """Answers nothing until it is told to, then everything."""
+
+    def __init__(self) -> None:
+        self.told = threading.Event()
+
+    def __call__(self, connection: socket.socket) -> None:
+        with connection:
+            while connection.recv(65_536):
+                assert self.told.wait(WAIT_SECONDS)
+                connection.sendall(ANSWER)
+
+
+@pytest.mark.parametrize("random", [False, True])
+def test_a_stalled_server_is_charged_for_what_should_have_been_sent_meanwhile(random: bool) -> None:
+    server, stall = Stalled(), 0.2
+    with serving(server) as port, Load(port, 1) as load:
+        timer = threading.Timer(stall, server.told.set)
+        timer.start()
+        samples = load.open([GET], 0.1, 200.0, random=random)
+        timer.join()
+    due = arrivals(20, 200.0, random=random)
+    assert samples.statuses.tolist() == [200] * 20
+    # The timer may fire late, never early, and was started before the requests were due.
+    assert (samples.latencies >= stall - 0.05 - due).all()
+    waits = samples.latencies - samples.late  # a wait for the only connection is not the generator's lateness
+    assert (waits >= stall - 0.05 - due).all()
+
+
+def test_requests_are_due_at_the_rate_evenly_or_at_random() -> None:
+    even, random = (arrivals(20_000, 1_000.0, random=each) for each in (False, True))
+    assert np.allclose(np.diff(even), 0.001)
+    gaps = np.diff(random)
+    assert gaps.min() >= 0 and gaps.mean() == pytest.approx(0.001, rel=0.05)
+    assert gaps.std() == pytest.approx(0.001, rel=0.05)  # exponential: as wide as its mean
+
+
+def test_replies_of_resp_are_read_whole_and_errors_count_as_such() -> None:
+    replies = [b"*2\r\n$3\r\na\r\n\r\n:1\r\n", b"-ERR no\r\n"]
+
+    def talk(connection: socket.socket) -> None:
+        with connection:
+            for reply in replies:
+                if connection.recv(65_536):
+                    for byte in range(len(reply)):
+                        connection.sendall(reply[byte : byte + 1])
+            connection.recv(65_536)
+
+    with serving(talk) as port, Load(port, 1, resp_frame) as load:
+        samples = load.open([command("PING")], 0.002, 1_000.0)
+    assert samples.statuses.tolist() == [200, 500]
+
+
+def test_an_answer_in_chunks_ends_with_the_empty_one() -> None:
+    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+    assert http_frame(head[:-2]) == (0, 0)
+    assert http_frame(head + b"2\r\nok\r\n") == (-1, 200)
+    assert http_frame(ANSWER) == (len(ANSWER), 200)

@@ -17,11 +17,12 @@ def test_a_ratio_is_taken_turn_by_turn() -> None:
 
 def test_the_cheapest_setting_is_the_fastest_that_reaches_the_recall() -> None:
     found = points(RUNS, 10)
-    chosen = cheapest(found, "graph", 0.95)
+    chosen = cheapest(found, "graph", "ind", 0.95)
     assert chosen and chosen.setting == 32
-    deeper = cheapest(found, "graph", 0.99)
+    deeper = cheapest(found, "graph", "ind", 0.99)
     assert deeper and deeper.setting == 128 and deeper.rate == pytest.approx(1e6 / 350)
-    assert cheapest(found, "graph", 1.1) is None and cheapest(found, "nobody", 0.0) is None
+    assert cheapest(found, "graph", "ind", 1.1) is None and cheapest(found, "nobody", "ind", 0.0) is None
+    assert cheapest(found, "graph", "ood", 0.95) and not cheapest(found, "graph", "ood", 0.99)
 
 
 @pytest.mark.parametrize(

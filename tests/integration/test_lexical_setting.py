@@ -178,9 +178,9 @@ def test_agentic_intent_searches_by_vectors_and_names_the_setting_where_it_canno
         modes: list[str] = []
         first = client.app.state.retrieval._pages.first
 
-        def watched(name: str, snapshot: Any, query: Any, key: Any) -> Any:
+        def watched(snapshot: Any, query: Any, key: Any) -> Any:
             modes.append(query.mode)
-            return first(name, snapshot, query, key)
+            return first(snapshot, query, key)
 
         client.app.state.retrieval._pages.first = watched
         assert platform.retrieve()["status"] == "ok"

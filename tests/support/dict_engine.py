@@ -21,6 +21,7 @@ from aidre.engine.backend import (
     ChangesPage,
     CollectionStatus,
     Hit,
+    Layout,
     PlainChunk,
     Reader,
     RetrievedChunk,
@@ -100,6 +101,9 @@ class DictReader:
 
     def search_all(self, queries: Sequence[Query]) -> list[list[Hit]]:
         return [self.search(query) for query in queries]
+
+    def splice(self, hits: Sequence[Hit], scores: Sequence[bytes], layout: Layout) -> bytes | None:
+        return None
 
     def estimated_seconds(self, query: Query) -> float:
         return self.chunks * 1e-6

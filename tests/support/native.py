@@ -118,7 +118,7 @@ class Codebook:
     """Codewords (sub-quantizers, 16, sub-dimensions) of rows that are padded with zeros, or rotated."""
 
     codewords: NDArray[np.float32]
-    rotation: NDArray[np.float32] | None = None
+    rotation: NDArray[np.float16] | None = None
     norm_weight: float = 0.0
 
     def _parts(self, rows: NDArray[Any]) -> NDArray[np.float64]:
@@ -157,7 +157,7 @@ def random_codebook(seed: int, dimensions: int, sub_quantizers: int, *, is_rotat
     rng = np.random.default_rng(seed)
     d = -(-dimensions // sub_quantizers)
     words = rng.standard_normal((sub_quantizers, CODEWORDS, d)).astype(np.float32)
-    rotation = rng.standard_normal((sub_quantizers * d, dimensions)).astype(np.float32) if is_rotated else None
+    rotation = rng.standard_normal((sub_quantizers * d, dimensions)).astype(np.float16) if is_rotated else None
     return Codebook(words, rotation, 0.25 if is_rotated else 0.0)
 
 

@@ -12,12 +12,14 @@ from aidre.engine.index.vectors.distance import Bitmap, VectorColumn, score_rows
 from aidre.engine.index.vectors.encoding import encode, encode_query
 from aidre.engine.index.vectors.quantizer import (
     quantize_rows,
+    rotated_dimensions,
     row_blocks,
     train_centroids,
     train_codebook,
     with_centroids,
 )
 from aidre.engine.index.vectors.scan import SearchDepth
+from aidre.engine.index.vectors.transform import train_transform
 from aidre.engine.model import Distance
 from aidre.engine.storage.manifest import Depth
 from tests.support.stores import Vectors, space_of, structured
@@ -44,6 +46,16 @@ def listed_index(distance: Distance, rows: Vectors, code_size: int = 12) -> Vect
     space, codes = space_of(distance, rows.shape[1]), codes_of(distance, rows)
     listed = with_centroids(space, train_codebook(space, codes, code_size), train_centroids(space, codes, LISTS))
     return VectorIndex(space, quantize_rows(listed, row_blocks(codes)))
+
+
+def rotated_index(distance: Distance, rows: Vectors, code_size: int = 12, *, has_lists: bool = False) -> VectorIndex:
+    """An index whose codebook rotates rows, with LISTS centroids or without."""
+    space, codes = space_of(distance, rows.shape[1]), codes_of(distance, rows)
+    dimensions = rotated_dimensions(space.dimensions, code_size, has_lists=has_lists)
+    codebook = train_codebook(space, codes, code_size, train_transform(codes, code_size, dimensions))
+    if has_lists:
+        codebook = with_centroids(space, codebook, train_centroids(space, codes, LISTS))
+    return VectorIndex(space, quantize_rows(codebook, row_blocks(codes)))
 
 
 def query_of(distance: Distance, seed: int = 1) -> Vectors:

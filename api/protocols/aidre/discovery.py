@@ -60,6 +60,9 @@ BEHAVIOUR = {
     "null": "a request member that is null counts as absent; unknown request members are ignored",
 }
 
+VECTOR_ENCODING = {"base64": "float32, little-endian"}
+"""What `query_vector` may be beside a list of numbers."""
+
 
 def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None) -> Discovery:
     collections = list(retrieval.collections.visible(caller, "aidre"))
@@ -77,7 +80,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
         defaults=_defaults(retrieval, modes, collections),
         limits=_limits(retrieval),
         filter=FILTER,
-        extensions={"relevance": {"minimum": 0, "maximum": 1, "bound": RELEVANT}},
+        extensions={"relevance": {"minimum": 0, "maximum": 1, "bound": RELEVANT}, "query_vector": VECTOR_ENCODING},
         behaviour=BEHAVIOUR,
         provenance=present(None if provenance is None else provenance.declaration()),
         openapi=f"{settings.server.base_url}/openapi.json",

@@ -24,6 +24,7 @@ Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
 Relevance: TypeAlias = Annotated[float, Meta(ge=0, le=1, description="0 to 1, on one scale for all collections")]
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]
 Vector: TypeAlias = list[Annotated[float, Meta(ge=-FLOAT32_MAX, le=FLOAT32_MAX)]]
+Base64: TypeAlias = Annotated[str, Meta(pattern="^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$")]
 
 
 class ReturnFields(Message):
@@ -48,7 +49,10 @@ class SearchRequest(Message):
     """
 
     query: Annotated[NotBlank | None, Meta(description="The text to search for")] = None
-    query_vector: Annotated[Vector | None, Meta(description="A vector of the dimensions of `embedding_space`")] = None
+    query_vector: Annotated[
+        Vector | Base64 | None,
+        Meta(description="A vector of the dimensions of `embedding_space`, or base64 of its numbers as float32"),
+    ] = None
     embedding_space: Annotated[str | None, Meta(description="The id of an embedding space of the collection")] = None
     collection: Annotated[str | None, Meta(description="Left out: the default one, or the only one there is")] = None
     top_k: Annotated[AtLeastOne | None, Meta(description="Results at most; written without a fraction")] = None

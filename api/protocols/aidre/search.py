@@ -76,13 +76,12 @@ from aidre.api.retrieval import (
     relevance_scale,
     visible_payload,
 )
-from aidre.engine.backend import RetrievedChunk
+from aidre.engine.backend import Layout, RetrievedChunk
 from aidre.engine.model import Visibility
 
 BODY_TYPES = frozenset({AIDRE_JSON, JSON})
 METADATA = b',"metadata":{%%b,"visibility":"%b","etag":"%b\\"%%b%b\\""}'
 """Filled twice: with the visibility and the ETag's prefix and suffix, then with a chunk's stored metadata and ETag."""
-SOURCE, RESULT_END = b',"source":', b"},"
 MAX_CACHED_SPLICES = 256
 """Templates of results, by everything but their content."""
 CHUNK_SECONDS = 60
@@ -239,42 +238,43 @@ def render(
     provenance: Provenance | None = None,
 ) -> bytes:
     """The search response (7, 16), spliced from the JSON stored at ingest; `relevance` is None for a vector query."""
-    etag_parts = _etag_parts(answer.collection, variant, provenance)
-    start, before_score, before_metadata, before_etag, after_etag = _splices(fields.ids, fields.metadata, etag_parts)
+    layout = _layout(fields.ids, fields.metadata, _etag_parts(answer.collection, variant, provenance))
     # One call serializes the numbers of all hits: that takes a tenth of the time.
-    scores = orjson.dumps([score for _, score in answer.hits])[1:-1].split(b",")
-    if relevance is not None:
+    scores = orjson.dumps([score for _, score in answer.hits])[1:-1].split(b",") if answer.hits else []
+    if relevance is not None and scores:
         scale = orjson.dumps(relevance.relevances(score for _, score in answer.hits))[1:-1].split(b",")
         scores = [b'%b,"relevance":%b' % pair for pair in zip(scores, scale, strict=True)]
-    has_more = fields.text or fields.semantic_payload or fields.vectors
-    pieces = [orjson.dumps({"request_id": identifier, "collection": answer.collection.name})[:-1], b',"results":[']
-    for (chunk, _), score in zip(answer.hits, scores, strict=False):  # without hits there is one empty score
-        id, source, metadata, etag = chunk.fragments
-        if not fields.ids:
-            id = b""
-        if not fields.metadata:
-            metadata = etag = b""
-        more = _more_members(chunk, fields, answer.collection) if has_more else b""
-        pieces += (
-            start, id, before_score, score, SOURCE, source,
-            before_metadata, metadata, before_etag, etag, after_etag, more, RESULT_END,
-        )  # fmt: skip
-    if answer.hits:
-        pieces[-1] = b"}"
-    pieces += (b'],"meta":', msgspec.json.encode(meta), b"}")
-    return b"".join(pieces)
+    results = None
+    if not (fields.text or fields.semantic_payload or fields.vectors):
+        results = answer.collection.snapshot.splice(answer.hits, scores, layout)
+    if results is None:
+        results = layout.between.join(
+            _result(chunk, score, layout, _more_members(chunk, fields, answer.collection))
+            for (chunk, _), score in zip(answer.hits, scores, strict=True)
+        )
+    start = orjson.dumps({"request_id": identifier, "collection": answer.collection.name})[:-1]
+    return b'%b,"results":[%b],"meta":%b}' % (start, results, msgspec.json.encode(meta))
+
+
+def _result(chunk: RetrievedChunk, score: bytes, layout: Layout, more: bytes) -> bytes:
+    id, source, metadata, etag = chunk.fragments
+    return b"".join((
+        layout.before_id, id if layout.ids else b"", layout.before_score, score, layout.before_source, source,
+        layout.before_metadata, metadata if layout.metadata else b"", layout.before_etag,
+        etag if layout.metadata else b"", layout.after_etag[:-1], more, b"}",
+    ))  # fmt: skip
 
 
 @lru_cache(maxsize=MAX_CACHED_SPLICES)
-def _splices(ids: bool, metadata: bool, etag_parts: EtagParts) -> tuple[bytes, bytes, bytes, bytes, bytes]:
-    """The constant text of a result before its id, score, metadata and ETag, and after that; empty for fields that are
-    not requested."""
-    start, before_score = (b'{"id":', b',"score":') if ids else (b"{", b'"score":')
-    if not metadata:
-        return start, before_score, b"", b"", b""
-    filled = METADATA % (etag_parts.visibility, etag_parts.weak, etag_parts.suffix)
-    before_metadata, before_etag, after_etag = filled.split(b"%b")
-    return start, before_score, before_metadata, before_etag, after_etag
+def _layout(ids: bool, metadata: bool, etag_parts: EtagParts) -> Layout:
+    before_id, before_score = (b'{"id":', b',"score":') if ids else (b"{", b'"score":')
+    before_metadata = before_etag = after_etag = b""
+    if metadata:
+        filled = METADATA % (etag_parts.visibility, etag_parts.weak, etag_parts.suffix)
+        before_metadata, before_etag, after_etag = filled.split(b"%b")
+    return Layout(
+        before_id, before_score, b',"source":', before_metadata, before_etag, after_etag + b"}", b",", ids, metadata
+    )
 
 
 def _more_members(chunk: RetrievedChunk, fields: ReturnFields, collection: VisibleCollection) -> bytes:

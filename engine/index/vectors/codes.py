@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import faiss
@@ -147,7 +147,10 @@ class VectorIndex:
 
     def native_codes(self, columns: kernel.Columns, lists: Sequence[tuple[Any, ...]]) -> kernel.Codes:
         """Codes with this index's product quantizer."""
-        quantizer, rotation = self._index.pq, None if self.transform is None else self.transform.rotation
+        quantizer, rotation = (
+            self._index.pq,
+            None if self.transform is None else self.transform.rotation.astype(np.float16),
+        )
         centroids = faiss.vector_to_array(quantizer.centroids)
         codes: kernel.Codes = native.Codes(
             columns,
@@ -302,9 +305,10 @@ def open_index(space: EmbeddingSpace, batch: pa.RecordBatch, rows: int, vectors_
         if kind not in (_SCAN_KIND, _LISTS_KIND) or len(values) < 2:
             raise FileProblem("is not an index of this kind")
         values, rotation = values[:-1], values[-1]
-    parts = [_open_lists(space, values, rows)] if kind == _LISTS_KIND else _open_indexes(space, values, rows)
+    opened = partial(_read_index, space, 1 if rotation is not None else space.dimensions)
+    parts = [_open_lists(opened, values, rows)] if kind == _LISTS_KIND else _open_indexes(opened, values, rows)
     index = parts[0].codebook if isinstance(parts[0], InvertedLists) else parts[0]
-    if index.d < space.dimensions and (rotation is None or has_centroids(index)):
+    if has_centroids(index) and index.d < space.dimensions:
         raise FileProblem("does not fit its segment")
     return VectorIndex(space, Quantized(tuple(parts), _open_transform(space, rotation, index.d)))
 
@@ -318,10 +322,10 @@ def _open_transform(space: EmbeddingSpace, stored: NDArray[np.uint8] | None, cod
     return transform
 
 
-def _open_indexes(space: EmbeddingSpace, values: Sequence[NDArray[np.uint8]], rows: int) -> list[Any]:
+def _open_indexes(opened: Callable[[Any], Any], values: Sequence[NDArray[np.uint8]], rows: int) -> list[Any]:
     # The centroids lie in the memory of the file until `centroids_of` or `copy_without_rows` copies them.
     readers = [faiss.ZeroCopyIOReader(faiss.swig_ptr(value), value.nbytes) for value in values]
-    indexes = [_read_index(space, reader) for reader in readers]
+    indexes = [opened(reader) for reader in readers]
     for index, reader in zip(indexes, readers, strict=True):
         _check_packed(index, int(reader.rp_))
     if any(_codes_key(index) != _codes_key(indexes[0]) for index in indexes):
@@ -338,13 +342,15 @@ def _open_indexes(space: EmbeddingSpace, values: Sequence[NDArray[np.uint8]], ro
     return indexes
 
 
-def _read_index(space: EmbeddingSpace, reader: Any) -> Any:
+def _read_index(space: EmbeddingSpace, least_dimensions: int, reader: Any) -> Any:
     try:
         index = faiss.read_index(reader)
     except RuntimeError as error:
         raise FileProblem("cannot be read by this release of FAISS") from error
     if not isinstance(index, faiss.IndexIVFPQFastScan) or index.by_residual:
         raise FileProblem("is not an index of this kind")
+    if index.d < least_dimensions:
+        raise FileProblem("does not fit its segment")
     if index.metric_type != metric_of(space).faiss_type:
         raise FileProblem("is an index of another kind of distance")
     _check_codebook(index)
@@ -379,12 +385,12 @@ def _check_packed(index: Any, size: int) -> None:
         raise FileProblem("does not fit its segment")
 
 
-def _open_lists(space: EmbeddingSpace, values: Sequence[NDArray[np.uint8]], rows: int) -> InvertedLists:
+def _open_lists(opened: Callable[[Any], Any], values: Sequence[NDArray[np.uint8]], rows: int) -> InvertedLists:
     if len(values) != _LISTS_VALUES:
         raise FileProblem("does not fit its segment")
     reader = faiss.VectorIOReader()
     faiss.copy_array_to_vector(values[0], reader.data)
-    codebook = _read_index(space, reader)
+    codebook = opened(reader)
     _check_centroids(codebook, lists_per_centroid=1)
     if not has_centroids(codebook) or any(map(len, row_ids_by_list(codebook))):
         raise FileProblem("does not fit its segment")

@@ -94,7 +94,8 @@ def train_transform(sample: NDArray[Any], code_size: int, codes_dimensions: int)
     # By FAISS in one thread: numpy's decomposition takes ten times as long where other threads are busy.
     use_one_thread()
     axes = faiss.PCAMatrix(dimensions, min(dimensions, codes_dimensions))
-    axes.train(np.concatenate([rows, -rows]))  # of mean zero
+    whole = np.resize(rows, (max(len(rows), dimensions), dimensions))  # FAISS finds no more axes than there are rows
+    axes.train(np.concatenate([whole, -whole]))  # of mean zero
     kept = faiss.vector_to_array(axes.A).reshape(-1, dimensions)
     padding = codes_dimensions - len(kept)
     variances = np.pad((rows @ kept.T).var(axis=0, dtype=np.float64), (0, padding))

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from aidre.api.http.errors import Overloaded
-from aidre.api.retrieval import loop_budget, scheduler as scheduling
-from aidre.api.retrieval.loop_budget import TURN_SECONDS
-from aidre.api.retrieval.scheduler import INLINE_SECONDS, MAX_BATCH, Scheduler
+from aidre.api.retrieval import scheduler as scheduling
+from aidre.api.retrieval.scheduler import INLINE_SECONDS, MAX_BATCH, TURN_SECONDS, Scheduler
 from tests.support.clocks import WAIT_SECONDS, until_in_loop
 
 SHORT, LONG = 0.001, 0.01
@@ -59,7 +58,7 @@ def told(
     moments = itertools.count()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scheduling, "available_cores", lambda: cores)
-        patch.setattr(loop_budget, "perf_counter", lambda: next(moments) * seconds)
+        patch.setattr(scheduling, "perf_counter", lambda: next(moments) * seconds)
         asyncio.run(run())
 
 

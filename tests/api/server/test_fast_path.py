@@ -190,6 +190,7 @@ REQUESTS: dict[str, Sequence[bytes]] = {
     "upgrade": [post(SEARCH, "connection: upgrade", "upgrade: h2c")],
     "old": [post(SEARCH, version="1.0")],
     "closed": [post(SEARCH, "connection: close"), post(SEARCH)],
+    "closed, at once": [b"".join([post(SEARCH, "connection: close"), post(SEARCH)])],
     "behind each other": [b"".join([post(SEARCH), get(CHUNK), post(b"{"), post(SEARCH, KEY), get(CHUNK, KEY)])],
     "behind one that waits": [
         b"".join([post(changed(filter={"n": 3})), get(CHUNK), get("/collections"), post(SEARCH)])

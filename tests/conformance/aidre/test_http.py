@@ -14,7 +14,7 @@ import httpx
 import numpy as np
 import pytest
 
-from aidre.engine.segment.stored_chunk import StoredChunk
+from aidre.engine.collection.snapshot import Snapshot
 from tests.support.clients import AIDRE, COSINE, DOT, Client, a_document, fill, serving, vector_of
 from tests.support.discovery import DISCOVERY, ERROR_MEMBERS, JSON, SPECIAL_IDS, ids, refused
 
@@ -359,7 +359,7 @@ def test_15_4_what_breaks_is_500_without_a_trace(client: Client, monkeypatch: An
     def broken(*_: Any) -> None:
         raise RuntimeError("in /home/secret/file.py")
 
-    monkeypatch.setattr(StoredChunk, "fragments", property(broken))
+    monkeypatch.setattr(Snapshot, "splice", broken)
     response = client.search({"query": "alpha"})
     assert refused(response, 500, "internal_error") == {}
     assert "secret" not in response.text

@@ -13,7 +13,9 @@ from aidre.engine.collection import generations
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.index.vectors.distance import VectorColumn
 from aidre.engine.index.vectors.encoding import encode
+from aidre.engine.index.vectors.quantizer import train_centroids
 from aidre.engine.index.vectors.scan import Scan, ScanGroup
+from aidre.engine.index.vectors.transform import train_transform
 from aidre.engine.model import Distance
 from aidre.engine.search import calibration, depth_choice
 from aidre.engine.search.calibration import (
@@ -25,6 +27,7 @@ from aidre.engine.search.calibration import (
 )
 from aidre.engine.search.depth_choice import Choice
 from aidre.engine.search.query_samples import asked_sample
+from aidre.engine.search.rotation_choice import rotation_may_pay, rotation_pays
 from aidre.engine.segment.view import RowMask
 from aidre.engine.storage.format import MAX_SEGMENT_ROWS
 from aidre.engine.storage.manifest import Calibration, Depth
@@ -224,3 +227,93 @@ def test_a_target_out_of_reach_leaves_the_space_exact_and_its_answers_right(
     for query in structured(10, 384, 1):
         found = set(ask(snapshot, query))
         assert len(found & set(best(true_scores("cosine", rows, query), names(3_400), 10))) >= 9
+
+
+# -- rotation ----------------------------------------------------------------------------------------------
+
+
+def correlated(count: int, dimensions: int = 128, seed: int = 0) -> Vectors:
+    """Unit rows whose variance lies in few directions, none of them along a dimension."""
+    rng = np.random.default_rng([3, seed])
+    turned = np.linalg.qr(np.random.default_rng(4).standard_normal((dimensions, dimensions)))[0]
+    scales = np.geomspace(1, 0.02, dimensions)
+    return unit(rng.standard_normal((count, dimensions)) * scales @ turned)
+
+
+def test_the_smallest_codes_are_tried_where_there_are_many_rows() -> None:
+    space, rows = space_of("cosine", 384), np.zeros((300_000, 384), np.float16)
+    sizes = [
+        _code_sizes_to_try(space, [CalibrationTarget("a", VectorColumn(space, rows[:n]), RowMask(None, n), None)])[0]
+        for n in (60_000, 300_000)
+    ]
+    assert sizes == [96, 64]
+
+
+@pytest.mark.slow
+def test_rows_in_few_directions_are_rotated_and_need_no_more_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    space, rows = space_of("cosine", 128), correlated(12_000)
+    target = target_of("cosine", rows)
+    rotated = calibrate(space, [target], 0.99)
+    assert target.index is not None
+    assert target.index.transform is not None
+    assert rotated.code_size == 32
+    assert found(target, rotated.depths[0].candidates, correlated(200, seed=1)) >= 0.99
+    monkeypatch.setattr(calibration, "rotation_may_pay", lambda *given: False)
+    monkeypatch.setattr(calibration, "_code_sizes_to_try", lambda *given: [32])
+    target = target_of("cosine", rows)
+    plain = calibrate(space, [target], 0.99)
+    assert target.index is None or target.index.transform is None
+    assert not plain.depths or plain.depths[0].candidates > 1.5 * rotated.depths[0].candidates
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dimensions", [128, 384])
+def test_rows_that_a_rotation_cannot_help_are_not_rotated(dimensions: int) -> None:
+    target = target_of("cosine", normal(8_000, dimensions))
+    calibrate(space_of("cosine", dimensions), [target], 0.9)
+    assert target.index is None or (target.index.transform, target.index.code_size > dimensions / 5) == (None, True)
+
+
+@pytest.mark.parametrize("is_binary", [False, True])
+def test_a_trial_finds_that_rows_of_few_values_are_better_unrotated(is_binary: bool) -> None:
+    rows = correlated(4_100, 96)
+    if is_binary:
+        rows = (normal(4_100, 96) > 0).astype(np.float32)
+    sample, queries = rows[:4_000], rows[4_000:]
+    codes = 24, train_transform(sample, 24, 96)
+    # Of so many rows the time of rotating a query is nothing beside the scan.
+    assert rotation_pays(space_of("dot", 96), sample, queries, codes, 10_000_000) != is_binary
+
+
+def test_a_rotation_has_to_be_cheap_beside_the_scan_and_the_build() -> None:
+    assert rotation_may_pay(384, 256, 64, 60_000)
+    assert not rotation_may_pay(384, 256, 64, 10_000)
+    assert not rotation_may_pay(1536, 1024, 256, 200_000)
+    assert rotation_may_pay(1536, 1024, 256, 500_000)
+
+
+@pytest.mark.slow
+def test_new_segments_get_the_codebook_of_the_space_and_share_its_scan() -> None:
+    space = space_of("cosine", 128)
+    first, second = target_of("cosine", correlated(12_000)), target_of("cosine", correlated(500, seed=2), name="b")
+    calibrate(space, [first], 0.99)
+    assert first.index is not None
+    build_missing_indexes(space, [first, second], first.index.code_size)
+    assert second.index is not None
+    assert second.index.codes_key == first.index.codes_key
+    assert second.index.transform is not None
+
+
+@pytest.mark.slow
+def test_a_space_that_gets_lists_later_has_a_codebook_with_room_for_centroids(monkeypatch: pytest.MonkeyPatch) -> None:
+    space, target = space_of("cosine", 128), target_of("cosine", correlated(12_000))
+    build_missing_indexes(space, [target], 22)
+    assert target.index is not None
+    assert target.index.codebook().index.d < 128
+    monkeypatch.setattr(calibration, "nlist_for", lambda rows: 32)
+    centroids = train_centroids(space, target.column.codes, 32)
+    build_missing_indexes(space, [target], target.index.code_size, centroids)
+    assert target.index.nlist == 32
+    assert target.index.codebook().index.d >= 128
+    assert target.index.transform is not None
+    assert found(target, 400, correlated(50, seed=1)) >= 0.99

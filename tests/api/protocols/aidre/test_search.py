@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,21 @@ def test_both_ways_to_read_a_vector(value: Any) -> None:
     except BadRequest:
         parses = value is None  # nothing is asked
     assert fits == parses
+
+
+@pytest.mark.parametrize("numbers", [[], [0.5, -1.0, 3e38], [1e-45] * 3])
+def test_a_vector_may_be_base64_of_float32(numbers: list[float]) -> None:
+    packed = np.array(numbers, "<f4").tobytes()
+    assert vector_of(b64encode(packed).decode()) == [float(np.float32(number)) for number in numbers]
+
+
+NOT_A_NUMBER = b64encode(np.array([np.nan], np.float32).tobytes()).decode()
+
+
+@pytest.mark.parametrize("value", ["AAA=", "AAAA", "AAAAAA", "AAAA AA==", "AAAAAA==\n", NOT_A_NUMBER])
+def test_what_is_no_base64_of_float32_is_refused(value: str) -> None:
+    with pytest.raises(BadRequest, match="query_vector"):
+        vector_of(value)
 
 
 @pytest.mark.parametrize("value", ["1,2", {"0": 1}, [[1.0]], ["1"], [None], 5, [1.0, "x"], [1e300]])

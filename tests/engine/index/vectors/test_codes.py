@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from aidre.engine.index.vectors.codes import (
+    VectorIndex,
     build_index_batch,
     index_to_batch,
     open_index,
@@ -19,14 +21,16 @@ from aidre.engine.index.vectors.codes import (
 )
 from aidre.engine.index.vectors.distance import VectorColumn
 from aidre.engine.index.vectors.encoding import encode_query
-from aidre.engine.index.vectors.quantizer import Quantized, quantize_rows, row_blocks, train_codebook
+from aidre.engine.index.vectors.quantizer import Quantized, quantize_rows, row_blocks, train_codebook, with_centroids
 from aidre.engine.index.vectors.scan import Scan, ScanGroup
+from aidre.engine.index.vectors.transform import Transform
 from aidre.engine.model import Distance
 from aidre.engine.storage.arrow import FileProblem, open_file, write_file
 from aidre.engine.storage.format import INDEX_SCHEMA
 from tests.support.stores import DISTANCES, space_of, structured
 from tests.support.vector_indexes import (
     DIMENSIONS,
+    LISTS,
     ROWS,
     codes_of,
     column_of,
@@ -34,6 +38,7 @@ from tests.support.vector_indexes import (
     listed_index,
     probing,
     query_of,
+    rotated_index,
 )
 
 # -- on disk -----------------------------------------------------------------------------------------------
@@ -152,3 +157,78 @@ def test_codes_stay_in_the_file_and_outlive_what_opened_it(name: str, tmp_path: 
     for reach in (None, probing(4)):
         found = [Scan(one).search(query_of("cosine"), 100, reach)[0].tolist() for one in (sweep, ScanGroup([scan]))]
         assert found[0] == found[1]
+
+
+# -- rotated -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("has_lists", [False, True])
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_a_rotated_index_comes_back_from_disk_as_it_was(distance: Distance, has_lists: bool, tmp_path: Path) -> None:
+    scan = rotated_index(distance, structured(ROWS, DIMENSIONS), has_lists=has_lists)
+    batch = index_to_batch(scan.quantized, "abc", 1500)
+    entry = write_file(tmp_path / "index.arrow", [batch], batch.schema)
+    stored_batch = open_file(tmp_path / "index.arrow", entry, whole=True).batches[0]
+    opened = open_index(scan.space, stored_batch, ROWS, "abc")
+    del stored_batch, batch
+    gc.collect()
+    assert opened.transform is not None
+    assert opened.codebook_key == scan.codebook_key
+    assert opened.nlist == scan.nlist == (LISTS if has_lists else 0)
+    for depth in (None, probing(4)):
+        found = [Scan(ScanGroup([one])).search(query_of(distance), 100, depth)[0].tolist() for one in (opened, scan)]
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("has_lists", [False, True])
+def test_a_codebook_that_rotates_travels_as_text(has_lists: bool) -> None:
+    rows = structured(ROWS, DIMENSIONS)
+    scan = rotated_index("cosine", rows, has_lists=has_lists)
+    batch = build_index_batch(codes_of("cosine", rows), serialize_codebook(scan), "abc", 1500)
+    sent = open_index(scan.space, batch, ROWS, "abc")
+    assert sent.codebook_key == scan.codebook_key
+    found = [Scan(ScanGroup([one])).search(query_of("cosine"), 100)[0].tolist() for one in (sent, scan)]
+    assert found[0] == found[1]
+
+
+def test_codebooks_with_other_rotations_are_other_codebooks() -> None:
+    scan = rotated_index("cosine", structured(ROWS, DIMENSIONS))
+    assert scan.transform is not None
+    turned = VectorIndex(scan.space, replace(scan.quantized, transform=Transform(scan.transform.rotation[::-1].copy())))
+    plain = VectorIndex(scan.space, replace(scan.quantized, transform=None))
+    assert len({scan.codes_key, turned.codes_key, plain.codes_key}) == 3
+
+
+@pytest.mark.parametrize("has_lists", [False, True])
+@pytest.mark.parametrize("how", ["lost", "short", "no numbers", "no rotation", "of other vectors", "of another kind"])
+def test_an_index_with_a_damaged_rotation_is_refused(how: str, has_lists: bool) -> None:
+    scan = rotated_index("dot", structured(ROWS, DIMENSIONS), has_lists=has_lists)
+    batch = index_to_batch(scan.quantized, "abc", 1500)
+    *values, rotation = batch.column(0).to_pylist()
+    numbers = np.frombuffer(rotation, np.float16).reshape(-1, DIMENSIONS).copy()
+    if how == "no numbers":
+        numbers[0, 0] = np.nan
+    elif how == "no rotation":
+        numbers[1] = numbers[2]
+    elif how == "of other vectors":
+        numbers = np.eye(len(numbers), 2 * DIMENSIONS, dtype=np.float16)
+    rotation = numbers.tobytes()[: -2 if how == "short" else None]
+    metadata = {**batch.schema.metadata, **({b"kind": b"rotated twice"} if how == "of another kind" else {})}
+    column = pa.array([*values, *([] if how == "lost" else [rotation])], pa.large_binary())
+    damaged = pa.RecordBatch.from_arrays([column], schema=INDEX_SCHEMA.with_metadata(metadata))
+    with pytest.raises(FileProblem):
+        open_index(scan.space, damaged, ROWS, "abc")
+
+
+def test_codes_of_fewer_dimensions_are_refused_without_their_rotation_and_with_centroids() -> None:
+    rows = structured(ROWS, DIMENSIONS)
+    scan = rotated_index("dot", rows, 8)
+    assert scan.codebook().index.d < DIMENSIONS
+    with pytest.raises(FileProblem, match="fit"):
+        open_index(scan.space, index_to_batch(replace(scan.quantized, transform=None), "abc", 1500), ROWS, "abc")
+    codebook = scan.codebook()
+    rotated = scan.transform.apply(rows) if scan.transform is not None else rows
+    alone = with_centroids(scan.space, replace(codebook, transform=None), rotated[:LISTS])
+    listed = replace(quantize_rows(alone, row_blocks(rotated)), transform=scan.transform)
+    with pytest.raises(FileProblem, match="fit"):
+        open_index(scan.space, index_to_batch(listed, "abc", 1500), ROWS, "abc")

@@ -15,6 +15,7 @@ from aidre.engine.index.vectors import (
     scan as passes,
 )
 from aidre.engine.index.vectors.codes import (
+    NORM_WEIGHT,
     VectorIndex,
 )
 from aidre.engine.index.vectors.encoding import encode_query
@@ -40,6 +41,7 @@ from tests.support.vector_indexes import (
     listed_index,
     probing,
     query_of,
+    rotated_index,
 )
 
 
@@ -238,3 +240,62 @@ def test_a_longer_query_goes_over_the_same_lists() -> None:
     assert gap > 0
     for length in (0.01, 1, 1_000):
         assert 7 <= len(scan.coarse_quantizer.probe(np.float32(length) * query, LISTS, gap)) <= 9
+
+
+# -- estimates ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("is_rotated", [False, True])
+def test_estimates_are_those_of_the_decoded_rows(distance: Distance, is_rotated: bool) -> None:
+    rows = structured(ROWS, DIMENSIONS)
+    index = rotated_index(distance, rows) if is_rotated else index_of(distance, column_of(distance, rows), 12)
+    assert (index.transform is not None) == is_rotated
+    assert index.norm_weight == (NORM_WEIGHT if distance == "cosine" else 0)
+    codes = codes_of(distance, rows).astype(np.float32)
+    faiss_index, query = index.codebook().index, query_of(distance)
+    quantizer = faiss_index.pq
+    prepared = (lambda given: given) if index.transform is None else index.transform.apply
+    decoded = quantizer.decode(quantizer.compute_codes(prepared(codes)))
+    if distance == "euclidean":
+        expected = -((prepared(query) - decoded) ** 2).sum(axis=1)
+    else:
+        expected = decoded @ prepared(query)[0] - index.norm_weight * (decoded**2).sum(axis=1)
+    row_ids, estimates = Scan(ScanGroup([index])).search(query, ROWS)
+    assert np.abs(estimates - expected[row_ids]).max() < 0.015 * np.ptp(expected)  # look-up tables have 8 bits
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_segments_with_and_without_a_rotation_are_merged_as_if_they_had_one_codebook(distance: Distance) -> None:
+    rows = structured(ROWS, DIMENSIONS) + np.float32(0.3)  # the mean must not make one group seem closer
+    column = column_of(distance, rows)
+    half = ROWS // 2
+    plain = index_of(distance, column_of(distance, rows[:half]), 24)
+    rotated = rotated_index(distance, rows[half:], 8)
+    rotated.assign_slot(1)
+    groups = passes.group_by_codebook([plain, rotated])
+    assert len(groups) == 2
+    recalls = []
+    for seed in range(1, 20):
+        query = query_of(distance, seed)
+        true = column.search(query, 10, None)[0]
+        by_group = [Scan(ScanGroup(group)).search(query, 300) for group in groups]
+        row_ids, estimates = (np.concatenate(arrays) for arrays in zip(*by_group, strict=True))
+        best = row_ids[np.argsort(-estimates)[:300]]
+        found = best // MAX_SEGMENT_ROWS * half + best % MAX_SEGMENT_ROWS
+        recalls.append(np.isin(true, found).mean())
+    assert np.mean(recalls) > 0.97
+
+
+def test_rotated_codes_find_as_much_among_fewer_candidates() -> None:
+    rows = structured(ROWS, DIMENSIONS)
+    column = column_of("cosine", rows)
+
+    def recall_among(index: VectorIndex, candidates: int) -> float:
+        scan = Scan(ScanGroup([index]))
+        queries = [query_of("cosine", seed) for seed in range(1, 40)]
+        found = [np.isin(column.search(one, 10, None)[0], scan.search(one, candidates)[0]).mean() for one in queries]
+        return float(np.mean(found))
+
+    rotated, plain = rotated_index("cosine", rows, 8), index_of("cosine", column, 8)
+    assert recall_among(rotated, 40) > recall_among(plain, 55)

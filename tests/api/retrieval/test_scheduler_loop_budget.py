@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from aidre.api.http import Overloaded
-from aidre.api.retrieval.loop_budget import TURN_SECONDS, LoopBudget
+from aidre.api.retrieval.scheduler import TURN_SECONDS, LoopBudget
 
 
 def told(story: Callable[[LoopBudget], Coroutine[Any, Any, None]], max_wait: float = 60.0) -> None:
