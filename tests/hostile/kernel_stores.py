@@ -19,7 +19,7 @@ from aidre.engine.collection.store import Store
 from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.index.vectors import encoding, quantizer
 from aidre.engine.model import Distance, EmbeddingSpace, Precision, Query
-from aidre.engine.native import kernel_name
+from aidre.engine.native import FALL_BACK, kernel_name
 from aidre.engine.search import cost, depth_choice
 from tests.support.calibrations import measured_quickly
 from tests.support.stores import NAME, Vectors, names, normal, put, record, structured
@@ -108,8 +108,9 @@ def allowed_rows(shape: Shape, number: int) -> NDArray[np.bool_]:
 
 def set_costs(shape: Shape) -> None:
     """For this process: whether its stores are scanned, and in lists."""
-    slower = SLOW_MEMORY if shape.is_scanned else 1
-    cost.COSTS = cost.FAISS._replace(byte=slower * cost.FAISS.byte, scattered_byte=slower * cost.FAISS.scattered_byte)
+    costs = cost.FAISS if kernel_name() == FALL_BACK else cost.KERNEL
+    factor = SLOW_MEMORY if shape.is_scanned else 1
+    cost.COSTS = costs._replace(byte=costs.byte * factor, scattered_byte=costs.scattered_byte * factor)
     quantizer.MIN_LISTED_ROWS = 2_000 if shape.is_listed else 500_000
     depth_choice.MAX_PROBED_SHARE = 2.0 if shape.is_listed else 0.7
 

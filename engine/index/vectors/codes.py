@@ -60,6 +60,12 @@ long a row."""
 _LISTS_VALUES = 6
 """Values in the file of an index of kind _LISTS_KIND: codebook, padding, all codes, codes, rows and sizes."""
 
+_CODEWORDS = 16
+"""Of each component of a code, which has 4 bits."""
+
+_ID_BYTES, _LIST_BYTES = 8, 16
+"""Of one row's id in a serialized FAISS index, and of the two lengths of a list."""
+
 _NO_CODES = np.empty(0, np.uint8)
 
 _SCAN_KIND = "scan"
@@ -318,7 +324,10 @@ def _open_transform(space: EmbeddingSpace, stored: NDArray[np.uint8] | None, cod
 
 def _open_indexes(opened: Callable[[Any], Any], values: Sequence[NDArray[np.uint8]], rows: int) -> list[Any]:
     # The centroids lie in the memory of the file until `centroids_of` or `copy_without_rows` copies them.
-    indexes = [opened(faiss.ZeroCopyIOReader(faiss.swig_ptr(value), value.nbytes)) for value in values]
+    readers = [faiss.ZeroCopyIOReader(faiss.swig_ptr(value), value.nbytes) for value in values]
+    indexes = [opened(reader) for reader in readers]
+    for index, reader in zip(indexes, readers, strict=True):
+        _check_packed(index, int(reader.rp_))
     if any(_codes_key(index) != _codes_key(indexes[0]) for index in indexes):
         raise FileProblem("is an index of several codebooks")
     if len(indexes) == 1 and has_centroids(indexes[0]):
@@ -344,7 +353,36 @@ def _read_index(space: EmbeddingSpace, least_dimensions: int, reader: Any) -> An
         raise FileProblem("does not fit its segment")
     if index.metric_type != metric_of(space).faiss_type:
         raise FileProblem("is an index of another kind of distance")
+    _check_codebook(index)
     return index
+
+
+def _check_codebook(index: Any) -> None:
+    """Raise FileProblem unless the product quantizer has the shape that a scan reads, and finite numbers."""
+    quantizer, codewords = index.pq, faiss.vector_to_array(index.pq.centroids)
+    is_shaped = quantizer.nbits == 4 and quantizer.M * quantizer.dsub == quantizer.d == index.d > 0
+    if not is_shaped or len(codewords) != _CODEWORDS * index.d:
+        raise FileProblem("is not an index of this kind")
+    if index.bbs not in BLOCK_SIZES or index.M2 != quantizer.M + quantizer.M % 2:
+        raise FileProblem("is not an index of this kind")
+    if not np.isfinite(codewords).all():
+        raise FileProblem("has codewords that are not finite numbers")
+
+
+def _check_packed(index: Any, size: int) -> None:
+    """Raise FileProblem unless an index of `size` serialized bytes holds a code for each row.
+
+    A scan reads what the sizes of lists promise, and nothing else says how many bytes there are.
+    """
+    lists, block = faiss.downcast_InvertedLists(index.invlists), int(index.bbs)
+    if not isinstance(lists, faiss.BlockInvertedLists) or lists.nlist != index.nlist:
+        raise FileProblem("is not an index of this kind")
+    sizes = np.array([lists.list_size(number) for number in range(index.nlist)], np.int64)
+    empty = copy_without_rows(index)
+    expected = len(faiss.serialize_index(empty)) + _LIST_BYTES * (index.nlist - empty.nlist)
+    expected += _ID_BYTES * int(sizes.sum()) + packed_bytes(index, sizes)
+    if (lists.n_per_block, lists.block_size) != (block, block * int(index.M2) // 2) or size != expected:
+        raise FileProblem("does not fit its segment")
 
 
 def _open_lists(opened: Callable[[Any], Any], values: Sequence[NDArray[np.uint8]], rows: int) -> InvertedLists:
@@ -354,8 +392,7 @@ def _open_lists(opened: Callable[[Any], Any], values: Sequence[NDArray[np.uint8]
     faiss.copy_array_to_vector(values[0], reader.data)
     codebook = opened(reader)
     _check_centroids(codebook, lists_per_centroid=1)
-    is_packed = codebook.bbs in BLOCK_SIZES and codebook.M2 == codebook.pq.M + codebook.pq.M % 2
-    if not is_packed or not has_centroids(codebook) or any(map(len, row_ids_by_list(codebook))):
+    if not has_centroids(codebook) or any(map(len, row_ids_by_list(codebook))):
         raise FileProblem("does not fit its segment")
     return from_buffers(codebook, values[2:], rows)
 

@@ -104,7 +104,9 @@ def encode_query(space: EmbeddingSpace, vector: ArrayLike) -> NDArray[np.float32
 
 def _is_plain(vector: ArrayLike) -> TypeGuard[NDArray[Any]]:
     """Whether the kernel can read a vector."""
-    return type(vector) is np.ndarray and vector.dtype.char in "fd" and vector.flags.c_contiguous
+    if type(vector) is not np.ndarray or vector.dtype.char not in "fd" or not vector.dtype.isnative:
+        return False
+    return vector.flags.c_contiguous and vector.flags.aligned
 
 
 def decode(codes: NDArray[Any], norms: NDArray[np.float32]) -> NDArray[np.float32]:

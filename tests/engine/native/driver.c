@@ -172,7 +172,14 @@ static void make_codebook(struct source *source, struct codebook *codebook, size
     if (below(source, 2))
         memset(biases, 0, count * CODEWORDS * sizeof *biases);
     codebook->biases = biases;
-    codebook->rotation = below(source, 3) ? NULL : random_halves(source, count * d * dimensions);
+    codebook->rotation = NULL;
+    if (below(source, 3) == 0) { /* of small numbers, or of any bits */
+        uint16_t *rotation = random_bytes(source, count * d * dimensions * sizeof *rotation);
+        const uint16_t kept = below(source, 4) ? 0xbfff : 0xffff;
+        for (size_t i = 0; i < count * d * dimensions; i++)
+            rotation[i] &= kept;
+        codebook->rotation = rotation;
+    }
 }
 
 static void make_list(struct source *source, const struct subject *subject, struct list *list) {

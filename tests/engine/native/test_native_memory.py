@@ -121,7 +121,7 @@ def _refuses() -> None:
         lambda: columns_of(metric="hamming"),
         lambda: codes_of(listed(), listed(offset=1), columns=columns),
         lambda: codes_of(listed(), listed(rows=np.full(100, 100, np.int32)), columns=columns),
-        lambda: codes_of(rotation=np.full((8, 8), np.nan, np.float16), columns=columns),
+        lambda: codes_of(rotation=np.ones((8, 7), np.float16), columns=columns),
         lambda: codes_of(codewords=np.full((4, 16, 2), np.nan, np.float32), columns=columns),
         lambda: kernel.Plan(columns, (None,), ((codes, one(0), 5), (codes, one(9), 5)), (), ()),
         lambda: kernel.Plan(columns, (None,), (), (0,), ((0, one(100)),)),

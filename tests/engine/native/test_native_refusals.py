@@ -129,8 +129,8 @@ def test_columns_of_other_shapes_are_refused(make: Callable[[], object]) -> None
         {"codewords": np.where(np.arange(128).reshape(4, 16, 2) == 127, np.float32(-np.inf), CODEBOOK.codewords)},
         {"rotation": np.ones((8, 7), np.float16)},
         {"rotation": np.ones((7, 8), np.float16)},
-        {"rotation": np.full((8, 8), np.nan, np.float16)},
-        {"rotation": np.ones((8, 8))},
+        {"rotation": np.ones((8, 8), np.float32)},
+        {"rotation": np.ones((16, 8), np.float16).T},
         {"columns": CODEBOOK},
     ],
 )

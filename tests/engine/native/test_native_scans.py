@@ -66,9 +66,8 @@ class Rows:
         return hits_of(found[0])
 
 
-def in_quarters(numbers: NDArray[Any] | None) -> NDArray[Any]:
-    rounded = np.asarray(numbers)
-    return np.asarray(np.round(rounded * 4) / 4, dtype=rounded.dtype)
+def in_quarters(numbers: NDArray[Any] | None) -> NDArray[np.float32]:
+    return np.asarray(np.round(np.asarray(numbers) * 4) / 4, dtype=np.float32)
 
 
 def check_candidates(rows: Rows, found: Hits, count: int, allowed: NDArray[np.bool_]) -> None:
@@ -104,7 +103,7 @@ def test_all_instruction_sets_find_the_same_candidates(metric: kernel.Metric, is
     for sub_quantizers in (1, 2, 5, 8, 31, 96):
         rows = Rows(2_000, 2 * sub_quantizers - 1, sub_quantizers, metric=metric, is_rotated=is_rotated)
         if is_rotated:  # sums in another order differ in the last bits, and may round a table value elsewhere
-            rows.codebook = Codebook(rows.codebook.codewords, in_quarters(rows.codebook.rotation))
+            rows.codebook = Codebook(rows.codebook.codewords, in_quarters(rows.codebook.rotation).astype(np.float16))
             rows.query = in_quarters(rows.query)
         vectors, codes = rows.vectors, rows.codes
         for size, block_rows in itertools.product((1, 31, 33, 64, 127, 129, 2_000), BLOCKS):
@@ -219,6 +218,19 @@ def test_codewords_that_are_all_alike_estimate_nothing_and_lose_nothing(name: st
     with chosen(name):
         assert len(rows.candidates(2_000)) == 2_000
         assert len(rows.candidates(10)) >= 10
+
+
+@pytest.mark.parametrize("name", runnable())
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 6e4])
+def test_a_rotation_that_is_not_of_finite_numbers_loses_no_rows(name: str, value: float) -> None:
+    rows = Rows(1_500, 8, 4, is_rotated=True)
+    for places in ([0], [9, 20], list(range(64))):
+        rotation = np.array(rows.codebook.rotation)
+        rotation.reshape(-1)[places] = value
+        rows.codebook = Codebook(rows.codebook.codewords, rotation)
+        with chosen(name):
+            assert len(rows.candidates(1_500)) == 1_500
+            assert len(rows.candidates(20)) >= 20
 
 
 @pytest.mark.parametrize("name", runnable())

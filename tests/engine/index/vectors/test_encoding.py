@@ -124,3 +124,14 @@ def test_a_stored_chunk_gives_back_its_vector(distance: Distance, dimensions: in
         assert vectors[spaces[0].id].dtype == np.float32
         assert np.allclose(vectors[spaces[0].id], rows[row], rtol=1e-3, atol=np.linalg.norm(rows[row]) * 1e-3)
         assert (vectors[spaces[1].id] == other[row]).all()
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8", ">f8", "<f2", "<i4", ">i8", "u1"])
+def test_a_query_may_be_an_array_of_any_numbers_wherever_it_lies(dtype: str) -> None:
+    space, numbers = space_of("dot", 5), [1, 2, 3, 4, 5]
+    whole = np.array(numbers, dtype)
+    unaligned = np.frombuffer(b"x" + whole.tobytes(), np.uint8)[1:].view(dtype)
+    readonly = whole.copy()
+    readonly.flags.writeable = False
+    for vector in (whole, unaligned, readonly, np.repeat(whole, 2)[::2], whole[::-1][::-1]):
+        assert encode_query(space, vector).tolist() == [numbers]
