@@ -104,17 +104,6 @@ static float *random_floats(struct source *source, size_t count, bool is_finite)
     return values;
 }
 
-/* Halves with any bits but those of infinities and NaN. */
-static uint16_t *random_halves(struct source *source, size_t count) {
-    uint16_t *values = exactly(count * sizeof *values);
-    for (size_t i = 0; i < count; i++) {
-        values[i] = (uint16_t)below(source, 1 << 16);
-        if ((values[i] & 0x7c00) == 0x7c00)
-            values[i] = 0;
-    }
-    return values;
-}
-
 /* ---- columns, codes and a query ----------------------------------------------------------------------------------- */
 
 struct subject {
