@@ -86,6 +86,9 @@ larger k scans all rows anyway."""
 _WORTHWHILE_COST = 0.8
 """Larger codes are tried if a search of the least depth would cost at most this share of the one found so far."""
 
+_WORTHWHILE_MICROSECONDS = 10.0
+"""... and save as much: larger codes take seconds to train."""
+
 _RETRIED_DEPTH = 1_000
 """Candidates; smaller codes than the stored ones are tried again if even this depth makes them the cheaper ones."""
 
@@ -161,7 +164,7 @@ def calibrate(
     best: _Coded | None = None
     known = tuple(carried)
     for code_size in sizes:
-        if best is not None and _search_cost(large, code_size, MIN_DEPTH) > _WORTHWHILE_COST * best.cost:
+        if best is not None and not _is_worth_trying(_search_cost(large, code_size, MIN_DEPTH), best.cost):
             break
         build_missing_indexes(space, targets, code_size, centroids, codebook if code_size == sizes[0] else None)
         choice = _measure_depths(truth, targets, code_size, goal, carried)
@@ -179,6 +182,11 @@ def calibrate(
         target.index, target.built = None, None
     reason = f"no affordable depth reaches recall {goal:g} with 4-bit codes"
     return Calibration("exact", goal, rows, len(truth.queries), reason=reason, learned=known)
+
+
+def _is_worth_trying(least_cost: float, best_cost: float) -> bool:
+    """Whether codes with which a search costs at least so much may be better than the best so far."""
+    return least_cost <= min(_WORTHWHILE_COST * best_cost, best_cost - _WORTHWHILE_MICROSECONDS)
 
 
 def _code_sizes_to_try(space: EmbeddingSpace, large: Sequence[CalibrationTarget]) -> list[int]:

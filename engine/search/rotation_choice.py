@@ -32,7 +32,7 @@ from aidre.engine.search.depth_choice import MIN_DEPTH, MIN_DEPTH_EXPONENT
 
 _TRIAL_ROWS = 2_048
 _TRIAL_QUERIES = 64
-_TRIAL_ITERATIONS = 4
+_TRIAL_ITERATIONS = 3
 _RESULTS = 10
 _MISSED_SHARE = 0.01
 """Share of the true neighbours that the depth of a trial may miss."""

@@ -32,7 +32,7 @@ _TOLERANCE = 5e-3
 _MAX_QUERIES = 64
 """Vectors; more are rotated by one matrix product, which is slower to start and uses all cores."""
 
-_MAX_ROWS = 4_096
+_MAX_ROWS = 2_048
 """Rows that axes are found from; more find no better ones."""
 
 _MIN_VARIANCE = 1e-9
