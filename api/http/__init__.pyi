@@ -8,6 +8,7 @@ from .conditional import (
 from .endpoint import (
     ErrorRenderer as ErrorRenderer,
     PreparedResponse as PreparedResponse,
+    Soon as Soon,
     prepare_headers as prepare_headers,
     renders_errors_with as renders_errors_with,
 )

@@ -5,9 +5,11 @@ It knows no protocol: each passes its own renderer.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -17,6 +19,7 @@ from aidre.engine.errors import AidreError
 
 logger = logging.getLogger("aidre")
 
+T = TypeVar("T")
 Endpoint = Callable[[Request], Awaitable[Response]]
 ErrorRenderer = Callable[[Request, AidreError], Response]
 """Renders an error in the envelope of one protocol."""
@@ -41,6 +44,10 @@ def renders_errors_with(render: ErrorRenderer) -> Callable[[Endpoint], Endpoint]
         return rendering
 
     return decorate
+
+
+class Soon(asyncio.Future[T]):
+    """A result that comes within a few turns of the event loop: an endpoint may await it without a task."""
 
 
 class PreparedResponse(Response):

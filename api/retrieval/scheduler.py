@@ -6,7 +6,7 @@ exceeds its limit, new searches are rejected at once with Retry-After, instead o
 have gone.
 
 Searches with equal *batch keys* that wait, for a turn or for a thread, are made in one call. No search waits for a
-batch to fill.
+batch to fill, but if several came in the last turn, those of this turn wait for its end, to share one scan.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
-from aidre.api.http import Overloaded
+from aidre.api.http import Overloaded, Soon
 from aidre.engine.embedding import available_cores
 
 INLINE_SECONDS = 0.002
@@ -71,14 +71,34 @@ class LoopBudget:
     waits. `max_wait` is in estimated seconds of waiting work.
     """
 
-    __slots__ = ("_max_wait", "_spent", "_waiting", "_waiting_seconds", "is_spent")
+    __slots__ = (
+        "_arrivals",
+        "_is_crowded",
+        "_is_ending",
+        "_max_wait",
+        "_spent",
+        "_waiting",
+        "_waiting_seconds",
+        "is_spent",
+    )
 
     def __init__(self, max_wait: float) -> None:
         self._max_wait = max_wait
         self._spent = 0.0
         self._waiting: deque[Callable[[], float]] = deque()
         self._waiting_seconds = 0.0
+        self._arrivals = 0
+        """Searches of this turn that may share a batch."""
+        self._is_crowded = False
+        """Whether several came in the last turn."""
+        self._is_ending = False
+        """Whether the next turn is called already."""
         self.is_spent = False
+
+    def arrive(self) -> bool:
+        """Counts a search that may share a batch; returns whether to expect others in this turn."""
+        self._arrivals += 1
+        return self._is_crowded
 
     def run(self, work: Callable[[], T]) -> T:
         """Does work in this turn, and counts its duration by the clock."""
@@ -90,8 +110,13 @@ class LoopBudget:
 
     def _spend(self, seconds: float) -> None:
         self._spent += seconds
-        if self._spent >= TURN_SECONDS and not self.is_spent:
-            self.is_spent = True
+        self.is_spent = self.is_spent or self._spent >= TURN_SECONDS
+        self._end_turn()
+
+    def _end_turn(self) -> None:
+        """Has the next turn called, once."""
+        if not self._is_ending:
+            self._is_ending = True
             asyncio.get_running_loop().call_soon(self._next_turn)
 
     def enter(self, seconds: float) -> None:
@@ -122,19 +147,20 @@ class LoopBudget:
             self.leave(seconds)
 
     def defer(self, begin: Callable[[], float]) -> None:
-        """Calls `begin` in its turn, which returns the estimated seconds of what it has started. While `is_spent` only:
-        otherwise there is no later turn."""
+        """Calls `begin` in a later turn; it returns the estimated seconds of what it has started."""
         self._waiting.append(begin)
+        self._end_turn()
 
     def _next_turn(self) -> None:
         """Starts as much waiting work as fits into a turn."""
+        self._is_crowded, self._arrivals = self._arrivals > 1, 0
         self._spent = started = 0.0
         while self._waiting and started < TURN_SECONDS:
             started += self._waiting.popleft()()
-        if self._waiting:
-            asyncio.get_running_loop().call_soon(self._next_turn)
-        else:
-            self.is_spent = False
+        self.is_spent = bool(self._waiting) or self._spent >= TURN_SECONDS
+        self._is_ending = False  # only now, so that this turn's answers are sent before the next turn
+        if self.is_spent or self._spent:
+            self._end_turn()
 
 
 _Batch = list[tuple[Any, "asyncio.Future[Any]"]]
@@ -189,11 +215,11 @@ class Scheduler:
         """The result of `item`, which alone is estimated to take `seconds`, from a call of `work` for items with the
         same batch key. Raises Overloaded."""
         is_short = seconds <= INLINE_SECONDS
-        if is_short and not self._loop_budget.is_spent:
+        if is_short and not self._loop_budget.arrive() and not self._loop_budget.is_spent:
             return self._loop_budget.run(partial(work, [item]))[0]
         accounts: LoopBudget | Backlog = self._loop_budget if is_short else self._backlog
         accounts.enter(seconds)
-        result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        result: asyncio.Future[T] = Soon() if is_short else asyncio.get_running_loop().create_future()
         result.add_done_callback(lambda _: accounts.leave(seconds))
         queue = self._queues.get(batch_key)
         if queue is None:

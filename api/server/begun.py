@@ -20,19 +20,20 @@ BEGUN = "begun"
 """Key in `scope["state"]`: the `Begun` of a request that was admitted and started before its task."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Begun:
-    """An ASGI application that continues a started endpoint and sends its response.
+    """An admitted request, as an ASGI application that continues its endpoint and sends the response.
 
-    `started` is by `perf_counter`; `fields` and `admitted` are the header fields that the frame adds.
+    `fields` and `admitted` are the header fields that the frame adds, `started` is by `perf_counter`.
     """
 
-    endpoint: Coroutine[Any, Any, Response]
-    waited_for: Any
-    """What the endpoint yielded: the future that it waits for."""
-    started: float
     fields: RawHeaders
     admitted: RawHeaders
+    started: float
+    endpoint: Any = None
+    """The coroutine of the endpoint, which gives a Response."""
+    waited_for: Any = None
+    """What it yielded: the future that it waits for."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = await _resume(self.endpoint, self.waited_for)

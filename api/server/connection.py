@@ -11,6 +11,9 @@ response:
     IDLE      on_message_begin      HEADER    `idle_seconds`
 
 In every state a peer that reads less than PROGRESS_BYTES of what was written within `writing_seconds` is disconnected.
+A request for the fast path (`fast_path.py`) is postponed until its body has come, and answered then; if that does not
+come soon, or if it is large, the request is started as any other.
+
 A response that ends before its request does not change the state: it stays BODY until the rest of the body has come,
 then becomes IDLE. All connections are checked together, every `check_seconds`, so that a request pays for its time-outs
 with a few assignments.
@@ -27,6 +30,7 @@ import random
 import re
 import resource
 from collections.abc import Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any, ClassVar
 from urllib.parse import unquote
@@ -243,13 +247,16 @@ class Connection(HttpToolsProtocol):
     def _answer_postponed(self, cycle: ResponseCycle) -> None:
         """Answers a request whose body has come, or starts it if that takes a task or the client reads too slowly."""
         self._postponed, self._is_fast_path_open = None, False
-        fast_path = self._fast_path
-        if fast_path is not None and not self.flow.write_paused:
-            answer = fast_path.answer(cycle.scope, cycle.receive)
-            if answer is not None:
-                cycle.write(answer)
-                return
-        self._start_asgi_task(cycle, self.app)
+        if self._fast_path is None or self.flow.write_paused:
+            self._start_asgi_task(cycle, self.app)
+        else:
+            self._fast_path.answer(cycle.scope, cycle.receive, partial(self._reply, cycle))
+
+    def _reply(self, cycle: ResponseCycle, answer: Answer | None) -> None:
+        if answer is None:
+            self._start_asgi_task(cycle, self.app)
+        elif not cycle.disconnected and not self.transport.is_closing():
+            cycle.write(answer)
 
     def on_body(self, body: bytes) -> None:
         self._received = 0

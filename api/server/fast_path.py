@@ -1,15 +1,16 @@
 """Answers to short requests, given where their last byte arrives: without a task and without ASGI messages.
 
-The endpoint's coroutine is run at once, up to its first wait. Most searches end there, and the answer is written. An
-endpoint that waits is continued by a task (`Begun`), and a request that cannot be admitted without waiting goes the
-general way from its start. The functions of the middleware do the same work on both ways, so the answers are equal.
+The endpoint's coroutine is run at once, up to its first wait. Most searches end there, and the answer is written. One
+that waits for other searches of the same turn goes on when these are done (`Soon`). One that waits for anything else is
+continued by a task (`Begun`), and a request that cannot be admitted without waiting goes the general way from its
+start. The functions of the middleware do the same work on both ways, so the answers are equal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope
 
 from aidre.api.access.limits import RawHeaders
-from aidre.api.http import HttpError
+from aidre.api.http import HttpError, Soon
 from aidre.api.server.begun import BEGUN, Begun
 from aidre.api.server.fast_routes import FastRoutes
 from aidre.api.server.frame import FrameMiddleware
@@ -31,6 +32,10 @@ class Answer(NamedTuple):
     status: int
     headers: RawHeaders
     body: bytes
+
+
+Reply = Callable[[Answer | None], None]
+"""Takes an answer to write; None if the application has to go on with the request."""
 
 
 class FastPath:
@@ -55,7 +60,7 @@ class FastPath:
         self._routes = routes
         self._paths = frozenset(paths)
         self._observe = observe
-        self._frame = frame
+        self.frame = frame
         self._sign = sign
         self._note_target = note_target
 
@@ -65,42 +70,72 @@ class FastPath:
         route: Route | None = self._routes.find(scope)
         return route is not None and route.path in self._paths and scope["method"] != "HEAD"
 
-    def answer(self, scope: Scope, receive: Receive) -> Answer | None:
-        """The answer to a request whose whole body has come; None if the application has to go on with it."""
+    def answer(self, scope: Scope, receive: Receive, reply: Reply) -> None:
+        """Answers a request whose whole body has come, or leaves it to the application. Calls `reply` once, now or in a
+        few turns of the event loop."""
         started = perf_counter()
         if self._note_target is not None:
             self._note_target(scope)
         scope["app"] = self._app
-        frame, admitted = self._frame, list[tuple[bytes, bytes]]()
-        fields = frame.begin(scope)
+        fields = self.frame.begin(scope)
+        admitted: RawHeaders | None = []
         try:
-            fields_of_guard = frame.admit_at_once(scope)
-            if fields_of_guard is None:
-                return None
-            admitted = fields_of_guard
-            endpoint = scope["route"].endpoint(Request(scope, receive))
-            try:
-                waited_for = endpoint.send(None)
-            except StopIteration as end:
-                response: Response = end.value
-            else:
-                frame.hold()
-                scope["state"][BEGUN] = Begun(endpoint, waited_for, started, fields, admitted)
-                return None
+            admitted = self.frame.admit_at_once(scope)
         except HttpError as error:
-            response = frame.rejection(scope, error)
-        except Exception:  # the outermost handler of this path
-            response = frame.fault(scope)
-        return self._finish(scope, response, fields, admitted, started)
+            reply(self.finish(scope, self.frame.rejection(scope, error), Begun(fields, [], started)))
+            return
+        if admitted is None:
+            reply(None)
+            return
+        endpoint = scope["route"].endpoint(Request(scope, receive))
+        _Run(self, scope, reply, Begun(fields, admitted, started, endpoint)).step()
 
-    def _finish(
-        self, scope: Scope, response: Response, fields: RawHeaders, admitted: RawHeaders, started: float
-    ) -> Answer:
+    def finish(self, scope: Scope, response: Response, begun: Begun) -> Answer:
         """The answer with all of its header fields, counted and logged."""
         status, body = response.status_code, bytes(response.body)
-        headers = self._frame.headers(scope, status, response.raw_headers, fields, admitted)
+        headers = self.frame.headers(scope, status, response.raw_headers, begun.fields, begun.admitted)
         if self._sign is not None:
             headers = self._sign(scope, status, headers, body)
         self._observe.begin()
-        self._observe.end(scope, status, len(body), perf_counter() - started)
+        self._observe.end(scope, status, len(body), perf_counter() - begun.started)
         return Answer(status, headers, body)
+
+
+class _Run:
+    """A request on the fast path. It holds a slot of the concurrency limit while it waits."""
+
+    __slots__ = ("_begun", "_is_held", "_path", "_reply", "_scope")
+
+    def __init__(self, path: FastPath, scope: Scope, reply: Reply, begun: Begun) -> None:
+        self._path = path
+        self._scope = scope
+        self._reply = reply
+        self._begun = begun
+        self._is_held = False
+
+    def step(self, _: object = None) -> None:
+        """Runs the endpoint up to its next wait."""
+        path, scope, begun = self._path, self._scope, self._begun
+        try:
+            waited_for = begun.endpoint.send(None)
+        except StopIteration as end:
+            response: Response = end.value
+        except Exception:  # the outermost handler of this path
+            response = path.frame.fault(scope)
+        else:
+            self._wait(waited_for)
+            return
+        if self._is_held:
+            path.frame.release()
+        self._reply(path.finish(scope, response, begun))
+
+    def _wait(self, waited_for: Any) -> None:
+        if not self._is_held:
+            self._is_held = True
+            self._path.frame.hold()
+        if isinstance(waited_for, Soon):
+            waited_for.add_done_callback(self.step)
+        else:
+            self._begun.waited_for = waited_for
+            self._scope["state"][BEGUN] = self._begun
+            self._reply(None)

@@ -103,8 +103,12 @@ class FrameMiddleware:
         return None if running.count >= running.most else self._guard.admit_at_once(scope)
 
     def hold(self) -> None:
-        """Occupies a slot for a request that is continued by a task."""
+        """Occupies a slot for a request that waits."""
         self._guard.running.hold()
+
+    def release(self) -> None:
+        """Ends `hold` for a request that is answered without a task."""
+        self._guard.running.release()
 
     def rejection(self, scope: Scope, error: HttpError) -> Response:
         """The response to a request that was not admitted, on a path whose protocol does not read the body first."""

@@ -60,8 +60,14 @@ static bool read_rotation(Codes *self, PyObject *object, size_t count) {
     const Py_buffer *view = hold(&self->views, object, sizeof(uint16_t), "rotation");
     if (view == NULL)
         return false;
-    self->scan.codebook.rotation = view->buf;
-    return (size_t)view->len == count * sizeof(uint16_t) || refuse("rotation: not of its shape") != NULL;
+    if ((size_t)view->len != count * sizeof(uint16_t))
+        return refuse("rotation: not of its shape") != NULL;
+    const uint16_t *numbers = view->buf;
+    for (size_t i = 0; i < count; i++)
+        if ((numbers[i] & 0x7c00) == 0x7c00) /* the exponent of infinities and NaN */
+            return refuse("rotation: a number is not finite") != NULL;
+    self->scan.codebook.rotation = numbers;
+    return true;
 }
 
 /* Whether a list lies within its buffers and its rows within their column. */

@@ -46,8 +46,11 @@ class ConcurrencyLimit:
         return slot
 
     def hold(self) -> None:
-        """Counts a request whose task has not started yet; the task calls `enter_held`."""
+        """Counts a request that has no task; it ends with `release`, or with `enter_held` in a task."""
         self.count += 1
+
+    def release(self) -> None:
+        self.count -= 1
 
     def enter_held(self, receive: Receive) -> Slot:
         """The slot of a held request, whose body has come."""

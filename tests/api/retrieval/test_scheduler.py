@@ -105,6 +105,21 @@ def test_short_ones_that_wait_for_a_turn_are_made_together() -> None:
     told(story, seconds=TURN_SECONDS)
 
 
+def test_where_several_come_in_a_turn_those_of_the_next_are_made_together() -> None:
+    async def story(scheduler: Scheduler, work: Doubling) -> None:
+        for _ in range(2):
+            found = await asyncio.gather(*(scheduler.run_batched(SHORT, "like", item, work) for item in range(3)))
+            assert found == [0, 2, 4]
+        assert work.batches == [[0], [1], [2], [0, 1, 2]]
+        await turns()
+        assert await scheduler.run_batched(SHORT, "like", 7, work) == 14
+        one = scheduler.run_batched(SHORT, "like", 8, work)
+        with pytest.raises(StopIteration):  # nobody else came, so it waits for nobody
+            one.send(None)
+
+    told(story)
+
+
 def test_what_is_not_alike_is_not_made_together() -> None:
     async def story(scheduler: Scheduler, work: Doubling) -> None:
         asked = [scheduler.run_batched(SHORT, item % 2, item, work) for item in range(5)]

@@ -44,6 +44,16 @@ def test_a_turn_is_spent_by_the_work_that_reaches_its_end() -> None:
     told(story)
 
 
+def test_what_is_spent_in_several_turns_does_not_add_up() -> None:
+    async def story(budget: LoopBudget) -> None:
+        for _ in range(5):
+            budget._spend(TURN_SECONDS * 0.9)
+            assert not budget.is_spent
+            await asyncio.sleep(0)
+
+    told(story)
+
+
 def test_what_waits_begins_in_its_order_as_much_as_fits_into_a_turn() -> None:
     async def story(budget: LoopBudget) -> None:
         begun: list[int] = []

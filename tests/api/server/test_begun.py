@@ -25,7 +25,7 @@ def resumed(endpoint: Story, then: Callable[[asyncio.Future[str], asyncio.Task[N
     async def story() -> None:
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         started = endpoint(future)
-        begun = Begun(started, started.send(None), 0.0, [], [])
+        begun = Begun([], [], 0.0, started, started.send(None))
         task = asyncio.create_task(begun({"type": "http"}, None, send))  # type: ignore[arg-type]
         await asyncio.sleep(0)
         then(future, task)

@@ -16,7 +16,9 @@ import pytest
 
 from aidre.api.http.access_log import AccessLog
 from aidre.api.protocols.provenance.keys import make_key
+from aidre.api.retrieval.scheduler import LoopBudget
 from aidre.api.server.connection import ResponseCycle
+from aidre.api.server.fast_path import Answer
 from tests.support.clients import COSINE, TEXT, a_document, fill, samples
 from tests.support.servers import CountingConnection, Served, until_closed
 
@@ -63,9 +65,9 @@ class Fast(CountingConnection):
 
     fast = 0
 
-    def _answer_postponed(self, cycle: ResponseCycle) -> None:
-        super()._answer_postponed(cycle)
-        Fast.fast += cycle.response_complete
+    def _reply(self, cycle: ResponseCycle, answer: Answer | None) -> None:
+        super()._reply(cycle, answer)
+        Fast.fast += answer is not None
 
 
 class General(CountingConnection):
@@ -327,6 +329,30 @@ def test_at_the_concurrency_limit_both_say_the_same(pair: Pair) -> None:
                 assert fast == general
                 assert b"503 Service Unavailable" in fast
     assert pair.fast.running.count == pair.general.running.count == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["vector", "vector of a caller", "wrong dimension", "zero vector", "behind each other"]
+)
+def test_a_search_that_waits_for_its_turn_is_answered_alike(
+    pair: Pair, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LoopBudget, "arrive", lambda budget: True)
+    before = Fast.fast
+    fast, general = pair.say(REQUESTS[name])
+    assert fast == general
+    assert Fast.fast > before
+    assert pair.fast.running.count == pair.general.running.count == 0
+
+
+def test_whoever_leaves_before_the_turn_of_a_search_keeps_no_slot(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LoopBudget, "arrive", lambda budget: True)
+    for _ in range(20):
+        with closing(pair.fast.connect()) as client:
+            client.sendall(post(SEARCH))
+    pair.fast.rest()
+    assert pair.fast.running.count == 0
+    assert pair.say(REQUESTS["vector"])[0].startswith(b"HTTP/1.1 200 OK")
 
 
 def test_signed_answers_are_the_same(filled: Path, tmp_path: Path) -> None:
