@@ -130,6 +130,8 @@ def test_columns_of_other_shapes_are_refused(make: Callable[[], object]) -> None
         {"rotation": np.ones((8, 7), np.float16)},
         {"rotation": np.ones((7, 8), np.float16)},
         {"rotation": np.ones((8, 8), np.float32)},
+        {"rotation": np.full((8, 8), np.nan, np.float16)},
+        {"rotation": np.diag([1, 1, 1, 1, 1, 1, 1, -np.inf]).astype(np.float16)},
         {"rotation": np.ones((16, 8), np.float16).T},
         {"columns": CODEBOOK},
     ],
