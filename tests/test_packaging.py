@@ -1,4 +1,4 @@
-"""The wheel holds every file of the packages and the kernel, and works outside of the checkout, compiler or not."""
+"""The wheel holds every file of the packages, and the kernel; it works outside of the checkout, and uncompiled."""
 
 from __future__ import annotations
 

@@ -1,5 +1,10 @@
 from .access_log import AccessLog as AccessLog, configure_logging as configure_logging
-from .body import read_body as read_body, read_object as read_object
+from .body import (
+    parse_object as parse_object,
+    read_body as read_body,
+    read_content as read_content,
+    read_object as read_object,
+)
 from .conditional import (
     answer_unless_known as answer_unless_known,
     cacheable_response as cacheable_response,

@@ -8,14 +8,12 @@ import re
 from base64 import b64encode
 from typing import Any
 
-import numpy as np
 import orjson
 from starlette.requests import ClientDisconnect, Request
 
 from aidre.api.http.errors import BadRequest, PayloadTooLarge, RequestTimeout, UnsupportedMediaType
 from aidre.api.http.media_types import parse_content_type
 from aidre.api.http.request import header_field
-from aidre.engine.native import read_vector
 
 BODY_SECONDS = 20.0
 """Time-out for a whole body; shorter than the time a stopping server waits for its last requests."""
@@ -24,38 +22,28 @@ DIGEST = re.compile(r"(?:^|,)[ \t]*(sha-256|sha-512)=:([^:]*):")
 """A member of Content-Digest (RFC 9530); weaker algorithms are ignored because they prove nothing."""
 
 
-async def read_object(request: Request, types: frozenset[str], limit: int, vector: str | None = None) -> dict[str, Any]:
+async def read_object(request: Request, types: frozenset[str], limit: int) -> dict[str, Any]:
     """The body as a JSON object. `types` are the accepted media types, `limit` is in bytes.
 
-    The member `vector` is an array of float32 if the kernel could read it, else what the parser of JSON made of it.
-    Raises UnsupportedMediaType, BadRequest and the errors of `read_body`.
+    Raises the errors of `read_content` and of `parse_object`.
     """
+    return parse_object(await read_content(request, types, limit))
+
+
+async def read_content(request: Request, types: frozenset[str], limit: int) -> bytes:
+    """The body of an accepted media type. Raises UnsupportedMediaType and the errors of `read_body`."""
     _check_content_type(request, types)
-    content = await read_body(request, limit)
-    if vector is not None:
-        read = _read_with_vector(content, vector)
-        if read is not None:
-            return read
+    return await read_body(request, limit)
+
+
+def parse_object(content: bytes) -> dict[str, Any]:
+    """A JSON object. Raises BadRequest."""
     try:
         value = orjson.loads(content)
     except orjson.JSONDecodeError as error:
         raise BadRequest(f"the body is not JSON: {error}") from error
     if type(value) is not dict:
         raise BadRequest("the body must be a JSON object")
-    return value
-
-
-def _read_with_vector(content: bytes, name: str) -> dict[str, Any] | None:
-    """The object with its vector; None if there is none, or where the parser of JSON has to find what is wrong."""
-    found = read_vector(content, name.encode())
-    if found is None:
-        return None
-    numbers, rest = found
-    try:
-        value: dict[str, Any] = orjson.loads(rest)
-    except orjson.JSONDecodeError:
-        return None
-    value[name] = np.frombuffer(numbers, np.float32)
     return value
 
 

@@ -47,11 +47,12 @@ from aidre.api.http import (
     conditional_response,
     etag_digest,
     negotiate,
+    parse_object,
     prepare_headers,
     quality,
+    read_content,
     read_integers,
     read_message,
-    read_object,
     render_error,
     renders_errors_with,
     request_id,
@@ -78,12 +79,15 @@ from aidre.api.retrieval import (
 )
 from aidre.engine.backend import Layout, RetrievedChunk
 from aidre.engine.model import Visibility
+from aidre.engine.native import read_vector
 
 BODY_TYPES = frozenset({AIDRE_JSON, JSON})
 METADATA = b',"metadata":{%%b,"visibility":"%b","etag":"%b\\"%%b%b\\""}'
 """Filled twice: with the visibility and the ETag's prefix and suffix, then with a chunk's stored metadata and ETag."""
 MAX_CACHED_SPLICES = 256
 """Templates of results, by everything but their content."""
+MAX_CACHED_BODIES, MAX_CACHED_BODY = 1_024, 512
+"""Requests that are kept parsed, without their vectors, and the bytes that one may have."""
 CHUNK_SECONDS = 60
 """Cache lifetime of a public chunk."""
 OVERFLOW_GUARD = 1e-25
@@ -125,6 +129,34 @@ class EtagParts(NamedTuple):
 # -- parsing ---------------------------------------------------------------------------------------------------------
 
 
+def parse_content(content: bytes, limits: Limits) -> Search:
+    """The search request in a body. Raises BadRequest.
+
+    The kernel reads the vector. What a client sends beside it is the same in most of its requests, and parsed once.
+    """
+    found = read_vector(content, b"query_vector")
+    if found is None:
+        return parse(parse_object(content), limits)
+    numbers, rest = found
+    parse_rest = _parse_rest if len(rest) <= MAX_CACHED_BODY else _parse_rest.__wrapped__
+    try:
+        asked = parse_rest(rest, limits.top_k_default, limits.top_k_max, limits.query_chars)
+    except BadRequest:
+        return parse(parse_object(content), limits)  # so that positions in the error are those of the body
+    question = asked.question
+    vector = np.frombuffer(numbers, np.float32)
+    with_vector = Question(
+        question.top_k, None, vector, question.space, question.filter, question.cursor, question.mode
+    )
+    return Search(with_vector, asked.collection, asked.top_k, asked.fields)
+
+
+@lru_cache(maxsize=MAX_CACHED_BODIES)
+def _parse_rest(rest: bytes, top_k_default: int, top_k_max: int, query_chars: int) -> Search:
+    """A request with an empty vector."""
+    return parse(parse_object(rest), Limits(top_k_default=top_k_default, top_k_max=top_k_max, query_chars=query_chars))
+
+
 def parse(body: Mapping[str, Any], limits: Limits) -> Search:
     """A search request (5, 6, 18, 20). Raises BadRequest.
 
@@ -156,8 +188,8 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
 
 
 def _parse_vector(value: Any) -> NDArray[np.float32] | None:
-    if value is None or type(value) is np.ndarray:
-        return value
+    if value is None:
+        return None
     if type(value) is str:
         return _decode_vector(value)
     if type(value) is not list:
@@ -378,8 +410,7 @@ async def search(request: Request) -> Response:
     variant = negotiate(request)
     retrieval, caller = _retrieval(request), caller_of(request)
     limits = retrieval.settings.limits
-    body = await read_object(request, BODY_TYPES, limits.body_bytes, vector="query_vector")
-    asked = parse(body, limits)
+    asked = parse_content(await read_content(request, BODY_TYPES, limits.body_bytes), limits)
     question = asked.question
     collection = retrieval.collections.find(asked.collection, caller, "aidre")
     if question.vector is not None and not may_query_by_vector(caller, collection.settings):
