@@ -221,8 +221,8 @@ def test_codewords_that_are_all_alike_estimate_nothing_and_lose_nothing(name: st
 
 
 @pytest.mark.parametrize("name", runnable())
-@pytest.mark.parametrize("value", [6e4, -6e4, 6e-8])
-def test_a_rotation_of_extreme_numbers_loses_no_rows(name: str, value: float) -> None:
+@pytest.mark.parametrize("value", [6e4, -6e4])
+def test_a_rotation_by_large_numbers_loses_no_rows(name: str, value: float) -> None:
     rows = Rows(1_500, 8, 4, is_rotated=True)
     for places in ([0], [9, 20], list(range(64))):
         rotation = np.array(rows.codebook.rotation)
