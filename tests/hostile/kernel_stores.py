@@ -25,7 +25,6 @@ from tests.support.calibrations import measured_quickly
 from tests.support.stores import NAME, Vectors, names, normal, put, record, structured
 
 DIMENSIONS = (1, 2, 3, 5, 8, 16, 33, 48, 64, 96, 128, 200, 384, 768, 1024, 1536, 2048, 4096)
-LARGE_DIMENSIONS = 384
 MAX_VALUES = 1_500_000
 """Numbers in the vectors of one store, so that no store takes many seconds to make."""
 
