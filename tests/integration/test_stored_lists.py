@@ -16,7 +16,7 @@ from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.index.vectors import quantizer
 from aidre.engine.index.vectors.scan import search_depth
 from aidre.engine.model import Distance, Query
-from aidre.engine.search import depth_choice
+from aidre.engine.search import depth_choice, query_samples
 from aidre.engine.search.plan import plan_for
 from aidre.engine.storage.format import MANIFESTS, manifest_name
 from aidre.engine.storage.manifest import Calibration
@@ -47,6 +47,7 @@ def list_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantizer, "_TARGET_ROWS_PER_LIST", 64)
     monkeypatch.setattr(quantizer, "MIN_ROWS_PER_LIST", 32)
     monkeypatch.setattr(depth_choice, "MAX_PROBED_SHARE", 1.0)
+    monkeypatch.setattr(query_samples, "_NOISE", 1.0)  # noisier mixtures need all of so few lists
 
 
 @pytest.fixture

@@ -24,7 +24,8 @@ Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
 Relevance: TypeAlias = Annotated[float, Meta(ge=0, le=1, description="0 to 1, on one scale for all collections")]
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]
 Vector: TypeAlias = list[Annotated[float, Meta(ge=-FLOAT32_MAX, le=FLOAT32_MAX)]]
-Base64: TypeAlias = Annotated[str, Meta(pattern="^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$")]
+Base64: TypeAlias = Annotated[str, Meta(pattern="^(?:[A-Za-z0-9+/]{16})*(?:[A-Za-z0-9+/]{6}==|[A-Za-z0-9+/]{11}=)?$")]
+"""Of whole groups of four bytes."""
 
 
 class ReturnFields(Message):

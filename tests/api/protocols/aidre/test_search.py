@@ -74,10 +74,7 @@ def test_a_vector_may_be_base64_of_float32(numbers: list[float]) -> None:
     assert vector_of(b64encode(packed).decode()) == [float(np.float32(number)) for number in numbers]
 
 
-NOT_A_NUMBER = b64encode(np.array([np.nan], np.float32).tobytes()).decode()
-
-
-@pytest.mark.parametrize("value", ["AAA=", "AAAA", "AAAAAA", "AAAA AA==", "AAAAAA==\n", NOT_A_NUMBER])
+@pytest.mark.parametrize("value", ["AAA=", "AAAA", "AAAAAA", "AAAA AA==", "AAAAAA==\n"])
 def test_what_is_no_base64_of_float32_is_refused(value: str) -> None:
     with pytest.raises(BadRequest, match="query_vector"):
         vector_of(value)
