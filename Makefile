@@ -44,7 +44,7 @@ $(VENV)/.torch:
 	$(PIP) install "$$(grep '^torch==' constraints.txt)"
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.torch pyproject.toml constraints.txt
+$(VENV)/.installed: $(VENV)/.torch pyproject.toml constraints.txt setup.py $(wildcard engine/native/*.[ch])
 	$(PIP) install -c constraints.txt -e .
 	@$(BIN)/python -c "$$WITHOUT_KERNEL"
 	@touch $@

@@ -68,7 +68,7 @@ JUDGED: Final = 200
 
 GOAL: Final = 0.99
 OPEN_TIMES: Final = 4
-"""An open loop takes so many times as long as a closed one, for enough samples beyond the 99.9th percentile."""
+"""The duration of an open loop, relative to a closed one: enough samples beyond the 99.9th percentile."""
 
 WARM_SECONDS: Final = 0.3
 CORES: Final = sorted(os.sched_getaffinity(0))

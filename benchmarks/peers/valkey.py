@@ -115,7 +115,7 @@ def load(connection: Connection, rows: Vectors, values: Mapping[str, list[Any]])
 
 
 def knn(query: Vectors, k: int, ef: int, where: str, returned: tuple[bytes | str | int, ...]) -> bytes:
-    """The bytes of a search; `returned` is what is told of each hit."""
+    """The bytes of a search; `returned` names the fields of each hit."""
     asked = f"{where}=>[KNN {k} @v $q EF_RUNTIME {ef} AS score]"
     vector = np.ascontiguousarray(query, "<f4").tobytes()
     order = ("SORTBY", "score", "LIMIT", 0, k)

@@ -120,7 +120,7 @@ def scan_setup_cost(candidates: int, row_bytes: int) -> float:
 
 
 def transform_cost(numbers: int) -> float:
-    """Rotate the query of a scan, by a matrix of so many numbers."""
+    """Rotate the query of a scan; `numbers` counts those of the matrix."""
     return numbers * COSTS.rotated_number
 
 

@@ -232,7 +232,7 @@ class VectorColumn:
 def native_columns(
     space: EmbeddingSpace, columns: Sequence[tuple[NDArray[Any], Sequence[tuple[Any, Any]], int]]
 ) -> kernel.Columns:
-    """Stored vectors (n, d) of a space for the kernel, with the buffers of their ids, in batches of so many rows."""
+    """Stored vectors (n, d) of a space for the kernel, with the buffers of their ids and the rows of a batch of ids."""
     dtype = columns[0][0].dtype
     made: kernel.Columns = native.Columns(metric_of(space).name, space.dimensions, dtype.itemsize, columns)
     return made

@@ -224,7 +224,7 @@ class Scan:
 
     @property
     def is_long(self) -> bool:
-        """Whether its lists hold so many rows that a second thread is worth its while."""
+        """Whether its lists hold enough rows to be shared with a second thread."""
         return self._full_split > 0
 
     def halves(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

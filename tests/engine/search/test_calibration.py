@@ -281,7 +281,7 @@ def test_a_trial_finds_that_rows_of_few_values_are_better_unrotated(is_binary: b
         rows = (normal(4_100, 96) > 0).astype(np.float32)
     sample, queries = rows[:4_000], rows[4_000:]
     codes = 24, train_transform(sample, 24, 96)
-    # Of so many rows the time of rotating a query is nothing beside the scan.
+    # Beside a scan of this many rows the time of rotating a query does not count.
     assert rotation_pays(space_of("dot", 96), sample, queries, codes, 10_000_000) != is_binary
 
 
