@@ -92,7 +92,7 @@ _WORTHWHILE_MICROSECONDS = 10.0
 _RETRIED_DEPTH = 1_000
 """Candidates; smaller codes than the stored ones are tried again if even this depth makes them the cheaper ones."""
 
-_SMALLEST_CODES_DEPTH, _LARGER_CODES_DEPTH = 500, 100
+_SMALLEST_CODES_DEPTH, _LARGER_CODES_DEPTH = 250, 100
 """Candidates that rotated codes of the smallest size and of the next one usually need: the smallest codes are tried
 only if these depths make them the cheaper ones, so where there are many rows."""
 

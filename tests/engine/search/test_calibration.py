@@ -244,7 +244,7 @@ def test_the_smallest_codes_are_tried_where_there_are_many_rows() -> None:
     space, rows = space_of("cosine", 384), np.zeros((300_000, 384), np.float16)
     sizes = [
         _code_sizes_to_try(space, [CalibrationTarget("a", VectorColumn(space, rows[:n]), RowMask(None, n), None)])[0]
-        for n in (60_000, 300_000)
+        for n in (20_000, 300_000)
     ]
     assert sizes == [96, 64]
 
