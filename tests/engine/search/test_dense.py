@@ -291,7 +291,7 @@ def with_duplicates(dimensions: int, copies: int, others: int) -> Vectors:
 def test_thousands_of_equal_rows_come_in_order_of_id(
     distance: Distance, dimensions: int, commits: int, scans: bool, tmp_path: Path
 ) -> None:
-    rows = with_duplicates(dimensions, 1000, 1600)
+    rows = with_duplicates(dimensions, 1000, 5000 if scans else 1600)
     ids = shuffled(names(len(rows)))
     parity = [{"even": int(one[1:]) % 2 == 0, "rare": int(one[1:]) % 40 == 0} for one in ids]
     snapshot = fill(tmp_path, space_of(distance, dimensions), rows, ids, commits=commits, metadata=parity)
