@@ -96,8 +96,8 @@ class AccessLog:
             self._flushing = asyncio.get_running_loop().create_task(self._flush())
 
     async def _flush(self) -> None:
-        await asyncio.sleep(self._flush_seconds)
         while self._pending:
+            await asyncio.sleep(self._flush_seconds)  # under load, too: a thread for each line would cost a search
             lines, self._pending = self._pending, []
             lost = await asyncio.to_thread(write_lines, self._descriptor, lines)
             if lost:

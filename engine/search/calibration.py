@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,8 +76,11 @@ from aidre.engine.storage import MAX_SEGMENT_ROWS, Calibration, LearnedDepth
 _MAX_DEPTH = 16_384
 """Candidates; the largest depth that is measured."""
 
-_FIRST_MAX_DEPTH = 4_096
+_FIRST_MAX_DEPTH = 2_048
 """Candidates measured at first; four times as many if some k needs more."""
+
+_DEEPER_SHARE = 4
+"""One query in so many is measured again for a k that needs more: the recalls of a large k differ little."""
 
 _K_VALUES_THAT_PAY = 1
 """Inverted lists are kept only if probing pays for the first k values, as many as this number: they take memory, and a
@@ -463,17 +466,19 @@ def _measure_depths(
     max_depth = min(_FIRST_MAX_DEPTH, affordable)
     indexed = {number: target for number, target in enumerate(targets) if target.index is not None and target.is_large}
     nlist = max((target.index.nlist for target in targets if target.index is not None), default=0)
-    while True:
-        required = _by_kind(truth, _measure_required_depths(truth, indexed, max_depth))
-        conditions = Conditions(_live_rows(targets), nlist, max_depth, goal)
-        choice = choose_depths(required, truth.k_values, conditions, learned)
-        if len(choice.depths) == len(truth.k_values) or max_depth == affordable:
-            return choice
+    conditions = Conditions(_live_rows(targets), nlist, max_depth, goal)
+    choice = choose_depths(_required_by_kind(truth, indexed, max_depth), truth.k_values, conditions, learned)
+    while len(choice.depths) < len(truth.k_values) and max_depth < affordable:
         max_depth = min(4 * max_depth, affordable)
+        conditions = replace(conditions, max_depth=max_depth)
+        asked = truth.every(_DEEPER_SHARE) if choice.depths else truth
+        required = _required_by_kind(asked, indexed, max_depth)
+        choice = choice.extended(choose_depths(required, truth.k_values, conditions, learned))
+    return choice
 
 
-def _by_kind(truth: GroundTruth, required: Sequence[RequiredDepth]) -> Requirements:
-    return {kind: required[own] for kind, own in truth.kinds.items()}
+def _required_by_kind(truth: GroundTruth, indexed: Mapping[int, CalibrationTarget], max_depth: int) -> Requirements:
+    return truth.by_kind(_measure_required_depths(truth, indexed, max_depth))
 
 
 def _affordable_depth(targets: Sequence[CalibrationTarget], code_size: int) -> int:
@@ -514,7 +519,7 @@ def _centroids_that_pay(
         nprobe = ranks[lists_of(keys[number])].min(axis=0)
         unmeasured = np.zeros_like(tiers[number])
         required.append(RequiredDepth(unmeasured, nprobe, np.zeros(len(nprobe)), tiers[number]))
-    by_kind, conditions = _by_kind(truth, required), Conditions(_live_rows(targets), nlist, 0, goal)
+    by_kind, conditions = truth.by_kind(required), Conditions(_live_rows(targets), nlist, 0, goal)
     pays = [choose_nprobe(by_kind, tier, k, conditions) > 0 for tier, k in enumerate(k_values)]
     return centroids if all(pays) else None
 

@@ -98,6 +98,13 @@ class Choice:
     depths: tuple[Depth, ...]
     learned: tuple[LearnedDepth, ...]
 
+    def extended(self, deeper: Choice) -> Choice:
+        """With the depths of a deeper measurement for each k beyond its own."""
+        own = {depth.results for depth in self.depths}
+        learned = [known for known in self.learned if known.results in own]
+        learned += [known for known in deeper.learned if known.results not in own]
+        return Choice(self.depths + deeper.depths[len(self.depths) :], tuple(learned))
+
 
 def choose_depths(
     required: Requirements, k_values: Sequence[int], conditions: Conditions, learned: Sequence[LearnedDepth] = ()

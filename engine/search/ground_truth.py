@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ _TIE_TOLERANCE = 1e-6
 
 _MIN_FLOAT32_DIMENSIONS = 64
 """Dimensions; with fewer, matrix products are computed in float64."""
+
+T = TypeVar("T")
 
 _Nearest = tuple[NDArray[np.int64], NDArray[Any]]
 """Row keys (n,) of one query's nearest rows, and their scores (n,)."""
@@ -54,6 +56,23 @@ class GroundTruth:
     query_keys: list[int]
     neighbours: list[Neighbours]
     kinds: Mapping[Kind, slice]
+
+    def by_kind(self, values: Sequence[T]) -> dict[Kind, Sequence[T]]:
+        """What was found for each query, for the queries of each kind."""
+        return {kind: values[own] for kind, own in self.kinds.items()}
+
+    def every(self, step: int) -> GroundTruth:
+        """One query in `step` of each kind, at least one."""
+        chosen = {kind: range(own.start, own.stop, step) for kind, own in self.kinds.items()}
+        numbers = [number for own in chosen.values() for number in own]
+        ends = np.cumsum([len(own) for own in chosen.values()]).tolist()
+        return GroundTruth(
+            self.k_values,
+            self.queries[numbers],
+            [self.query_keys[number] for number in numbers],
+            [self.neighbours[number] for number in numbers],
+            {kind: slice(end - len(own), end) for (kind, own), end in zip(chosen.items(), ends, strict=True)},
+        )
 
 
 def find_ground_truth(
