@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from aidre.engine.index.vectors import decode
@@ -17,14 +18,11 @@ from aidre.engine.segment.reader import SegmentReader
 from aidre.engine.storage import BATCH_ROWS, ETAG_BYTES
 
 
-class StoredChunk:
-    """One chunk row of a segment."""
+class StoredChunk(Struct, eq=False):
+    """One chunk row of a segment; a struct, because ten are made for each answer."""
 
-    __slots__ = ("row", "segment")
-
-    def __init__(self, segment: SegmentReader, row: int) -> None:
-        self.segment = segment
-        self.row = row
+    segment: SegmentReader
+    row: int
 
     # -- several columns at once, for every hit of an answer --------------------------------------------------
 
