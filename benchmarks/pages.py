@@ -17,6 +17,9 @@ from benchmarks.plots import Line, Panel
 GOALS: Final = (0.99, 0.95)
 """Recall levels at which engines are compared."""
 
+HEADING: Final = "## "
+"""Begins a section of the report."""
+
 MIN_RECALL_SHOWN: Final = 0.9
 """Lower limit of the recall axis of a plot."""
 
@@ -41,9 +44,9 @@ INTRODUCTION: Final = """
 Written by `python -m benchmarks report` from the stored samples. Machines differ and are noisy: compare the ratios. The
 two sides of a ratio were measured side by side, in turns within one run; a ratio is the median over the turns, followed
 by the minimum and the maximum in brackets. Absolute times show the scale. `make bench` repeats the measurements; the
-docstring of each module in `benchmarks/` describes its method. Two kinds of queries are measured apart: *passages*
-(`ind`) of documents that are not stored, from the distribution of the rows, and *questions* (`ood`), as users write
-them.
+docstring of each module in `benchmarks/` describes its method. Each section names the machine that it was measured on,
+and stays until it is measured again. Two kinds of queries are measured apart: *passages* (`ind`) of documents that are
+not stored, from the distribution of the rows, and *questions* (`ood`), as users write them.
 """
 
 Raw = Mapping[str, Any]
@@ -63,12 +66,6 @@ class Measured:
         standard = [one for one in self.contests if one["rows"] == 60_000]
         return next(iter([*standard, *self.contests]), None)
 
-    @property
-    def machines(self) -> dict[str, str]:
-        """A letter for each machine, with its interpreter and kernels, that was measured."""
-        described = dict.fromkeys(raw["machine"] for raw in (*self.contests, *self.curves, *self.figures.values()))
-        return {machine: chr(ord("A") + number) for number, machine in enumerate(described)}
-
 
 def read(folder: Path) -> Measured:
     raw = {path.stem: json.loads(path.read_bytes()) for path in sorted((folder / "raw").glob("*.json"))}
@@ -79,15 +76,37 @@ def read(folder: Path) -> Measured:
 
 
 def write(found: Measured, folder: Path) -> Mapping[str, str]:
-    """Writes REPORT.md and plots/ to the folder; returns the Markdown image of each plot by its name."""
+    """Writes REPORT.md and plots/ to the folder; returns the Markdown image of each plot by its name.
+
+    A section of the earlier report stays where these results have none of its title: no one run measures everything.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     drawn = list(pictures(found)) if plots.available() else []
     for name, panels in drawn:
         plots.draw(folder / "plots" / f"{name}.svg", panels)
     shown = {name: f"![{panels[0].title}](plots/{name}.svg)" for name, panels in drawn}
-    text = "\n".join(page(found, shown))
-    (folder / "REPORT.md").write_text(text.strip() + "\n", "utf-8")
+    path = folder / "REPORT.md"
+    written = sections("\n".join(page(found, shown)))
+    earlier = sections(path.read_text("utf-8")) if path.exists() else {}
+    kept = earlier | written
+    titles = sorted(dict.fromkeys((*written, *earlier)), key=_place)
+    path.write_text("\n\n".join(kept[title] for title in titles) + "\n", "utf-8")
     return shown
+
+
+def _place(title: str) -> str:
+    """Sorts the sections of single benchmarks by name, behind the others, which keep their order."""
+    return title if title.startswith(f"{HEADING}`") else ""
+
+
+def sections(text: str) -> dict[str, str]:
+    """The sections of a page by their headings; the introduction has none."""
+    found: dict[str, list[str]] = {"": []}
+    for line in text.strip().splitlines():
+        if line.startswith(HEADING):
+            found[line] = []
+        found[next(reversed(found))].append(line)
+    return {title: "\n".join(lines).strip() for title, lines in found.items()}
 
 
 def short(found: Measured, shown: Mapping[str, str]) -> Iterator[str]:
@@ -109,11 +128,9 @@ def short(found: Measured, shown: Mapping[str, str]) -> Iterator[str]:
 
 def page(found: Measured, shown: Mapping[str, str]) -> Iterator[str]:
     yield from INTRODUCTION.splitlines()
-    machines = found.machines
-    yield from ["", *(f"- Machine {letter}: {machine}." for machine, letter in machines.items())]
     for raw in found.contests:
         title = f"Comparison with other engines, {raw['rows']:,} rows"
-        yield from _section(title, machines[raw["machine"]], shown.get(f"recall_{raw['rows']}"))
+        yield from _section(title, raw["machine"], shown.get(f"recall_{raw['rows']}"))
         yield "Query latency relative to aidre with its default settings, at the fastest setting of each engine that"
         yield "reaches the recall. Build time is relative to aidre's index alone, and to its whole store (with text,"
         yield "look-up tables and postings, synced to disk)."
@@ -133,17 +150,17 @@ def page(found: Measured, shown: Mapping[str, str]) -> Iterator[str]:
             yield ""
             yield from filter_table(raw)
     if found.curves:
-        yield from _section("Scaling", machines[found.curves[0]["machine"]], shown.get("growth"))
+        yield from _section("Scaling", found.curves[0]["machine"], shown.get("growth"))
         yield "Times are relative to the base, measured in turns with each case: real rows, cosine, one segment."
         for raw in found.curves:
             yield from curve_tables(raw)
     for name, figures in found.figures.items():
-        yield from _section(f"`{name}`", machines[figures["machine"]], shown.get(f"connections_{name}"))
+        yield from _section(f"`{name}`", figures["machine"], shown.get(f"connections_{name}"))
         yield from figure_tables(figures)
 
 
-def _section(title: str, letter: str, picture: str | None) -> Iterator[str]:
-    yield from ["", f"## {title}", "", f"Machine {letter}.", ""]
+def _section(title: str, machine: str, picture: str | None) -> Iterator[str]:
+    yield from ["", f"{HEADING}{title}", "", f"{machine}.", ""]
     if picture:
         yield from [picture, ""]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from benchmarks import report
+from benchmarks import pages, report
 
 
 def test_the_readme_gets_the_main_table_and_keeps_the_rest(measured: Path) -> None:
@@ -21,6 +21,19 @@ def test_without_its_results_the_main_table_of_an_earlier_run_stays(measured: Pa
         path.unlink()
     report.write(measured / "results", measured)
     assert (measured / "README.md").read_bytes() == before
+
+
+def test_a_section_of_an_earlier_run_stays_until_it_is_measured_again(measured: Path) -> None:
+    report.write(measured / "results", measured)
+    page = measured / "benchmarks" / "REPORT.md"
+    first = pages.sections(page.read_text())
+    (http,) = (title for title in first if "bench_http" in title)
+    page.write_text(page.read_text().replace("graph", "older graph") + "\n## `bench_ask`\n\nAnother machine.\n")
+    (measured / "results" / "bench_http.json").unlink()
+    report.write(measured / "results", measured)
+    second = pages.sections(page.read_text())
+    assert second.pop("## `bench_ask`") == "## `bench_ask`\n\nAnother machine."
+    assert second == first and http in second
 
 
 def test_samples_lie_apart_from_figures(measured: Path) -> None:
