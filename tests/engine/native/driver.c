@@ -527,6 +527,7 @@ static void check_read_vector(struct source *source) {
         starts[i] = size;
         size += put_number(source, (char *)text + size);
     }
+    const bool is_empty = numbers == 0 || (numbers == 1 && size == starts[0]);
     size += put_text(text + size, backs[back]);
     for (size_t i = 0; is_damaged && i < 3; i++)
         text[below(source, size)] = next_byte(source);
@@ -540,8 +541,8 @@ static void check_read_vector(struct source *source) {
         CHECK(found.start < found.end && found.end <= size && found.count <= most);
         CHECK(body[found.start] == '[' && body[found.end - 1] == ']');
         if (!is_damaged && front < 3 && back < 3) {
-            CHECK(found.count == numbers);
-            for (size_t i = 0; i < numbers; i++)
+            CHECK(found.count == (is_empty ? 0 : numbers));
+            for (size_t i = 0; i < found.count; i++)
                 CHECK(values[i] == strtof((const char *)text + starts[i], NULL));
         }
     }
