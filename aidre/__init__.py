@@ -1,7 +1,8 @@
 """aidre: a vector retrieval engine, and the AI Discovery and Retrieval Endpoint (AIDRE) on top of it.
 
-For programs that say `import aidre`: the nouns of the engine and the errors that it raises. Importing it loads nothing
-heavy; each name loads its module at the first use. Everything that is not listed here is private.
+`aidre.open` opens a store, whose collections are written and searched; every error is an `AidreError` with a code.
+Importing aidre loads nothing heavy; each name loads its module at the first use. What is not listed in `__all__` is
+private.
 """
 
 import lazy_loader

@@ -1,6 +1,7 @@
 from .engine.backend import Hit as Hit
 from .engine.errors import (
     AidreError as AidreError,
+    Closed as Closed,
     CollectionMissing as CollectionMissing,
     ConfigurationError as ConfigurationError,
     Conflict as Conflict,
@@ -23,5 +24,12 @@ from .engine.errors import (
     Unsupported as Unsupported,
 )
 from .engine.model import Chunk as Chunk, Document as Document, EmbeddingSpace as EmbeddingSpace, Query as Query
+from .library.collection import (
+    Collection as Collection,
+    CollectionView as CollectionView,
+    CollectionWriter as CollectionWriter,
+)
+from .library.database import Database as Database, open as open
+from .library.results import SearchResults as SearchResults
 
 __version__: str

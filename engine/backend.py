@@ -118,10 +118,37 @@ class RetrievedChunk(Protocol):
 
 
 class Hit(NamedTuple):
-    """A chunk and its score; larger is better."""
+    """A chunk and its score; larger is better. The properties are those of the chunk."""
 
     chunk: RetrievedChunk
     score: float
+
+    def __repr__(self) -> str:
+        return f"<Hit {self.id!r}, score {self.score:.4f}>"
+
+    @property
+    def id(self) -> str:
+        return self.chunk.id
+
+    @property
+    def document_id(self) -> str:
+        return self.chunk.document_id
+
+    @property
+    def text(self) -> str:
+        return self.chunk.text
+
+    @property
+    def title(self) -> str | None:
+        return self.chunk.title
+
+    @property
+    def url(self) -> str | None:
+        return self.chunk.url
+
+    @property
+    def metadata(self) -> Mapping[str, Json]:
+        return self.chunk.metadata
 
 
 class ChangelogId(NamedTuple):
@@ -274,6 +301,9 @@ class Reader(Protocol):
     def count(self, filter: Filter | None = None) -> int:
         """Chunks that pass a filter. InvalidFilter."""
 
+    def scan(self, filter: Filter | None = None) -> Iterator[RetrievedChunk]:
+        """The chunks that pass a filter, those of a document together and in order. InvalidFilter."""
+
     def get(self, chunk_id: str) -> RetrievedChunk | None: ...
     def document(self, document_id: str) -> Sequence[RetrievedChunk]:
         """The chunks of a document in order; empty where there is none."""
@@ -424,8 +454,12 @@ class Source(Protocol):
         dates: Collection[str] = (),
         runtimes: dict[str, str] | None = None,
         models: Mapping[str, EmbedQueries] | None = None,
+        wait: float = 0.0,
     ) -> AbstractContextManager[Sink]:
         """The writer of a collection, as `Store.writer` describes it; without `spaces` it takes the stored ones."""
+
+    def drop(self, collection: str, *, wait: float = 0.0) -> None:
+        """Remove a collection with all of its files. CollectionMissing, StoreLocked, StorageFailed."""
 
 
 # -- for engines that store no fragments -----------------------------------------------------------------------

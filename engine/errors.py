@@ -13,7 +13,8 @@ AidreError
 │   └── SpaceMissing
 ├── Conflict                valid, but not in the current state of the store
 │   ├── StoreLocked         another writer holds the collection
-│   └── SpaceConflict       the configuration contradicts a space of the manifest
+│   ├── SpaceConflict       the configuration contradicts a space of the manifest
+│   └── Closed              used after it was closed
 ├── Unsupported             the engine behind a collection lacks a capability
 ├── StoreDamaged            a file that cannot be derived from others is truncated or altered
 ├── FormatTooNew            written by a newer release
@@ -103,6 +104,10 @@ class SpaceConflict(Conflict):
     """Details: embedding_space, member."""
 
     code = "space_conflict"
+
+
+class Closed(Conflict):
+    code = "closed"
 
 
 class Unsupported(AidreError):

@@ -67,7 +67,9 @@ def test_the_makefile_and_the_guide_install_the_same() -> None:
 
 def test_every_data_file_is_installed_with_its_package() -> None:
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
-    folders = {name: ROOT / name.removeprefix("aidre.").replace(".", "/") for name in setup["packages"]}
+    packages = {name: name.removeprefix("aidre.").replace(".", "/") for name in setup["packages"]}
+    own = {"aidre.library": "aidre/library"}
+    folders = {name: ROOT / own.get(name, folder) for name, folder in packages.items()}
     shipped = {
         path
         for name, patterns in setup["package-data"].items()

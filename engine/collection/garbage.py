@@ -33,6 +33,8 @@ from aidre.engine.storage import (
 KEEP_SECONDS = 600
 RESTORE_PREFIX = ".restore."
 """Prefix of the folders in a store that a restore works in and holds the lock of; the names end with ".tmp"."""
+DROPPED_PREFIX = ".dropped."
+"""Prefix of the folders of collections that are being removed; the names end with ".tmp"."""
 
 
 def collect(folder: Path, newest: Manifest, *, keep_seconds: float = KEEP_SECONDS) -> None:
@@ -101,16 +103,17 @@ def remove_unfinished(folder: Path, newest: ChangesEntry) -> None:
 
 
 def remove_restores(store: Path) -> None:
-    """Remove the remains of killed restores. What cannot be removed is left to a later call."""
+    """Remove the remains of killed restores and drops. What cannot be removed is left to a later call."""
     with suppress(StorageFailed):
         for path in _abandoned_restores(store):
             durable.remove_folder(path)
 
 
 def _abandoned_restores(store: Path) -> Iterator[Path]:
-    """Folders of killed restores: a partial restore, or the collection that it replaced. Locked while yielded."""
+    """Folders of killed restores (a partial restore, or the collection that it replaced) and of drops. Locked while
+    yielded."""
     for path in sorted(store.iterdir()):
-        if path.name.startswith(RESTORE_PREFIX) and path.name.endswith(".tmp"):
+        if path.name.startswith((RESTORE_PREFIX, DROPPED_PREFIX)) and path.name.endswith(".tmp"):
             with suppress(StoreLocked), WriterLock(path, path.name):  # a running restore holds the lock
                 yield path
 

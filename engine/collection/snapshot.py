@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
@@ -175,6 +175,13 @@ class Snapshot:
             return self.chunks
         dated = self._with_dates(filter)
         return sum(view.row_mask(dated).count for view in self.segments)
+
+    def scan(self, filter: Filter | None = None) -> Iterator[StoredChunk]:
+        """In the order of storage: oldest segment first."""
+        dated = self._with_dates(filter)
+        for view in self.segments:
+            for row in view.row_mask(dated).rows().tolist():
+                yield StoredChunk(view.segment, row)
 
     def space(self, space_id: str) -> SpaceState:
         """A live space with its calibration. SpaceMissing."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from aidre.engine.collection import garbage
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.errors import (
     CollectionMissing,
@@ -124,8 +126,11 @@ class Store:
         dates: Collection[str] = (),
         runtimes: dict[str, str] | None = None,
         models: Mapping[str, EmbedQueries] | None = None,
+        wait: float = 0.0,
     ) -> Writer:
         """The writer of a collection; it holds the lock until it is closed.
+
+        Another writer is waited for up to `wait` seconds.
 
         `spaces` declares the spaces of a new collection. For an existing one they must agree with the stored spaces,
         without those of an unfinished backfill; a space with a model may differ in model, revision and precision, and
@@ -139,7 +144,7 @@ class Store:
         from aidre.engine.collection.writer import Writer  # two dozen modules that a reader does without
 
         folder = self._make_folder(check_collection_name(collection))
-        lock = WriterLock(folder, collection).__enter__()
+        lock = WriterLock(folder, collection, wait).__enter__()
         try:
             with durable.write_errors(folder):
                 durable.close_to_others(folder)
@@ -163,6 +168,16 @@ class Store:
         except BaseException:
             lock.__exit__(None, None, None)
             raise
+
+    def drop(self, collection: str, *, wait: float = 0.0) -> None:
+        """Readers that have a generation open keep its files until they close it."""
+        self.current(collection)
+        folder = self._folder(collection)
+        with WriterLock(folder, collection, wait), durable.write_errors(folder):
+            removed = self.path / f"{garbage.DROPPED_PREFIX}{collection}.{secrets.token_hex(4)}.tmp"
+            folder.rename(removed)
+            durable.sync_folder(self.path)
+            durable.remove(removed)
 
     def _folder(self, collection: str) -> Path:
         if not is_collection_name(collection):  # it could lead out of the store

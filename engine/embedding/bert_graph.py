@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.embedding import onnx_format
-from aidre.engine.embedding.tensors import Tensors
+from aidre.engine.embedding.weights import Tensors
 
 RUNTIME_DOMAIN = "com.microsoft"
 """The domain of the operators that only ONNX Runtime has."""

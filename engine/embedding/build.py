@@ -16,8 +16,7 @@ from aidre.engine.embedding.bert_graph import bert_graph
 from aidre.engine.embedding.cache import publish, staging
 from aidre.engine.embedding.graph import GRAPH, TOKENIZER, Card, NotExportable, open_tokenizer, read_card, sha256_of
 from aidre.engine.embedding.self_test import SelfTest, default_reference, probe_vectors, self_test
-from aidre.engine.embedding.tensors import Tensors, read_tensors
-from aidre.engine.embedding.weights import Weights
+from aidre.engine.embedding.weights import Tensors, Weights, read_tensors
 from aidre.engine.errors import ModelUnavailable
 
 log = logging.getLogger(__name__)

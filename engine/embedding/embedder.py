@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.engine.embedding.function import FUNCTION_MODEL
 from aidre.engine.embedding.hashing import HashingEmbedder
 from aidre.engine.embedding.weights import DEFAULT_MODEL, Weights, find_weights
 from aidre.engine.errors import ConfigurationError, ModelUnavailable
@@ -71,6 +72,11 @@ def load_embedder(space: EmbeddingSpace, *, runtime: str = "auto") -> Embedder:
         raise ConfigurationError(f"runtime {runtime!r} is unknown: use one of {', '.join(RUNTIMES)}")
     if space.model == "hashing":
         return HashingEmbedder(space)
+    if space.model == FUNCTION_MODEL:
+        raise ModelUnavailable(
+            f"space {space.id!r} is filled by a function of a program: pass it as embed=, or send vectors",
+            embedding_space=space.id,
+        )
     if space.provider not in {None, "sentence-transformers"}:
         raise ConfigurationError(
             f"space {space.id!r}: provider {space.provider!r} is unknown: use sentence-transformers"

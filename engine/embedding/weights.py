@@ -1,16 +1,21 @@
-"""Locates and identifies the weights of an embedding model, without importing a model library.
+"""Locates, identifies and reads the weights of an embedding model, without importing a model library.
 
 A model is the default one (shipped by a package), a sentence-transformers folder, or a name on the Hugging Face hub.
+The format of its tensors is https://github.com/huggingface/safetensors#format.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from aidre.engine.embedding.cache import cache_folder, write_file
 from aidre.engine.errors import ModelUnavailable
@@ -22,6 +27,10 @@ REVISION_FORMAT = "v1"
 DEFAULT_REVISION = f"sha256:{DEFAULT_DIGEST[:16]};mean;l2;length=256;{REVISION_FORMAT}"
 TRANSFORMER_MODULES = ("Transformer", "Pooling", "Normalize")
 FOLDER_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
+HEADER_BYTES = 8
+"""The length of the header of a safetensors file, a little-endian unsigned integer, at its start."""
+
+Tensors: TypeAlias = Mapping[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +182,20 @@ def _read_json(path: Path, default: Any) -> Any:
         return json.loads(path.read_bytes())
     except ValueError as error:
         raise ModelUnavailable(f"model file {path} is not JSON: install the model again") from error
+
+
+def read_tensors(path: Path) -> Tensors:
+    """The float32 tensors of `path` by name, mapped read-only; raises ModelUnavailable if the file is damaged."""
+    try:
+        content = np.memmap(path, np.uint8, "r")
+        values = HEADER_BYTES + int.from_bytes(content[:HEADER_BYTES].tobytes(), "little")
+        header = json.loads(content[HEADER_BYTES:values].tobytes())
+        return {
+            name: content[values + entry["data_offsets"][0] : values + entry["data_offsets"][1]]
+            .view("<f4")
+            .reshape(entry["shape"])
+            for name, entry in header.items()
+            if entry.get("dtype") == "F32"
+        }
+    except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+        raise ModelUnavailable(f"the weights in {path} are damaged: install the model again") from error

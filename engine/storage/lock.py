@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -19,20 +20,25 @@ from aidre.engine.errors import StorageFailed, StoreLocked
 from aidre.engine.storage import durable
 from aidre.engine.storage.format import LOCK
 
+_RETRY_SECONDS = 0.05
+"""Between two attempts of a writer that waits."""
+
 _MAX_CONTENT_BYTES = 1_024
 """Bytes read of the lock file; a pid and a host name need far fewer."""
 
 
 class WriterLock:
-    """Context manager; one process holds the lock at a time. Entering raises StoreLocked or StorageFailed."""
+    """Context manager; one process holds the lock at a time. Entering waits up to `wait` seconds, then raises
+    StoreLocked; it raises StorageFailed."""
 
-    def __init__(self, folder: Path, collection: str) -> None:
+    def __init__(self, folder: Path, collection: str, wait: float = 0.0) -> None:
         self._path = folder / LOCK
         self._collection = collection
+        self._wait = wait
         self._descriptor: int | None = None
 
     def __enter__(self) -> WriterLock:
-        descriptor = self._open_locked()
+        descriptor = self._open_when_free()
         while not self._is_lock_file(descriptor):  # a restore replaced the folder between open and flock
             os.close(descriptor)
             descriptor = self._open_locked()
@@ -48,6 +54,17 @@ class WriterLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+    def _open_when_free(self) -> int:
+        deadline = time.monotonic() + self._wait
+        while True:
+            try:
+                return self._open_locked()
+            except StoreLocked:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise
+                time.sleep(min(_RETRY_SECONDS, left))
 
     def _open_locked(self) -> int:
         with durable.write_errors(self._path.parent):

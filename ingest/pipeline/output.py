@@ -13,8 +13,7 @@ from aidre.engine.model import Record
 from aidre.engine.segment import RecordColumns, to_columns
 from aidre.ingest.pipeline.batching import CommitPolicy
 from aidre.ingest.pipeline.embedding import ChunkVectors, VectorStage
-from aidre.ingest.pipeline.progress import Committed
-from aidre.ingest.pipeline.tally import Tally
+from aidre.ingest.pipeline.progress import Committed, Tally
 from aidre.ingest.records import ListingEnd, RowBatch
 
 

@@ -1,11 +1,21 @@
-"""Events of an ingest run, and its summary. Receivers are callables: a terminal, JSON lines, a list in a test."""
+"""Events of an ingest run, its summary, and the tally that counts them. Receivers are callables: a terminal, JSON
+lines, a list in a test."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
 from aidre.engine.model import Json
+from aidre.ingest.records import Rejected, escape_unprintable
+
+MAX_REASON = 500
+"""Characters of the reason for a failure; parsers quote their input."""
+
+MAX_NAMED_ROWS = 3
+"""Rows without text that are named of a file; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +123,72 @@ class EmbedSummary:
 
 
 Event: TypeAlias = Committed | Progress | Problem | Notice | Summary | EmbedSummary
+
+
+class Tally:
+    """`report` receives every event. `embedded` texts were embedded before the first document."""
+
+    def __init__(self, report: Callable[[Event], None], embedded: int = 0) -> None:
+        self.report = report
+        self.counts = Counts(embedded=embedded)
+        self.failed_sources: set[str] = set()
+        """Names of sources with at least one failed document."""
+        self.unread_sources: set[str] = set()
+        """Names of sources that could not be read at all."""
+        self._repeated_ids = 0
+        self._rows_without_text: Counter[str] = Counter()
+        """By file."""
+
+    def add_unchanged(self, documents: int) -> None:
+        self.counts.documents += documents
+        self.counts.unchanged += documents
+
+    def add_written(self, documents: int, *, new: int, chunks: int) -> None:
+        self.counts.documents += documents
+        self.counts.updated += documents
+        self.counts.new += new
+        self.counts.chunks += chunks
+
+    def add_superseded(self) -> None:
+        """A document was replaced by a later one with the same id before it was written."""
+        self.counts.documents += 1
+        self._repeated_ids += 1
+
+    def add_repeated(self, ids: int) -> None:
+        """Documents had ids that occurred in an earlier batch."""
+        self._repeated_ids += ids
+
+    def skip(self, where: str, hint: str) -> None:
+        """A document has no text: no failure, and not counted as read."""
+        self.counts.skipped += 1
+        file, _, row = where.rpartition(":")
+        if file and row.isdecimal():
+            self._rows_without_text[file] += 1
+        if self._rows_without_text[file] <= MAX_NAMED_ROWS:
+            self.note(f"{where}: no text, skipped{hint}")
+
+    def reject(self, rejected: Rejected) -> None:
+        self.counts.failed += 1
+        self.failed_sources.add(rejected.source)
+        if rejected.folder and rejected.origin == ".":
+            self.unread_sources.add(rejected.source)
+        self.report(Problem(rejected.where, escape_unprintable(rejected.reason[:MAX_REASON])))
+
+    def note(self, text: str) -> None:
+        self.report(Notice(text))
+
+    def note_repeated_ids(self) -> None:
+        if self._repeated_ids:
+            self.note(f"{self._repeated_ids} documents repeat the id of an earlier one: the last of each id was kept")
+
+    def note_rows_without_text(self) -> None:
+        for file, rows in self._rows_without_text.items():
+            if rows > MAX_NAMED_ROWS:
+                more = f"{rows - MAX_NAMED_ROWS:,} more rows without text skipped"
+                self.note(f"{file}: {more}: if they have one, map its column in [collections.NAME.mapping]")
+
+    def report_progress(self) -> None:
+        self.report(Progress(self.counts.documents, self.counts.chunks))
+
+    def summary(self, seconds: float, *, refused: str | None, dry_run: bool) -> Summary:
+        return Summary(**asdict(self.counts), seconds=seconds, refused=refused, dry_run=dry_run)

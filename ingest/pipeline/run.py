@@ -24,9 +24,8 @@ from aidre.ingest.pipeline.fingerprint import settings_digest
 from aidre.ingest.pipeline.mirror import Mirror, SeenIds
 from aidre.ingest.pipeline.output import CollectionOutput, DryRunOutput, Output
 from aidre.ingest.pipeline.prechunk import Prechunker
-from aidre.ingest.pipeline.progress import Event, Summary
+from aidre.ingest.pipeline.progress import Event, Summary, Tally
 from aidre.ingest.pipeline.record_builder import RecordBuilder
-from aidre.ingest.pipeline.tally import Tally
 from aidre.ingest.records import ColumnMapping, Item, ListingEnd, Rejected, RowBatch, Unchanged, VectorRules
 from aidre.ingest.sources import Source, check_source_roots
 

@@ -123,6 +123,18 @@ def _is_rolled_back(folder: Path, acknowledged: int) -> None:
     _in_one_of(SMALL, folder / STORE, states[acknowledged:])
 
 
+def _dropped(folder: Path, acknowledge: Acknowledge) -> None:
+    Store(folder / STORE).drop(NAME)
+    acknowledge()
+
+
+def _is_dropped(folder: Path, acknowledged: int) -> None:
+    store = Store(folder / STORE)
+    if NAME in store.collections():
+        assert not acknowledged, "the collection is back"
+        look(folder / STORE, SMALL, [after({}, STEPS[:2])])
+
+
 def _begun(folder: Path) -> None:
     write_all(folder / STORE, SMALL, STEPS[:2])
 
@@ -432,6 +444,7 @@ SCENES = (
     Scene("collection", nothing, partial(_written, SMALL, STEPS), partial(_looked, SMALL, STEPS, ())),
     *map(_single, range(6)),
     Scene("roll-back", _begun, _rolled_back, _is_rolled_back),
+    Scene("drop", _begun, _dropped, _is_dropped),
     Scene("backfill", _begun, _backfilled, _is_backfilled),
     Scene("backup", _saved, _backed_up, _is_backed_up),
     Scene("restore", _with_backup, _restored, _is_restored, again=1),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from functools import partial
@@ -111,6 +111,9 @@ class DictReader:
     def count(self, filter: Filter | None = None) -> int:
         return sum(self._passes(chunk, filter) for chunk in self._chunks.values())
 
+    def scan(self, filter: Filter | None = None) -> Iterator[RetrievedChunk]:
+        return (chunk for chunk in self._chunks.values() if self._passes(chunk, filter))
+
     def get(self, chunk_id: str) -> RetrievedChunk | None:
         return self._chunks.get(chunk_id)
 
@@ -200,4 +203,7 @@ class DictSource:
         return self.readers[collection]
 
     def writer(self, collection: str, **_: Any) -> AbstractContextManager[Sink]:
+        raise unsupported("writing")
+
+    def drop(self, collection: str, *, wait: float = 0.0) -> None:
         raise unsupported("writing")

@@ -18,8 +18,7 @@ from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedd
 from aidre.engine.embedding.graph import GRAPH, TOKENIZER, Graph, open_tokenizer
 from aidre.engine.embedding.probes import probe_texts
 from aidre.engine.embedding.self_test import probe_vectors
-from aidre.engine.embedding.tensors import Tensors, read_tensors
-from aidre.engine.embedding.weights import find_weights
+from aidre.engine.embedding.weights import Tensors, find_weights, read_tensors
 from aidre.engine.model import EmbeddingSpace
 
 pytestmark = pytest.mark.slow

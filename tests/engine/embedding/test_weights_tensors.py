@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aidre.engine.embedding.tensors import read_tensors
+from aidre.engine.embedding.weights import read_tensors
 from aidre.engine.errors import ModelUnavailable
 
 MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -1,0 +1,1 @@
+"""What is the library? A store in a folder, its collections, and the verbs that read and write them."""

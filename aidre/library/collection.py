@@ -1,0 +1,429 @@
+"""A collection of a store, as programs use it: read verbs over one state of it, and write verbs that commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aidre.engine.backend import Hit, can_fuse
+from aidre.engine.errors import Closed, CollectionMissing, InvalidInput, ModelUnavailable, SpaceMissing
+from aidre.engine.index.fields import Filter, parse_filter
+from aidre.engine.model import Document, EmbeddingSpace, Json, Mode, Query
+from aidre.library.documents import Row, Rows, from_chunks, to_documents, to_matrices, to_vector
+from aidre.library.results import SearchResults
+
+if TYPE_CHECKING:
+    from aidre.engine.backend import Reader, RetrievedChunk, Sink, Source
+    from aidre.engine.embedding import Embedder
+    from aidre.ingest import Summary
+    from aidre.ingest.pipeline import DocumentWriter
+
+WAIT_SECONDS = 30.0
+"""How long a writer waits for another one."""
+
+BATCH_DOCUMENTS = 1_000
+"""Documents of a writer that are chunked and embedded together."""
+
+MAX_K = 10_000
+"""Most hits of a search."""
+
+
+class Spaces:
+    """The embedding spaces that a program names for a collection, and their embedders, each loaded once."""
+
+    def __init__(
+        self,
+        spaces: Sequence[EmbeddingSpace] | None,
+        embed: Callable[[list[str]], Any] | None,
+        loaded: dict[str, Embedder],
+    ) -> None:
+        from aidre.engine.embedding import FUNCTION_MODEL
+
+        if embed is not None and spaces is not None and len(spaces) != 1:
+            raise InvalidInput("embed= fills one space: name that one by space=")
+        if embed is not None and spaces is not None and spaces[0].model is None:
+            spaces = [replace(spaces[0], model=FUNCTION_MODEL)]
+        self.given = spaces
+        self._embed = embed
+        self._loaded = loaded
+
+    def for_writing(self, stored: Sequence[EmbeddingSpace] | None) -> list[EmbeddingSpace]:
+        from aidre.engine.embedding import DEFAULT_SPACE
+
+        return list(self.given or stored or [DEFAULT_SPACE])
+
+    def embedder(self, space: EmbeddingSpace) -> Embedder:
+        """The embedder of a space that has a model. ModelUnavailable."""
+        from aidre.engine.embedding import FUNCTION_MODEL, FunctionEmbedder, load_embedder
+
+        if space.model == FUNCTION_MODEL and self._embed is not None:
+            return FunctionEmbedder(space, self._embed)
+        loaded = self._loaded.get(space.id)
+        if loaded is None:
+            loaded = self._loaded.setdefault(space.id, load_embedder(replace(space, revision=None)))
+        return loaded
+
+
+class CollectionView:
+    """One state of a collection, read-only: `Collection.at` returns it. A Collection has the same verbs for its newest
+    state."""
+
+    def __init__(self, source: Source, name: str, spaces: Spaces, reader: Reader | None = None) -> None:
+        self._source, self._reader = source, reader
+        self._spaces = spaces
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} of {self._source.path}>"
+
+    @property
+    def reader(self) -> Reader | None:
+        """The state that is read; None before the first commit."""
+        return self._reader
+
+    @property
+    def generation(self) -> int:
+        """The number of the state that is read; it grows with each commit. 0: nothing was committed."""
+        reader = self.reader
+        return 0 if reader is None else reader.generation
+
+    @property
+    def spaces(self) -> tuple[EmbeddingSpace, ...]:
+        reader = self.reader
+        return tuple(self._spaces.for_writing(None)) if reader is None else reader.collection.spaces
+
+    # -- search ------------------------------------------------------------------------------------------------
+
+    def search(
+        self,
+        text: str | None = None,
+        *,
+        vector: Any = None,
+        k: int = 10,
+        offset: int = 0,
+        filter: Json | None = None,
+        mode: Mode | None = None,
+        space: str | None = None,
+        min_score: float | None = None,
+    ) -> list[Hit]:
+        """The `k` best chunks after the `offset` best ones, best first; those below `min_score` are left out.
+
+        A text is searched hybrid, dense where its space cannot be fused, lexical where no space has a model; a vector,
+        shape (dimensions,), dense. `space` is an id; without it the first space answers that can. A larger score is
+        better; its scale depends on mode and space. InvalidInput, InvalidFilter, InvalidVector, DimensionMismatch,
+        SpaceMissing, ModelUnavailable.
+        """
+        reader = self.reader
+        if (text is None) == (vector is None):
+            raise InvalidInput("search needs a text or vector=, and not both")
+        if reader is None:
+            return []
+        hits = reader.search(
+            self._query(reader, text, vector, k=k, offset=offset, filter=_parsed(filter), mode=mode, space_id=space)
+        )
+        return hits if min_score is None else [hit for hit in hits if hit.score >= min_score]
+
+    def search_many(
+        self,
+        queries: Any,
+        *,
+        k: int = 10,
+        filter: Json | None = None,
+        mode: Mode | None = None,
+        space: str | None = None,
+    ) -> SearchResults:
+        """The hits of each query: texts, or vectors as a matrix (queries, dimensions), which share the scan."""
+        reader = self.reader
+        texts = [query for query in queries if isinstance(query, str)] if not isinstance(queries, np.ndarray) else []
+        if isinstance(queries, str) or 0 < len(texts) < len(queries):
+            raise InvalidInput("search_many needs a list of texts, or a matrix of vectors")
+        if reader is None:
+            return SearchResults([[] for _ in queries])
+        pairs: list[tuple[str | None, Any]] = [(text, None) for text in texts] or [(None, vector) for vector in queries]
+        parsed = _parsed(filter)
+        asked = [
+            self._query(reader, text, vector, k=k, offset=0, filter=parsed, mode=mode, space_id=space)
+            for text, vector in pairs
+        ]
+        return SearchResults(reader.search_all(asked) if asked else [])
+
+    def _query(
+        self,
+        reader: Reader,
+        text: str | None,
+        vector: Any,
+        *,
+        k: int,
+        offset: int,
+        filter: Filter | None,
+        mode: Mode | None,
+        space_id: str | None,
+    ) -> Query:
+        _check_range("k", k, 1, MAX_K)
+        _check_range("offset", offset, 0, MAX_K)
+        if text is None:
+            if mode not in {None, "dense"}:
+                raise InvalidInput(f"mode {mode} needs a text: a vector has no words")
+            space = _space_of(reader, space_id, with_model=False)
+            return Query(to_vector(vector, space.id), space.id, k, offset, filter)
+        if not isinstance(text, str) or not text.strip():
+            raise InvalidInput("the text of a search must be a string that is not blank")
+        asked = self._text_space(reader, space_id, mode)
+        if asked is None:
+            return Query(None, None, k, offset, filter, text=text, mode="lexical")
+        embedder = self._spaces.embedder(asked)
+        if embedder.space.revision != asked.revision:
+            raise ModelUnavailable(
+                f"space {asked.id!r} holds vectors of another revision of its model: ingest again to recompute them",
+                embedding_space=asked.id,
+            )
+        chosen = mode or ("hybrid" if can_fuse(reader, asked) else "dense")
+        return Query(embedder.embed_queries([text])[0], asked.id, k, offset, filter, text=text, mode=chosen)
+
+    def _text_space(self, reader: Reader, space_id: str | None, mode: Mode | None) -> EmbeddingSpace | None:
+        """The space of a text; None for a lexical search."""
+        if mode not in {None, "hybrid", "dense", "lexical"}:
+            raise InvalidInput(f"mode {mode!r} is unknown: use hybrid, dense or lexical")
+        if mode == "lexical":
+            return None
+        has_model = any(space.model is not None for space in reader.collection.spaces)
+        if not has_model and space_id is None and mode is None and reader.can.lexical:
+            return None
+        return _space_of(reader, space_id, with_model=True)
+
+    # -- look-up -----------------------------------------------------------------------------------------------
+
+    def get(self, ids: Iterable[str]) -> list[Document | None]:
+        """The documents with these ids, in their order; None for one that is not stored."""
+        if isinstance(ids, str):
+            raise InvalidInput("get needs a list of ids: one document is collection[id]")
+        reader = self.reader
+        found = [() if reader is None else reader.document(one) for one in ids]
+        return [from_chunks(chunks) if chunks else None for chunks in found]
+
+    def __getitem__(self, document_id: str) -> Document:
+        """KeyError where there is no such document."""
+        found = self.get([document_id])[0]
+        if found is None:
+            raise KeyError(document_id)
+        return found
+
+    def __contains__(self, document_id: object) -> bool:
+        reader = self.reader
+        return reader is not None and isinstance(document_id, str) and bool(reader.document(document_id))
+
+    def __len__(self) -> int:
+        """The number of documents."""
+        reader = self.reader
+        return 0 if reader is None else reader.documents
+
+    def count(self, filter: Json | None = None) -> int:
+        """The number of documents that pass a filter. InvalidFilter."""
+        return len(self) if filter is None else sum(1 for _ in self._passing(filter))
+
+    def scan(self, filter: Json | None = None) -> Iterator[Document]:
+        """The documents that pass a filter, in the order of storage, of the state at the time of the call."""
+        return (from_chunks(chunks) for chunks in self._passing(filter))
+
+    def _passing(self, filter: Json | None) -> Iterator[list[RetrievedChunk]]:
+        reader, parsed = self.reader, _parsed(filter)
+        chunks = iter(()) if reader is None else reader.scan(parsed)
+        return (list(group) for _, group in groupby(chunks, attrgetter("document_key")))
+
+
+class Collection(CollectionView):
+    """A collection of a store; it is made by the first commit. Each call reads the newest state, and each write is
+    durable when it returns. Safe to use from several threads; of several writers, in whatever process, one writes while
+    the others wait up to `wait` seconds."""
+
+    def __init__(self, source: Source, name: str, spaces: Spaces, is_open: Callable[[], bool], wait: float) -> None:
+        super().__init__(source, name, spaces)
+        self._is_open = is_open
+        self._wait = wait
+        self._mark: object = None
+
+    @property
+    def reader(self) -> Reader | None:
+        """Opened again if another state was committed, by whatever process."""
+        self._check_open()
+        mark = self._source.mark(self.name)
+        if mark != self._mark:
+            try:
+                self._reader = self._source.open(self.name, previous=self._reader)
+            except CollectionMissing:
+                self._reader = None
+            self._mark = mark
+        return self._reader
+
+    def at(self, generation: int) -> CollectionView:
+        """An older state, read-only. GenerationMissing where it was removed."""
+        self._check_open()
+        reader = self._source.open(self.name, generation=generation)
+        return CollectionView(self._source, self.name, self._spaces, reader)
+
+    # -- write -------------------------------------------------------------------------------------------------
+
+    def writer(self) -> CollectionWriter:
+        """A context manager for many writes that share the lock and the commits. StoreLocked."""
+        self._check_open()
+        return CollectionWriter(self._source, self.name, self._spaces, self.reader, self._wait)
+
+    def add(self, rows: Rows, *, vectors: Any = None) -> list[str]:
+        """Store documents, in one commit, and return their ids; a document replaces that with the same id.
+
+        `rows` are a text, a mapping, a Document, an iterable of them, or a table (Arrow, pandas, polars) with a column
+        text. A row without an id gets one of its content. Members that are no document's own become metadata. `vectors`
+        holds one for each row, shape (rows, dimensions), or such matrices by space; a document with vectors is one
+        chunk. Nothing is stored where any row is refused. InvalidDocument, InvalidInput, InvalidVector,
+        DimensionMismatch, SpaceConflict, StoreLocked, StorageFailed.
+        """
+        with self.writer() as writer:
+            return writer.add_all(rows, vectors=vectors)
+
+    def delete(self, ids: Iterable[str] | None = None, *, filter: Json | None = None) -> int:
+        """Delete documents by id, or all that pass a filter; returns how many existed."""
+        with self.writer() as writer:
+            return writer.delete(ids, filter=filter)
+
+    def ingest(self, *sources: str | Path, mirror: bool = False, **options: Any) -> Summary:
+        """Read files, folders, feeds and pages, as `aidre ingest` does; with `mirror` documents go whose source went.
+
+        `options` are those of IngestOptions. ConfigurationError for a source that cannot be read, StoreLocked.
+        """
+        from aidre.ingest import IngestOptions, ingest
+
+        self._check_open()
+        reader = self.reader
+        spaces = self._spaces.for_writing(None if reader is None else reader.collection.spaces)
+        return ingest(
+            self._source,
+            self.name,
+            sources,
+            spaces=spaces,
+            embedders={space.id: self._spaces.embedder(space) for space in spaces if space.model is not None},
+            options=IngestOptions(mirror=mirror, **options),
+            report=lambda event: None,
+        )
+
+    def _check_open(self) -> None:
+        if not self._is_open():
+            raise Closed("the database is closed: open it again by aidre.open")
+
+
+class CollectionWriter:
+    """Writes to a collection under one lock. What was added is durable after `commit`, and at the end of the context;
+    an error inside the context discards what is not committed."""
+
+    def __init__(self, source: Source, name: str, spaces: Spaces, reader: Reader | None, wait: float) -> None:
+        self._open = (source, name, spaces, None if reader is None else reader.collection.spaces, wait)
+        self._rows: list[Row] = []
+
+    def __enter__(self) -> CollectionWriter:
+        from aidre.ingest.pipeline import DocumentWriter
+
+        source, name, spaces, stored, wait = self._open
+        declared = spaces.for_writing(stored)
+        embedders = {space.id: spaces.embedder(space) for space in declared if space.model is not None}
+        self._context = source.writer(
+            name,
+            spaces=[embedders[space.id].space if space.id in embedders else space for space in declared],
+            runtimes={space: embedder.runtime for space, embedder in embedders.items()},
+            models={space: embedder.embed_queries for space, embedder in embedders.items()},
+            wait=wait,
+        )
+        self._sink: Sink = self._context.__enter__()
+        try:
+            self._documents: DocumentWriter = DocumentWriter(self._sink, embedders)
+        except BaseException as error:
+            self._context.__exit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._flush()
+                self._sink.finish()
+        except BaseException as failure:
+            self._context.__exit__(type(failure), failure, failure.__traceback__)
+            raise
+        self._context.__exit__(kind, error, traceback)
+
+    def add(self, row: Row) -> None:
+        """Add one document; it is chunked and embedded with those that follow. A document that is refused is named by
+        the call that completes its batch, and nothing of the batch is kept then."""
+        self._rows.append(row)
+        if len(self._rows) >= BATCH_DOCUMENTS:
+            self._flush()
+
+    def add_all(self, rows: Rows, *, vectors: Any = None) -> list[str]:
+        """As `Collection.add`, without the commit."""
+        self._flush()
+        return self._write(rows, vectors)
+
+    def delete(self, ids: Iterable[str] | None = None, *, filter: Json | None = None) -> int:
+        """As `Collection.delete`, without the commit; a filter selects among all that was committed."""
+        if (ids is None) == (filter is None):
+            raise InvalidInput("delete needs ids or filter=, and not both")
+        if isinstance(ids, str):
+            raise InvalidInput("delete needs a list of ids, not a string")
+        self._flush()
+        if ids is None:
+            ids = self._passing(parse_filter(filter))
+        return self._sink.delete(list(ids))
+
+    def commit(self) -> None:
+        """Make everything so far durable."""
+        self._flush()
+        self._sink.commit()
+
+    def _passing(self, filter: Filter) -> Iterable[str]:
+        snapshot = self._sink.snapshot
+        return [] if snapshot is None else dict.fromkeys(chunk.document_id for chunk in snapshot.scan(filter))
+
+    def _flush(self) -> None:
+        rows, self._rows = self._rows, []
+        if rows:
+            self._write(rows, None)
+
+    def _write(self, rows: Rows, vectors: Any) -> list[str]:
+        matrices = to_matrices(vectors, list(self._sink.spaces))
+        documents = list(to_documents(rows, matrices))
+        self._documents.check(documents)
+        for first in range(0, len(documents), BATCH_DOCUMENTS):
+            if self._sink.is_full:
+                self._sink.commit()
+            self._documents.write(documents[first : first + BATCH_DOCUMENTS])
+        return [document.id for document in documents]
+
+
+def _parsed(filter: Json | None) -> Filter | None:
+    return None if filter is None else parse_filter(filter)
+
+
+def _check_range(name: str, value: int, least: int, most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise InvalidInput(f"{name} must be a whole number from {least} to {most:,}, not {value!r}")
+
+
+def _space_of(reader: Reader, space_id: str | None, *, with_model: bool) -> EmbeddingSpace:
+    """The named space, else the first one (that has a model). SpaceMissing."""
+    spaces = reader.collection.spaces
+    able = [space for space in spaces if space.model is not None] if with_model else spaces
+    for space in able:
+        if space_id in {None, space.id}:
+            return space
+    if space_id is None:
+        raise SpaceMissing("no space of the collection has a model: search by vector=, or with mode='lexical'")
+    fault = "has no model, so it takes no text" if any(space.id == space_id for space in spaces) else "does not exist"
+    names = ", ".join(space.id for space in able) or "none"
+    raise SpaceMissing(f"space {space_id!r} {fault}; the collection has: {names}", embedding_space=space_id)

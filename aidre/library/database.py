@@ -1,0 +1,98 @@
+"""A store as programs use it: a folder of collections, opened by `aidre.open`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from aidre.engine.errors import Closed, InvalidInput, Missing
+from aidre.engine.model import EmbeddingSpace
+from aidre.engine.storage import check_collection_name
+from aidre.library.collection import WAIT_SECONDS, Collection, Spaces
+
+if TYPE_CHECKING:
+    from aidre.engine.embedding import Embedder
+
+
+class Database:
+    """A store; also a context manager that closes it. Opening writes nothing: the folder is made at the first write."""
+
+    def __init__(self, path: Path) -> None:
+        from aidre.engine import open_source
+
+        self._source = open_source(path)
+        self._embedders: dict[str, Embedder] = {}
+        self._is_open = True
+
+    @property
+    def path(self) -> Path:
+        return self._source.path
+
+    def __repr__(self) -> str:
+        return f"<Database {self.path}{'' if self._is_open else ', closed'}>"
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Everything that returned is durable already; afterwards the database and its collections raise Closed."""
+        self._is_open = False
+        self._embedders.clear()
+
+    def collections(self) -> list[str]:
+        """The names of the collections, sorted."""
+        self._check_open()
+        try:
+            return list(self._source.collections())
+        except Missing:
+            return []
+
+    def collection(
+        self,
+        name: str,
+        *,
+        space: EmbeddingSpace | Sequence[EmbeddingSpace] | None = None,
+        embed: Callable[[list[str]], Any] | None = None,
+        wait: float = WAIT_SECONDS,
+    ) -> Collection:
+        """The collection of that name, which the first write makes.
+
+        `space` declares its embedding spaces; without it those that are stored, for a new collection the default one,
+        whose model is part of the installation. `embed` computes the vectors of a space without a model: a function
+        from a list of texts to a matrix (texts, dimensions), brought again whenever the collection is opened.
+        """
+        self._check_open()
+        check_collection_name(name)
+        spaces = [space] if isinstance(space, EmbeddingSpace) else space
+        return Collection(self._source, name, Spaces(spaces, embed, self._embedders), lambda: self._is_open, wait)
+
+    def drop(self, name: str, *, wait: float = WAIT_SECONDS) -> None:
+        """Remove a collection with all of its files. CollectionMissing, StoreLocked, StorageFailed."""
+        self._check_open()
+        self._source.drop(name, wait=wait)
+
+    def backup(self, target: str | Path) -> None:
+        """Write the newest generation of every collection into a new tar file, which `aidre restore` reads."""
+        from aidre.engine.maintenance import back_up
+
+        self._check_open()
+        names = self.collections()
+        if not names:
+            raise InvalidInput("there is nothing to back up: the store has no collection")
+        back_up(self._source, names, Path(target).expanduser())
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise Closed("the database is closed: open it again by aidre.open")
+
+
+def open(path: str | Path) -> Database:
+    """Open the store in a folder, which need not exist yet."""
+    return Database(Path(path).expanduser())

@@ -1,0 +1,144 @@
+"""Documents as programs hand them over: texts, mappings, tables and `Document`s become `Document`s."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from aidre.engine.backend import RetrievedChunk
+from aidre.engine.errors import InvalidDocument, InvalidInput
+from aidre.engine.model import Document
+from aidre.ingest.records import File, to_document, to_document_id, to_json_value
+
+Row: TypeAlias = str | Mapping[str, Any] | Document
+"""A text, a mapping with the members of a document and metadata, or a document."""
+
+Rows: TypeAlias = Any
+"""A Row, an iterable of them, or a table: Arrow, pandas, polars or whatever else exports Arrow's stream interface."""
+
+Matrix: TypeAlias = NDArray[np.float32]
+
+_ID_BYTES = 16
+_NO_FILE = File(Path(), "", "")
+
+
+def to_documents(rows: Rows, matrices: Mapping[str, Matrix]) -> Iterator[Document]:
+    """The documents of some rows. `matrices` holds by space a vector for each row, shape (rows, dimensions).
+
+    InvalidDocument names the row, from 0; InvalidInput where rows and vectors differ in number.
+    """
+    count = 0
+    for count, row in enumerate(_rows(rows), 1):
+        document = _to_document(row, count - 1)
+        brought = {space: matrix[count - 1] for space, matrix in matrices.items() if count <= len(matrix)}
+        yield replace(document, vectors={**(document.vectors or {}), **brought}) if brought else document
+    for space, matrix in matrices.items():
+        if len(matrix) != count:
+            raise InvalidInput(f"space {space!r} has {len(matrix)} vectors for {count} documents: bring one each")
+
+
+def to_matrices(vectors: Any, spaces: Sequence[str]) -> dict[str, Matrix]:
+    """A matrix, which is for the only one of `spaces`, or a mapping of them; InvalidInput."""
+    if vectors is None:
+        return {}
+    if not isinstance(vectors, Mapping):
+        if len(spaces) != 1:
+            raise InvalidInput(f"the collection has {len(spaces)} spaces: send vectors as a mapping, one matrix each")
+        vectors = {spaces[0]: vectors}
+    return {space: _array(matrix, space, axes=2) for space, matrix in vectors.items()}
+
+
+def to_vector(value: Any, space: str) -> Matrix:
+    """A vector of numbers, shape (dimensions,); InvalidInput."""
+    return _array(value, space, axes=1)
+
+
+def from_chunks(chunks: Sequence[RetrievedChunk]) -> Document:
+    """The stored document of some chunks, all of them in order. White space between chunks is not stored: a line break
+    stands for each of its characters, so that spans remain right."""
+    first = chunks[0]
+    parts, end = list[str](), 0
+    for chunk in chunks:
+        start, text = chunk.span[0], chunk.text
+        parts += ["\n" * (start - end), text]
+        end = start + len(text)
+    schema_object = first.schema_object
+    return Document(
+        first.document_id,
+        "".join(parts),
+        title=first.title,
+        url=first.url,
+        updated_at=first.updated_at,
+        type=first.type,
+        metadata=first.metadata,
+        schema_object=None if schema_object is None else orjson.loads(schema_object),
+    )
+
+
+def _rows(rows: Rows) -> Iterable[Row]:
+    if isinstance(rows, str | Mapping | Document):
+        return [rows]
+    if hasattr(rows, "__arrow_c_stream__"):
+        import pyarrow as pa
+
+        return (row for batch in pa.table(rows).to_batches() for row in batch.to_pylist())
+    if not isinstance(rows, Iterable):
+        raise InvalidInput(f"documents are texts, mappings, Documents or a table, not {type(rows).__name__}")
+    return rows
+
+
+def _to_document(row: Row, number: int) -> Document:
+    """A row without an id gets one of its content: the same row again is the same document."""
+    try:
+        if isinstance(row, str):
+            return Document(_id_of(row.encode("utf-8", "surrogatepass")), row)
+        if isinstance(row, Document):
+            return replace(row, id=to_document_id(row.id))
+        if not isinstance(row, Mapping):
+            raise InvalidDocument(f"is {type(row).__name__}: a document is a text, a mapping or a Document")
+        members = {name: to_json_value(_plain(value), str(name)) for name, value in row.items() if name != "vectors"}
+        if not all(type(name) is str for name in members):
+            raise InvalidDocument("the names of its members must be strings")
+        if type(members.get("text")) is not str:
+            raise InvalidDocument("has no text: the member text must be a string")
+        given = members.get("id")
+        content = b"" if given is not None else orjson.dumps(members, option=orjson.OPT_SORT_KEYS)
+        identity = _id_of(content) if given is None else to_document_id(given)
+        return to_document(members, _NO_FILE, identity, vectors=_vectors_of(row))
+    except (InvalidDocument, InvalidInput) as error:
+        raise InvalidDocument(f"document {number}: {error.message}", row=number) from None
+
+
+def _plain(value: Any) -> Any:
+    """Scalars and arrays of numpy as Python's."""
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+
+
+def _id_of(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=_ID_BYTES).hexdigest()
+
+
+def _vectors_of(row: Mapping[str, Any]) -> dict[str, Matrix] | None:
+    vectors = row.get("vectors")
+    if vectors is None:
+        return None
+    if not isinstance(vectors, Mapping):
+        raise InvalidDocument("vectors must be a mapping of spaces to vectors")
+    return {str(space): to_vector(vector, str(space)) for space, vector in vectors.items()}
+
+
+def _array(value: Any, space: str, *, axes: int) -> Matrix:
+    try:
+        array = np.asarray(value, np.float32)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"the vectors of space {space!r} are not numbers") from None
+    if array.ndim != axes:
+        raise InvalidInput(f"the vectors of space {space!r} have {array.ndim} axes, not {axes}")
+    return array

@@ -1,0 +1,93 @@
+"""Documents of a program: the same detection of changes, chunking and embedding as for those of a source.
+
+A program hands documents to `DocumentWriter` where a run of an ingest reads them from files. What cannot be stored is
+an error for its caller, not a line in a report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from aidre.engine.backend import Sink
+from aidre.engine.embedding import Embedder
+from aidre.engine.errors import DimensionMismatch, InvalidDocument, InvalidVector
+from aidre.engine.model import Document, Record
+from aidre.ingest.pipeline.changes import ChangeDetector
+from aidre.ingest.pipeline.embedding import VectorStage
+from aidre.ingest.pipeline.fingerprint import settings_digest
+from aidre.ingest.pipeline.ingest import chunker_for
+from aidre.ingest.pipeline.record_builder import RecordBuilder
+
+
+class DocumentWriter:
+    """Writes documents with `writer`; the caller commits. `embedders` are those of the spaces with a model."""
+
+    def __init__(self, writer: Sink, embedders: Mapping[str, Embedder]) -> None:
+        spaces = [embedders[name].space if name in embedders else space for name, space in writer.spaces.items()]
+        chunker = chunker_for(spaces, embedders)
+        snapshot = writer.snapshot
+        known = snapshot.fields if snapshot is not None and snapshot.can.vocabulary else frozenset
+        self._writer = writer
+        self._brought = [space for space in spaces if space.id not in embedders]
+        self._stage = VectorStage(writer, spaces, embedders, chunker)
+        self._changes = ChangeDetector(writer, settings_digest(spaces, chunker))
+        self._builder = RecordBuilder(chunker.chunks, known)
+
+    def check(self, documents: Iterable[Document]) -> None:
+        """Refuse what can be refused without chunks. InvalidDocument and DimensionMismatch name the document."""
+        for document in documents:
+            if not document.text.strip():
+                raise InvalidDocument(f"document {document.id!r} has no text", document_id=document.id)
+            self._check_vectors(document)
+
+    def write(self, documents: Iterable[Document]) -> int:
+        """Upsert checked documents that are new or changed, of two with one id the later; returns how many these are.
+
+        InvalidDocument and InvalidVector name the document; nothing of the call is kept then.
+        """
+        by_id = {document.id: document for document in documents}
+        candidates = [self._changes.candidate(document.id, document) for document in by_id.values()]
+        records = [self._builder.build(one) for one in self._changes.changed_documents(candidates)]
+        for record in records:
+            self._check(record)
+        if records:
+            self._upsert(records)
+        return len(records)
+
+    def _check_vectors(self, document: Document) -> None:
+        """A document brings a vector for each space without a model, and none for a space that does not exist."""
+        brought = document.vectors or {}
+        for needed in self._brought:
+            if needed.id not in brought:
+                raise InvalidDocument(
+                    f"document {document.id!r} has no vector for the space {needed.id!r}, which has no model: "
+                    "bring one",
+                    document_id=document.id,
+                )
+        for name, vector in brought.items():
+            space = self._writer.spaces.get(name)
+            if space is None:
+                raise InvalidDocument(
+                    f"document {document.id!r} has a vector for {name!r}, which is no space of this collection",
+                    document_id=document.id,
+                )
+            if vector.shape != (space.dimensions,):
+                raise DimensionMismatch(
+                    f"document {document.id!r} has a vector of shape {vector.shape}: the space {name!r} has "
+                    f"{space.dimensions} dimensions",
+                    document_id=document.id,
+                    embedding_space=name,
+                )
+
+    def _check(self, record: Record) -> None:
+        document_id = record.document.id
+        fault = self._builder.admit(record)
+        if fault is not None:
+            raise InvalidDocument(f"document {document_id!r}: {fault}", document_id=document_id)
+
+    def _upsert(self, records: Sequence[Record]) -> None:
+        vectors = self._stage.encode_records(records)
+        for position, fault in vectors.faults.items():
+            document_id = records[position].document.id
+            raise InvalidVector(f"document {document_id!r}: {fault}", document_id=document_id)
+        self._writer.upsert(records, vectors.encoded, vectors.keys)

@@ -1,0 +1,1 @@
+"""The root package: the library."""
