@@ -444,6 +444,9 @@ class Source(Protocol):
         CollectionMissing, GenerationMissing, StoreDamaged, FormatTooNew, StorageFailed.
         """
 
+    def pin(self, collection: str, generation: int) -> None:
+        """Keep a generation for ten minutes, where the engine has generations and can; it fails silently."""
+
     def writer(
         self,
         collection: str,

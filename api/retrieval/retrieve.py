@@ -116,6 +116,8 @@ class Retrieval:
         self.metrics.observe_stage(protocol, "search", perf_counter() - started)
         following = None
         if page.offset is not None and snapshot.can.generations:
+            if cursor is None:
+                self.snapshots.pin(collection.name, snapshot)
             following = self._cursors.write(next_cursor(cursor, snapshot, page.offset), binding)
         ignored = () if filter is None else snapshot.unknown_fields(filter)
         if charge and self._budget is not None:

@@ -48,6 +48,7 @@ class LiveSnapshots:
         self.problem: str | None = None
         self._collections: Mapping[str, OpenCollection] = {}
         self._damaged: set[str] = set()
+        self._pinned: dict[str, tuple[str, int]] = {}
         self._refreshing = threading.Lock()
 
     @property
@@ -135,6 +136,13 @@ class LiveSnapshots:
                 kept = ((time.monotonic(), snapshot), *current.kept)[:MAX_KEPT]
                 self._collections = {**self._collections, name: replace(current, kept=kept)}
         return snapshot
+
+    def pin(self, name: str, snapshot: Reader) -> None:
+        """Keep the generation on disk for a cursor: one small file for each generation that got one."""
+        state = snapshot.lineage, snapshot.generation
+        if self._pinned.get(name) != state:
+            self._pinned[name] = state
+            self.source.pin(name, snapshot.generation)
 
     async def follow(self, refreshed: Callable[[], None]) -> None:
         """Refreshes until it is cancelled, and calls `refreshed` after each time."""

@@ -27,8 +27,9 @@ from aidre.engine.storage import (
     FileProblem,
     Manifest,
     changelog,
+    check_bytes,
     check_file,
-    open_file,
+    open_bytes,
 )
 
 MAX_CHANGELOGS_A_PAGE = 256
@@ -127,7 +128,7 @@ def _chain(folder: Path, newest: ChangesEntry, cursor: ChangeCursor) -> Iterator
         required = required[1:]  # `newest_seen` is behind the cursor by now
     reached = cursor.changelog.generation
     for number in changelog.changelog_numbers(folder, reached + 1, newest.generation):
-        previous = read_previous(changelog.changelog_path(folder, number))
+        previous = read_previous(folder, number)
         if previous is None:
             continue  # a generation without changelog, such as a merge
         if previous.generation != reached:
@@ -152,30 +153,34 @@ def _pass_required(required: list[ChangelogId], entry: ChangesEntry) -> None:
         raise _history_missing()
 
 
-def read_previous(path: Path) -> ChangesEntry | None:
-    """The entry of the previous changelog that a changelog file holds; None where there is no file. HistoryMissing.
+def read_previous(folder: Path, generation: int) -> ChangesEntry | None:
+    """The entry of the previous changelog that a changelog holds; None where there is none. HistoryMissing.
 
     The file itself is not verified yet. A wrong entry cannot pass: the file that it describes would fail its check.
     """
     try:
-        with pa.memory_map(str(path)) as source:
-            metadata = pa.ipc.open_file(source).schema.metadata
+        data = changelog.read_changelog(folder, generation)
+        if data is None:
+            return None
+        metadata = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(data))).schema.metadata
         return msgspec.json.decode(metadata[changelog.PREVIOUS_KEY], type=ChangesEntry)
-    except FileNotFoundError:
-        return None
-    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
+    except (FileProblem, OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
         raise _history_missing() from error
 
 
 def _read_rows(folder: Path, entry: ChangesEntry, first: int, count: int) -> tuple[list[ChangeRow], int]:
     """Up to `count` rows of a changelog from row `first` on, and how many rows it has."""
-    path, file = changelog.changelog_path(folder, entry.generation), entry.file
+    file = entry.file
     if file is None:
         raise _history_missing()
     try:
+        data = changelog.read_changelog(folder, entry.generation)
+        if data is None:
+            raise _history_missing()
         if file.size > _CHECKED_EACH_TIME_BYTES:
-            _check_once(path, file)
-        opened = open_file(path, file, whole=file.size <= _CHECKED_EACH_TIME_BYTES)
+            _check_once(changelog.changelog_path(folder, entry.generation), file)
+        check_bytes(data, file, whole=file.size <= _CHECKED_EACH_TIME_BYTES)
+        opened = open_bytes(data)
     except (FileProblem, OSError) as problem:
         raise _history_missing() from problem
     if first > opened.rows:

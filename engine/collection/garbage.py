@@ -1,7 +1,9 @@
 """Garbage collection: removes the files that no kept generation names.
 
-These generations are kept: the newest two, or as many as the newest manifest says, and every one that was the newest
-within the last ten minutes. So a reader that has read a manifest finds its files, and a cursor its generation.
+These generations are kept: the newest two, or as many as the newest manifest says; of each of the last ten minutes the
+one that was the newest when the minute began; and each one that is pinned. So their number has a bound, however many
+commits there are, and a cursor finds its generation. A reader whose files are removed while it opens them begins again
+from CURRENT.
 """
 
 from __future__ import annotations
@@ -9,9 +11,8 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from operator import itemgetter
 from pathlib import Path
 
 from aidre.engine.errors import FormatTooNew, StorageFailed, StoreDamaged, StoreLocked
@@ -20,6 +21,7 @@ from aidre.engine.storage import (
     CHANGES,
     DELETES,
     MANIFESTS,
+    PINS,
     SEGMENTS,
     ChangesEntry,
     Manifest,
@@ -30,31 +32,58 @@ from aidre.engine.storage import (
     read_manifest,
 )
 
-KEEP_SECONDS = 600
+CURSOR_SECONDS = 600
+"""How long a cursor may find its generation."""
+MINUTE = 60.0
+KEEP_SECONDS = CURSOR_SECONDS + MINUTE
+"""How long generations and pins are kept. A generation that was the newest at the full minute before a cursor was given
+out is kept for that minute longer; one that came about later is pinned."""
+SWEPT_TOGETHER = 16
+"""So many superseded generations are removed in one sweep, which has to read all manifests that stay."""
 RESTORE_PREFIX = ".restore."
 """Prefix of the folders in a store that a restore works in and holds the lock of; the names end with ".tmp"."""
 DROPPED_PREFIX = ".dropped."
 """Prefix of the folders of collections that are being removed; the names end with ".tmp"."""
 
 
-def collect(folder: Path, newest: Manifest, *, keep_seconds: float = KEEP_SECONDS) -> None:
+def pin(folder: Path, generation: int) -> None:
+    """Keep a generation for KEEP_SECONDS from now. Needs no lock and survives no power cut. OSError."""
+    path = folder / PINS / f"{generation:06d}"
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+
+
+def collect(
+    folder: Path, newest: Manifest, *, keep_seconds: float = KEEP_SECONDS, at_least: int = SWEPT_TOGETHER
+) -> None:
     """Remove the manifests, segments, their files and the tombstone files that no kept generation names.
 
-    Requires the writer's lock.
+    Does nothing as long as fewer than `at_least` manifests can be removed, unless one of them was superseded
+    `keep_seconds` ago. Requires the writer's lock.
     """
-    limit = time.time() - keep_seconds
-    obsolete = set(_superseded_manifests(folder / MANIFESTS, limit, newest.generation - newest.keep))
+    now = time.time()
+    limit = now - keep_seconds
+    written = _manifest_times(folder / MANIFESTS)
+    superseded = {number: moment for (number, _), (_, moment) in itertools.pairwise(written)}
+    in_use = _newest_of_minutes(written, now, limit) | _pinned(folder / PINS, limit)
+    last = newest.generation - newest.keep
+    obsolete = [number for number in superseded if number <= last and number not in in_use]
+    if len(obsolete) >= at_least or any(superseded[number] < limit for number in obsolete):
+        _sweep(folder, newest, obsolete, [number for number, _ in written if number not in set(obsolete)])
+
+
+def _sweep(folder: Path, newest: Manifest, obsolete: Iterable[int], kept: Iterable[int]) -> None:
     named = _named_paths(folder, newest)
     folders = [folder / SEGMENTS, folder / DELETES, *(folder / SEGMENTS / entry.id for entry in newest.segments)]
-    unnamed = [path for searched in folders for path in _older_than(searched, limit) if path not in named]
+    unnamed = [path for searched in folders for path in _paths_in(searched) if path not in named]
     if unnamed:
-        kept = [path for path in (folder / MANIFESTS).glob("*.json") if path not in obsolete]
-        for path in kept:
+        for number in kept:
             # A manifest that nobody can open keeps nothing. StorageFailed may be temporary and aborts instead.
             with suppress(StoreDamaged, FormatTooNew, FileNotFoundError):
-                named |= _named_paths(folder, read_manifest(folder / MANIFESTS, _generation_of(path.name), newest.name))
+                named |= _named_paths(folder, read_manifest(folder / MANIFESTS, number, newest.name))
         unnamed = [path for path in unnamed if path not in named]
-    for path in obsolete:
+    for number in obsolete:
+        path = folder / MANIFESTS / manifest_name(number)
         path.unlink(missing_ok=True)
     for path in map(Path, unnamed):
         if path.is_dir():
@@ -93,7 +122,7 @@ def remove_unfinished(folder: Path, newest: ChangesEntry) -> None:
     """
     durable.sync_folder(folder)
     remove_restores(folder.parent)
-    for name in (SEGMENTS, f"{SEGMENTS}/*", MANIFESTS, "."):
+    for name in (SEGMENTS, f"{SEGMENTS}/*", MANIFESTS, CHANGES, "."):
         for path in folder.glob(f"{name}/.*.tmp"):
             if path.is_dir():
                 durable.remove_folder(path)
@@ -118,14 +147,34 @@ def _abandoned_restores(store: Path) -> Iterator[Path]:
                 yield path
 
 
-def _superseded_manifests(folder: Path, limit: float, last: int) -> Iterator[Path]:
-    """Manifests up to generation `last` that ceased to be the newest before `limit`: their successor is older."""
+def _manifest_times(folder: Path) -> list[tuple[int, float]]:
+    """The stored generations in order, and when each was written."""
     with os.scandir(folder) as entries:
-        manifests = [(_generation_of(entry.name), entry) for entry in entries if entry.name.endswith(".json")]
-    manifests.sort(key=itemgetter(0))
-    for (generation, entry), (_, successor) in itertools.pairwise(manifests):
-        if generation <= last and successor.stat().st_mtime < limit:
-            yield Path(entry.path)
+        found = [
+            (_generation_of(entry.name), entry.stat().st_mtime) for entry in entries if entry.name.endswith(".json")
+        ]
+    return sorted(pair for pair in found if pair[0] > 0)
+
+
+def _newest_of_minutes(written: Sequence[tuple[int, float]], now: float, limit: float) -> set[int]:
+    """For each full minute from `limit` to `now`, the generation that was the newest then."""
+    kept, moment = set[int](), now - now % MINUTE
+    while moment >= limit:
+        kept |= {max((number for number, written_at in written if written_at <= moment), default=-1)}
+        moment -= MINUTE
+    return kept
+
+
+def _pinned(folder: Path, limit: float) -> set[int]:
+    """The generations that were pinned since `limit`; older pins are removed."""
+    pinned = set[int]()
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.stat().st_mtime >= limit:
+                pinned.add(_generation_of(entry.name))
+            else:
+                Path(entry.path).unlink()
+    return pinned
 
 
 def _named_paths(folder: Path, manifest: Manifest) -> set[str]:
@@ -139,14 +188,14 @@ def _named_paths(folder: Path, manifest: Manifest) -> set[str]:
     }
 
 
-def _older_than(folder: Path, limit: float) -> Iterator[str]:
+def _paths_in(folder: Path) -> Iterator[str]:
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
-            if not entry.name.startswith(".") and entry.stat(follow_symlinks=False).st_mtime < limit:
+            if not entry.name.startswith("."):
                 yield entry.path
 
 
 def _generation_of(name: str) -> int:
-    """The generation in the file name of a manifest, -1 where it is no number."""
+    """The generation in the file name of a manifest or a pin, -1 where it is no number."""
     stem = name.removesuffix(".json")
     return int(stem) if stem.isdigit() else -1

@@ -140,6 +140,7 @@ class Generations:
         with suppress(OSError, StorageFailed):  # the generation is durable; the next one tries again
             garbage.collect(self.folder, self._with_detached_indexes(self.manifest))
             self._retention.remove_old(self.manifest.changes)
+            self._retention.pack()
 
     # -- the first bulk load -----------------------------------------------------------------------------------
 

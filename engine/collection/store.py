@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from aidre.engine.backend import EmbedQueries, Reader, Source
     from aidre.engine.collection.writer import Writer
 
-_MAX_OPEN_ATTEMPTS = 5
+_MAX_OPEN_ATTEMPTS = 20
 _GENERATION_NUMBER = re.compile(rb"[0-9]{6,18}\n?")
 _COMPARED_MEMBERS = ("dimensions", "distance", "normalized", "model", "revision", "precision")
 """Members of a configured space that must equal the stored ones."""
@@ -115,6 +116,10 @@ class Store:
                 if generation is not None or self.current(collection) == newest:
                     raise
         raise StorageFailed(f"collection {collection!r} changes faster than it can be opened", collection=collection)
+
+    def pin(self, collection: str, generation: int) -> None:
+        with suppress(OSError):  # a store that cannot be written
+            garbage.pin(self._folder(collection), generation)
 
     def writer(
         self,

@@ -27,12 +27,12 @@ from aidre.engine.backend import Source
 from aidre.engine.collection import Store, local_store
 from aidre.engine.errors import InvalidInput, StorageFailed, StoreDamaged
 from aidre.engine.storage import (
-    CHANGES,
     DELETES,
     MANIFESTS,
     SEGMENTS,
     FileEntry,
     Manifest,
+    changelog_files,
     changelog_path,
     durable,
     encode_manifest,
@@ -174,8 +174,7 @@ def _files(folder: Path, manifest: Manifest) -> Iterator[tuple[Path, FileEntry |
 def _older_lists(folder: Path, manifest: Manifest) -> list[Path]:
     """The older changelogs, oldest first. They are copied one by one: after a month of commits there are more
     than a process can hold open, and no stored row depends on them."""
-    numbers = {int(path.stem) for path in (folder / CHANGES).glob("*.arrow") if path.stem.isdecimal()}
-    return [changelog_path(folder, number) for number in sorted(numbers) if number < manifest.changes.generation]
+    return changelog_files(folder, manifest.changes.generation)
 
 
 def _copy(tar: tarfile.TarFile, label: str, entry: FileEntry | None, file: IO[bytes]) -> None:

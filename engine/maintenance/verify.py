@@ -1,4 +1,4 @@
-"""Verification: reads every byte of a store and reports files that differ from their manifest. Changes nothing.
+"""Verification: reads every byte of a store and reports files that differ from their manifest. Changes no file of it.
 
 Damage to manifests, documents, chunks, vectors or tombstones makes a collection not ok. Other damage is reported and
 leaves it ok: to derived files (ids, fields, lexicon, keys, indexes), which `compact` writes anew; to changelogs, after
@@ -24,12 +24,15 @@ from aidre.engine.storage import (
     SEGMENTS,
     ChangesEntry,
     FileEntry,
+    FileMissing,
     FileProblem,
     Manifest,
     changelog_path,
+    check_bytes,
     check_file,
     manifest_name,
     manifest_numbers,
+    read_changelog,
     read_manifest,
     vectors_file,
 )
@@ -94,6 +97,7 @@ def _verify_once(store: Store, collection: str) -> CollectionReport:
     folder = store.path / collection
     try:
         generation = store.current(collection)
+        store.pin(collection, generation)
         manifest = read_manifest(folder / MANIFESTS, generation, collection)
     except FileNotFoundError:
         name = f"{collection}/{MANIFESTS}/{manifest_name(generation)}"
@@ -154,11 +158,14 @@ def _change_list_problems(folder: Path, newest: ChangesEntry) -> Iterator[Proble
     entry: ChangesEntry | None = newest
     while entry is not None and entry.file is not None:
         path = changelog_path(folder, entry.generation)
-        if entry is not newest and not path.exists():
-            return
         try:
-            check_file(path, entry.file, whole=True)
-            entry = read_previous(path)
+            data = read_changelog(folder, entry.generation)
+            if data is None and entry is not newest:
+                return
+            if data is None:
+                raise FileMissing("is missing")
+            check_bytes(data, entry.file, whole=True)
+            entry = read_previous(folder, entry.generation)
         except (FileProblem, HistoryMissing) as problem:
             yield Problem(_name(folder, path), str(problem), True)
             return

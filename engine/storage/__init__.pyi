@@ -2,18 +2,23 @@ from . import changelog as changelog, deletes as deletes, durable as durable
 from .arrow import (
     ArrowFile as ArrowFile,
     FileEntry as FileEntry,
+    FileMissing as FileMissing,
     FileProblem as FileProblem,
     FileUnreadable as FileUnreadable,
+    check_bytes as check_bytes,
     check_file as check_file,
     list_array as list_array,
     list_values as list_values,
+    open_bytes as open_bytes,
     open_file as open_file,
     write_file as write_file,
 )
 from .changelog import (
     CHUNK_STATE_SCHEMA as CHUNK_STATE_SCHEMA,
     PROMISED_SECONDS as PROMISED_SECONDS,
+    changelog_files as changelog_files,
     changelog_path as changelog_path,
+    read_changelog as read_changelog,
 )
 from .dictionary import (
     INT_MAX as INT_MAX,
@@ -64,6 +69,7 @@ from .format import (
     MANIFESTS as MANIFESTS,
     MAX_SEGMENT_ROWS as MAX_SEGMENT_ROWS,
     NO_KEY as NO_KEY,
+    PINS as PINS,
     SEGMENTS as SEGMENTS,
     check_collection_name as check_collection_name,
     find_index_file as find_index_file,

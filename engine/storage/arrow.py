@@ -38,6 +38,10 @@ class FileProblem(Exception):
     """Why a file cannot be trusted, in a few words; the caller decides whether that is damage or can be bypassed."""
 
 
+class FileMissing(FileProblem):
+    """There is no such file."""
+
+
 class FileUnreadable(FileProblem):
     """The operating system could not read the file."""
 
@@ -113,7 +117,7 @@ def write_file(path: Path, batches: Iterable[pa.RecordBatch], schema: pa.Schema)
 
 def describe(path: Path, starts: list[int], end: int) -> FileEntry:
     """The FileEntry of a finished file whose batches begin at `starts` and whose footer begins at `end`."""
-    data = _map_file(path)
+    data = map_file(path)
     # The writer emits the schema with the first batch: the first batch begins where the schema ends.
     first = _MAGIC_BYTES + _PREFIX.size + _PREFIX.unpack_from(data.data, _MAGIC_BYTES)[1]
     spans = [(0, first)]
@@ -135,13 +139,14 @@ def check_file(path: Path, entry: FileEntry, *, whole: bool) -> NDArray[np.uint8
 
     FileProblem.
     """
-    try:
-        size = path.stat().st_size
-        data = _map_file(path)
-    except FileNotFoundError as error:
-        raise FileProblem("is missing") from error
-    except OSError as error:
-        raise FileUnreadable(f"cannot be read: {error.strerror or error}") from error
+    data = map_file(path)
+    check_bytes(data, entry, whole=whole)
+    return data
+
+
+def check_bytes(data: NDArray[np.uint8], entry: FileEntry, *, whole: bool) -> None:
+    """Compare the bytes of a file with its entry, as `check_file` does. FileProblem."""
+    size = len(data)
     if size != entry.size:
         raise FileProblem(f"has {size} bytes instead of {entry.size}")
     if any(offset < 0 or length < 0 or offset + length > size for offset, length in entry.frame):
@@ -150,12 +155,15 @@ def check_file(path: Path, entry: FileEntry, *, whole: bool) -> NDArray[np.uint8
         raise FileProblem("does not have the checksum that was recorded")
     if not whole and _frame_checksum(data, entry.frame) != entry.frame_checksum:
         raise FileProblem("has a header or footer that was altered")
-    return data
 
 
 def open_file(path: Path, entry: FileEntry, *, whole: bool = False) -> ArrowFile:
     """Check a file and open it by memory map, without a copy. FileProblem."""
-    data = check_file(path, entry, whole=whole)
+    return open_bytes(check_file(path, entry, whole=whole))
+
+
+def open_bytes(data: NDArray[np.uint8]) -> ArrowFile:
+    """Open the bytes of a file, without a copy. FileProblem."""
     try:
         # Not pa.memory_map: Arrow hands the reading of a file to a thread of its own, but reads a buffer at once.
         reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(data)))
@@ -192,9 +200,14 @@ def _frame_checksum(data: NDArray[np.uint8], frame: tuple[tuple[int, int], ...])
     return digest.hexdigest()
 
 
-def _map_file(path: Path) -> NDArray[np.uint8]:
-    """The bytes of a file as a memory map; an empty array for an empty file, which cannot be mapped."""
-    with path.open("rb", buffering=0) as file:
-        if not os.fstat(file.fileno()).st_size:
-            return np.empty(0, np.uint8)
-        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+def map_file(path: Path) -> NDArray[np.uint8]:
+    """The bytes of a file as a memory map; an empty array for an empty file, which cannot be mapped. FileProblem."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            if not os.fstat(file.fileno()).st_size:
+                return np.empty(0, np.uint8)
+            return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+    except FileNotFoundError as error:
+        raise FileMissing("is missing") from error
+    except OSError as error:
+        raise FileUnreadable(f"cannot be read: {error.strerror or error}") from error

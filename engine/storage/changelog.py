@@ -3,11 +3,16 @@ commit that changes no chunk, writes none.
 
 Each changelog names the one before it in the metadata of its schema, with size and checksum, and the manifest names the
 newest. Only changelogs on this chain count: an interrupted commit may leave a file that no generation names.
+
+The number of files stays small: older changelogs, byte for byte as they were, are the values of a pack, an Arrow file
+that is made of several of them and later of several packs.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import secrets
 import time
 from collections import deque
@@ -20,9 +25,10 @@ from typing import NamedTuple
 import numpy as np
 import orjson
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from aidre.engine.storage import durable
-from aidre.engine.storage.arrow import write_file
+from aidre.engine.storage.arrow import FileMissing, FileProblem, map_file, open_bytes, write_file
 from aidre.engine.storage.format import CHANGES, CHANGES_SCHEMA, CHUNKS_SCHEMA
 from aidre.engine.storage.kernels import kernels
 from aidre.engine.storage.manifest import ChangesEntry, Manifest
@@ -34,6 +40,17 @@ KEEP_SECONDS = PROMISED_SECONDS + 24 * 3600
 """One day longer, so that a client can finish the changelog it is reading."""
 PREVIOUS_KEY = b"previous"
 """Key of the schema metadata that holds the ChangesEntry of the previous changelog, as JSON."""
+PACKED = 64
+"""So many changelogs go into a pack; as many younger ones stay files of their own."""
+PACKS_MERGED = 8
+"""So many packs of about one size become one."""
+MAX_PACKED_BYTES = 1 << 18
+"""A larger changelog stays a file of its own."""
+MAX_PACK_BYTES = 1 << 26
+"""A pack of at least this size is not merged any more."""
+PACK_SCHEMA = pa.schema([("generation", pa.int64()), ("changelog", pa.large_binary())])
+_PACK_NAME = re.compile(r"(\d{6,18})-(\d{6,18})\.arrow")
+_MAX_READ_ATTEMPTS = 3
 _MAX_PROBED_GENERATIONS = 1_000
 """Up to this many generations are probed file by file, which takes less time than listing the folder."""
 
@@ -115,6 +132,15 @@ class Retention:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._numbers: deque[int] | None = None
+        self._packs: list[tuple[Path, int]] = []
+
+    def pack(self) -> None:
+        """Pack old changelogs, and merge packs. Requires the writer's lock, and that `remove_old` was called."""
+        if self._numbers is None or len(self._numbers) < 2 * PACKED:
+            return
+        pack_changelogs(self._folder, [self._numbers.popleft() for _ in range(PACKED)])
+        merge_packs(self._folder)
+        self._packs = _packs(self._folder)
 
     def remove_old(self, newest: ChangesEntry, keep_seconds: float = KEEP_SECONDS) -> None:
         """Remove old changelogs, never the newest one; where the history was restarted, all before it, of any age.
@@ -123,10 +149,14 @@ class Retention:
         """
         if self._numbers is None:
             stored = (number for number in _stored_numbers(self._folder) if number <= newest.generation)
-            self._numbers = deque(sorted(stored))
+            self._numbers, self._packs = deque(sorted(stored)), _packs(self._folder)
         elif newest.file is not None and (not self._numbers or self._numbers[-1] < newest.generation):
             self._numbers.append(newest.generation)
         limit = time.time() - keep_seconds
+        for path, last in self._packs:
+            with suppress(FileNotFoundError):
+                if last < newest.generation and (newest.file is None or path.stat().st_mtime < limit):
+                    path.unlink()
         while self._numbers and self._numbers[0] < newest.generation:
             path = changelog_path(self._folder, self._numbers[0])
             with suppress(FileNotFoundError):
@@ -143,7 +173,97 @@ def changelog_numbers(folder: Path, first: int, last: int) -> Sequence[int]:
     """A superset of the generations from `first` to `last` that have a changelog, in order."""
     if last - first < _MAX_PROBED_GENERATIONS:
         return range(first, last + 1)
-    return sorted(number for number in _stored_numbers(folder) if first <= number <= last)
+    packed = (number for path, _ in _packs(folder) for number in _open_pack(path)[0].tolist())
+    return sorted({number for number in (*_stored_numbers(folder), *packed) if first <= number <= last})
+
+
+def read_changelog(folder: Path, generation: int) -> NDArray[np.uint8] | None:
+    """The bytes of a changelog, mapped; None where there is none. FileProblem."""
+    for _ in range(_MAX_READ_ATTEMPTS):
+        with suppress(FileMissing):
+            return map_file(changelog_path(folder, generation))
+        try:
+            for pack, last in _packs(folder):
+                if _first_of(pack) <= generation <= last and (found := _find_packed(pack, generation)) is not None:
+                    return found
+        except FileMissing:
+            continue  # merged with others meanwhile
+        return None
+    return None
+
+
+# -- packs -------------------------------------------------------------------------------------------------------
+
+
+def pack_changelogs(folder: Path, generations: Sequence[int]) -> None:
+    """Move changelogs into a pack: readers find each in the one place or in the other. StorageFailed."""
+    paths = [changelog_path(folder, number) for number in generations]
+    small = [path for path in paths if path.exists() and path.stat().st_size <= MAX_PACKED_BYTES]
+    if small:
+        _write_pack(folder, [(int(path.stem), path.read_bytes()) for path in small], small)
+
+
+def merge_packs(folder: Path) -> None:
+    """Merge packs of about one size where there are enough of them, the oldest first. StorageFailed."""
+    by_size: dict[int, list[Path]] = {}
+    for path, _ in _packs(folder):
+        size = path.stat().st_size
+        if size < MAX_PACK_BYTES:
+            by_size.setdefault(int(math.log(size, PACKS_MERGED)), []).append(path)
+    for paths in by_size.values():
+        if len(paths) >= PACKS_MERGED:
+            opened = map(_open_pack, paths)
+            rows = [pair for numbers, found in opened for pair in zip(numbers.tolist(), found.to_pylist(), strict=True)]
+            _write_pack(folder, sorted(rows), paths)
+
+
+def _write_pack(folder: Path, rows: Sequence[tuple[int, bytes]], replaced: Sequence[Path]) -> None:
+    columns = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), PACK_SCHEMA, strict=True)]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, PACK_SCHEMA) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=PACK_SCHEMA))
+    path = folder / CHANGES / f"{rows[0][0]:06d}-{rows[-1][0]:06d}.arrow"
+    youngest = max(one.stat().st_mtime for one in replaced)
+    durable.replace_file(path, sink.getvalue())
+    os.utime(path, (youngest, youngest))  # the retention goes by it
+    for one in replaced:
+        if one != path:
+            one.unlink()
+
+
+def _packs(folder: Path) -> list[tuple[Path, int]]:
+    """The packs in order, each with its last generation."""
+    with suppress(FileNotFoundError), os.scandir(folder / CHANGES) as files:
+        named = [(match, Path(file.path)) for file in files if (match := _PACK_NAME.fullmatch(file.name))]
+        return sorted((path, int(match[2])) for match, path in named)
+    return []
+
+
+def _first_of(pack: Path) -> int:
+    return int(pack.name.partition("-")[0])
+
+
+def _open_pack(path: Path) -> tuple[NDArray[np.int64], pa.Array]:
+    """The generations of a pack, in order, and their changelogs. FileProblem, FileMissing."""
+    opened = open_bytes(map_file(path))
+    if opened.schema != PACK_SCHEMA or len(opened.batches) != 1:
+        raise FileProblem("is no pack of changelogs")
+    generations, changelogs = opened.batches[0].columns
+    return generations.to_numpy(), changelogs
+
+
+def _find_packed(path: Path, generation: int) -> NDArray[np.uint8] | None:
+    generations, changelogs = _open_pack(path)
+    row = int(np.searchsorted(generations, generation))
+    if row == len(generations) or generations[row] != generation:
+        return None
+    return np.frombuffer(changelogs[row].as_buffer(), np.uint8)
+
+
+def changelog_files(folder: Path, before: int) -> list[Path]:
+    """The packs and changelogs of earlier generations than `before`, the oldest first."""
+    packs = [path for path, last in _packs(folder) if last < before]
+    return packs + [changelog_path(folder, number) for number in sorted(_stored_numbers(folder)) if number < before]
 
 
 def _stored_numbers(folder: Path) -> Iterator[int]:

@@ -25,6 +25,7 @@ MANIFESTS = "manifests"
 SEGMENTS = "segments"
 CHANGES = "changes"
 DELETES = "deletes"
+PINS = "pins"
 BACKFILLS = "filling"
 
 # Files of a segment, beside those of each space (see `space_file_name`).

@@ -202,6 +202,9 @@ class DictSource:
             raise CollectionMissing(f"there is no collection {collection!r}", collection=collection)
         return self.readers[collection]
 
+    def pin(self, collection: str, generation: int) -> None:
+        pass
+
     def writer(self, collection: str, **_: Any) -> AbstractContextManager[Sink]:
         raise unsupported("writing")
 

@@ -23,7 +23,7 @@ from aidre.engine.collection.writer import Writer
 from aidre.engine.errors import HistoryMissing, StorageFailed
 from aidre.engine.model import Record
 from aidre.engine.segment.stored_chunk import StoredChunk
-from aidre.engine.storage import durable
+from aidre.engine.storage import changelog, durable
 from tests.support.damage import alter, flipped
 from tests.support.stores import NAME, ROWS, SPACE, names, put, record
 
@@ -228,8 +228,11 @@ class Following(RuleBasedStateMachine):
 
 
 @pytest.mark.slow
-def test_whoever_follows_ends_with_the_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("packed", [changelog.PACKED, 2])
+def test_whoever_follows_ends_with_the_collection(packed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # no power is cut here
+    monkeypatch.setattr(changelog, "PACKED", packed)
+    monkeypatch.setattr(changelog, "PACKS_MERGED", 2)
     run_state_machine_as_test(Following, settings=SETTINGS)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -15,23 +16,6 @@ from tests.support.stores import NAME, ROWS, SPACE, everything, put
 
 NOW = 1_800_000_000.0
 OLD = NOW - garbage.KEEP_SECONDS - 1
-
-
-def superseded(folder: Path, limit: float, last: int) -> list[str]:
-    return sorted(path.name for path in garbage._superseded_manifests(folder, limit, last))
-
-
-def test_a_manifest_is_superseded_since_its_successor_was_written(tmp_path: Path) -> None:
-    for number in range(1, 6):
-        path = tmp_path / f"{number:06d}.json"
-        path.touch()
-        os.utime(path, (number * 10, number * 10))
-    (tmp_path / ".000006.json.1.tmp").touch()
-    assert superseded(tmp_path, 31.0, 9) == ["000001.json", "000002.json"]
-    assert superseded(tmp_path, 30.0, 9) == ["000001.json"]
-    assert superseded(tmp_path, 999.0, 9) == [f"00000{number}.json" for number in range(1, 5)], "never the newest"
-    assert superseded(tmp_path, 999.0, 3) == ["000001.json", "000002.json", "000003.json"]
-    assert superseded(tmp_path, 999.0, 0) == []
 
 
 @pytest.fixture
@@ -57,6 +41,16 @@ def set_times(store: Path, seconds: float) -> None:
         os.utime(path, (seconds, seconds))
 
 
+def date(store: Path, moments: Mapping[int, float]) -> None:
+    """Set when each generation was written; the files of its segments are as old as they are."""
+    for number, moment in moments.items():
+        os.utime(store / NAME / "manifests" / f"{number:06d}.json", (moment, moment))
+
+
+def numbers(store: Path) -> list[int]:
+    return [int(name.removesuffix(".json")) for name in left(store, "manifests")]
+
+
 def left(store: Path, folder: str) -> list[str]:
     return sorted(path.name for path in (store / NAME / folder).iterdir())
 
@@ -71,21 +65,75 @@ def test_as_many_generations_are_kept_as_the_manifest_says(tmp_path: Path, newes
     assert left(tmp_path, "deletes") == ["000004.arrow", "000005.arrow", "000006.arrow"]
 
 
-@pytest.mark.parametrize(("age", "are_kept"), [(garbage.KEEP_SECONDS, True), (garbage.KEEP_SECONDS + 1, False)])
-def test_what_was_in_use_in_the_last_minutes_is_kept(
-    tmp_path: Path, newest: Manifest, age: float, are_kept: bool
+def test_of_each_of_the_last_minutes_the_newest_generation_at_its_beginning_stays(
+    tmp_path: Path, newest: Manifest
 ) -> None:
+    assert NOW % 60 == 0
+    date(tmp_path, {1: NOW - 300, 2: NOW - 299, 3: NOW - 130, 4: NOW - 121, 5: NOW - 2, 6: NOW - 1})
+    garbage.collect(tmp_path / NAME, newest, at_least=0)
+    assert numbers(tmp_path) == [1, 2, 4, 5, 6], "3 was superseded before a minute began"
+    for number in numbers(tmp_path):
+        assert "b0" in everything(Store(tmp_path).open(NAME, generation=number))
+
+
+@pytest.mark.parametrize(("age", "is_kept"), [(garbage.KEEP_SECONDS, True), (garbage.KEEP_SECONDS + 1, False)])
+def test_a_generation_stays_for_eleven_minutes_after_the_last_full_minute_that_it_was_the_newest(
+    tmp_path: Path, newest: Manifest, age: float, is_kept: bool
+) -> None:
+    date(tmp_path, {1: NOW - age, 2: NOW - age + 1, 3: NOW - age + 2, 4: NOW - age + 3, 5: NOW - 2, 6: NOW - 1})
+    garbage.collect(tmp_path / NAME, newest, at_least=0)
+    assert (1 in numbers(tmp_path)) == is_kept
+
+
+def test_a_pinned_generation_stays_as_long_as_its_pin(tmp_path: Path, newest: Manifest) -> None:
+    for number in (2, 3):
+        Store(tmp_path).pin(NAME, number)
+    os.utime(tmp_path / NAME / "pins" / "000002", (OLD, OLD))
+    os.utime(tmp_path / NAME / "pins" / "000003", (NOW, NOW))
+    garbage.collect(tmp_path / NAME, newest)
+    assert numbers(tmp_path) == [3, 5, 6]
+    assert left(tmp_path, "pins") == ["000003"]
+    assert "b0" in everything(Store(tmp_path).open(NAME, generation=3))
+
+
+def test_a_pin_of_a_store_that_cannot_be_written_is_none(tmp_path: Path) -> None:
+    Store(tmp_path / "missing").pin(NAME, 1)
+    assert not (tmp_path / "missing").exists()
+
+
+def test_superseded_generations_are_removed_together(tmp_path: Path, newest: Manifest) -> None:
+    date(tmp_path, {number: NOW - 7 + number for number in range(1, 7)})
+    garbage.collect(tmp_path / NAME, newest, at_least=5)
+    assert numbers(tmp_path) == [1, 2, 3, 4, 5, 6]
+    garbage.collect(tmp_path / NAME, newest, at_least=4)
+    assert numbers(tmp_path) == [5, 6]
+
+
+def test_one_old_superseded_generation_is_enough_for_a_sweep(tmp_path: Path, newest: Manifest) -> None:
+    garbage.collect(tmp_path / NAME, newest, at_least=99)
+    assert numbers(tmp_path) == [5, 6]
+
+
+def test_what_no_kept_generation_names_is_removed(tmp_path: Path, newest: Manifest) -> None:
     unnamed = [tmp_path / NAME / "segments" / "unnamed", tmp_path / NAME / "deletes" / "000001.arrow"]
     unnamed[0].mkdir()
     (unnamed[0] / "vectors").touch()
     unnamed[1].touch()
     of_segment = tmp_path / NAME / "segments" / newest.segments[0].id / "unnamed"
     of_segment.touch()
-    set_times(tmp_path, NOW - age)
     garbage.collect(tmp_path / NAME, newest)
-    assert [path.exists() for path in (*unnamed, of_segment)] == [are_kept] * 3
-    assert len(left(tmp_path, "manifests")) == (6 if are_kept else newest.keep)
+    assert [path.exists() for path in (*unnamed, of_segment)] == [False] * 3
     assert everything(Store(tmp_path).open(NAME)) == ["b0", "b1", "b2"]
+
+
+def test_many_commits_leave_a_bounded_number_of_generations_and_segments(tmp_path: Path) -> None:
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        for number in range(200):
+            put(writer, [f"d{number % 50}"], ROWS[:1])
+            writer.commit()
+    assert len(left(tmp_path, "manifests")) <= 2 + 12 + garbage.SWEPT_TOGETHER
+    assert len(left(tmp_path, "segments")) <= 24 + 12 + garbage.SWEPT_TOGETHER * 2
+    assert len(everything(Store(tmp_path).open(NAME))) == 50
 
 
 def test_files_that_only_an_older_kept_generation_names_stay(tmp_path: Path, newest: Manifest) -> None:
