@@ -75,7 +75,7 @@ def create_app(source: Source, settings: Settings, run: Path | None = None, *, s
     metrics = Metrics(get_args(Protocol))
     retrieval = _retrieval(source, state, settings, guard, metrics)
     mounted = [
-        mount_aidre(),
+        mount_aidre(source.path, settings, state),
         mount_nlweb(retrieval, folders),
         _operations(),
         mount_intake(retrieval, state),

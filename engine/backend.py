@@ -457,9 +457,11 @@ class Source(Protocol):
         dates: Collection[str] = (),
         runtimes: dict[str, str] | None = None,
         models: Mapping[str, EmbedQueries] | None = None,
+        previous: Reader | None = None,
         wait: float = 0.0,
     ) -> AbstractContextManager[Sink]:
-        """The writer of a collection, as `Store.writer` describes it; without `spaces` it takes the stored ones."""
+        """The writer of a collection, as `Store.writer` describes it; without `spaces` it takes the stored ones, and
+        shares what `previous` has open."""
 
     def drop(self, collection: str, *, wait: float = 0.0) -> None:
         """Remove a collection with all of its files. CollectionMissing, StoreLocked, StorageFailed."""

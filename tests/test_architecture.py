@@ -50,7 +50,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
     "api": (
         "config http",
         "access access/limits",
-        "retrieval server",
+        "retrieval server writing",
         "protocols/provenance",
         "protocols/aidre protocols/intent protocols/intake"
         " protocols/nlweb protocols/nlweb/query protocols/nlweb/answer",

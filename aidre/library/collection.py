@@ -322,20 +322,21 @@ class CollectionWriter:
     an error inside the context discards what is not committed."""
 
     def __init__(self, source: Source, name: str, spaces: Spaces, reader: Reader | None, wait: float) -> None:
-        self._open = (source, name, spaces, None if reader is None else reader.collection.spaces, wait)
+        self._open = (source, name, spaces, reader, wait)
         self._rows: list[Row] = []
 
     def __enter__(self) -> CollectionWriter:
         from aidre.ingest.pipeline import DocumentWriter
 
-        source, name, spaces, stored, wait = self._open
-        declared = spaces.for_writing(stored)
+        source, name, spaces, previous, wait = self._open
+        declared = spaces.for_writing(None if previous is None else previous.collection.spaces)
         embedders = {space.id: spaces.embedder(space) for space in declared if space.model is not None}
         self._context = source.writer(
             name,
             spaces=[embedders[space.id].space if space.id in embedders else space for space in declared],
             runtimes={space: embedder.runtime for space, embedder in embedders.items()},
             models={space: embedder.embed_queries for space, embedder in embedders.items()},
+            previous=previous,
             wait=wait,
         )
         self._sink: Sink = self._context.__enter__()

@@ -25,6 +25,7 @@ class Caller:
     name: str = ""
     collections: frozenset[str] = frozenset()
     vectors: bool = True
+    may_write: bool = False
     account: str = field(default="", compare=False)
 
     @property

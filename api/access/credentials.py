@@ -75,5 +75,5 @@ class Keys:
 
 def _grant_of(key: Key) -> tuple[bytes, Grant]:
     name = f"key {key.name}"
-    caller = Caller(name, frozenset(key.collections), "vectors" in key.scopes, account=name)
+    caller = Caller(name, frozenset(key.collections), "vectors" in key.scopes, "write" in key.scopes, account=name)
     return bytes.fromhex(key.sha256), Grant(caller, "search" in key.scopes, key.rate)

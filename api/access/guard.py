@@ -2,12 +2,13 @@
 
 Health routes need no credential. Health, metrics and the documents under /.well-known/ are not rate limited, except
 that a wrong credential is charged on every route but health. Every valid key may read the documents; a key needs the
-scope `search` for everything else, metrics included. The guard knows no protocol: the protocol of the path renders its
-refusals.
+scope `search` for everything else, metrics included, and `write` for the routes that write. The guard knows no
+protocol: the protocol of the path renders its refusals.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -39,6 +40,8 @@ HEALTH = frozenset({"/healthz", "/readyz"})
 METRICS = "/metrics"
 UNMETERED = HEALTH | {METRICS}
 WELL_KNOWN = "/.well-known/"
+WRITE_ROUTE = re.compile(r"/collections/[^/]+/documents(?:/.*)?", re.DOTALL)
+"""Routes that need the scope `write` instead of `search`; their endpoints ask for it."""
 DEFAULT_RATE = Rate(600, 60)
 """Requests and seconds, where the server is reachable beyond loopback."""
 UNLIMITED = Rate(0, 1)
@@ -83,7 +86,7 @@ class Guard:
         Overloaded."""
         if _is_unmetered(path):
             return None
-        return self.running.enter(receive, waits=method == "POST")
+        return self.running.enter(receive, waits=method in {"POST", "PUT"})
 
     async def admit(self, scope: Any) -> RawHeaders:
         """Sets the caller in the scope and returns the header fields for the answer.
@@ -168,7 +171,7 @@ class Guard:
                 )
         elif _is_unmetered(path):
             return self._vary
-        if not grant.may_search:
+        if not grant.may_search and not (grant.caller.may_write and WRITE_ROUTE.fullmatch(path)):
             raise Forbidden(
                 "this key may not search: its scopes lack search",
                 {"WWW-Authenticate": f'{self.challenge(path)}, error="insufficient_scope", scope="search"'},

@@ -218,7 +218,7 @@ def _grant_of(claims: Mapping[str, Any], oauth: OAuth, now: float) -> tuple[floa
     if oauth.collections_claim is not None:
         collections.update(_words(claims.get(oauth.collections_claim)))
     name = f"oauth {subject}"
-    caller = Caller(name, frozenset(collections), "vectors" in scopes, account=name)
+    caller = Caller(name, frozenset(collections), "vectors" in scopes, "write" in scopes, account=name)
     return starts, ends, Grant(caller, "search" in scopes, oauth.rate)
 
 

@@ -40,7 +40,7 @@ def metadata_document(settings: Settings, suffix: str) -> dict[str, Any] | None:
         **({"resource_name": organization} if organization is not None else {}),
         **({"authorization_servers": [settings.oauth.issuer]} if settings.oauth is not None else {}),
         "bearer_methods_supported": ["header"],
-        "scopes_supported": ["search", "vectors"],
+        "scopes_supported": ["search", "vectors", *(["write"] if settings.server.writes else [])],
         "resource_documentation": f"{base_url}/openapi.json",
     }
 

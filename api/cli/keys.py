@@ -38,6 +38,6 @@ def new_key(name: str | None = None) -> NewKey:
         f'name = "{name}"',
         f'sha256 = "{digest}"',
         "collections = []      # the private collections that it opens",
-        'scopes = ["search"]   # add "vectors" to return vectors, where the collection allows it',
+        'scopes = ["search"]   # add "vectors" to return vectors, "write" to write documents, where that is allowed',
     ]
     return NewKey(secret, lines)

@@ -283,8 +283,7 @@ def bench(
 def _spaces(
     store: Source, config: Path | None, collection: str, sources: Sequence[str], mapping: ColumnMapping | None
 ) -> tuple[EmbeddingSpace, ...]:
-    from aidre.api.cli.spaces import spaces_for
-    from aidre.api.config import load_settings
+    from aidre.api.config import load_settings, spaces_for
     from aidre.ingest.sources import locate_sources, supplied_spaces
 
     exists = store.path.is_dir() and collection in store.collections()

@@ -1,40 +1,20 @@
-"""Chooses the embedding spaces of a collection: from the configuration, the store, and the vectors that rows bring.
-
-A space that joins a collection later is filled from the stored text (`embed`).
-"""
+"""Fills a space that joins a collection later from the stored text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 
-from aidre.api.config import Settings
+from aidre.api.config import Settings, declared_spaces
 from aidre.engine.backend import Source
-from aidre.engine.embedding import DEFAULT_SPACE, load_embedder
+from aidre.engine.embedding import load_embedder
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import EmbeddingSpace
 from aidre.ingest.pipeline import EmbedSummary, Event, embed_space
 
 
-def spaces_for(
-    settings: Settings, collection: str, stored: Sequence[EmbeddingSpace], supplied: Collection[str]
-) -> tuple[EmbeddingSpace, ...]:
-    """The spaces to ingest a collection into.
-
-    Those that `collections.NAME.spaces` lists. Without that list: the `stored` spaces of the collection, or for a new
-    one the default text space, and every declared space that rows bring vectors for (`supplied`, by id).
-    """
-    declared = _declared(settings)
-    listed = settings.collection(collection).spaces
-    if listed is not None:
-        return tuple(declared[name] for name in listed)
-    spaces = {space.id: declared.get(space.id, space) for space in stored or (declared[DEFAULT_SPACE.id],)}
-    spaces |= {name: space for name, space in declared.items() if name in supplied and name not in spaces}
-    return tuple(spaces.values())
-
-
 def space_to_fill(settings: Settings, collection: str, space_id: str) -> EmbeddingSpace:
     """The declared space that `--space` names. Raises ConfigurationError if it cannot be filled from text."""
-    declared = _declared(settings)
+    declared = declared_spaces(settings)
     space = declared.get(space_id)
     if space is None:
         raise ConfigurationError(f"--space: no [[spaces]] declares {space_id!r}: {', '.join(declared)}")
@@ -54,13 +34,9 @@ def embed(
     """Make a declared space of a collection live. Raises CollectionMissing, and what `embed_space` raises."""
     space = space_to_fill(settings, collection, space_id)
     stored = store.open(collection).collection.spaces
-    declared = {space.id: space for space in stored} | _declared(settings)
+    declared = {space.id: space for space in stored} | declared_spaces(settings)
     with_model = {stored_space.id for stored_space in stored if declared[stored_space.id].model is not None}
     embedders = {
         name: load_embedder(declared[name], runtime=settings.embedding.runtime) for name in with_model | {space.id}
     }
     return embed_space(store, collection, space, stored=stored, embedders=embedders, report=report)
-
-
-def _declared(settings: Settings) -> dict[str, EmbeddingSpace]:
-    return {space.id: space for space in (DEFAULT_SPACE, *settings.spaces)}

@@ -34,6 +34,7 @@ from .settings import (
     Settings as Settings,
     load_settings as load_settings,
 )
+from .spaces import declared_spaces as declared_spaces, spaces_for as spaces_for
 from .templates import (
     fill_all_templates as fill_all_templates,
     fill_template as fill_template,

@@ -12,7 +12,7 @@ Algorithm: TypeAlias = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"
 ]
 """Asymmetric algorithms only: a verification key can then never be confused with an HMAC secret."""
-Scope: TypeAlias = Literal["search", "vectors"]
+Scope: TypeAlias = Literal["search", "vectors", "write"]
 
 
 class OAuthGrant(Section):

@@ -69,6 +69,7 @@ class Server(Section):
     cors_origins: Annotated[tuple[Origin, ...], like(["https://app.example.com"])] | None = None
     #: Hosts that a request may be for, beside those of `base_url`, `origin` and loopback; others get 421.
     hosts: Annotated[tuple[Host, ...], like(["search.internal"])] = ()
+    writes: bool = False  #: Whether documents may be written over HTTP, by keys with the scope `write`.
     default_collection: CollectionName | None = None  #: For requests that name none; default: the only one.
     #: Proxies that are believed in what X-Forwarded-For says of the client: addresses, networks, host names.
     trusted_proxies: Annotated[tuple[str, ...], like(["10.0.0.0/8"])] = ()
@@ -89,6 +90,7 @@ class Limits(Section):
     top_k_default: Count = 10  #: The number of results where a request names none; at most `top_k_max`.
     top_k_max: Count = 100  #: The most results of a request.
     body_bytes: Count = 1_048_576  #: The longest body of a request.
+    write_bytes: Count = 16_777_216  #: The longest body of documents.
     query_chars: Count = 8_192  #: The longest query, in characters.
     rate: Rate | None = None  #: The rate of a caller. Default: unlimited on loopback, 600/minute beyond.
     chunks_per_day: Whole = 0  #: Distinct chunks per caller and day; 0: unlimited.
@@ -154,7 +156,9 @@ class Key(Section):
     name: Annotated[str, like("partner")]  #: The name of the caller.
     sha256: Digest  #: The digest of the secret, in hex.
     collections: Annotated[Names, like(["archive"])] = ()  #: The collections that it grants beside the public ones.
-    scopes: tuple[Scope, ...] = ("search",)  #: `vectors`: also to get vectors, and to ask by them.
+    #: `vectors`: also to get vectors, and to ask by them; `write`: to write documents, where `server.writes` is true,
+    #: to the listed collections, or, if none is listed, to every one that it sees.
+    scopes: tuple[Scope, ...] = ("search",)
     rate: Rate | None = None  #: The rate of the key; default: `limits.rate`.
 
 
@@ -290,6 +294,9 @@ def _check(settings: Settings) -> None:
         raise ValueError("limits.top_k_default must not be larger than limits.top_k_max")
     if server.metrics == "callers" and not settings.knows_callers:
         raise ValueError('server.metrics = "callers" needs a key or [oauth]: make one with `aidre keys new`')
+    grants = settings.oauth.grants.values() if settings.oauth is not None else ()
+    if server.writes and not any("write" in one.scopes for one in (*settings.keys, *grants)):
+        raise ValueError("server.writes = true needs a key with the scope write: make one with `aidre keys new`")
     if settings.nlweb.budget >= limits.deadline:
         raise ValueError(
             f"nlweb.budget must be shorter than limits.deadline ({limits.deadline:g}s), to promise in time"

@@ -44,10 +44,12 @@ class Parameter:
     description: str
     example: Any
     schema: Schema = field(default_factory=lambda: {"type": "string"})
+    required: bool | None = None
+    """None: unless it is one of the query string."""
 
     def described(self) -> Schema:
-        """The Parameter Object; only those of a query string may be left out."""
-        required = self.place != "query"
+        """The Parameter Object."""
+        required = self.place != "query" if self.required is None else self.required
         described = {"name": self.name, "in": self.place, "required": required, "description": self.description}
         return {**described, "schema": self.schema, "example": self.example}
 
@@ -57,7 +59,7 @@ class Operation:
     """A method of a path. `answers` are by status, `errors` are the statuses that are answered with `error`; a
     conditional GET may be answered with 304, and a guarded route answers as the guard does."""
 
-    method: Literal["get", "post"]
+    method: Literal["get", "post", "put", "delete"]
     path: str
     name: str
     tag: str

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from aidre.api.config import Limits, Settings
 from aidre.api.http import JSON, Operation, cacheable_response, schema_components
 from aidre.api.operations.operations import OPERATIONS, PROVENANCE
-from aidre.api.protocols.aidre import OPERATIONS as AIDRE
+from aidre.api.protocols.aidre import OPERATIONS as AIDRE, WRITES
 from aidre.api.protocols.intake import OPERATIONS as INTAKE
 from aidre.api.protocols.intent import OPERATIONS as INTENT
 from aidre.api.protocols.nlweb import OPERATIONS as NLWEB
@@ -76,6 +76,8 @@ def description(settings: Settings) -> Schema:
 
 def _operations(settings: Settings) -> Iterator[Operation]:
     yield from AIDRE
+    if settings.server.writes:
+        yield from WRITES
     yield from NLWEB
     if settings.intakes:
         yield from INTAKE

@@ -22,7 +22,7 @@ from aidre.engine.errors import AidreError
 
 logger = logging.getLogger("aidre")
 
-METHODS = "GET, HEAD, POST, OPTIONS"
+METHODS = "GET, HEAD, POST, PUT, DELETE, OPTIONS"
 PREFLIGHT_SECONDS = "600"
 SERVER_FAULT = "the server failed: try again, or tell the operator the request_id"
 

@@ -131,11 +131,12 @@ class Store:
         dates: Collection[str] = (),
         runtimes: dict[str, str] | None = None,
         models: Mapping[str, EmbedQueries] | None = None,
+        previous: Reader | None = None,
         wait: float = 0.0,
     ) -> Writer:
         """The writer of a collection; it holds the lock until it is closed.
 
-        Another writer is waited for up to `wait` seconds.
+        Another writer is waited for up to `wait` seconds. What `previous` has open is shared.
 
         `spaces` declares the spaces of a new collection. For an existing one they must agree with the stored spaces,
         without those of an unfinished backfill; a space with a model may differ in model, revision and precision, and
@@ -169,6 +170,7 @@ class Store:
                     stale=stale,
                     lock=lock,
                     models=models,
+                    previous=previous if isinstance(previous, Snapshot) else None,
                 )
         except BaseException:
             lock.__exit__(None, None, None)

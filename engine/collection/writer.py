@@ -71,9 +71,10 @@ class Writer:
         stale: Sequence[SpaceState],
         lock: WriterLock,
         models: Mapping[str, EmbedQueries] | None = None,
+        previous: Snapshot | None = None,
     ) -> None:
         self._lock = lock
-        snapshot = Snapshot(folder, manifest) if manifest else None
+        snapshot = Snapshot(folder, manifest, previous) if manifest else None
         self.generations = Generations(folder, manifest or first_manifest(name, spaces), snapshot, models)
         self._committer = Committer(folder, self.generations)
         self._pending = PendingCommit()

@@ -130,6 +130,9 @@ class Client:
         if self.app.state.intake is not None:
             self._runner.run(self.app.state.intake.close())
         self._runner.run(self.app.state.nlweb.promises.close())
+        if hasattr(self.app.state, "document_writes"):
+            self._runner.run(self.app.state.document_writes.close())
+            self.app.state.idempotency_keys.close()
         self.app.state.retrieval.close()
         self._runner.close()
 

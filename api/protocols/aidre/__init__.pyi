@@ -1,2 +1,2 @@
 from .mount import mount as mount
-from .openapi import OPERATIONS as OPERATIONS
+from .openapi import OPERATIONS as OPERATIONS, WRITES as WRITES

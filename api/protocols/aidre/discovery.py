@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from aidre.api.access import Caller, may_query_by_vector
+from aidre.api.config import Settings
 from aidre.api.http import present
 from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT, CHANGES_MAX
 from aidre.api.protocols.aidre.messages import (
@@ -63,6 +64,13 @@ BEHAVIOUR = {
 VECTOR_ENCODING = {"base64": "float32, little-endian"}
 """What `query_vector` may be beside a list of numbers."""
 
+WRITING = {
+    "put": "PUT an array of rows, or one a line as application/x-ndjson: written all or none, durable when answered",
+    "delete": 'DELETE {documents}/{id}, or POST {"filter": ...} to {documents}/delete',
+    "repeat": "the same Idempotency-Key with the same request again gets the first answer, for a day",
+}
+"""How documents are written."""
+
 
 def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None) -> Discovery:
     collections = list(retrieval.collections.visible(caller, "aidre"))
@@ -80,7 +88,11 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
         defaults=_defaults(retrieval, modes, collections),
         limits=_limits(retrieval),
         filter=FILTER,
-        extensions={"relevance": {"minimum": 0, "maximum": 1, "bound": RELEVANT}, "query_vector": VECTOR_ENCODING},
+        extensions={
+            "relevance": {"minimum": 0, "maximum": 1, "bound": RELEVANT},
+            "query_vector": VECTOR_ENCODING,
+            **({"documents": WRITING} if _may_write(settings, caller) else {}),
+        },
         behaviour=BEHAVIOUR,
         provenance=present(None if provenance is None else provenance.declaration()),
         openapi=f"{settings.server.base_url}/openapi.json",
@@ -97,11 +109,16 @@ def _endpoints(retrieval: Retrieval, caller: Caller) -> Endpoints:
         collections=f"{base}/collections",
         changes=f"{base}/collections/{{name}}/changes",
         chunk=f"{base}/chunks/{{id}}",
+        documents=present(f"{base}/collections/{{name}}/documents" if _may_write(settings, caller) else None),
         nlweb=present(f"{base}/ask" if speaks_nlweb else None),
         mcp=present(f"{base}/mcp" if speaks_nlweb else None),
         intent=present(f"{origin}/.well-known/aip.json" if settings.intent.declared else None),
         intake=present(f"{origin}/.well-known/agent-intake.json" if settings.intakes else None),
     )
+
+
+def _may_write(settings: Settings, caller: Caller) -> bool:
+    return settings.server.writes and caller.may_write
 
 
 def _modes(collections: list[VisibleCollection]) -> list[Mode]:

@@ -43,6 +43,32 @@ class ReturnFields(Message):
                 structs.force_setattr(self, name, True)
 
 
+class Written(Message):
+    """Rows that are durable."""
+
+    collection: str
+    generation: Annotated[int, Meta(ge=0, description="The state of the collection that has them")]
+    documents: Annotated[Count, Meta(description="Documents that were sent")]
+    written: Annotated[Count, Meta(description="Of these, the new and the changed ones")]
+    unchanged: Annotated[Count, Meta(description="Of these, the ones that were stored as they are")]
+    request_id: str
+
+
+class Deleted(Message):
+    """A deletion that is durable."""
+
+    collection: str
+    generation: Annotated[int, Meta(ge=0, description="The state of the collection that lacks them")]
+    deleted: Annotated[Count, Meta(description="Documents that existed")]
+    request_id: str
+
+
+class DocumentFilter(Message):
+    """Which documents to delete."""
+
+    filter: Annotated[dict[str, Any], Meta(description=FILTER)]
+
+
 class SearchRequest(Message):
     """A search. Send exactly one of `query` and `query_vector`; a `query_vector` needs its `embedding_space`.
 
@@ -208,6 +234,7 @@ class Endpoints(Message):
     collections: str
     changes: str
     chunk: str
+    documents: Annotated[str | UnsetType, Meta(description="Where this caller may write documents")] = UNSET
     nlweb: str | UnsetType = UNSET
     mcp: str | UnsetType = UNSET
     intent: str | UnsetType = UNSET

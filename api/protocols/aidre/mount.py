@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
-from aidre.api.protocols.aidre import changes, search
+from pathlib import Path
+
+from aidre.api.config import Settings
+from aidre.api.protocols.aidre import changes, documents, search
 from aidre.api.server import Mounted
+from aidre.api.writing import DocumentWrites, IdempotencyKeys
 
 
-def mount() -> Mounted:
-    return Mounted(routes=[*search.routes, *changes.routes], fast=search.FAST_PATHS)
+def mount(store: Path, settings: Settings, state: Path) -> Mounted:
+    """`state` is the folder of what is kept beside the collections."""
+    routes = [*search.routes, *changes.routes]
+    if not settings.server.writes:
+        return Mounted(routes=routes, fast=search.FAST_PATHS)
+    writes, keys = DocumentWrites(store, settings), IdempotencyKeys(state)
+
+    async def close() -> None:
+        await writes.close()
+        keys.close()
+
+    return Mounted(
+        routes=[*routes, *documents.routes],
+        fast=search.FAST_PATHS,
+        state={"document_writes": writes, "idempotency_keys": keys},
+        close=close,
+    )

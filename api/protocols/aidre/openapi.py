@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from aidre.api.http import AIDRE_JSON, JSON, PROBLEM_JSON, Content, Error, Operation, Parameter, link
 from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT
 from aidre.api.protocols.aidre.discovery import BEHAVIOUR
+from aidre.api.protocols.aidre.documents import MAX_KEY_CHARS
 from aidre.api.protocols.aidre.messages import (
     ChangePage,
     Chunk,
     CollectionAnswer,
     CollectionList,
+    Deleted,
     Discovery,
+    DocumentFilter,
     SearchAnswer,
     SearchRequest,
+    Written,
 )
 
 TYPES = (JSON, AIDRE_JSON)
@@ -30,6 +35,55 @@ BODY = "$response.body#"
 
 _operation = partial(Operation, tag="AIDRE", error=ERROR)
 _get = partial(_operation, method="get")
+
+KEY = Parameter(
+    "Idempotency-Key",
+    "header",
+    "The same value with the same request again gets the first answer, for a day, and acts once",
+    "8e03978e-40d5-43dd-bc93-6894a57f9324",
+    {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARS},
+    required=False,
+)
+ROW: dict[str, Any] = {
+    "type": "object",
+    "description": "A document: id, text, title, url, updated_at, vectors, metadata",
+}
+
+_write = partial(_operation, errors=(400, 404, 406, 408, 409, 413, 415, 422, 500))
+
+WRITES: tuple[Operation, ...] = (
+    _write(
+        method="put",
+        path="/collections/{name}/documents",
+        name="putDocuments",
+        summary="Write documents",
+        description="Each row is a document, with the members of a row of JSON Lines; one with a known id replaces it. "
+        "All rows are written or none; they are durable when the answer comes. Needs the scope `write`.",
+        request=Content({"type": "array", "items": ROW}, also={"application/x-ndjson": {"type": "string"}}),
+        answers={200: Content(Written, TYPES)},
+        parameters=(NAME, KEY),
+    ),
+    _write(
+        method="post",
+        path="/collections/{name}/documents/delete",
+        name="deleteDocuments",
+        summary="Delete the documents that pass a filter",
+        description="Of all that was written before. Durable when the answer comes. Needs the scope `write`.",
+        request=Content(DocumentFilter),
+        answers={200: Content(Deleted, TYPES)},
+        parameters=(NAME, KEY),
+    ),
+    _write(
+        method="delete",
+        path="/collections/{name}/documents/{id}",
+        name="deleteDocument",
+        summary="Delete a document",
+        description="Durable when the answer comes. Needs the scope `write`.",
+        answers={200: Content(Deleted, TYPES)},
+        parameters=(NAME, Parameter("id", "path", "The id of a document", "docs/backup.md"), KEY),
+    ),
+)
+"""Served where `server.writes` is true."""
 
 OPERATIONS: tuple[Operation, ...] = (
     _get(

@@ -16,3 +16,4 @@ from .parquet import (
     find_parquet_spaces as find_parquet_spaces,
     read_parquet as read_parquet,
 )
+from .row_documents import read_json_row as read_json_row

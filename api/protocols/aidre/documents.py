@@ -1,0 +1,206 @@
+"""Writing documents (an extension of ours): rows go in, and are durable when the answer comes.
+
+Every route needs the scope `write`. A key that lists collections writes to these alone. A collection that does not
+exist is made if the configuration has a section for it. The members of a row are those of a file of JSON Lines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from aidre.api.access import Caller, Guard, caller_of, may_see, visibility_in_force
+from aidre.api.http import (
+    AIDRE_JSON,
+    JSON,
+    BadRequest,
+    Forbidden,
+    HttpError,
+    NotFound,
+    Unauthorized,
+    negotiate,
+    parse_content_type,
+    parse_object,
+    read_content,
+    render_error,
+    renders_errors_with,
+    request_id,
+)
+from aidre.api.protocols.aidre.messages import Deleted, Written
+from aidre.api.retrieval import Retrieval
+from aidre.api.writing import (
+    DeleteDocument,
+    DeletePassing,
+    DocumentWrites,
+    IdempotencyKeys,
+    PutRows,
+    StoredAnswer,
+    WriteAnswer,
+)
+from aidre.engine.errors import CollectionMissing, InvalidFilter
+from aidre.engine.index.fields import parse_filter
+
+ARRAY_TYPES = frozenset({JSON, AIDRE_JSON})
+LINE_TYPES = frozenset({"application/x-ndjson", "application/jsonl", "application/x-jsonlines"})
+MAX_KEY_CHARS = 255
+
+
+@renders_errors_with(render_error)
+async def put_documents(request: Request) -> Response:
+    variant = negotiate(request)
+    name = _checked_collection(request)
+    limits = _retrieval(request).settings.limits
+    body = await read_content(request, ARRAY_TYPES | LINE_TYPES, limits.write_bytes)
+    media_type, _ = parse_content_type(request.headers.get("content-type", ""))
+    make = partial(_put_rows, name, body, media_type in LINE_TYPES)
+
+    def render(answer: WriteAnswer) -> Written:
+        return Written(
+            collection=name,
+            generation=answer.generation,
+            documents=answer.documents,
+            written=answer.written,
+            unchanged=answer.documents - answer.written,
+            request_id=request_id(request),
+        )
+
+    return await _write(request, make, body, render, variant.media_type)
+
+
+@renders_errors_with(render_error)
+async def delete_document(request: Request) -> Response:
+    variant = negotiate(request)
+    name, document_id = _checked_collection(request), request.path_params["id"]
+
+    def make(number: int, arrived: float) -> DeleteDocument:
+        return DeleteDocument(number, name, arrived, document_id)
+
+    def render(answer: WriteAnswer) -> Deleted:
+        if not answer.deleted:
+            raise NotFound("there is no document with this id")
+        return _deleted(request, name, answer)
+
+    return await _write(request, make, b"", render, variant.media_type)
+
+
+@renders_errors_with(render_error)
+async def delete_passing(request: Request) -> Response:
+    variant = negotiate(request)
+    name = _checked_collection(request)
+    body = await read_content(request, ARRAY_TYPES, _retrieval(request).settings.limits.body_bytes)
+    members = parse_object(body)
+    if members.get("filter") is None:
+        raise BadRequest('filter is missing: {"filter": ...} says which documents to delete', member="filter")
+    try:
+        await asyncio.to_thread(parse_filter, members["filter"])
+    except InvalidFilter as error:
+        raise BadRequest(error.message, member="filter") from error
+
+    def make(number: int, arrived: float) -> DeletePassing:
+        return DeletePassing(number, name, arrived, orjson.dumps(members["filter"]))
+
+    return await _write(request, make, body, partial(_deleted, request, name), variant.media_type)
+
+
+def _put_rows(name: str, body: bytes, is_lines: bool, number: int, arrived: float) -> PutRows:
+    return PutRows(number, name, arrived, body, "lines" if is_lines else "array")
+
+
+def _deleted(request: Request, name: str, answer: WriteAnswer) -> Deleted:
+    return Deleted(
+        collection=name, generation=answer.generation, deleted=answer.deleted, request_id=request_id(request)
+    )
+
+
+async def _write(
+    request: Request, make: Callable[[int, float], Any], body: bytes, render: Callable[..., Any], media_type: str
+) -> Response:
+    """Write once: with an Idempotency-Key that was answered before, its answer is sent again."""
+    key = _idempotency_key(request)
+    if key is None:
+        content = await _answer(request, make, body, render)
+        return Response(content, 200, {"Cache-Control": "no-store"}, media_type)
+    keys: IdempotencyKeys = request.app.state.idempotency_keys
+    account = caller_of(request).account
+    digest = hashlib.sha256(b"\0".join((request.method.encode(), request.url.path.encode(), body))).digest()
+    known = await keys.run(keys.claim, account, key, digest, time.time())
+    if isinstance(known, StoredAnswer):
+        return Response(known.body, 200, {"Cache-Control": "no-store", "Idempotency-Replayed": "true"}, media_type)
+    try:
+        content = await _answer(request, make, body, render)
+    except BaseException:
+        await asyncio.shield(keys.run(keys.release, account, key))
+        raise
+    await asyncio.shield(keys.run(keys.keep, account, key, content))
+    return Response(content, 200, {"Cache-Control": "no-store"}, media_type)
+
+
+async def _answer(
+    request: Request, make: Callable[[int, float], Any], body: bytes, render: Callable[..., Any]
+) -> bytes:
+    writes: DocumentWrites = request.app.state.document_writes
+    return msgspec.json.encode(render(await writes.write(make, len(body))))
+
+
+def _idempotency_key(request: Request) -> str | None:
+    values = request.headers.getlist("idempotency-key")
+    if not values:
+        return None
+    key = values[0].strip().removeprefix('"').removesuffix('"')
+    if len(values) > 1 or not key or len(key) > MAX_KEY_CHARS:
+        raise BadRequest(f"Idempotency-Key must be one value of 1 to {MAX_KEY_CHARS} characters")
+    return key
+
+
+def _checked_collection(request: Request) -> str:
+    """The collection of the path, which the caller may write to. Unauthorized, Forbidden, CollectionMissing."""
+    caller, name = caller_of(request), str(request.path_params["name"])
+    if not caller.may_write:
+        raise _refused(request, caller)
+    retrieval = _retrieval(request)
+    if name not in retrieval.collections.names(caller, "aidre") and not _may_be_made(retrieval, caller, name):
+        raise CollectionMissing(f"there is no collection {name!r}", collection=name)
+    if caller.collections and name not in caller.collections:
+        raise Forbidden(f"this key may not write to {name!r}: it lists other collections")
+    return name
+
+
+def _may_be_made(retrieval: Retrieval, caller: Caller, name: str) -> bool:
+    """Whether a collection that does not exist has a section in the configuration, and the caller would see it."""
+    settings = retrieval.settings.collections.get(name)
+    is_stored = name in retrieval.snapshots.collections
+    return settings is not None and not is_stored and may_see(caller, name, visibility_in_force("public", settings))
+
+
+def _refused(request: Request, caller: Caller) -> HttpError:
+    guard: Guard = request.app.state.guard
+    challenge = guard.challenge(request.scope["path"])
+    if not caller.name:
+        message = "writing needs a key with the scope write: send Authorization: Bearer SECRET"
+        return Unauthorized(message, {"WWW-Authenticate": challenge})
+    return Forbidden(
+        "this key may not write: its scopes lack write",
+        {"WWW-Authenticate": f'{challenge}, error="insufficient_scope", scope="write"'},
+    )
+
+
+def _retrieval(request: Request) -> Retrieval:
+    retrieval: Retrieval = request.app.state.retrieval
+    return retrieval
+
+
+routes = [
+    Route("/collections/{name}/documents", put_documents, methods=["PUT"]),
+    Route("/collections/{name}/documents/delete", delete_passing, methods=["POST"]),
+    Route("/collections/{name}/documents/{id:path}", delete_document, methods=["DELETE"]),
+]

@@ -1,0 +1,247 @@
+"""The writer process of a server: it makes one commit of the requests that wait for the same collection.
+
+It is a process of its own, so that chunking, embedding and commits do not delay searches. While one commit runs, the
+next requests gather (group commit). The lock of a collection is held for one commit and the merges after it; whoever
+holds it otherwise is waited for, and requests are then refused. It ends when the server does, after the requests that
+it has received.
+
+    python -m aidre.api.writing.writer_process DESCRIPTOR
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import orjson
+
+from aidre.api.config import CollectionSettings, Settings, spaces_for
+from aidre.api.writing.messages import (
+    AnyRequest,
+    DeleteDocument,
+    PutRows,
+    RowFormat,
+    WriteAnswer,
+    failed,
+)
+from aidre.engine import open_source
+from aidre.engine.backend import Reader, Sink, Source
+from aidre.engine.embedding import Embedder, load_embedder
+from aidre.engine.errors import AidreError, CollectionMissing, InvalidDocument, StorageFailed
+from aidre.engine.index.fields import parse_filter
+from aidre.engine.model import Document, EmbeddingSpace, Json
+from aidre.ingest.formats.tables import read_json_row
+from aidre.ingest.pipeline import DocumentWriter
+from aidre.ingest.records import File, Rejected, VectorRules, parse_column_mapping, parse_json
+
+logger = logging.getLogger("aidre")
+
+LOCK_SECONDS = 5.0
+"""How long a request waits for another writer of its collection."""
+MAX_GROUP_REQUESTS = 1_024
+MAX_GROUP_BYTES = 64 << 20
+"""Bodies in one commit."""
+NICENESS = 5
+"""Below the server: a search goes before a commit."""
+
+
+class CollectionWriter:
+    """The writes of one collection, in a thread. `answer` may be called from several threads."""
+
+    def __init__(self, source: Source, name: str, settings: Settings, answer: Any) -> None:
+        self._source, self._name, self._settings = source, name, settings
+        self._answer = answer
+        self._queue: queue.SimpleQueue[AnyRequest | None] = queue.SimpleQueue()
+        self._embedders: dict[str, Embedder] = {}
+        self._newest: Reader | None = None
+        self._thread = threading.Thread(target=self._run, name=f"write {name}")
+        self._thread.start()
+
+    def put(self, request: AnyRequest) -> None:
+        self._queue.put(request)
+
+    def close(self) -> None:
+        """Wait until all is committed."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            group = self._next_group()
+            if not group:
+                return
+            try:
+                self._commit(group)
+            except AidreError as error:
+                self._refuse(group, error)
+            except Exception:  # the outermost handler of a group
+                logger.exception("writing to collection %s failed", self._name)
+                self._refuse(group, StorageFailed("the writer failed: the server's log says why"))
+
+    def _next_group(self) -> list[AnyRequest]:
+        """The requests that wait, up to the bounds of a group; empty at the end."""
+        group, size = list[AnyRequest](), 0
+        with suppress(queue.Empty):
+            while len(group) < MAX_GROUP_REQUESTS and size < MAX_GROUP_BYTES:
+                request = self._queue.get(block=not group)
+                if request is None:
+                    self._queue.put(None)
+                    break
+                group.append(request)
+                size += len(request.body) if isinstance(request, PutRows) else 0
+        return group
+
+    def _refuse(self, group: Sequence[AnyRequest], error: AidreError) -> None:
+        for request in group:
+            self._answer(failed(request.number, error))
+
+    # -- one commit --------------------------------------------------------------------------------------------
+
+    def _commit(self, group: Sequence[AnyRequest]) -> None:
+        left = group[0].arrived + LOCK_SECONDS - time.monotonic()
+        spaces = self._spaces()
+        embedders = {space.id: self._embedder(space) for space in spaces if space.model is not None}
+        with self._source.writer(
+            self._name,
+            spaces=[embedders[space.id].space if space.id in embedders else space for space in spaces],
+            dates=self._collection_settings.dates,
+            runtimes={space: embedder.runtime for space, embedder in embedders.items()},
+            models={space: embedder.embed_queries for space, embedder in embedders.items()},
+            previous=self._newest,
+            wait=max(0.0, left),
+        ) as sink:
+            answers = _Group(sink, embedders, self._collection_settings).apply(group)
+            committed = sink.commit()
+            self._newest = sink.snapshot
+            generation = self._generation() if committed is None else committed.generation
+            for answer in answers:
+                durable = answer if answer.failure else msgspec.structs.replace(answer, generation=generation)
+                self._answer(durable)
+            with suppress(AidreError):  # what was answered is durable; the next commit merges
+                sink.finish()
+            self._newest = sink.snapshot
+
+    @property
+    def _collection_settings(self) -> CollectionSettings:
+        return self._settings.collection(self._name)
+
+    def _generation(self) -> int:
+        return 0 if self._newest is None else self._newest.generation
+
+    def _spaces(self) -> Sequence[EmbeddingSpace]:
+        if self._newest is None:
+            with suppress(CollectionMissing):
+                self._newest = self._source.open(self._name)
+        stored = () if self._newest is None else self._newest.collection.spaces
+        return spaces_for(self._settings, self._name, stored, ())
+
+    def _embedder(self, space: EmbeddingSpace) -> Embedder:
+        embedder = self._embedders.get(space.id)
+        if embedder is None:
+            embedder = self._embedders[space.id] = load_embedder(space, runtime=self._settings.embedding.runtime)
+        return embedder
+
+
+class _Group:
+    """The requests of one commit, one after the other; one that is refused changes nothing."""
+
+    def __init__(self, sink: Sink, embedders: Mapping[str, Embedder], settings: CollectionSettings) -> None:
+        self._sink = sink
+        self._writer = DocumentWriter(sink, embedders)
+        self._rules = VectorRules(tuple(sink.spaces.values()), embedders.keys())
+        self._file = File(Path(), "", "", mapping=parse_column_mapping(settings.mapping, "mapping"))
+
+    def apply(self, group: Sequence[AnyRequest]) -> list[WriteAnswer]:
+        return [self._apply_one(request) for request in group]
+
+    def _apply_one(self, request: AnyRequest) -> WriteAnswer:
+        try:
+            if isinstance(request, PutRows):
+                documents = list(self._documents(_rows(request.body, request.format)))
+                self._writer.check(documents)
+                written = self._writer.write(documents)
+                return WriteAnswer(request.number, documents=len(documents), written=written)
+            if isinstance(request, DeleteDocument):
+                return WriteAnswer(request.number, deleted=self._sink.delete([request.document_id]))
+            return WriteAnswer(request.number, deleted=self._delete_passing(request.filter))
+        except StorageFailed:
+            raise
+        except AidreError as error:
+            return failed(request.number, error)
+
+    def _delete_passing(self, filter: bytes) -> int:
+        """Deletes what passes of all that came before; for that it has to be committed."""
+        parsed = parse_filter(orjson.loads(filter))
+        self._sink.commit()
+        snapshot = self._sink.snapshot
+        passing = () if snapshot is None else dict.fromkeys(chunk.document_id for chunk in snapshot.scan(parsed))
+        return self._sink.delete(list(passing))
+
+    def _documents(self, rows: Iterator[tuple[str, Json]]) -> Iterator[Document]:
+        for where, row in rows:
+            for item in read_json_row(row, where, self._file, self._rules):
+                if isinstance(item, Rejected):
+                    raise InvalidDocument(f"{where}: {item.reason}", row=where)
+                assert isinstance(item, tuple)
+                yield item[1]
+
+
+def _rows(body: bytes, format: RowFormat) -> Iterator[tuple[str, Json]]:
+    """The rows of a body, each with its place. InvalidDocument."""
+    if format == "lines":
+        for number, line in enumerate(body.splitlines(), 1):
+            if line.strip():
+                yield f"line {number}", parse_json(line)
+        return
+    rows = parse_json(body)
+    for number, row in enumerate(rows if isinstance(rows, list) else [rows]):
+        yield f"[{number}]", row
+
+
+# -- the process -------------------------------------------------------------------------------------------------
+
+
+def serve(source: Source, settings: Settings, connection: Connection) -> None:
+    """Answer requests until the server closes the connection."""
+    writers: dict[str, CollectionWriter] = {}
+    sending = threading.Lock()
+
+    def answer(one: WriteAnswer) -> None:
+        with sending, suppress(OSError):  # a server that has gone needs no answer
+            connection.send_bytes(msgspec.msgpack.encode(one))
+
+    with suppress(EOFError, OSError):
+        while True:
+            request = msgspec.msgpack.decode(connection.recv_bytes(), type=AnyRequest)
+            writer = writers.get(request.collection)
+            if writer is None:
+                writer = writers[request.collection] = CollectionWriter(source, request.collection, settings, answer)
+            writer.put(request)
+    for writer in writers.values():
+        writer.close()
+
+
+def main() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):  # the server decides when it ends
+        signal.signal(number, signal.SIG_IGN)
+    os.nice(NICENESS)
+    logging.basicConfig(format="%(message)s")
+    connection = Connection(int(sys.argv[1]))
+    store, settings = pickle.loads(connection.recv_bytes())  # from the server that started this
+    serve(open_source(store), settings, connection)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Writing over HTTP."""

@@ -1,0 +1,231 @@
+"""The writer of one collection: group commit, requests that fail alone, and the lock."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from aidre.api.config.settings import parse_settings
+from aidre.api.writing import writer_process
+from aidre.api.writing.messages import AnyRequest, DeleteDocument, DeletePassing, PutRows, WriteAnswer
+from aidre.api.writing.writer_process import CollectionWriter
+from aidre.engine.collection.store import Store
+from aidre.engine.collection.writer import Writer
+from aidre.engine.errors import InvalidDocument, StorageFailed, StoreLocked
+from aidre.engine.model import EmbeddingSpace
+
+SPACE = EmbeddingSpace("mine", 2, "cosine")
+SETTINGS = parse_settings("""
+[[spaces]]
+id = "mine"
+dimensions = 2
+distance = "cosine"
+[collections.docs]
+spaces = ["mine"]
+""")
+
+
+def row(document_id: str, **members: Any) -> dict[str, Any]:
+    return {"id": document_id, "text": f"text of {document_id}", "vectors": {"mine": [1, 2]}, **members}
+
+
+def put(number: int, *rows: Any) -> PutRows:
+    return PutRows(number, "docs", time.monotonic(), orjson.dumps(rows), "array")
+
+
+def delete(number: int, document_id: str) -> DeleteDocument:
+    return DeleteDocument(number, "docs", time.monotonic(), document_id)
+
+
+def delete_passing(number: int, **filter: Any) -> DeletePassing:
+    return DeletePassing(number, "docs", time.monotonic(), orjson.dumps(filter))
+
+
+class Bench:
+    """A writer of a collection, and its answers by number."""
+
+    def __init__(self, path: Path) -> None:
+        self.store = Store(path)
+        self._answers: queue.SimpleQueue[WriteAnswer] = queue.SimpleQueue()
+        self.writer = CollectionWriter(self.store, "docs", SETTINGS, self._answers.put)
+
+    def ask(self, *requests: AnyRequest) -> list[WriteAnswer]:
+        """Requests that come at once, and their answers in this order."""
+        for request in requests:
+            self.writer.put(request)
+        found = {answer.number: answer for answer in (self._answers.get(timeout=60) for _ in requests)}
+        return [found[request.number] for request in requests]
+
+    def together(self, *requests: AnyRequest) -> list[WriteAnswer]:
+        """The same in one commit: they gather while another writer holds the lock."""
+        with self.locked():
+            self.writer.put(put(0, row("first")))
+            for request in requests:
+                self.writer.put(request)
+        found = {answer.number: answer for answer in (self._answers.get(timeout=60) for _ in (0, *requests))}
+        return [found[request.number] for request in requests]
+
+    @contextmanager
+    def locked(self) -> Iterator[Writer]:
+        with self.store.writer("docs", spaces=[SPACE]) as writer:
+            yield writer
+
+    def ids(self) -> list[str]:
+        return sorted({chunk.document_id for chunk in self.store.open("docs").scan()})
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.writer.close()
+
+
+def failure(answer: WriteAnswer) -> tuple[type[Exception], str]:
+    assert answer.failure is not None
+    error = answer.failure.to_error()
+    return type(error), error.message
+
+
+def test_a_request_makes_the_collection_and_is_durable(bench: Bench) -> None:
+    (answer,) = bench.ask(put(1, row("a"), row("b")))
+    assert (answer.generation, answer.documents, answer.written, answer.failure) == (1, 2, 2, None)
+    assert bench.ids() == ["a", "b"]
+
+
+def test_requests_that_wait_share_a_commit(bench: Bench) -> None:
+    answers = bench.together(*(put(number, row(f"d{number}")) for number in range(1, 31)))
+    assert len({answer.generation for answer in answers}) <= 2
+    assert len(bench.ids()) == 31
+
+
+def test_a_request_that_fails_takes_no_other_with_it(bench: Bench) -> None:
+    good, bad, other = bench.together(put(1, row("a")), put(2, row("b"), {"id": "c", "text": "c"}), put(3, row("d")))
+    assert failure(bad)[0] is InvalidDocument
+    assert "'c' has no vector" in failure(bad)[1]
+    assert (good.failure, other.failure) == (None, None)
+    assert bench.ids() == ["a", "d", "first"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([1], r"\[0\]: not a JSON object"),
+        ([{"id": "a"}], "'a' has no text"),
+        ([{"id": "a", "text": " ", "vectors": {"mine": [1, 2]}}], "no text"),
+        ([row("a"), row("b", vectors={"mine": [1]})], r"\[1\]: .*2"),
+        ([row("a", vectors={"mine": [0, 0]})], "zero|direction"),
+        ([row("a", vectors={"other": [1, 2]})], "other"),
+        ([row("", text="x")], r"\[0\]: .*id"),
+    ],
+)
+def test_what_is_wrong_is_named(bench: Bench, rows: Sequence[Any], words: str) -> None:
+    (answer,) = bench.ask(put(1, *rows))
+    assert answer.failure is not None
+    with pytest.raises(Exception, match=words):
+        raise answer.failure.to_error()
+
+
+def test_lines_are_rows_and_a_malformed_one_is_named(bench: Bench) -> None:
+    lines = b"\n".join([orjson.dumps(row("a")), b"", orjson.dumps(row("b"))])
+    (answer,) = bench.ask(PutRows(1, "docs", time.monotonic(), lines, "lines"))
+    assert (answer.documents, bench.ids()) == (2, ["a", "b"])
+    (answer,) = bench.ask(PutRows(2, "docs", time.monotonic(), orjson.dumps(row("c")) + b"\n{", "lines"))
+    assert failure(answer)[0] is InvalidDocument
+    assert bench.ids() == ["a", "b"]
+
+
+def test_what_is_stored_already_is_not_written_again(bench: Bench) -> None:
+    bench.ask(put(1, row("a")))
+    (again,) = bench.ask(put(2, row("a"), row("b")))
+    assert (again.documents, again.written, again.generation) == (2, 1, 2)
+    (nothing,) = bench.ask(put(3, row("a")))
+    assert (nothing.written, nothing.generation) == (0, 2)
+
+
+def test_requests_take_effect_in_their_order(bench: Bench) -> None:
+    answers = bench.together(
+        put(1, row("a", price=9), row("b", price=1)),
+        delete(2, "b"),
+        delete_passing(3, price={"gt": 5}),
+        put(4, row("c", price=9)),
+        delete(5, "none"),
+    )
+    assert [answer.deleted for answer in answers] == [0, 1, 1, 0, 0]
+    assert bench.ids() == ["c", "first"]
+
+
+def test_a_request_waits_for_another_writer_for_a_bounded_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_process, "LOCK_SECONDS", 0.2)
+    with bench.locked():
+        (answer,) = bench.ask(put(1, row("a")))
+        assert failure(answer)[0] is StoreLocked
+        assert "process" in failure(answer)[1]
+    assert "docs" not in bench.store.collections(), "nothing of it is kept"
+    (answer,) = bench.ask(put(2, row("b")))
+    assert answer.failure is None
+    assert bench.ids() == ["b"]
+
+
+def test_the_lock_is_free_between_commits(bench: Bench) -> None:
+    bench.ask(put(1, row("a")))
+    with bench.store.writer("docs", spaces=[SPACE], wait=60) as writer:
+        writer.delete(["a"])
+        writer.commit()
+    (answer,) = bench.ask(put(2, row("b")))
+    assert (answer.generation, bench.ids()) == (3, ["b"])
+
+
+def test_a_commit_that_fails_is_answered_and_keeps_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Writer) -> None:
+        raise StorageFailed("cannot write: no space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(Writer, "commit", refuse)
+        (answer,) = bench.ask(put(1, row("a")))
+    assert failure(answer) == (StorageFailed, "cannot write: no space left on device")
+    (answer,) = bench.ask(put(2, row("b")))
+    assert (answer.failure, bench.ids()) == (None, ["b"])
+
+
+def test_a_fault_of_the_writer_is_answered_and_the_next_request_goes_on(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Writer) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Writer, "commit", fail)
+        (answer,) = bench.ask(put(1, row("a")))
+    assert failure(answer)[0] is StorageFailed
+    (answer,) = bench.ask(put(2, row("b")))
+    assert answer.failure is None
+
+
+def test_many_commits_are_merged(bench: Bench) -> None:
+    for number in range(60):
+        bench.ask(put(number, row(f"d{number}")))
+    assert len(bench.store.open("docs").segments) <= 24
+    assert len(bench.ids()) == 60
+
+
+def test_threads_may_send_at_once(bench: Bench) -> None:
+    def send(first: int) -> None:
+        for number in range(first, first + 20):
+            bench.writer.put(put(number, row(f"d{number}")))
+
+    threads = [threading.Thread(target=send, args=(100 * number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    bench.writer.close()
+    assert len(bench.ids()) == 80
