@@ -25,6 +25,9 @@ MAX_KEPT = 32
 RETRY_SECONDS = 2.0
 """Time until a collection that could not be opened is tried again."""
 POLL_SECONDS = 0.25
+REOPEN_SECONDS = 0.6
+"""Between two generations of a collection that commits often. With POLL_SECONDS this is less than the second within
+which a commit is found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class OpenCollection:
     snapshot: Reader | None
     problem: str | None = None
     retry_at: float = 0.0
+    opened_at: float = 0.0
     kept: tuple[tuple[float, Reader], ...] = ()
 
 
@@ -60,8 +64,9 @@ class LiveSnapshots:
         """Makes the next refresh reopen every file of these collections."""
         self._damaged.update(names)
 
-    def refresh(self) -> None:
-        """Opens new generations. Blocking: call it from a thread."""
+    def refresh(self, spacing: float = 0.0) -> None:
+        """Opens new generations, but none of a collection that was opened less than `spacing` seconds ago. Blocking:
+        call it from a thread."""
         with self._refreshing:
             try:
                 names = self.source.collections()
@@ -72,6 +77,8 @@ class LiveSnapshots:
             self._collections = {name: current for name, current in self._collections.items() if name in names}
             for name in names:
                 current = self._collections.get(name)
+                if current is not None and time.monotonic() < current.opened_at + spacing:
+                    continue
                 refreshed = self._refresh_one(name, current)
                 if refreshed is not current and refreshed is not None:
                     # Published at once: the next collection may take long to open.
@@ -97,14 +104,14 @@ class LiveSnapshots:
             problem = _first_line(error)
             if current is None or current.problem != problem:
                 logger.error("collection %s cannot be opened: %s", name, problem)
-            return OpenCollection(mark, previous, problem, time.monotonic() + RETRY_SECONDS, kept)
+            return OpenCollection(mark, previous, problem, time.monotonic() + RETRY_SECONDS, kept=kept)
         for warning in snapshot.warnings:
             logger.warning("collection %s: %s", name, warning)
         if previous is not None and (previous.generation, previous.lineage) == (snapshot.generation, snapshot.lineage):
             snapshot = previous
         elif previous is not None:
             kept = ((time.monotonic(), previous), *kept)[:MAX_KEPT]
-        return OpenCollection(mark, snapshot, kept=kept)
+        return OpenCollection(mark, snapshot, opened_at=time.monotonic(), kept=kept)
 
     def _reopen_all(self, name: str, current: OpenCollection, mark: Hashable) -> OpenCollection:
         """Opens without reuse of open files; the current snapshot stays if nothing can be opened."""
@@ -149,7 +156,7 @@ class LiveSnapshots:
         while True:
             await asyncio.sleep(POLL_SECONDS)
             try:
-                await asyncio.to_thread(self.refresh)
+                await asyncio.to_thread(self.refresh, REOPEN_SECONDS)
                 refreshed()
             except Exception:  # the outermost handler of this task: a failed poll must not be the last one
                 logger.exception("the store could not be read")

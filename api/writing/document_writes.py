@@ -95,7 +95,7 @@ class _Process:
             )
         self._socket = ours
         self._connection = Connection(os.dup(ours.fileno()))
-        self._connection.send_bytes(pickle.dumps((store, settings)))
+        self._connection.send_bytes(pickle.dumps((store, settings, os.getpid())))
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="to writer")
         self._answers: dict[int, asyncio.Future[WriteAnswer]] = {}
         self.has_ended = False

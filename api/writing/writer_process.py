@@ -10,6 +10,7 @@ it has received.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import pickle
@@ -18,11 +19,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import orjson
@@ -37,7 +37,7 @@ from aidre.api.writing.messages import (
     failed,
 )
 from aidre.engine import open_source
-from aidre.engine.backend import Reader, Sink, Source
+from aidre.engine.backend import CommitResult, Reader, Sink, Source
 from aidre.engine.embedding import Embedder, load_embedder
 from aidre.engine.errors import AidreError, CollectionMissing, InvalidDocument, StorageFailed
 from aidre.engine.index.fields import parse_filter
@@ -53,16 +53,24 @@ LOCK_SECONDS = 5.0
 MAX_GROUP_REQUESTS = 1_024
 MAX_GROUP_BYTES = 64 << 20
 """Bodies in one commit."""
-NICENESS = 5
+NICENESS = 15
 """Below the server: a search goes before a commit."""
 
 
 class CollectionWriter:
-    """The writes of one collection, in a thread. `answer` may be called from several threads."""
+    """The writes of one collection, in a thread. `answer` may be called from several threads. `is_wanted` tells, with
+    the lock held, whether a commit may still be made."""
 
-    def __init__(self, source: Source, name: str, settings: Settings, answer: Any) -> None:
+    def __init__(
+        self,
+        source: Source,
+        name: str,
+        settings: Settings,
+        answer: Callable[[WriteAnswer], None],
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._source, self._name, self._settings = source, name, settings
-        self._answer = answer
+        self._answer, self._is_wanted = answer, is_wanted
         self._queue: queue.SimpleQueue[AnyRequest | None] = queue.SimpleQueue()
         self._embedders: dict[str, Embedder] = {}
         self._newest: Reader | None = None
@@ -122,8 +130,9 @@ class CollectionWriter:
             previous=self._newest,
             wait=max(0.0, left),
         ) as sink:
-            answers = _Group(sink, embedders, self._collection_settings).apply(group)
-            committed = sink.commit()
+            commit = functools.partial(self._commit_if_wanted, sink)
+            answers = _Group(sink, embedders, self._collection_settings, commit).apply(group)
+            committed = commit()
             self._newest = sink.snapshot
             generation = self._generation() if committed is None else committed.generation
             for answer in answers:
@@ -132,6 +141,11 @@ class CollectionWriter:
             with suppress(AidreError):  # what was answered is durable; the next commit merges
                 sink.finish()
             self._newest = sink.snapshot
+
+    def _commit_if_wanted(self, sink: Sink) -> CommitResult | None:
+        if not self._is_wanted():
+            raise StorageFailed("the server has ended")
+        return sink.commit()
 
     @property
     def _collection_settings(self) -> CollectionSettings:
@@ -157,8 +171,14 @@ class CollectionWriter:
 class _Group:
     """The requests of one commit, one after the other; one that is refused changes nothing."""
 
-    def __init__(self, sink: Sink, embedders: Mapping[str, Embedder], settings: CollectionSettings) -> None:
-        self._sink = sink
+    def __init__(
+        self,
+        sink: Sink,
+        embedders: Mapping[str, Embedder],
+        settings: CollectionSettings,
+        commit: Callable[[], object],
+    ) -> None:
+        self._sink, self._commit = sink, commit
         self._writer = DocumentWriter(sink, embedders)
         self._rules = VectorRules(tuple(sink.spaces.values()), embedders.keys())
         self._file = File(Path(), "", "", mapping=parse_column_mapping(settings.mapping, "mapping"))
@@ -184,7 +204,7 @@ class _Group:
     def _delete_passing(self, filter: bytes) -> int:
         """Deletes what passes of all that came before; for that it has to be committed."""
         parsed = parse_filter(orjson.loads(filter))
-        self._sink.commit()
+        self._commit()
         snapshot = self._sink.snapshot
         passing = () if snapshot is None else dict.fromkeys(chunk.document_id for chunk in snapshot.scan(parsed))
         return self._sink.delete(list(passing))
@@ -213,10 +233,16 @@ def _rows(body: bytes, format: RowFormat) -> Iterator[tuple[str, Json]]:
 # -- the process -------------------------------------------------------------------------------------------------
 
 
-def serve(source: Source, settings: Settings, connection: Connection) -> None:
-    """Answer requests until the server closes the connection."""
+def serve(source: Source, settings: Settings, connection: Connection, server: int) -> None:
+    """Answer requests until the server, a process id, closes the connection.
+
+    Once it was killed nothing more is committed: its callers may have gone to another worker, whose commits came later.
+    """
     writers: dict[str, CollectionWriter] = {}
     sending = threading.Lock()
+
+    def is_wanted() -> bool:
+        return os.getppid() == server
 
     def answer(one: WriteAnswer) -> None:
         with sending, suppress(OSError):  # a server that has gone needs no answer
@@ -227,7 +253,9 @@ def serve(source: Source, settings: Settings, connection: Connection) -> None:
             request = msgspec.msgpack.decode(connection.recv_bytes(), type=AnyRequest)
             writer = writers.get(request.collection)
             if writer is None:
-                writer = writers[request.collection] = CollectionWriter(source, request.collection, settings, answer)
+                writer = writers[request.collection] = CollectionWriter(
+                    source, request.collection, settings, answer, is_wanted
+                )
             writer.put(request)
     for writer in writers.values():
         writer.close()
@@ -239,8 +267,8 @@ def main() -> None:
     os.nice(NICENESS)
     logging.basicConfig(format="%(message)s")
     connection = Connection(int(sys.argv[1]))
-    store, settings = pickle.loads(connection.recv_bytes())  # from the server that started this
-    serve(open_source(store), settings, connection)
+    store, settings, server = pickle.loads(connection.recv_bytes())  # from the server that started this
+    serve(open_source(store), settings, connection, server)
 
 
 if __name__ == "__main__":

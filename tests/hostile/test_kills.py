@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aidre.engine.collection.store import Store
-from tests.hostile import bulk, kills, older_receipts, receipts
+from tests.hostile import bulk, http_writes, kills, older_receipts, receipts
 from tests.hostile.kills import live_through
 from tests.hostile.nursery import Say
 from tests.hostile.report import Report
@@ -31,6 +31,10 @@ def test_a_bulk_load_that_was_killed_is_completed(report: Report, chance: random
 
 def test_receipts_and_binds_live_through_kills(report: Report, chance: random.Random) -> None:
     receipts.run(report, 4, chance)
+
+
+def test_what_was_written_over_http_lives_through_kills(report: Report, chance: random.Random) -> None:
+    http_writes.run(report, 3, chance)
 
 
 def test_older_receipts_are_taken_over_once_whoever_is_killed(report: Report, chance: random.Random) -> None:

@@ -229,3 +229,12 @@ def test_threads_may_send_at_once(bench: Bench) -> None:
         thread.join()
     bench.writer.close()
     assert len(bench.ids()) == 80
+
+
+def test_nothing_is_committed_for_a_server_that_was_killed(tmp_path: Path) -> None:
+    answers: queue.SimpleQueue[WriteAnswer] = queue.SimpleQueue()
+    writer = CollectionWriter(Store(tmp_path), "docs", SETTINGS, answers.put, lambda: False)
+    writer.put(put(1, row("a")))
+    writer.close()
+    assert failure(answers.get(timeout=60)) == (StorageFailed, "the server has ended")
+    assert Store(tmp_path).collections() == []
