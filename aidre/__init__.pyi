@@ -1,4 +1,4 @@
-from .engine.backend import Hit as Hit
+from .engine.backend import Facet as Facet, Hit as Hit
 from .engine.errors import (
     AidreError as AidreError,
     Closed as Closed,

@@ -13,8 +13,9 @@ import hashlib
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypedDict
 
 import numpy as np
 import orjson
@@ -25,7 +26,7 @@ from aidre.engine import model
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Json, Query, Record, Visibility
 
 if TYPE_CHECKING:
-    from aidre.engine.index.fields import Filter
+    from aidre.engine.index.fields import Filter, Kind
     from aidre.engine.segment import RecordColumns
 
 Passage: TypeAlias = tuple[Hashable, str, str, int | None, bytes]
@@ -239,6 +240,42 @@ class CollectionStatus(TypedDict):
     warnings: list[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """The values of a field among some documents.
+
+    `counts` has each distinct value with the number of documents that have it, the most frequent first, equal ones by
+    type and value; a list counts once for each of its values. Dates are RFC 3339. `minimum` and `maximum` are of the
+    numbers, or of the dates where there is no number. `missing` documents lack the field.
+    """
+
+    counts: tuple[tuple[str | int | float | bool, int], ...]
+    documents: int
+    missing: int
+    minimum: str | int | float | None
+    maximum: str | int | float | None
+
+    @classmethod
+    def of(cls, counts: Mapping[tuple[Kind, Any], int], documents: int, missing: int) -> Facet:
+        """From the counts by kind and value, where an instant is in microseconds since 1970."""
+        ordered = sorted(counts.items(), key=lambda pair: (-pair[1], _TYPE_ORDER[pair[0][0]], pair[0][1]))
+        shown = tuple((_shown(kind, value), number) for (kind, value), number in ordered)
+        numbers = [value for kind, value in counts if kind in {"int", "float"}]
+        instants = [_shown(kind, value) for kind, value in sorted(counts) if kind == "date"]
+        bounds: list[Any] = [min(numbers), max(numbers)] if numbers else [*instants[:1], *instants[-1:]] or [None, None]
+        return cls(shown, documents, missing, bounds[0], bounds[-1])
+
+
+_TYPE_ORDER: Mapping[Kind, int] = {"bool": 0, "int": 1, "float": 1, "date": 2, "string": 3, "other": 4}
+
+
+def _shown(kind: Kind, value: Any) -> Any:
+    if kind != "date":
+        return value
+    moment = datetime(1970, 1, 1) + timedelta(microseconds=value)
+    return f"{moment.isoformat()}Z"
+
+
 class TextDictionary(Protocol):
     """Distinct texts of a field."""
 
@@ -300,6 +337,13 @@ class Reader(Protocol):
 
     def count(self, filter: Filter | None = None) -> int:
         """Chunks that pass a filter. InvalidFilter."""
+
+    def count_documents(self, filter: Filter | None = None) -> int:
+        """Documents that pass a filter. InvalidFilter."""
+
+    def facet(self, field: str, filter: Filter | None = None) -> Facet:
+        """The values of a field, by a name as `fields.field_name` returns it, among the documents that pass a filter.
+        InvalidFilter."""
 
     def scan(self, filter: Filter | None = None) -> Iterator[RetrievedChunk]:
         """The chunks that pass a filter, those of a document together and in order. InvalidFilter."""

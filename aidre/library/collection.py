@@ -8,15 +8,15 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from aidre.engine.backend import Hit, can_fuse
+from aidre.engine.backend import Facet, Hit, can_fuse
 from aidre.engine.errors import Closed, CollectionMissing, InvalidInput, ModelUnavailable, SpaceMissing
-from aidre.engine.index.fields import Filter, parse_filter
+from aidre.engine.index.fields import Filter, field_name, parse_filter
 from aidre.engine.model import Document, EmbeddingSpace, Json, Mode, Query
-from aidre.library.documents import Row, Rows, from_chunks, to_documents, to_matrices, to_vector
+from aidre.library.documents import Row, Rows, from_chunks, select_members, to_documents, to_matrices, to_vector
 from aidre.library.results import SearchResults
 
 if TYPE_CHECKING:
@@ -226,11 +226,33 @@ class CollectionView:
 
     def count(self, filter: Json | None = None) -> int:
         """The number of documents that pass a filter. InvalidFilter."""
-        return len(self) if filter is None else sum(1 for _ in self._passing(filter))
+        reader = self.reader
+        return 0 if reader is None else reader.count_documents(_parsed(filter))
 
-    def scan(self, filter: Json | None = None) -> Iterator[Document]:
-        """The documents that pass a filter, in the order of storage, of the state at the time of the call."""
-        return (from_chunks(chunks) for chunks in self._passing(filter))
+    def facets(self, *fields: str, filter: Json | None = None) -> dict[str, Facet]:
+        """By field, the values that it has among the documents that pass a filter, with the number of these documents
+        that have each, the least and the greatest. InvalidFilter."""
+        reader, parsed = self.reader, _parsed(filter)
+        if reader is None:
+            return {field: Facet((), 0, 0, None, None) for field in fields}
+        return {field: reader.facet(field_name(field), parsed) for field in fields}
+
+    @overload
+    def scan(self, filter: Json | None = None) -> Iterator[Document]: ...
+    @overload
+    def scan(self, filter: Json | None = None, *, fields: Sequence[str]) -> Iterator[dict[str, Any]]: ...
+    def scan(self, filter: Json | None = None, *, fields: Sequence[str] | None = None) -> Iterator[Any]:
+        """The documents that pass a filter, in the order of storage, of the state at the time of the call.
+
+        With `fields`, each is a dict of its id and those of the named members and metadata that it has, which reads no
+        text unless that is named.
+        """
+        if isinstance(fields, str):
+            raise InvalidInput("fields is a list of names, not a string")
+        passing = self._passing(filter)
+        if fields is None:
+            return (from_chunks(chunks) for chunks in passing)
+        return (select_members(chunks, fields) for chunks in passing)
 
     def _passing(self, filter: Json | None) -> Iterator[list[RetrievedChunk]]:
         reader, parsed = self.reader, _parsed(filter)

@@ -26,6 +26,7 @@ Rows: TypeAlias = Any
 Matrix: TypeAlias = NDArray[np.float32]
 
 _ID_BYTES = 16
+_MEMBERS = frozenset({"title", "url", "updated_at", "type"})
 _NO_FILE = File(Path(), "", "")
 
 
@@ -80,6 +81,20 @@ def from_chunks(chunks: Sequence[RetrievedChunk]) -> Document:
         metadata=first.metadata,
         schema_object=None if schema_object is None else orjson.loads(schema_object),
     )
+
+
+def select_members(chunks: Sequence[RetrievedChunk], names: Sequence[str]) -> dict[str, Any]:
+    """The id of a document, and the named ones of its members and metadata that it has."""
+    first = chunks[0]
+    found: dict[str, Any] = {"id": first.document_id}
+    for name in names:
+        if name == "text":
+            found[name] = from_chunks(chunks).text
+        elif name in _MEMBERS:
+            found[name] = getattr(first, name)
+        elif name in first.metadata:
+            found[name] = first.metadata[name]
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _rows(rows: Rows) -> Iterable[Row]:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from aidre.engine.backend import (
     ChangeCursor,
     ChangesPage,
     CollectionStatus,
+    Facet,
     Hit,
     Layout,
     SpaceStatus,
@@ -25,7 +26,7 @@ from aidre.engine.backend import (
 )
 from aidre.engine.collection.change_feed import read_changes
 from aidre.engine.errors import InvalidInput, SpaceMissing
-from aidre.engine.index.fields import RESERVED, Filter, filter_digest, filter_fields, with_dates
+from aidre.engine.index.fields import RESERVED, Compare, Filter, Kind, filter_digest, filter_fields, with_dates
 from aidre.engine.index.vectors import SearchDepth, encode_query, search_depth
 from aidre.engine.model import Query
 from aidre.engine.native import kernel_name
@@ -175,6 +176,23 @@ class Snapshot:
             return self.chunks
         dated = self._with_dates(filter)
         return sum(view.row_mask(dated).count for view in self.segments)
+
+    def count_documents(self, filter: Filter | None = None) -> int:
+        if filter is None:
+            return self.documents
+        dated = self._with_dates(filter)
+        return sum(int(np.count_nonzero(view.document_mask(dated))) for view in self.segments)
+
+    def facet(self, field: str, filter: Filter | None = None) -> Facet:
+        dated = self._with_dates(filter)
+        counts, documents, present = Counter[tuple[Kind, Any]](), 0, 0
+        for view in self.segments:
+            mask = view.document_mask(dated)
+            documents += int(np.count_nonzero(mask))
+            present += int(np.count_nonzero(mask & view.segment.fields.mask(Compare(field, "exists", True))))
+            for kind, value, number in view.segment.fields.counts(field, mask):
+                counts[kind, value] += number
+        return Facet.of(counts, documents, documents - present)
 
     def scan(self, filter: Filter | None = None) -> Iterator[StoredChunk]:
         """In the order of storage: oldest segment first."""

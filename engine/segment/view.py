@@ -101,6 +101,11 @@ class SegmentView:
             mask = self._masks.add(key, RowMask(self.segment.to_chunks(documents), self.segment.entry.chunks))
         return mask
 
+    def document_mask(self, filter_: Filter | None) -> NDArray[np.bool_]:
+        """The live documents that pass the filter."""
+        live = np.ones(self.segment.entry.documents, np.bool_) if self.deleted is None else ~self.deleted
+        return live if filter_ is None else self.segment.document_mask(filter_) & live
+
     def is_live(self, document_row: int) -> bool:
         return self.deleted is None or not self.deleted[document_row]
 

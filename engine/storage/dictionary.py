@@ -128,6 +128,13 @@ class StringDictionary:
         is_in = kernels.is_in(self.array, value_set=binary_array(texts))
         return np.flatnonzero(is_in.to_numpy(zero_copy_only=False)).tolist()
 
+    def containing(self, text: str) -> Sequence[int]:
+        """The codes of the strings that have the text as a part."""
+        key = to_utf8(text)
+        if _SURROGATE.search(text):
+            return [code for code in range(len(self)) if key in self[code]]
+        return np.flatnonzero(kernels.match_substring(self.array, text).to_numpy(zero_copy_only=False)).tolist()
+
     def matching(self, pattern: str, most: int) -> list[str]:
         """The strings that contain a match of a regular expression that both RE2 and Python accept.
 

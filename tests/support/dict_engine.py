@@ -20,6 +20,7 @@ from aidre.engine.backend import (
     ChangeCursor,
     ChangesPage,
     CollectionStatus,
+    Facet,
     Hit,
     Layout,
     PlainChunk,
@@ -110,6 +111,12 @@ class DictReader:
 
     def count(self, filter: Filter | None = None) -> int:
         return sum(self._passes(chunk, filter) for chunk in self._chunks.values())
+
+    def count_documents(self, filter: Filter | None = None) -> int:
+        return len({chunk.document_id for chunk in self.scan(filter)})
+
+    def facet(self, field: str, filter: Filter | None = None) -> Facet:
+        raise unsupported("vocabulary")
 
     def scan(self, filter: Filter | None = None) -> Iterator[RetrievedChunk]:
         return (chunk for chunk in self._chunks.values() if self._passes(chunk, filter))

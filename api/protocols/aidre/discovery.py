@@ -91,6 +91,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
         extensions={
             "relevance": {"minimum": 0, "maximum": 1, "bound": RELEVANT},
             "query_vector": VECTOR_ENCODING,
+            "filter_operators": ["nin", "contains"],
             **({"documents": WRITING} if _may_write(settings, caller) else {}),
         },
         behaviour=BEHAVIOUR,

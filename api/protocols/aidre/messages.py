@@ -14,9 +14,10 @@ from aidre.api.http import AtLeastOne, Count, DateTime, Message, NotBlank, OpenM
 VERSION = "1"
 FLOAT32_MAX = 3.4e38
 FILTER = (
-    'a JSON object: {"field": value}, {"field": {"eq"|"ne"|"in"|"gt"|"gte"|"lt"|"lte"|"exists": value}}, '
-    '{"and": [filter, ...]}, {"or": [filter, ...]} or {"not": filter}, over the metadata and type, site, url, '
-    "updated_at and document_id; dates compare as instants; ne and not hold for a missing field"
+    'a JSON object: {"field": value}, {"field": {OPERATOR: value}} with eq, ne, in, nin, gt, gte, lt, lte, contains '
+    '(a part of a string, an element of a list) or exists, {"and": [filter, ...]}, {"or": [filter, ...]} or '
+    '{"not": filter}, over the metadata and type, site, url, updated_at and document_id; dates compare as instants; '
+    "ne, nin and not hold for a missing field"
 )
 
 Visibility: TypeAlias = Literal["public", "private"]

@@ -4,6 +4,7 @@ from .builder import (
     SparseStrings as SparseStrings,
     field_names as field_names,
 )
+from .columns import Kind as Kind
 from .filters import (
     MAX_DEPTH as MAX_DEPTH,
     MAX_NODES as MAX_NODES,

@@ -6,6 +6,9 @@ accepted: they compare by code point, as all strings do.
 In a field that is declared a date every value is an instant. In a field that schema.org gives to dates
 (`is_schema_date`), a string that reads as a date is an instant, compared with all values that read as dates; any other
 string is compared with the strings.
+
+`contains` holds where a string, or a string in a list, has the text as a part, by code point; a number, true and false
+are looked for in lists, as `eq` does.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from typing import Final, Literal, TypeAlias
 from aidre.engine.errors import InvalidFilter, printable_name
 from aidre.engine.model import Json
 
-Operator: TypeAlias = Literal["eq", "ne", "in", "gt", "gte", "lt", "lte", "exists"]
+Operator: TypeAlias = Literal["eq", "ne", "in", "nin", "gt", "gte", "lt", "lte", "contains", "exists"]
 
 RESERVED: Final = frozenset({"type", "site", "url", "updated_at", "document_id"})
 MAX_DEPTH: Final = 32
@@ -33,7 +36,7 @@ MAX_NODES: Final = 1_000
 """Comparisons and connectives of one filter."""
 
 MAX_VALUES: Final = 10_000
-"""Values of one `in`."""
+"""Values of one `in` or `nin`."""
 
 MAX_CHARACTERS: Final = 8_192
 """Characters of a name, and of a string to compare with."""
@@ -56,7 +59,9 @@ DATE_MEMBERS: Final = frozenset(
 )  # fmt: skip
 """The schema.org properties whose range is Date or DateTime."""
 
-_OPERATORS: Final[tuple[Operator, ...]] = ("eq", "ne", "in", "gt", "gte", "lt", "lte", "exists")
+_OPERATORS: Final[tuple[Operator, ...]] = (
+    "eq", "ne", "in", "nin", "gt", "gte", "lt", "lte", "contains", "exists",
+)  # fmt: skip
 _ORDERING: Final = frozenset({"gt", "gte", "lt", "lte"})
 _METADATA: Final = "metadata."
 
@@ -88,7 +93,8 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """`field` is a name as `field_name` returns it; `value` is a tuple for "in" and a bool for "exists"."""
+    """`field` is a name as `field_name` returns it; `value` is a tuple for "in" and a bool for "exists". A `nin` is
+    parsed as the negation of an "in"."""
 
     field: str
     op: Operator
@@ -166,7 +172,7 @@ def with_dates(filter_: Filter, dates: Collection[str]) -> Filter:
 
 def _convert_dates(filter_: Filter, names: frozenset[str]) -> Filter:
     match filter_:
-        case Compare(name, op, value) if name in names and op != "exists":
+        case Compare(name, op, value) if name in names and op not in {"exists", "contains"}:
             path = f"filter.{printable_name(name)}.{op}"
             if isinstance(value, tuple):
                 return replace(filter_, value=_ordered(_instant(scalar, path) for scalar in value))
@@ -328,14 +334,19 @@ class _Parser:
             if not isinstance(value, bool):
                 raise InvalidFilter(f"{path} must be true or false")
             return self._counted(Compare(name, operator, value))
+        if operator == "contains":
+            if name == "updated_at":
+                raise InvalidFilter(f"{path} cannot be asked of a date; use eq, ne, gt, gte, lt or lte")
+            return self._counted(Compare(name, operator, _scalar(operator, value, path)))
         convert = _CONVERSIONS.get(name, _instant_if_date if is_schema_date(name) else _unchanged)
-        if operator != "in":
+        if operator not in {"in", "nin"}:
             return self._counted(Compare(name, operator, convert(_scalar(operator, value, path), path)))
         if not isinstance(value, list) or len(value) > MAX_VALUES:
             raise InvalidFilter(f"{path} must be a list of at most {MAX_VALUES:,} values")
         items = ((item, f"{path}[{i}]") for i, item in enumerate(value))
         values = _ordered(convert(_scalar(operator, item, item_path), item_path) for item, item_path in items)
-        return self._counted(Compare(name, operator, values))
+        listed = self._counted(Compare(name, "in", values))
+        return listed if operator == "in" else self._counted(Not(listed))
 
 
 def _scalar(op: Operator, value: Json, path: str) -> Scalar:

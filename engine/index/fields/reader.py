@@ -169,13 +169,34 @@ class FieldIndex:
             comparable = [_stored_form(scalar) for scalar in values if type(scalar) in _COMPARABLE[kind]]
             if comparable:
                 column = self.column(name, kind)
-                if op in {"eq", "in"}:
+                if op == "contains" and kind == "string":
+                    parts = (column.dictionary.containing(str(scalar)) for scalar in comparable)
+                    masks.append(column.mask_within((code, code) for codes in parts for code in codes))
+                elif op in {"eq", "in", "contains"}:
                     masks.append(column.mask_within(column.point_intervals(comparable)))
                 else:
                     masks.append(
                         column.mask_within(column.adjacent_values(scalar).interval(op) for scalar in comparable)
                     )
         return reduce(np.logical_or, masks) if masks else np.zeros(self.rows, np.bool_)
+
+    def counts(self, name: str, mask: Mask) -> Iterator[tuple[Kind, Any, int]]:
+        """The distinct values of a field among the rows of a mask, with the number of these rows that have each.
+
+        A list counts once for each of its values, a string as a string only, an instant in microseconds. Values that
+        compare with nothing are left out.
+        """
+        for kind in self._entries(name):
+            if kind == "other" or (kind == "date" and "string" in self._entries(name)):
+                continue
+            column = self.column(name, kind)
+            rows, values = column.pairs()
+            found, counts = np.unique(values[mask[rows]], return_counts=True)
+            for value, number in zip(found.tolist(), counts.tolist(), strict=True):
+                if kind == "string":
+                    yield kind, column.dictionary[value].decode("utf-8", "surrogatepass"), number
+                else:
+                    yield kind, bool(value) if kind == "bool" else value, number
 
     def stored(self) -> Iterator[tuple[str, Kind]]:
         """The name and kind of every column of the batch."""

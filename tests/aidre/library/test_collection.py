@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,65 @@ def test_an_older_state_is_read_by_its_generation(docs: aidre.Collection) -> Non
     assert (old["a"].text, old.generation, docs["a"].text) == ("one", 1, "two")
     with pytest.raises(aidre.GenerationMissing):
         docs.at(generation=99)
+
+
+def test_a_scan_of_named_fields_reads_these_alone(docs: aidre.Collection) -> None:
+    docs.add([{"id": "a", "text": "one", "title": "One", "price": 3}, {"id": "b", "text": "two"}])
+    assert list(docs.scan(fields=["price", "title", "none"])) == [{"id": "a", "price": 3, "title": "One"}, {"id": "b"}]
+    assert list(docs.scan({"price": 3}, fields=["text"])) == [{"id": "a", "text": "one"}]
+    with pytest.raises(aidre.InvalidInput, match="list of names"):
+        docs.scan(fields="price")
+
+
+def test_facets_count_documents_and_not_chunks(docs: aidre.Collection) -> None:
+    long = "\n\n".join(f"Paragraph {number} says something about {number}." for number in range(200))
+    docs.add(
+        [
+            {"id": "a", "text": long, "brand": "x", "price": 3, "tags": ["red", "blue", "red"]},
+            {"id": "b", "text": "two", "brand": "y", "price": 1.5, "tags": ["red"]},
+            {"id": "c", "text": "three", "brand": "x", "price": True},
+            {"id": "d", "text": "four", "brand": 7},
+        ]
+    )
+    facets = docs.facets("brand", "price", "tags", "none")
+    assert facets["brand"].counts == (("x", 2), (7, 1), ("y", 1))
+    assert (facets["price"].counts, facets["price"].minimum, facets["price"].maximum) == (
+        ((True, 1), (1.5, 1), (3, 1)),
+        1.5,
+        3,
+    )
+    assert (facets["tags"].counts, facets["tags"].missing) == ((("red", 2), ("blue", 1)), 2)
+    assert facets["none"] == aidre.Facet((), 4, 4, None, None)
+    assert docs.facets("brand", filter={"price": {"gt": 2}})["brand"].counts == (("x", 1),)
+
+
+def test_facets_are_those_of_the_live_documents_of_all_segments(docs: aidre.Collection) -> None:
+    rng = np.random.default_rng(3)
+    model: dict[str, Any] = {}
+    values = [1, 2.5, "a", "b", True, ["a", "b"], [1, "a"], None, "2026-04-01"]
+    for _ in range(12):
+        batch = {str(rng.integers(40)): values[rng.integers(len(values))] for _ in range(8)}
+        docs.add([{"id": one, "text": f"text {one}", "v": value} for one, value in batch.items()])
+        model |= batch
+        doomed = [str(one) for one in rng.integers(40, size=3)]
+        docs.delete(doomed)
+        model = {one: value for one, value in model.items() if one not in doomed}
+        counts: Counter[tuple[type, Any]] = Counter()
+        for value in model.values():
+            counts.update(
+                {(type(one), one) for one in (value if isinstance(value, list) else [value]) if one is not None}
+            )
+        (facet,) = docs.facets("v").values()
+        assert {(type(value), value): number for value, number in facet.counts} == counts
+        assert (facet.documents, facet.missing) == (len(model), sum(value is None for value in model.values()))
+        assert [number for _, number in facet.counts] == sorted(counts.values(), reverse=True)
+
+
+def test_dates_have_a_least_and_a_greatest(docs: aidre.Collection) -> None:
+    docs.add([{"id": str(day), "text": "x", "updated_at": f"2026-04-0{day}T10:00:00Z"} for day in (3, 1, 2)])
+    facet = docs.facets("updated_at")["updated_at"]
+    assert (facet.minimum, facet.maximum) == ("2026-04-01T10:00:00Z", "2026-04-03T10:00:00Z")
+    assert facet.counts[0] == ("2026-04-01T10:00:00Z", 1)
 
 
 # -- deleting --------------------------------------------------------------------------------------------------

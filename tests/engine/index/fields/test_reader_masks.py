@@ -138,8 +138,13 @@ def answer_operator(document: FieldRow, name: str, op: str, wanted: Any, dates: 
     found = [one for one in values_of(document, name) if one is not None]
     if op == "exists":
         return bool(found) is bool(wanted)
-    if op == "ne":
-        return not answer_operator(document, name, "eq", wanted, dates)
+    if op in {"ne", "nin"}:
+        return not answer_operator(document, name, "eq" if op == "ne" else "in", wanted, dates)
+    if op == "contains":
+        texts = [one for one in found if isinstance(one, str) and isinstance(wanted, str)]
+        return any(wanted in one for one in texts) or any(
+            holds(one, "eq", wanted) for one in found if not isinstance(wanted, str)
+        )
     if name in {"updated_at", *dates}:
         found = [moment(one) for one in found]
         wanted = [moment(one) for one in wanted] if op == "in" else moment(wanted)
@@ -199,7 +204,7 @@ collections = st.lists(documents, max_size=9)
 def operators(values: st.SearchStrategy[Any], ordered: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     pairs = (
         st.tuples(st.sampled_from(["eq", "ne"]), values)
-        | st.tuples(st.just("in"), st.lists(values, max_size=20))
+        | st.tuples(st.sampled_from(["in", "nin"]), st.lists(values, max_size=20))
         | st.tuples(st.sampled_from(["gt", "gte", "lt", "lte"]), ordered)
         | st.tuples(st.just("exists"), st.booleans())
     )
@@ -208,6 +213,7 @@ def operators(values: st.SearchStrategy[Any], ordered: st.SearchStrategy[Any]) -
 
 compared = (
     st.tuples(names.filter(lambda name: name != "when"), scalars | operators(scalars, whole | broken | texts))
+    | st.tuples(names | st.just("a.startDate"), st.fixed_dictionaries({"contains": scalars | st.sampled_from("-TZe")}))
     | st.tuples(st.sampled_from(["a", "b.a", "metadata.url"]), operators(said_scalars, said_scalars))
     | st.tuples(st.sampled_from(["startDate", "a.startDate"]), operators(moments | texts, moments | texts))
     | st.tuples(st.sampled_from(["updated_at", "when"]), moments | operators(moments, moments))
