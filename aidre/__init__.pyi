@@ -1,5 +1,13 @@
+from .client.asynchronous import (
+    AsyncClient as AsyncClient,
+    AsyncRemoteCollection as AsyncRemoteCollection,
+    connect_async as connect_async,
+)
+from .client.chunks import RemoteChunk as RemoteChunk
+from .client.client import Client as Client, RemoteCollection as RemoteCollection, connect as connect
 from .engine.backend import Facet as Facet, Hit as Hit
 from .engine.errors import (
+    AccessDenied as AccessDenied,
     AidreError as AidreError,
     Closed as Closed,
     CollectionMissing as CollectionMissing,
@@ -16,12 +24,14 @@ from .engine.errors import (
     InvalidVector as InvalidVector,
     Missing as Missing,
     ModelUnavailable as ModelUnavailable,
+    RequestFailed as RequestFailed,
     SpaceConflict as SpaceConflict,
     SpaceMissing as SpaceMissing,
     StorageFailed as StorageFailed,
     StoreDamaged as StoreDamaged,
     StoreLocked as StoreLocked,
     Unsupported as Unsupported,
+    VerificationFailed as VerificationFailed,
 )
 from .engine.model import Chunk as Chunk, Document as Document, EmbeddingSpace as EmbeddingSpace, Query as Query
 from .library.collection import (

@@ -21,6 +21,9 @@ AidreError
 ├── StorageFailed           the disk failed: full, read-only, input/output error
 ├── ModelUnavailable        an embedding model that cannot be loaded
 ├── FetchFailed             a URL that is refused, does not answer, or answers something unusable
+├── RequestFailed           a server that was asked by the client does not answer, or answers with an error
+│   └── AccessDenied        it wants a key, another key, or denies what was asked
+├── VerificationFailed      an answer whose signature, digest or provenance does not hold
 └── ConfigurationError      the operator's configuration is wrong
 """
 
@@ -138,6 +141,25 @@ class FetchFailed(AidreError):
     """Details: status (of the HTTP response, if any), down (other pages of the host will probably fail too)."""
 
     code = "fetch_failed"
+
+
+class RequestFailed(AidreError):
+    """Details: url; status (of the HTTP response, if any); error (the code of the server, or one of `no_answer`,
+    `invalid_answer`, `interrupted`); request_id; retry_after in seconds, and what the server says in details."""
+
+    code = "request_failed"
+
+
+class AccessDenied(RequestFailed):
+    """Details: as of RequestFailed; reason (of a denial by Agentic Intent)."""
+
+    code = "access_denied"
+
+
+class VerificationFailed(AidreError):
+    """Details: url, problem."""
+
+    code = "verification_failed"
 
 
 class ConfigurationError(AidreError):

@@ -65,11 +65,15 @@ def test_the_makefile_and_the_guide_install_the_same() -> None:
     assert pip_lines(guide) == ["pip install --no-deps -r lean.txt", "pip install --no-deps ."]
 
 
+def folder_of(package: str, mapped: dict[str, str]) -> Path:
+    """The folder of a package, by the longest of its parents that has one of its own."""
+    parent = max((name for name in mapped if f"{package}.".startswith(f"{name}.")), key=len)
+    return ROOT / mapped[parent] / package.removeprefix(parent).lstrip(".").replace(".", "/")
+
+
 def test_every_data_file_is_installed_with_its_package() -> None:
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
-    packages = {name: name.removeprefix("aidre.").replace(".", "/") for name in setup["packages"]}
-    own = {"aidre.library": "aidre/library"}
-    folders = {name: ROOT / own.get(name, folder) for name, folder in packages.items()}
+    folders = {name: folder_of(name, setup["package-dir"]) for name in setup["packages"]}
     shipped = {
         path
         for name, patterns in setup["package-data"].items()

@@ -5,6 +5,6 @@ from .embedder import (
     load_embedder as load_embedder,
     load_stored as load_stored,
 )
-from .function import FUNCTION_MODEL as FUNCTION_MODEL, FunctionEmbedder as FunctionEmbedder
+from .function import FUNCTION_MODEL as FUNCTION_MODEL, EmbedTexts as EmbedTexts, FunctionEmbedder as FunctionEmbedder
 from .graph import available_cores as available_cores
 from .probes import probes as probes

@@ -1,0 +1,10 @@
+"""A client of any server that speaks AIDRE, NLWeb, Agentic Intent or Agent Intake: `aidre.connect`.
+
+What is asked, how an answer is read, when a request is repeated and what is verified is written once, without
+input or output (`exchange.py`, `session.py` and the modules of the protocols); `client.py` and `asynchronous.py` carry
+it out over httpx. It needs no server of this project: only what the texts of the protocols demand is required of one.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,115 @@
+"""Chunks of a server as the library's hits show them."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.client.messages import ChunkAnswer, Result
+from aidre.engine.backend import Hit, PlainChunk
+from aidre.engine.model import Document, Json
+
+RESERVED = frozenset({"updated_at", "canonical", "visibility", "content_hash", "etag", "provenance"})
+"""Members of `metadata` that are not the document's own."""
+SEPARATOR = "#chunk_"
+"""Between the ids of document and chunk, in servers of this project."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteChunk(PlainChunk):
+    """A chunk of a server. A member that the server does not send is empty: `text` where it withholds texts, `url`,
+    `title`, `section` and `updated_at` where it says nothing of them. `span` counts from the beginning of the chunk,
+    since servers do not say where in its document a chunk is."""
+
+    collection: str | None
+    reserved: Mapping[str, Json]
+    """`visibility`, `content_hash`, `etag` and the like, as they were sent."""
+    has_text: bool
+    relevance: float | None = None
+    """From 0 to 1, where the server says."""
+
+    @property
+    def content_hash(self) -> str:
+        """As the server states it, else that of the text."""
+        stated = self.reserved.get("content_hash")
+        return stated if isinstance(stated, str) else "sha256:" + hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def etag(self) -> str | None:
+        etag = self.reserved.get("etag")
+        return etag if isinstance(etag, str) else None
+
+    @property
+    def provenance(self) -> str | None:
+        """The signed statement about the chunk, a compact JWS; verified by `RemoteCollection.chunk`."""
+        token = self.reserved.get("provenance")
+        return token if isinstance(token, str) else None
+
+    def to_document(self) -> Document:
+        """The chunk as a document of its own, to be stored elsewhere under the id of the chunk."""
+        return Document(
+            self.id,
+            self.text,
+            title=self.title,
+            url=self.url,
+            updated_at=self.updated_at or None,
+            section=self.section,
+            metadata=self.metadata,
+        )
+
+
+def to_hit(result: Result, collection: str | None) -> Hit:
+    """A result as a hit. Its score is not a number where the server sends none."""
+    vectors = {space: np.asarray(vector, np.float32) for space, vector in result.vectors.items()}
+    chunk = to_chunk(result, collection, vectors, result.relevance)
+    return Hit(chunk, math.nan if result.score is None else result.score)
+
+
+def to_chunk(
+    sent: Result | ChunkAnswer,
+    collection: str | None,
+    vectors: Mapping[str, NDArray[np.float32]] | None = None,
+    relevance: float | None = None,
+) -> RemoteChunk:
+    chunk_id, text, reserved = sent.id or "", sent.text or "", dict[str, Json]()
+    own = dict[str, Json]()
+    for name, value in sent.metadata.items():
+        (reserved if name in RESERVED else own)[name] = value
+    document_id, found, _ = chunk_id.rpartition(SEPARATOR)
+    updated_at = reserved.get("updated_at")
+    payload = None if sent.semantic_payload is None else msgspec.json.encode(sent.semantic_payload)
+    is_object = isinstance(sent.semantic_payload, dict) and "@type" in sent.semantic_payload
+    return RemoteChunk(
+        id=chunk_id,
+        text=text,
+        span=(0, len(text)),
+        section=sent.source.section,
+        token_count=None,
+        embeddings=vectors or {},
+        document_key=document_id if found else chunk_id,
+        document_id=document_id if found else chunk_id,
+        document_digests=(),
+        url=sent.source.url,
+        title=sent.source.title,
+        type=_type_of(sent.semantic_payload),
+        updated_at=updated_at if isinstance(updated_at, str) else "",
+        canonical=reserved.get("canonical") is not False,
+        metadata=own,
+        json_payload=payload,
+        schema_object=payload if is_object else None,
+        collection=collection,
+        reserved=reserved,
+        has_text=sent.text is not None,
+        relevance=relevance,
+    )
+
+
+def _type_of(payload: Json) -> str | None:
+    found = payload.get("@type") if isinstance(payload, dict) else None
+    return found if isinstance(found, str) else None

@@ -1,0 +1,382 @@
+"""Searches: the body of a request, the pages of an answer, and how pages become one list of hits.
+
+A server keeps the state that a cursor reads for a while only. When a cursor ends early (409), `search` begins again and
+forgets what it has: its hits are of one state. An iteration over pages has given hits away already; it begins again,
+too, and leaves out the chunks that it has given, so that no chunk comes twice and none that is still found is left out;
+from then on the hits are of the newer state. With `restart=False` the iteration raises Conflict instead.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.client.chunks import RemoteChunk, to_chunk, to_hit
+from aidre.client.embedding import LocalEmbedding
+from aidre.client.exchange import Steps, decode, invalid_answer
+from aidre.client.messages import (
+    ChunkAnswer,
+    CollectionInfo,
+    CollectionList,
+    DeclaredSpace,
+    Discovery,
+    SearchAnswer,
+)
+from aidre.client.session import Session, encode, expand
+from aidre.engine.backend import Hit
+from aidre.engine.errors import (
+    AccessDenied,
+    CollectionMissing,
+    Conflict,
+    DimensionMismatch,
+    InvalidFilter,
+    InvalidInput,
+    Missing,
+    RequestFailed,
+    SpaceMissing,
+    Unsupported,
+)
+from aidre.engine.model import Json
+
+MAX_K = 10_000
+"""Most hits of a search, as of a local one."""
+MAX_RESTARTS = 3
+"""How often one operation begins again because its cursor has ended."""
+MAX_IDLE_PAGES = 100
+"""Pages in a row that bring no new hit, before the server counts as broken."""
+ListedCollections: Any = CollectionList | list[CollectionInfo | str]
+MODES = ("hybrid", "dense", "lexical")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a program asks for: exactly one of `text` and `vector`, already checked."""
+
+    text: str | None
+    vector: NDArray[np.float32] | None
+    filter: Json
+    mode: str | None
+    space: str | None
+    min_score: float | None
+    payload: bool
+    vectors: bool
+
+
+def check_asked(
+    text: str | None,
+    vector: Any,
+    *,
+    filter: Json,
+    mode: str | None,
+    space: str | None,
+    min_score: float | None,
+    payload: bool,
+    vectors: bool,
+) -> Asked:
+    """InvalidInput, with the rules of a local search."""
+    if (text is None) == (vector is None):
+        raise InvalidInput("search needs a text or vector=, and not both")
+    if mode not in {None, *MODES}:
+        raise InvalidInput(f"mode {mode!r} is unknown: use hybrid, dense or lexical")
+    if text is not None and (not isinstance(text, str) or not text.strip()):
+        raise InvalidInput("the text of a search must be a string that is not blank")
+    if filter is not None and not isinstance(filter, Mapping):
+        raise InvalidInput("a filter is a mapping, such as {'topic': 'gold'}")
+    array = None
+    if vector is not None:
+        if mode not in {None, "dense"}:
+            raise InvalidInput(f"mode {mode} needs a text: a vector has no words")
+        try:
+            array = np.asarray(vector, np.float32)
+        except (TypeError, ValueError):
+            raise InvalidInput("a vector is a list of numbers, shape (dimensions,)") from None
+        if array.ndim != 1:
+            raise InvalidInput(f"a vector has one axis, not {array.ndim}")
+    return Asked(text, array, filter, mode, space, min_score, payload, vectors)
+
+
+def check_number(name: str, value: Any, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidInput(f"{name} must be a whole number from {least} to {most}")
+    return value
+
+
+@dataclass(slots=True)
+class RemoteReader:
+    """One collection of a server; `name` None is the collection that the server searches if none is named."""
+
+    session: Session
+    embedding: LocalEmbedding
+    name: str | None
+    _withholds_text: bool = field(default=False, init=False)
+    _sends_text: bool = field(default=False, init=False)
+    _info: CollectionInfo | None = field(default=None, init=False)
+
+    # -- search ------------------------------------------------------------------------------------------------------
+
+    def search(self, asked: Asked, k: int, offset: int) -> Steps[list[Hit]]:
+        """The best `k` hits after `offset`, all of one state of the collection."""
+        check_number("k", k, 1, MAX_K)
+        check_number("offset", offset, 0, MAX_K)
+        wanted = k + offset
+        found = yield from self.session.discovery()
+        bound = found.limit("results")
+        if bound is not None and wanted > bound and found.can("pagination"):
+            raise InvalidInput(f"the server gives at most {bound} results of a search: ask for less", most=bound)
+        for restart in range(MAX_RESTARTS + 1):
+            pager = Pager(self, asked, wanted)
+            hits: list[Hit] = []
+            try:
+                while len(hits) < wanted:
+                    page = yield from pager.next_page()
+                    if page is None:
+                        break
+                    hits += page
+                break
+            except Conflict:
+                if restart == MAX_RESTARTS or not pager.cursor:
+                    raise
+        if len(hits) < wanted and pager.is_clamped:
+            raise Unsupported(
+                f"the server gives at most {pager.applied} results of a search, and no further pages",
+                capability="pagination",
+            )
+        return [hit for hit in hits[offset:wanted] if asked.min_score is None or hit.score >= asked.min_score]
+
+    def page(self, asked: Asked, members: dict[str, Any], k: int, cursor: str | None) -> Steps[SearchAnswer]:
+        """One page, as the server gives it; without texts where the collection withholds them."""
+        url = yield from self.session.endpoint("search")
+        while True:
+            body = {**members, "top_k": k, "return": self._fields(asked)}
+            if cursor is not None:
+                body["cursor"] = cursor
+            try:
+                response = yield from self.session.respond("POST", url, encode(body))
+            except InvalidInput as error:
+                refused = error.details.get("error"), error.details.get("field")
+                if self._withholds_text or refused != ("unsupported_return_field", "text"):
+                    raise _of_filter(error, asked) from None
+                self._withholds_text = True
+                continue
+            answer = decode(response, SearchAnswer)
+            if cursor is not None and answer.meta.next_cursor == cursor:
+                raise invalid_answer(response, "the next page is the same page")
+            return answer
+
+    def _fields(self, asked: Asked) -> dict[str, bool]:
+        more = {"semantic_payload": asked.payload, "vectors": asked.vectors}
+        asked_for = {name: True for name, is_asked in more.items() if is_asked}
+        return {"ids": True, "metadata": True, "text": not self._withholds_text, **asked_for}
+
+    def members(self, asked: Asked) -> Steps[dict[str, Any]]:
+        """The members of a request that all of its pages share."""
+        found = yield from self.session.discovery()
+        members: dict[str, Any] = {} if self.name is None else {"collection": self.name}
+        if asked.filter is not None:
+            if not found.can("filter"):
+                raise Unsupported("the server has no filters: it would ignore this one", capability="filter")
+            members["filter"] = asked.filter
+        local = yield from self._embed(asked, found)
+        if local is not None:
+            space, vector = local
+            return members | {"embedding_space": space, "query_vector": _encode_vector(vector, found)}
+        members["query"] = asked.text
+        if asked.space is not None:
+            members["embedding_space"] = asked.space
+        if asked.mode is not None:
+            if asked.mode not in (found.modes or ()):
+                raise Unsupported(f"the server does not search in mode {asked.mode}", capability=asked.mode)
+            members["mode"] = asked.mode
+        return members
+
+    def _embed(self, asked: Asked, found: Discovery) -> Steps[tuple[str, NDArray[np.float32]] | None]:
+        """The space and the vector of a search by vector; None for a search by text."""
+        if asked.vector is not None:
+            space = _space_of(found, asked.space, asked.vector)
+            return space.id, asked.vector
+        if self._sends_text or not self.embedding.applies(asked.mode):
+            return None
+        if not found.can("query_vector") and self.embedding.where == "auto":
+            return None
+        spaces = yield from self._spaces(found)
+        return self.embedding.embed(asked.text or "", spaces, asked.space)
+
+    def _spaces(self, found: Discovery) -> Steps[list[DeclaredSpace]]:
+        """The spaces of this collection, as far as the server says which they are."""
+        names = None
+        if self.name is not None and found.endpoints.collections is not None:
+            info = yield from self.info()
+            names = info.embedding_spaces
+        return [space for space in found.embedding_spaces if names is None or space.id in names]
+
+    def send_text(self, asked: Asked) -> bool:
+        """Send this text, and those that follow, where the server did not take its vector; False if it must not be."""
+        may = asked.text is not None and self.embedding.where == "auto" and not self._sends_text
+        self._sends_text = self._sends_text or may
+        return may
+
+    # -- look-up -----------------------------------------------------------------------------------------------------
+
+    def info(self) -> Steps[CollectionInfo]:
+        """What the server lists about the collection. CollectionMissing."""
+        if self._info is None:
+            listed = yield from list_collections(self.session)
+            found = [one for one in listed if one.name == self.name] if self.name is not None else listed
+            if len(found) != 1:
+                raise CollectionMissing(f"{self.session.url} lists no collection {self.name!r}", collection=self.name)
+            self._info = found[0]
+        return self._info
+
+    def chunk(self, chunk_id: str) -> Steps[RemoteChunk]:
+        """A chunk by its id, with its signed statement verified. Missing."""
+        if not isinstance(chunk_id, str) or not chunk_id:
+            raise InvalidInput("the id of a chunk is a string that is not empty")
+        template = yield from self.session.endpoint("chunk")
+        url = expand(template, id=chunk_id)
+        if self.name is not None:
+            url += ("&" if "?" in url else "?") + expand("collection={name}", name=self.name)
+        response = yield from self.session.respond("GET", url)
+        sent = decode(response, ChunkAnswer)
+        if sent.id not in {None, chunk_id}:
+            raise invalid_answer(response, "the chunk is another one")
+        sent = msgspec.structs.replace(sent, id=chunk_id)
+        yield from self.session.verifier.check_chunk(url, sent, self.session.retry.clock())
+        return to_chunk(sent, sent.collection or self.name)
+
+    def chunks(self, chunk_ids: Sequence[str]) -> Steps[list[RemoteChunk | None]]:
+        """The chunks with these ids, in their order; None for one that is not there."""
+        found: list[RemoteChunk | None] = []
+        for chunk_id in chunk_ids:
+            try:
+                found.append((yield from self.chunk(chunk_id)))
+            except CollectionMissing:
+                raise
+            except Missing:
+                found.append(None)
+        return found
+
+
+def list_collections(session: Session) -> Steps[list[CollectionInfo]]:
+    url = yield from session.endpoint("collections")
+    response = yield from session.respond("GET", expand(url))
+    answer: CollectionList | list[CollectionInfo | str] = decode(response, ListedCollections)
+    listed = answer.collections if isinstance(answer, CollectionList) else answer
+    found = [CollectionInfo(one) if isinstance(one, str) else one for one in listed]
+    return [one for one in found if one.name]
+
+
+@dataclass(slots=True)
+class Pager:
+    """The pages of one search. `size` is how many hits a page has at most; with `restart` it begins again where a
+    cursor has ended, and leaves out what it has given."""
+
+    reader: RemoteReader
+    asked: Asked
+    size: int
+    restart: bool = False
+    cursor: str | None = field(default=None, init=False)
+    applied: int | None = field(default=None, init=False)
+    is_clamped: bool = field(default=False, init=False)
+    _given: set[str] = field(default_factory=set, init=False)
+    _restarts: int = field(default=0, init=False)
+    _idle: int = field(default=0, init=False)
+    _members: dict[str, Any] | None = field(default=None, init=False)
+    _ended: bool = field(default=False, init=False)
+
+    def next_page(self) -> Steps[list[Hit] | None]:
+        """The hits of the next page that has any; None after the last one. Conflict where a cursor has ended."""
+        while not self._ended:
+            if self._members is None:
+                self._members = yield from self.reader.members(self.asked)
+            found = yield from self.reader.session.discovery()
+            size = min(self.size, found.limit("top_k") or self.size)
+            try:
+                answer = yield from self.reader.page(self.asked, self._members, size, self.cursor)
+            except Conflict:
+                if not self._may_restart():
+                    raise
+                continue
+            except AccessDenied:
+                if "query_vector" not in self._members or not self.reader.send_text(self.asked):
+                    raise
+                self._members = None
+                continue
+            hits = self._taken(answer)
+            if hits:
+                return hits
+        return None
+
+    def _may_restart(self) -> bool:
+        if self.cursor is None or not self.restart or self._restarts == MAX_RESTARTS:
+            return False
+        self._restarts += 1
+        self.cursor = None
+        return True
+
+    def _taken(self, answer: SearchAnswer) -> list[Hit]:
+        """The hits of a page that are new. RequestFailed where the server never comes to an end."""
+        hits = [to_hit(result, answer.collection or self.reader.name) for result in answer.results]
+        new = []
+        for hit in hits:
+            if hit.id and hit.id in self._given:
+                continue
+            self._given.add(hit.id)
+            new.append(hit)
+        self.applied, self.cursor = answer.meta.top_k, answer.meta.next_cursor
+        self._ended = self.cursor is None
+        self._idle = 0 if new else self._idle + 1
+        if self._ended:
+            self.is_clamped = self.applied is not None and self.applied < self.size and len(hits) >= self.applied
+        elif self._idle > MAX_IDLE_PAGES or (hits and not new and not self._restarts):
+            url = self.reader.session.url
+            raise RequestFailed(f"{url} repeats the pages of a search", url=url, error="invalid_answer")
+        return new
+
+
+def _of_filter(error: InvalidInput, asked: Asked) -> InvalidInput:
+    """A server does not say whether it refused the filter: it did where the library's grammar refuses it, too."""
+    from aidre.engine.index.fields import parse_filter
+
+    try:
+        if asked.filter is not None and type(error) is InvalidInput:
+            parse_filter(asked.filter)
+    except InvalidFilter:
+        return InvalidFilter(error.message, **error.details)
+    return error
+
+
+def _space_of(found: Discovery, wanted: str | None, vector: NDArray[np.float32]) -> DeclaredSpace:
+    """The space of a vector: the one that is named, or the only one of its length."""
+    if wanted is None:
+        fitting = [space for space in found.embedding_spaces if space.dimensions == len(vector)]
+        if len(fitting) == 1:
+            return fitting[0]
+        ids = [space.id for space in found.embedding_spaces]
+        raise InvalidInput(f"name the space of the vector by space=: the server has {ids}")
+    for space in found.embedding_spaces:
+        if space.id == wanted:
+            if len(vector) != space.dimensions:
+                raise DimensionMismatch(
+                    f"the vector has {len(vector)} dimensions, space {wanted!r} has {space.dimensions}",
+                    embedding_space=wanted,
+                    expected_dimensions=space.dimensions,
+                    actual_dimensions=len(vector),
+                )
+            return space
+    raise SpaceMissing(f"the server has no embedding space {wanted!r}", embedding_space=wanted)
+
+
+def _encode_vector(vector: NDArray[np.float32], found: Discovery) -> str | list[float]:
+    """As base64 where the server takes that; else as numbers."""
+    if not np.isfinite(vector).all():
+        raise InvalidInput("a vector has numbers that are not finite")
+    extension = found.extensions.get("query_vector")
+    if isinstance(extension, dict) and "base64" in extension:
+        return base64.b64encode(vector.astype("<f4").tobytes()).decode()
+    return [float(number) for number in vector]
