@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from aidre.api.cli import bench
@@ -24,11 +25,13 @@ from benchmarks import (
     bench_filter,
     bench_index,
     bench_ingest,
+    bench_library,
     bench_peers,
     bench_search,
     bench_stages,
     bench_text,
     bench_trust,
+    bench_write,
 )
 from tests import ROOT
 from tests.support.clients import TEXT
@@ -174,6 +177,28 @@ def test_ingest(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         == 0
     )
     assert json.loads((results / "bench_ingest.json").read_bytes())["rows"] == 300
+
+
+@pytest.mark.slow
+def test_library(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((400, 16)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    monkeypatch.setattr(bench_library, "material", lambda *_: (rows, rows[:8]))
+    assert bench_library.main(["--rows", "400", "--queries", "8", "--rounds", "1", "--only", "aidre"]) == 0
+    found = json.loads((results / "bench_library.json").read_bytes())["programs"]["aidre"]
+    assert found["recall"] == found["filtered_recall"] == 1.0
+    assert 5 <= found["lines"] <= 30
+
+
+@pytest.mark.slow
+def test_write(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_write, "STORED", 50)
+    assert bench_write.main(["--rounds", "1", "--seconds", "0.4"]) == 0
+    figures = json.loads((results / "bench_write.json").read_bytes())
+    assert figures["errors"] == 0
+    assert figures["documents_per_second"] > 0
+    assert figures["commits"] > 0
 
 
 @pytest.mark.slow
