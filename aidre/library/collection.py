@@ -330,7 +330,7 @@ class Collection(CollectionView):
             sources,
             spaces=spaces,
             embedders={space.id: self._spaces.embedder(space) for space in spaces if space.model is not None},
-            options=IngestOptions(mirror=mirror, **options),
+            options=IngestOptions(mirror=mirror, **{"wait": self._wait, **options}),
             report=lambda event: None,
         )
 

@@ -103,6 +103,9 @@ def ingest(
         str | None,
         typer.Option("--url-base", metavar="URL", help="Base of the URLs of files that do not state their own."),
     ] = None,
+    wait: Annotated[
+        float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for another writer.")
+    ] = 30.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read, chunk and count; embed and write nothing.")] = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -135,6 +138,7 @@ def ingest(
         dates=collection_settings.dates,
         mapping=parse_column_mapping(collection_settings.mapping, f"collections.{collection}.mapping"),
         fetching=FetchRules(**asdict(settings.sources)),
+        wait=wait,
         # Never makes a private collection public: this run may lack the configuration of the first one.
         visibility="private" if collection_settings.visibility == "private" else None,
     )
@@ -142,12 +146,12 @@ def ingest(
     spaces = _spaces(opened, config, collection, sources, options.mapping)
     embedders = {space.id: load_embedder(space, runtime=settings.embedding.runtime) for space in spaces if space.model}
     generations = None if dry_run else collection_settings.generations
-    maintenance.set_retention(opened, collection, generations)  # before garbage collection
+    maintenance.set_retention(opened, collection, generations, wait)  # before garbage collection
     with terminable(), Reporter(as_json, stores=not dry_run) as report:
         summary = pipeline.ingest(
             opened, collection, sources, spaces=spaces, embedders=embedders, options=options, report=report
         )
-    maintenance.set_retention(opened, collection, generations)  # of a collection that this run created
+    maintenance.set_retention(opened, collection, generations, wait)  # of a collection that this run created
     return summary.exit_status
 
 

@@ -81,9 +81,10 @@ def compact(store: Source, collection: str | None) -> Iterator[Facts]:
         }
 
 
-def set_retention(store: Source, collection: str, generations: int | None) -> None:
-    """Set the number of generations that a collection keeps; without a number or a collection nothing happens."""
+def set_retention(store: Source, collection: str, generations: int | None, wait: float = 0.0) -> None:
+    """Set the number of generations that a collection keeps; without a number or a collection nothing happens. Another
+    writer is waited for up to `wait` seconds."""
     from aidre.engine.maintenance import keep_generations
 
     if generations is not None and store.path.is_dir() and collection in store.collections():
-        keep_generations(store, collection, generations)
+        keep_generations(store, collection, generations, wait=wait)

@@ -85,7 +85,7 @@ def roll_back(store: Source, collection: str, generation: int) -> int:
         return _roll_back_past_damage(store, collection, generation)
 
 
-def keep_generations(store: Source, collection: str, count: int) -> int:
+def keep_generations(store: Source, collection: str, count: int, *, wait: float = 0.0) -> int:
     """Keep `count` generations from now on; returns the number of the newest generation, whose manifest records it.
 
     Raises InvalidInput for a number out of range, CollectionMissing and StoreLocked.
@@ -97,7 +97,7 @@ def keep_generations(store: Source, collection: str, count: int) -> int:
         )
     if store.open(collection).manifest.keep == count:
         return store.current(collection)
-    with store.writer(collection, spaces=None) as writer:
+    with store.writer(collection, spaces=None, wait=wait) as writer:
         generations = writer.generations
         generations.publish(replace(generations.manifest, keep=count))
         return generations.manifest.generation

@@ -16,7 +16,7 @@ from time import monotonic, time
 from aidre.engine import backend
 from aidre.engine.backend import Sink
 from aidre.engine.embedding import Embedder
-from aidre.engine.errors import ConfigurationError
+from aidre.engine.errors import ConfigurationError, StoreLocked
 from aidre.engine.model import EmbeddingSpace
 from aidre.ingest.chunking import Chunker
 from aidre.ingest.fetch import Fetcher
@@ -72,7 +72,7 @@ def ingest(
     rules = VectorRules(spaces, embedders.keys())
     files = ReadFiles()
     report = _with_files(report, files, located)
-    with _open_writer(store, collection, spaces, embedders, options) as writer, SHARED, TABLES:
+    with _open_writer(store, collection, spaces, embedders, options=options, report=report) as writer, SHARED, TABLES:
         report(Progress(0, 0))
         spaces = _live_spaces(writer, spaces, report) if writer else spaces
         chunker = chunker_for(spaces, embedders, options.chunk_tokens)
@@ -149,12 +149,15 @@ def _open_writer(
     collection: str,
     spaces: Sequence[EmbeddingSpace],
     embedders: Mapping[str, Embedder],
+    *,
     options: IngestOptions,
+    report: Callable[[Event], None],
 ) -> AbstractContextManager[Sink | None]:
-    """None for a dry run into a collection that does not exist."""
+    """None for a dry run into a collection that does not exist. A wait for another writer is reported."""
     if options.dry_run and not (store.path.is_dir() and collection in store.collections()):
         return nullcontext()
-    return store.writer(
+    open_writer = partial(
+        store.writer,
         collection,
         spaces=spaces,
         description=options.description,
@@ -163,6 +166,13 @@ def _open_writer(
         runtimes={name: embedder.runtime for name, embedder in embedders.items()},
         models={name: embedder.embed_queries for name, embedder in embedders.items()},
     )
+    try:
+        return open_writer()
+    except StoreLocked as error:
+        if options.wait <= 0:
+            raise
+        report(Notice(f"{error.message.partition(':')[0]}: waiting for up to {options.wait:g} seconds"))
+        return open_writer(wait=options.wait)
 
 
 def _live_spaces(

@@ -41,7 +41,7 @@ class IngestOptions:
 
     `source` names the source; `commit_every` is the largest number of documents in a commit and `chunk_tokens` the size
     of a chunk; `dates` are the metadata fields to compare as instants; `mapping` gives columns their meaning;
-    `fetching` are the rules for addresses.
+    `fetching` are the rules for addresses; `wait` is how many seconds another writer is waited for.
     """
 
     source: str | None = None
@@ -56,6 +56,7 @@ class IngestOptions:
     chunk_tokens: int | None = None
     mapping: ColumnMapping | None = None
     fetching: FetchRules = PUBLIC_ONLY
+    wait: float = 0.0
 
 
 class Run:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import threading
+
 import pytest
 
+from aidre.engine.errors import StoreLocked
 from aidre.engine.model import Query
 from aidre.ingest.pipeline.ingest import ingest
 from aidre.ingest.pipeline.progress import Committed, Event
@@ -80,3 +84,26 @@ def test_a_row_that_cannot_be_written_back_as_json_fails_by_name(bench: Bench) -
     bench.write("r.jsonl", '{"id":"a","text":"x","metadata":{"d":' + "[" * 400 + "]" * 400 + "}}\n")
     assert bench.run().failed == 1
     assert "r.jsonl:1: cannot be written as JSON" in bench.problems[0]
+
+
+def test_an_ingest_waits_for_another_writer_and_says_so(bench: Bench) -> None:
+    bench.write("a.md", "first")
+    bench.run()
+    bench.write("b.md", "second")
+    held = bench.store.writer("c", spaces=None)
+    released = threading.Timer(0.3, held.__exit__, (None, None, None))
+    released.start()
+    assert bench.run(wait=60).updated == 1
+    released.join()
+    (notice,) = bench.notices
+    assert f"by process {os.getpid()}" in notice
+    assert "waiting for up to 60 seconds" in notice
+
+
+def test_an_ingest_that_waits_long_enough_is_refused(bench: Bench) -> None:
+    bench.write("a.md", "first")
+    bench.run()
+    with bench.store.writer("c", spaces=None):
+        for wait in (0, 0.1):
+            with pytest.raises(StoreLocked, match=f"process {os.getpid()}"):
+                bench.run(wait=wait)
