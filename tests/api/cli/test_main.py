@@ -181,7 +181,7 @@ def test_with_a_closed_standard_error_messages_do_not_get_among_the_data(shell: 
 def test_a_second_writer_is_refused_by_name(filled: Shell) -> None:
     spaces = Store(filled.store).open("docs").collection.spaces
     with Store(filled.store).writer("docs", spaces=spaces):
-        status, _, err = filled.ingest()
+        status, _, err = filled.ingest(filled.source, "--wait", "0")
     assert status == 2
     assert one_line(err)
     assert str(os.getpid()) in err
