@@ -34,7 +34,7 @@ from aidre.api.http import (
     make_private_folder,
     render_error,
 )
-from aidre.api.operations import Scrubber, health, openapi, prometheus, search_page
+from aidre.api.operations import Scrubber, health, llms_text, openapi, prometheus, search_page
 from aidre.api.protocols.aidre import mount as mount_aidre
 from aidre.api.protocols.intake import mount as mount_intake
 from aidre.api.protocols.intent import mount as mount_intent
@@ -115,8 +115,8 @@ def _retrieval(source: Source, state: Path, settings: Settings, guard: Guard, me
 
 
 def _operations() -> Mounted:
-    routes = [*openapi.routes, *health.routes, *prometheus.routes, *metadata.routes, *search_page.routes]
-    return Mounted(routes=routes)
+    modules = (openapi, health, prometheus, metadata, search_page, llms_text)
+    return Mounted(routes=[route for module in modules for route in module.routes])
 
 
 def _error_codes(mounted: Sequence[Mounted]) -> set[str]:

@@ -156,7 +156,7 @@ def summarize(name: str, turns: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def lines(name: str) -> int:
     text = (ROOT / "benchmarks" / "programs" / f"{name}_program.py").read_text("utf-8")
-    return sum(1 for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
+    return sum(1 for line in text.splitlines() if line.strip() and not line.startswith(("#", '"""')))
 
 
 def overhead_of(folder: Path, rows: NDArray[np.float32], queries: NDArray[np.float32]) -> float:

@@ -1,2 +1,8 @@
-from . import health as health, openapi as openapi, prometheus as prometheus, search_page as search_page
+from . import (
+    health as health,
+    llms_text as llms_text,
+    openapi as openapi,
+    prometheus as prometheus,
+    search_page as search_page,
+)
 from .scrubber import Scrubber as Scrubber, read_findings as read_findings

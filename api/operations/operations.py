@@ -6,6 +6,7 @@ from functools import partial
 
 from aidre.api.access import MCP, RESOURCE_METADATA
 from aidre.api.http import AIDRE_JSON, JSON, PROBLEM_JSON, Content, Error, Operation
+from aidre.api.operations.llms_text import MEDIA_TYPE as LLMS_MEDIA_TYPE
 from aidre.api.operations.messages import Description, KeySet, Liveness, ProtectedResource, Readiness, Signpost
 from aidre.api.operations.prometheus import MEDIA_TYPE
 from aidre.api.operations.search_page import HTML
@@ -46,6 +47,14 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="This document",
         description="The routes that this server serves.",
         answers={200: Content(Description)},
+        conditional=True,
+    ),
+    _get(
+        path="/llms.txt",
+        name="introduce",
+        summary="What may be searched here, for language models",
+        description="Collections and interfaces as Markdown, by the conventions of llmstxt.org.",
+        answers={200: Content(TEXT, (LLMS_MEDIA_TYPE.partition(";")[0],))},
         conditional=True,
     ),
     _open(

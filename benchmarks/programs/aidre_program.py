@@ -1,3 +1,5 @@
+"""The program with aidre."""
+
 import aidre
 
 

@@ -1,3 +1,5 @@
+"""The program with chromadb."""
+
 import chromadb
 
 BATCH = 5_000

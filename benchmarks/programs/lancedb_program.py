@@ -1,3 +1,5 @@
+"""The program with lancedb."""
+
 import lancedb
 import pyarrow as pa
 

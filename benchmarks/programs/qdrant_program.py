@@ -1,3 +1,5 @@
+"""The program with qdrant-client, in process."""
+
 from qdrant_client import QdrantClient, models
 
 BATCH = 5_000

@@ -1,3 +1,5 @@
+"""The program with txtai, with vectors that it did not make."""
+
 import numpy as np
 from txtai import Embeddings
 

@@ -1,3 +1,5 @@
+"""The program with usearch, which stores no documents."""
+
 import json
 
 import numpy as np
