@@ -24,6 +24,7 @@ from aidre.api.access import ANONYMOUS, Caller, Guard, caller_of
 from aidre.api.http import JSON, Unauthorized, UnsupportedMediaType, parse_content_type, read_body, renders_errors_with
 from aidre.api.protocols.nlweb.answer import Service
 from aidre.api.protocols.nlweb.envelope import refuse
+from aidre.api.protocols.nlweb.mcp_resources import MIME_TYPE, list_resources, read_resource
 from aidre.api.protocols.nlweb.mcp_tools import Tool, ToolResult, call_tool, list_tools
 from aidre.api.protocols.nlweb.stream import cancel_on_disconnect
 from aidre.api.retrieval import Retrieval
@@ -33,13 +34,22 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
     from mcp.shared.message import SessionMessage
-    from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
+    from mcp_types import (
+        CallToolRequestParams,
+        CallToolResult,
+        ListResourcesResult,
+        ListToolsResult,
+        PaginatedRequestParams,
+        ReadResourceRequestParams,
+        ReadResourceResult,
+    )
 
 logger = logging.getLogger("aidre")
 
 REQUEST_ID_TYPES = (str, int)
 RESPONSE_ID_TYPES = (str, int, type(None))
 PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS = -32_700, -32_600, -32_602
+RESOURCE_NOT_FOUND = -32_002
 DEFAULT_ACCEPT = b"application/json, text/event-stream"
 """Sent to the SDK for a request without Accept."""
 DRAIN_SECONDS = 10.0
@@ -311,7 +321,13 @@ def _create_session_manager(service: Service) -> StreamableHTTPSessionManager:
 def _create_server(service: Service) -> Server[Any]:
     from mcp.server.lowlevel.server import Server
     from mcp.shared.exceptions import MCPError
-    from mcp_types import ListToolsResult
+    from mcp_types import (
+        ListResourcesResult,
+        ListToolsResult,
+        ReadResourceResult,
+        Resource as McpResource,
+        TextResourceContents,
+    )
 
     async def on_list_tools(
         context: ServerRequestContext[Any, Any], params: PaginatedRequestParams | None
@@ -324,6 +340,24 @@ def _create_server(service: Service) -> Server[Any]:
             raise MCPError(code=INVALID_PARAMS, message=f"there is no tool {params.name[:64]!r}")
         return _to_sdk_result(result)
 
+    async def on_list_resources(
+        context: ServerRequestContext[Any, Any], params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        return ListResourcesResult(
+            resources=[
+                McpResource(uri=one.uri, name=one.name, description=one.description or None, mime_type=MIME_TYPE)
+                for one in list_resources(_caller(context), service)
+            ]
+        )
+
+    async def on_read_resource(
+        context: ServerRequestContext[Any, Any], params: ReadResourceRequestParams
+    ) -> ReadResourceResult:
+        found = read_resource(str(params.uri), _caller(context), service)
+        if found is None:
+            raise MCPError(code=RESOURCE_NOT_FOUND, message="there is no such resource: resources/list names all")
+        return ReadResourceResult(contents=[TextResourceContents(uri=found.uri, mime_type=MIME_TYPE, text=found.text)])
+
     organization = service.settings.server.organization
     server: Server[Any] = Server(
         "aidre",
@@ -332,6 +366,8 @@ def _create_server(service: Service) -> Server[Any]:
         instructions="Ask in natural language with the tool ask; search and fetch give plain documents.",
         on_list_tools=on_list_tools,
         on_call_tool=on_call_tool,
+        on_list_resources=on_list_resources,
+        on_read_resource=on_read_resource,
     )
     server.middleware[:] = [_complete_initialize]  # replaces the SDK's tracer, which has no exporter here
     return server

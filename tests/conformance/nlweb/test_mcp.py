@@ -252,6 +252,36 @@ def test_the_caller_of_the_request_reaches_the_tools(client: Client) -> None:
     assert "shut" in result(as_caller(client, alice, "/mcp", message("tools/list")))["tools"][0]["description"]
 
 
+def resources(client: Client, caller: Caller | None = None) -> dict[str, str]:
+    listing = message("resources/list")
+    answered = post(client, listing) if caller is None else as_caller(client, caller, "/mcp", listing)
+    return {one["uri"]: one["description"] for one in result(answered)["resources"]}
+
+
+def read(client: Client, uri: str) -> Any:
+    return post(client, message("resources/read", {"uri": uri}))
+
+
+def test_the_resources_are_the_collections_that_the_caller_may_see(client: Client) -> None:
+    assert resources(client)["aidre://collections/docs"] == "About docs"
+    assert not {"aidre://collections/shut", "aidre://collections/elsewhere"} & resources(client).keys()
+    assert "aidre://collections/shut" in resources(client, Caller("alice", frozenset({"shut"})))
+
+
+def test_a_resource_is_read_as_json(client: Client) -> None:
+    (content,) = result(read(client, "aidre://collections/docs"))["contents"]
+    assert (content["uri"], content["mimeType"]) == ("aidre://collections/docs", "application/json")
+    described = json.loads(content["text"])
+    assert (described["name"], described["description"]) == ("docs", "About docs")
+    assert described["documents"] > 0
+
+
+@pytest.mark.parametrize("uri", ["aidre://collections/shut", "aidre://collections/none", "file:///etc/passwd", "x:"])
+def test_a_resource_that_the_caller_may_not_see_does_not_exist(client: Client, uri: str) -> None:
+    error = read(client, uri).json()["error"]
+    assert (error["code"], "resources/list" in error["message"]) == (-32_002, True)
+
+
 def test_a_template_is_named_on_the_tool_that_shows_it(tmp_path: Path) -> None:
     with serving(tmp_path, '[nlweb.template]\nuri = "ui://widget/list.html"') as client:
         described = tools(client)
