@@ -7,6 +7,7 @@
 # make processors                   the tests of numbers on each kernel that this processor can run: half an hour
 # make reference                    write the reference of docs/configuration.md, from api/config
 # make peers                        install the engines that `make bench` compares with
+# make integrations                 the adapters to other frameworks, by the suites of these: needs a registry
 # make lint | clean                 lint and types alone; remove all that was made
 
 PYTHON ?= python3
@@ -32,7 +33,7 @@ export WITHOUT_KERNEL
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lean lint check test bench hostile processors reference peers clean
+.PHONY: help demo lean lint check test bench hostile processors reference peers integrations clean
 
 help:
 	@sed -n '1,10s/^# //p' Makefile
@@ -95,5 +96,16 @@ reference: $(VENV)/.tools
 peers: $(VENV)/.tools
 	$(BIN)/python -m benchmarks.peers install
 
+# Each in an environment of its own, with what runs the default model alone.
+INTEGRATIONS := langchain
+integrations:
+	for name in $(INTEGRATIONS); do \
+	  bin=.venv-integrations/$$name/bin; $(PYTHON) -m venv .venv-integrations/$$name && \
+	  $$bin/python -m pip --disable-pip-version-check -qq install --no-deps -r lean.txt && \
+	  $$bin/python -m pip --disable-pip-version-check -qq install -r integrations/$$name/requirements-test.txt && \
+	  $$bin/python -m pip --disable-pip-version-check -qq install --no-deps . ./integrations/$$name && \
+	  (cd integrations/$$name && ../../$$bin/python -m pytest -q) || exit 1; \
+	done
+
 clean:
-	rm -rf $(VENV) .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks
+	rm -rf $(VENV) .venv-integrations .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from aidre.engine.backend import RetrievedChunk
 from aidre.engine.errors import InvalidDocument, InvalidInput
 from aidre.engine.model import Document
-from aidre.ingest.records import File, to_document, to_document_id, to_json_value
+from aidre.ingest.records import RESERVED_METADATA, File, to_document, to_document_id, to_json_value
 
 Row: TypeAlias = str | Mapping[str, Any] | Document
 """A text, a mapping with the members of a document and metadata, or a document."""
@@ -115,7 +115,7 @@ def _to_document(row: Row, number: int) -> Document:
         if isinstance(row, str):
             return Document(_id_of(row.encode("utf-8", "surrogatepass")), row)
         if isinstance(row, Document):
-            return replace(row, id=to_document_id(row.id))
+            return _checked(row)
         if not isinstance(row, Mapping):
             raise InvalidDocument(f"is {type(row).__name__}: a document is a text, a mapping or a Document")
         members = {name: to_json_value(_plain(value), str(name)) for name, value in row.items() if name != "vectors"}
@@ -129,6 +129,15 @@ def _to_document(row: Row, number: int) -> Document:
         return to_document(members, _NO_FILE, identity, vectors=_vectors_of(row))
     except (InvalidDocument, InvalidInput) as error:
         raise InvalidDocument(f"document {number}: {error.message}", row=number) from None
+
+
+def _checked(document: Document) -> Document:
+    """A document as it is, with an id and metadata that can be stored. InvalidDocument."""
+    reserved = sorted(RESERVED_METADATA & document.metadata.keys())
+    if reserved:
+        raise InvalidDocument(f"metadata.{reserved[0]} is a reserved name: rename the field")
+    metadata = {name: to_json_value(_plain(value), f"metadata.{name}") for name, value in document.metadata.items()}
+    return replace(document, id=to_document_id(document.id), metadata=metadata)
 
 
 def _plain(value: Any) -> Any:
