@@ -119,19 +119,22 @@ class CollectionWriter:
 
     def _commit(self, group: Sequence[AnyRequest]) -> None:
         left = group[0].arrived + LOCK_SECONDS - time.monotonic()
+        settings = self._settings.collection(self._name)
         spaces = self._spaces()
         embedders = {space.id: self._embedder(space) for space in spaces if space.model is not None}
         with self._source.writer(
             self._name,
             spaces=[embedders[space.id].space if space.id in embedders else space for space in spaces],
-            dates=self._collection_settings.dates,
+            description=settings.description,
+            visibility="private" if settings.visibility == "private" else None,  # never makes a private one public
+            dates=settings.dates,
             runtimes={space: embedder.runtime for space, embedder in embedders.items()},
             models={space: embedder.embed_queries for space, embedder in embedders.items()},
             previous=self._newest,
             wait=max(0.0, left),
         ) as sink:
             commit = functools.partial(self._commit_if_wanted, sink)
-            answers = _Group(sink, embedders, self._collection_settings, commit).apply(group)
+            answers = _Group(sink, embedders, settings, commit).apply(group)
             committed = commit()
             self._newest = sink.snapshot
             generation = self._generation() if committed is None else committed.generation
@@ -146,10 +149,6 @@ class CollectionWriter:
         if not self._is_wanted():
             raise StorageFailed("the server has ended")
         return sink.commit()
-
-    @property
-    def _collection_settings(self) -> CollectionSettings:
-        return self._settings.collection(self._name)
 
     def _generation(self) -> int:
         return 0 if self._newest is None else self._newest.generation

@@ -238,3 +238,22 @@ def test_nothing_is_committed_for_a_server_that_was_killed(tmp_path: Path) -> No
     writer.close()
     assert failure(answers.get(timeout=60)) == (StorageFailed, "the server has ended")
     assert Store(tmp_path).collections() == []
+
+
+def test_a_new_collection_is_what_the_configuration_says(tmp_path: Path) -> None:
+    settings = parse_settings("""
+[[spaces]]
+id = "mine"
+dimensions = 2
+distance = "cosine"
+[collections.docs]
+spaces = ["mine"]
+description = "What is new"
+visibility = "private"
+""")
+    answers: queue.SimpleQueue[WriteAnswer] = queue.SimpleQueue()
+    writer = CollectionWriter(Store(tmp_path), "docs", settings, answers.put)
+    writer.put(put(1, row("a")))
+    writer.close()
+    collection = Store(tmp_path).open("docs").collection
+    assert (collection.description, collection.visibility) == ("What is new", "private")
