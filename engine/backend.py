@@ -432,6 +432,12 @@ class Sink(Protocol):
     def states_of(self, source: str) -> Iterator[tuple[str, bytes | None]]:
         """Origin and state (JSON) of each document of a source."""
 
+    def stored_records(
+        self, document_ids: Sequence[str]
+    ) -> tuple[list[Record], Mapping[str, EncodedVectors], Mapping[str, Sequence[bytes]]]:
+        """Stored documents as `upsert` takes them, with vectors and embedding keys, without text beside that of their
+        chunks; nothing may be pending. Missing."""
+
     def reuse(self, space_id: str, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], EncodedVectors]:
         """Which embedding keys have a vector, shape (n,), and the vectors; the others are zero."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
@@ -16,7 +16,16 @@ from aidre.engine.backend import Facet, Hit, can_fuse
 from aidre.engine.errors import Closed, CollectionMissing, InvalidInput, ModelUnavailable, SpaceMissing
 from aidre.engine.index.fields import Filter, field_name, parse_filter
 from aidre.engine.model import Document, EmbeddingSpace, Json, Mode, Query
-from aidre.library.documents import Row, Rows, from_chunks, select_members, to_documents, to_matrices, to_vector
+from aidre.library.documents import (
+    Row,
+    Rows,
+    from_chunks,
+    select_members,
+    to_changes,
+    to_documents,
+    to_matrices,
+    to_vector,
+)
 from aidre.library.results import SearchResults
 
 if TYPE_CHECKING:
@@ -314,6 +323,13 @@ class Collection(CollectionView):
         with self.writer() as writer:
             return writer.delete(ids, filter=filter)
 
+    def patch(self, changes: Mapping[str, Mapping[str, Any]]) -> int:
+        """Change metadata, `url`, `type` and `updated_at` of documents, by id, without embedding them again; None
+        removes a name. One commit; returns how many documents changed. Missing and InvalidDocument name the document,
+        and nothing is changed."""
+        with self.writer() as writer:
+            return writer.patch(changes)
+
     def ingest(self, *sources: str | Path, mirror: bool = False, **options: Any) -> Summary:
         """Read files, folders, feeds and pages, as `aidre ingest` does; with `mirror` documents go whose source went.
 
@@ -403,6 +419,11 @@ class CollectionWriter:
         if ids is None:
             ids = self._passing(parse_filter(filter))
         return self._sink.delete(list(ids))
+
+    def patch(self, changes: Mapping[str, Mapping[str, Any]]) -> int:
+        """As `Collection.patch`; what was added before is committed first."""
+        self.commit()
+        return self._documents.patch(to_changes(changes)) if changes else 0
 
     def commit(self) -> None:
         """Make everything so far durable."""

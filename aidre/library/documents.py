@@ -45,6 +45,18 @@ def to_documents(rows: Rows, matrices: Mapping[str, Matrix]) -> Iterator[Documen
             raise InvalidInput(f"space {space!r} has {len(matrix)} vectors for {count} documents: bring one each")
 
 
+def to_changes(changes: Any) -> dict[str, dict[str, Any]]:
+    """Changes of documents by id, as values that can be stored. InvalidInput, InvalidDocument."""
+    if not isinstance(changes, Mapping) or not all(isinstance(one, Mapping) for one in changes.values()):
+        raise InvalidInput("patch takes a mapping of ids to mappings of changed members")
+    return {
+        to_document_id(key): {
+            str(name): None if value is None else to_json_value(_plain(value), str(name)) for name, value in one.items()
+        }
+        for key, one in changes.items()
+    }
+
+
 def to_matrices(vectors: Any, spaces: Sequence[str]) -> dict[str, Matrix]:
     """A matrix, which is for the only one of `spaces`, or a mapping of them; InvalidInput."""
     if vectors is None:

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.index.vectors import dtype_of
-from aidre.engine.model import EmbeddingSpace, EncodedVectors
-from aidre.engine.segment import PendingCommit, SegmentView
+from aidre.engine.model import Chunk, Document, EmbeddingSpace, EncodedVectors, Record
+from aidre.engine.segment import PendingCommit, SegmentReader, SegmentView
 
 
 class DocumentLocator:
@@ -71,3 +72,61 @@ def find_vectors(
         norms[missing[hits]] = view.segment.norms(space.id)[rows[hits]]
         is_found[missing[hits]] = True
     return is_found, EncodedVectors(codes, norms)
+
+
+def stored_records(
+    segments: Sequence[SegmentView], locations: NDArray[np.int64], spaces: Sequence[EmbeddingSpace]
+) -> tuple[list[Record], dict[str, EncodedVectors], dict[str, list[bytes]]]:
+    """Stored documents as an upsert takes them, with their vectors and embedding keys as they are.
+
+    `locations` are those of `DocumentLocator`. The documents have no text: their chunks have it.
+    """
+    records = []
+    codes: dict[str, list[NDArray[Any]]] = {space.id: [] for space in spaces}
+    norms: dict[str, list[NDArray[np.float32]]] = {space.id: [] for space in spaces}
+    keys: dict[str, list[bytes]] = {space.id: [] for space in spaces if space.model is not None}
+    for segment_ord, row in locations.tolist():
+        segment = segments[segment_ord].segment
+        chunk_rows = segment.chunk_rows(row)
+        records.append(_stored_record(segment, row, chunk_rows))
+        for space in spaces:
+            rows = np.arange(chunk_rows.start, chunk_rows.stop)
+            codes[space.id].append(segment.columns[space.id].take(rows))
+            norms[space.id].append(segment.norms(space.id)[rows])
+            if space.id in keys:
+                keys[space.id] += segment.key_column(space.id).take(pa.array(rows)).to_pylist()
+    vectors = {one: EncodedVectors(np.concatenate(codes[one]), np.concatenate(norms[one])) for one in codes}
+    return records, vectors, keys
+
+
+def _stored_record(segment: SegmentReader, row: int, chunk_rows: range) -> Record:
+    documents, chunks = segment.documents, segment.chunks
+    schema_object, payload, state = (documents.value(name, row) for name in ("schema_object", "payload", "state"))
+    document = Document(
+        documents.value("id", row),
+        "",
+        title=documents.value("title", row),
+        url=documents.value("url", row),
+        updated_at=documents.value("updated_at", row),
+        type=documents.value("type", row),
+        canonical=documents.value("canonical", row),
+        metadata=orjson.loads(documents.value("metadata", row) or b"{}"),
+        semantic_payload=None if payload == schema_object else orjson.loads(payload),
+        schema_object=None if schema_object is None else orjson.loads(schema_object),
+        source=documents.value("source", row),
+        origin=documents.value("origin", row),
+        state=None if state is None else orjson.loads(state),
+    )
+    found = tuple(
+        Chunk(
+            chunks.value("id", one),
+            number,
+            chunks.value("text", one),
+            chunks.value("start", one),
+            chunks.value("end", one),
+            chunks.value("section", one),
+            chunks.value("token_count", one),
+        )
+        for number, one in enumerate(chunk_rows, 1)
+    )
+    return Record(document, found, documents.value("fingerprint", row))

@@ -43,9 +43,9 @@ from aidre.engine.backend import CommitResult, EmbedQueries
 from aidre.engine.collection import garbage
 from aidre.engine.collection.commit import Committer, Declaration
 from aidre.engine.collection.generations import Generations
-from aidre.engine.collection.lookup import DocumentLocator, find_vectors, live_documents
+from aidre.engine.collection.lookup import DocumentLocator, find_vectors, live_documents, stored_records
 from aidre.engine.collection.snapshot import Snapshot
-from aidre.engine.errors import InvalidDocument, InvalidInput, SpaceConflict
+from aidre.engine.errors import InvalidDocument, InvalidInput, Missing, SpaceConflict
 from aidre.engine.index.vectors import dtype_of, encode
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record, Visibility
 from aidre.engine.segment import PendingCommit, Recompute, RecordColumns, to_columns
@@ -196,6 +196,18 @@ class Writer:
 
     def fingerprints(self, document_ids: Sequence[str]) -> list[bytes | None]:
         return self._values("fingerprint", document_ids)
+
+    def stored_records(
+        self, document_ids: Sequence[str]
+    ) -> tuple[list[Record], Mapping[str, EncodedVectors], Mapping[str, Sequence[bytes]]]:
+        """Stored documents as `upsert` takes them, without text beside that of their chunks. Requires that nothing is
+        pending. Missing names the first that is not stored."""
+        locations = self._locate(document_ids)
+        absent = np.flatnonzero(locations[:, 0] < 0)
+        if len(absent):
+            document_id = document_ids[int(absent[0])]
+            raise Missing(f"there is no document {document_id!r}", document_id=document_id)
+        return stored_records(self.generations.segments, locations, list(self.spaces.values()))
 
     def updated_at(self, document_ids: Sequence[str]) -> list[str | None]:
         return self._values("updated_at", document_ids)

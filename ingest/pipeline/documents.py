@@ -6,17 +6,29 @@ an error for its caller, not a line in a report.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import orjson
 
 from aidre.engine.backend import Sink
 from aidre.engine.embedding import Embedder
 from aidre.engine.errors import DimensionMismatch, InvalidDocument, InvalidVector
-from aidre.engine.model import Document, Record
+from aidre.engine.model import Document, Json, Record
+from aidre.engine.storage import FINGERPRINT_BYTES
 from aidre.ingest.pipeline.changes import ChangeDetector
 from aidre.ingest.pipeline.embedding import VectorStage
 from aidre.ingest.pipeline.fingerprint import settings_digest
 from aidre.ingest.pipeline.ingest import chunker_for
 from aidre.ingest.pipeline.record_builder import RecordBuilder
+from aidre.ingest.records import RESERVED_METADATA, normalize_timestamp, read_string
+
+_TEXT_BYTES: Final = 4
+"""Bytes at the end of a fingerprint that depend on the text alone, see `fingerprint`."""
+_EMBEDDED: Final = frozenset({"id", "text", "title", "section", "vectors", "headings"})
+"""What chunks and vectors are made of: a change of it is another document."""
 
 
 class DocumentWriter:
@@ -53,6 +65,22 @@ class DocumentWriter:
         if records:
             self._upsert(records)
         return len(records)
+
+    def patch(self, changes: Mapping[str, Mapping[str, Json]]) -> int:
+        """Change members of stored documents, by id; returns how many differ then. Nothing may be pending.
+
+        `url`, `type` and `updated_at` are the document's; all other names are metadata, and None removes one. Chunks
+        and vectors stay as they are. An ingest of the unchanged source restores what it reads there. Missing,
+        InvalidDocument; then nothing is changed.
+        """
+        records, vectors, keys = self._writer.stored_records(list(changes))
+        patched = [_patched(record, changes[record.document.id]) for record in records]
+        for record in patched:
+            self._check(record)
+        count = sum(one.document != other.document for one, other in zip(patched, records, strict=True))
+        if count:
+            self._writer.upsert(patched, vectors, keys)
+        return count
 
     def _check_vectors(self, document: Document) -> None:
         """A document brings a vector for each space without a model, and none for a space that does not exist."""
@@ -91,3 +119,32 @@ class DocumentWriter:
             document_id = records[position].document.id
             raise InvalidVector(f"document {document_id!r}: {fault}", document_id=document_id)
         self._writer.upsert(records, vectors.encoded, vectors.keys)
+
+
+def _patched(record: Record, changes: Mapping[str, Json]) -> Record:
+    """The record with some members changed, and a fingerprint that no content has."""
+    document = record.document
+    members: dict[str, Any] = {}
+    metadata = dict(document.metadata)
+    for name, value in changes.items():
+        if name in _EMBEDDED:
+            raise InvalidDocument(
+                f"document {document.id!r}: {name} cannot be patched, chunks and vectors are made of it: add it again",
+                document_id=document.id,
+            )
+        if name in RESERVED_METADATA - {"updated_at"}:
+            raise InvalidDocument(
+                f"document {document.id!r}: {name} is a reserved name: choose another", document_id=document.id
+            )
+        if name == "updated_at":
+            members[name] = normalize_timestamp(value)
+        elif name in {"url", "type"}:
+            members[name] = None if value is None else read_string(changes, name)
+        elif value is None:
+            metadata.pop(name, None)
+        else:
+            metadata[name] = value
+    changed = replace(document, metadata=metadata, **members)
+    digest = hashlib.blake2b(record.fingerprint + orjson.dumps(changes, option=orjson.OPT_SORT_KEYS))
+    mark = digest.digest()[: FINGERPRINT_BYTES - _TEXT_BYTES] + record.fingerprint[-_TEXT_BYTES:]
+    return Record(changed, record.chunks, mark if changed != document else record.fingerprint)

@@ -299,6 +299,101 @@ def test_delete_wants_ids_or_a_filter(docs: aidre.Collection) -> None:
             wrong()
 
 
+# -- patching --------------------------------------------------------------------------------------------------
+
+
+def stored_vectors(collection: aidre.Collection) -> dict[str, tuple[str, bytes]]:
+    """By chunk, its hash and the bytes of its vectors as they are stored."""
+    reader = collection.reader
+    assert reader is not None
+    return {
+        chunk.id: (chunk.content_hash, b"".join(vector.tobytes() for vector in chunk.vectors().values()))
+        for chunk in reader.scan()
+    }
+
+
+def test_a_patch_changes_metadata_and_nothing_else(docs: aidre.Collection) -> None:
+    long = "\n\n".join(f"# Part {number}\n\nIt is about {number}." for number in range(120))
+    docs.add([{"id": "a", "text": long, "title": "Long", "price": 3, "old": 1}, {"id": "b", "text": "two", "price": 1}])
+    before, found = stored_vectors(docs), told(docs.search("about 7", k=5))
+    changes = {"a": {"price": 4, "old": None, "url": "https://example.com/a", "updated_at": "2026-01-02"}}
+    assert docs.patch(changes) == 1
+    generation = docs.generation
+    document = docs["a"]
+    assert (document.metadata, document.url, document.updated_at) == (
+        {"price": 4},
+        "https://example.com/a",
+        "2026-01-02T00:00:00Z",
+    )
+    assert (document.title, document.text[:10]) == ("Long", long[:10])
+    assert stored_vectors(docs) == before
+    assert told(docs.search("about 7", k=5)) == found
+    assert docs.count({"price": 4}) == 1
+    assert docs.patch(changes) == 0
+    assert docs.generation == generation
+
+
+def test_a_patch_keeps_vectors_that_came_with_rows_to_the_bit(db: aidre.Database) -> None:
+    rows = db.collection("rows", space=aidre.EmbeddingSpace("mine", 96, "cosine"))
+    rows.add([{"id": str(one), "text": f"text {one}"} for one in range(50)], vectors=RNG.standard_normal((50, 96)) * 7)
+    before = stored_vectors(rows)
+    assert rows.patch({str(one): {"n": np.int64(one)} for one in range(0, 50, 3)}) == 17
+    assert stored_vectors(rows) == before
+    assert [one["n"] for one in rows.scan({"n": {"gte": 45}}, fields=["n"])] == [45, 48]
+
+
+def test_random_patches_leave_what_a_dict_says(docs: aidre.Collection) -> None:
+    rng = np.random.default_rng(11)
+    model: dict[str, dict[str, Any]] = {}
+    for _ in range(10):
+        added = {str(rng.integers(30)): {"n": int(rng.integers(9))} for _ in range(6)}
+        docs.add([{"id": one, "text": f"text {one}", **members} for one, members in added.items()])
+        model |= added
+        chosen = [str(one) for one in rng.choice(sorted(model), 4, replace=False)]
+        changes = {one: {"n": int(rng.integers(9)), "m": [None, "x", 2][rng.integers(3)]} for one in chosen}
+        docs.patch(changes)
+        for one, change in changes.items():
+            model[one] = {name: value for name, value in {**model[one], **change}.items() if value is not None}
+        assert {document.id: dict(document.metadata) for document in docs.scan()} == model
+
+
+def test_a_patch_that_is_refused_changes_nothing(docs: aidre.Collection) -> None:
+    docs.add([{"id": "a", "text": "one", "n": 1}])
+    refused: list[tuple[Any, type[aidre.AidreError], str]] = [
+        ({"a": {"n": 2}, "none": {"n": 2}}, aidre.Missing, "'none'"),
+        ({"a": {"text": "two"}}, aidre.InvalidDocument, "add it again"),
+        ({"a": {"title": "T"}}, aidre.InvalidDocument, "add it again"),
+        ({"a": {"etag": "x"}}, aidre.InvalidDocument, "reserved"),
+        ({"a": {"n": object()}}, aidre.InvalidDocument, "n "),
+        ({"a": {"url": 7}}, aidre.InvalidDocument, "url"),
+        ({"a": {"updated_at": "soon"}}, aidre.InvalidDocument, "updated_at"),
+        ({"a": 3}, aidre.InvalidInput, "mapping"),
+        ([("a", {})], aidre.InvalidInput, "mapping"),
+    ]
+    for changes, kind, words in refused:
+        with pytest.raises(kind, match=words):
+            docs.patch(changes)
+    assert (docs["a"].metadata, docs.generation) == ({"n": 1}, 1)
+
+
+def test_an_ingest_restores_what_was_patched_and_still_knows_its_documents(
+    docs: aidre.Collection, tmp_path: Path
+) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.md").write_text("---\nprice: 3\n---\n# Soup\n\nLentil soup is good.\n")
+    docs.ingest(folder)
+    (name,) = [document.id for document in docs.scan()]
+    docs.patch({name: {"price": 9}})
+    assert docs[name].metadata == {"price": 9}
+    assert docs.ingest(folder).updated == 1
+    assert docs[name].metadata == {"price": 3}
+    docs.patch({name: {"price": 9}})
+    (folder / "a.md").unlink()
+    (folder / "b.md").write_text("Bread.\n")
+    assert docs.ingest(folder, mirror=True, force=True).deleted == 1
+
+
 # -- ingesting -------------------------------------------------------------------------------------------------
 
 
