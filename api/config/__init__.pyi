@@ -26,12 +26,14 @@ from .oauth import DEFAULT_GRANTS as DEFAULT_GRANTS, OAuth as OAuth
 from .origins import is_loopback as is_loopback
 from .settings import (
     CollectionSettings as CollectionSettings,
+    Embedding as Embedding,
     FusionSettings as FusionSettings,
     Key as Key,
     Limits as Limits,
     Protocol as Protocol,
     Server as Server,
     Settings as Settings,
+    Space as Space,
     load_settings as load_settings,
 )
 from .spaces import declared_spaces as declared_spaces, spaces_for as spaces_for

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import pickle
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -20,7 +19,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from aidre.api.config import Settings
+from aidre.api.config import CollectionSettings, Embedding, Settings, Space
 from aidre.api.http import Unavailable
 from aidre.api.writing.messages import AnyRequest, WriteAnswer
 from aidre.engine.errors import StoreLocked
@@ -33,6 +32,20 @@ CLOSE_SECONDS = 25.0
 
 MakeRequest: TypeAlias = Callable[[int, float], AnyRequest]
 """A request from its number and the time of its arrival."""
+
+
+class Start(msgspec.Struct, frozen=True):
+    """The first frame: the store, the process id of the server, and what of its settings concerns writing."""
+
+    store: str
+    server: int
+    declared_spaces: tuple[Space, ...]
+    collections: Mapping[str, CollectionSettings]
+    embedding: Embedding
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(declared_spaces=self.declared_spaces, collections=self.collections, embedding=self.embedding)
 
 
 class DocumentWrites:
@@ -95,7 +108,8 @@ class _Process:
             )
         self._socket = ours
         self._connection = Connection(os.dup(ours.fileno()))
-        self._connection.send_bytes(pickle.dumps((store, settings, os.getpid())))
+        start = Start(str(store), os.getpid(), settings.declared_spaces, settings.collections, settings.embedding)
+        self._connection.send_bytes(msgspec.msgpack.encode(start))
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="to writer")
         self._answers: dict[int, asyncio.Future[WriteAnswer]] = {}
         self.has_ended = False

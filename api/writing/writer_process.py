@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import logging
 import os
-import pickle
 import queue
 import signal
 import sys
@@ -28,6 +27,7 @@ import msgspec
 import orjson
 
 from aidre.api.config import CollectionSettings, Settings, spaces_for
+from aidre.api.writing.document_writes import Start
 from aidre.api.writing.messages import (
     AnyRequest,
     DeleteDocument,
@@ -266,8 +266,8 @@ def main() -> None:
     os.nice(NICENESS)
     logging.basicConfig(format="%(message)s")
     connection = Connection(int(sys.argv[1]))
-    store, settings, server = pickle.loads(connection.recv_bytes())  # from the server that started this
-    serve(open_source(store), settings, connection, server)
+    start = msgspec.msgpack.decode(connection.recv_bytes(), type=Start)
+    serve(open_source(Path(start.store)), start.settings, connection, start.server)
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def purge(folder: Path, newest: Manifest) -> None:
     segments = (f"{SEGMENTS}/{entry.id}" for entry in newest.segments)
     paths, failures = [folder / BACKFILLS], list[StorageFailed]()
     with durable.write_errors(folder):
-        for name in (MANIFESTS, SEGMENTS, *segments, DELETES, CHANGES):
+        for name in (MANIFESTS, SEGMENTS, *segments, DELETES, CHANGES, PINS):
             with suppress(FileNotFoundError):
                 paths += (folder / name).iterdir()
         unnamed = [path for path in paths if os.fspath(path) not in named]

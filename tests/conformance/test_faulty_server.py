@@ -95,7 +95,7 @@ def a_submission(data: dict[str, Any]) -> dict[str, Any]:
 
 def whole(response: httpx.Response) -> tuple[int, str, str]:
     text = response.content.decode("utf-8", errors="backslashreplace")
-    return response.status_code, response.headers["content-type"], CHANGING.sub("", text)
+    return response.status_code, response.headers.get("content-type", ""), CHANGING.sub("", text)
 
 
 def pages(prober: Prober) -> list[str]:
