@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -179,8 +180,8 @@ async def _answer(app: ASGIApp, scope: Scope, request: Request) -> Answer:
 
     async def receive() -> Message:
         nonlocal is_given
-        if is_given:
-            return {"type": "http.disconnect"}
+        if is_given:  # the client stays: a disconnection would cancel what is still at work
+            await asyncio.get_running_loop().create_future()
         is_given = True
         return {"type": "http.request", "body": request.body, "more_body": False}
 
