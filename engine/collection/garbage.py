@@ -69,7 +69,7 @@ def collect(
     last = newest.generation - newest.keep
     obsolete = [number for number in superseded if number <= last and number not in in_use]
     if len(obsolete) >= at_least or any(superseded[number] < limit for number in obsolete):
-        _sweep(folder, newest, obsolete, [number for number, _ in written if number not in set(obsolete)])
+        _sweep(folder, newest, obsolete, {number for number, _ in written}.difference(obsolete))
 
 
 def _sweep(folder: Path, newest: Manifest, obsolete: Iterable[int], kept: Iterable[int]) -> None:

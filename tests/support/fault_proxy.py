@@ -171,7 +171,7 @@ def foreign(plan: Plan) -> Iterator[FaultyServer]:
 
 @dataclass
 class Failing:
-    """A plan that refuses and resets, in turn, every request of some paths so many times before it is let through."""
+    """A plan for requests of some paths: each meets all of the faults in turn, and is then forwarded."""
 
     faults: tuple[Fault, ...]
     prefix: str = ""

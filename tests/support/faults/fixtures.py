@@ -1,4 +1,4 @@
-"""What a kit is told of the faulty server, and the faults know of it."""
+"""Keys, ids and data of the faulty server: a kit may be given them, and the faults use them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fixtures:
-    """What a kit is told of the server. No data are personal, and all secrets are of this server alone."""
+    """Keys, ids and data of the server. The data are invented, and the secrets open this server alone."""
 
     intent_key_id: str = "platform"
     intent_secret: str = "test-secret-0123456789abcdef"
