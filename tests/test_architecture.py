@@ -58,7 +58,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "app",
         "cli",
     ),
-    "aidre": ("library", "client", "conformance"),
+    "aidre": ("library", "client", "conformance conformance/checks"),
 }
 """The rooms of each folder from the ground up. A room imports rooms of lower layers; `index/vectors` is a room inside
 the room `index`, and the two may import each other's public names as long as no module is in a circle."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from aidre.api.cli import commands, completion, console, maintenance
+from aidre.api.cli import commands, completion, conformance, console, maintenance
 from aidre.api.cli.coercion import convert_plainly
 from aidre.api.cli.options import (
     AnyCollection,
@@ -270,6 +270,7 @@ def search(
 
 
 app.add_typer(commands.app)
+app.add_typer(conformance.app)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})

@@ -276,7 +276,7 @@ def _with_header(headers: Headers, name: str, value: str | None) -> Headers:
 def _parsed(body: bytes) -> Any:
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

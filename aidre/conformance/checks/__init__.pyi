@@ -1,0 +1,1 @@
+from .profiles import PROFILES as PROFILES
