@@ -12,12 +12,11 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from aidre.api.cli import commands, completion, conformance, console, maintenance
+from aidre.api.cli import commands, completion, conformance, console
 from aidre.api.cli.coercion import convert_plainly
 from aidre.api.cli.options import (
     AnyCollection,
@@ -30,11 +29,6 @@ from aidre.api.cli.options import (
 )
 from aidre.api.cli.select import open_store, select_collection
 from aidre.engine.errors import AidreError, ConfigurationError, StorageFailed, StoreDamaged
-
-if TYPE_CHECKING:
-    from aidre.engine.backend import Source
-    from aidre.engine.model import EmbeddingSpace
-    from aidre.ingest.records import ColumnMapping
 
 app = typer.Typer(
     help="Ingest documents into a vector store, and serve it to retrieval clients.",
@@ -80,32 +74,38 @@ def _global_options(
 ) -> None: ...
 
 
+SourcesArgument = Annotated[list[str], typer.Argument(metavar="SOURCE", help="Files, folders, and http(s) addresses.")]
+FoldersArgument = Annotated[list[str], typer.Argument(metavar="SOURCE", help="Files and folders.")]
+MirrorOption = Annotated[bool, typer.Option("--mirror", help="Delete documents that these sources no longer have.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Allow --mirror to delete more than half of a source.")]
+CommitEveryOption = Annotated[
+    int | None,
+    typer.Option("--commit-every", metavar="N", min=1, help="Documents per commit; default: by size and time."),
+]
+SourceOption = Annotated[
+    str | None, typer.Option("--source", metavar="NAME", help="Name of the source; default: the folder's name.")
+]
+UrlBaseOption = Annotated[
+    str | None,
+    typer.Option("--url-base", metavar="URL", help="Base of the URLs of files that do not state their own."),
+]
+WaitOption = Annotated[
+    float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for another writer.")
+]
+
+
 @app.command()
 def ingest(
-    sources: Annotated[list[str], typer.Argument(metavar="SOURCE", help="Files, folders, and http(s) addresses.")],
+    sources: SourcesArgument,
     store: StoreOption,
     collection: NamedCollection,
     config: ConfigOption = None,
-    mirror: Annotated[
-        bool, typer.Option("--mirror", help="Delete documents that these sources no longer have.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Allow --mirror to delete more than half of a source.")
-    ] = False,
-    commit_every: Annotated[
-        int | None,
-        typer.Option("--commit-every", metavar="N", min=1, help="Documents per commit; default: by size and time."),
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option("--source", metavar="NAME", help="Name of the source; default: the folder's name.")
-    ] = None,
-    url_base: Annotated[
-        str | None,
-        typer.Option("--url-base", metavar="URL", help="Base of the URLs of files that do not state their own."),
-    ] = None,
-    wait: Annotated[
-        float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for another writer.")
-    ] = 30.0,
+    mirror: MirrorOption = False,
+    force: ForceOption = False,
+    commit_every: CommitEveryOption = None,
+    source: SourceOption = None,
+    url_base: UrlBaseOption = None,
+    wait: WaitOption = 30.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read, chunk and count; embed and write nothing.")] = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -114,45 +114,46 @@ def ingest(
     Reads Markdown, text, HTML, PDF, DOCX, CSV, JSON Lines, Parquet, schema.org JSON-LD, feeds and sitemaps. Exit
     status 1: some documents failed; each is named on standard error, and the others are stored.
     """
-    from msgspec.structs import asdict
-
+    from aidre.api.cli.ingest import prepare
     from aidre.api.cli.progress import Reporter
-    from aidre.api.config import load_settings
-    from aidre.engine import open_source
-    from aidre.engine.embedding import load_embedder
-    from aidre.engine.storage import check_collection_name
-    from aidre.ingest.fetch import FetchRules
-    from aidre.ingest.pipeline import IngestOptions, ingest as pipeline
-    from aidre.ingest.records import parse_column_mapping
+    from aidre.ingest.pipeline import IngestOptions
 
-    settings = load_settings(config)
-    collection_settings = settings.collection(check_collection_name(collection))
-    options = IngestOptions(
-        source=source,
-        url_base=url_base,
-        mirror=mirror,
-        force=force,
-        commit_every=commit_every,
-        dry_run=dry_run,
-        description=collection_settings.description,
-        dates=collection_settings.dates,
-        mapping=parse_column_mapping(collection_settings.mapping, f"collections.{collection}.mapping"),
-        fetching=FetchRules(**asdict(settings.sources)),
-        wait=wait,
-        # Never makes a private collection public: this run may lack the configuration of the first one.
-        visibility="private" if collection_settings.visibility == "private" else None,
-    )
-    opened = open_source(store)
-    spaces = _spaces(opened, config, collection, sources, options.mapping)
-    embedders = {space.id: load_embedder(space, runtime=settings.embedding.runtime) for space in spaces if space.model}
-    generations = None if dry_run else collection_settings.generations
-    maintenance.set_retention(opened, collection, generations, wait)  # before garbage collection
+    options = IngestOptions(source, url_base, mirror, force, commit_every, dry_run, wait=wait)
+    ingestion = prepare(store, collection, sources, config, options)
     with terminable(), Reporter(as_json, stores=not dry_run) as report:
-        summary = pipeline.ingest(
-            opened, collection, sources, spaces=spaces, embedders=embedders, options=options, report=report
-        )
-    maintenance.set_retention(opened, collection, generations, wait)  # of a collection that this run created
-    return summary.exit_status
+        return ingestion.run(report).exit_status
+
+
+@app.command()
+def watch(
+    sources: FoldersArgument,
+    store: StoreOption,
+    collection: NamedCollection,
+    config: ConfigOption = None,
+    mirror: MirrorOption = False,
+    force: ForceOption = False,
+    commit_every: CommitEveryOption = None,
+    source: SourceOption = None,
+    url_base: UrlBaseOption = None,
+    wait: WaitOption = 30.0,
+    as_json: JsonOption = False,
+) -> int:
+    """Ingest files and folders, then follow them and ingest what changes, until interrupted.
+
+    Other writers may write between two runs. A document that fails is named once and read again after every change.
+    WATCHFILES_FORCE_POLLING=true follows folders of network file systems, which tell of no changes.
+    """
+    from functools import partial
+
+    from aidre.api.cli.ingest import prepare
+    from aidre.api.cli.watch import reporter, watch as follow
+    from aidre.ingest.pipeline import IngestOptions
+
+    options = IngestOptions(source, url_base, mirror, force, commit_every, wait=wait)
+    with terminable():
+        ingestion = prepare(store, collection, sources, config, options)
+        follow(ingestion, partial(reporter, as_json), console.print_message)
+    return 0
 
 
 @app.command()
@@ -283,17 +284,6 @@ def bench(
     from aidre.api.cli.bench import run_benchmarks
 
     return run_benchmarks(names or [])
-
-
-def _spaces(
-    store: Source, config: Path | None, collection: str, sources: Sequence[str], mapping: ColumnMapping | None
-) -> tuple[EmbeddingSpace, ...]:
-    from aidre.api.config import load_settings, spaces_for
-    from aidre.ingest.sources import locate_sources, supplied_spaces
-
-    exists = store.path.is_dir() and collection in store.collections()
-    stored = store.open(collection).collection.spaces if exists else ()
-    return spaces_for(load_settings(config), collection, stored, supplied_spaces(locate_sources(sources), mapping))
 
 
 def main() -> None:

@@ -165,9 +165,14 @@ class _Walk:
         )
 
 
+def is_ignored(name: str) -> bool:
+    """Whether an ingest leaves out files and folders of that name."""
+    return name.startswith(_IGNORED_PREFIXES)
+
+
 def _visible_entries(folder: Path) -> list[os.DirEntry[str]]:
     with os.scandir(folder) as entries:
-        visible = (entry for entry in entries if not entry.name.startswith(_IGNORED_PREFIXES))
+        visible = (entry for entry in entries if not is_ignored(entry.name))
         return sorted(visible, key=lambda entry: entry.name)
 
 

@@ -1,0 +1,86 @@
+"""What `aidre ingest` and `aidre watch` share: sources, a collection, and the settings that one is written with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import asdict
+
+from aidre.api.cli.maintenance import set_retention
+from aidre.api.config import Settings, load_settings, spaces_for
+from aidre.engine import open_source
+from aidre.engine.storage import check_collection_name
+from aidre.ingest.fetch import FetchRules
+from aidre.ingest.pipeline import IngestOptions, ingest
+from aidre.ingest.records import parse_column_mapping
+from aidre.ingest.sources import locate_sources, supplied_spaces
+
+if TYPE_CHECKING:
+    from aidre.engine.backend import Source
+    from aidre.engine.embedding import Embedder
+    from aidre.engine.model import EmbeddingSpace
+    from aidre.ingest.pipeline import Event, Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Ingestion:
+    """Sources and the collection that they are ingested into. Models are loaded once, however often it runs."""
+
+    store: Source
+    collection: str
+    sources: Sequence[str]
+    settings: Settings
+    options: IngestOptions
+    _embedders: dict[str, Embedder] = field(default_factory=dict)
+
+    def run(self, report: Callable[[Event], None]) -> Summary:
+        """Ingest what is new or changed. The errors are those of `aidre.ingest.pipeline.ingest`."""
+        spaces = self._spaces()
+        retained = None if self.options.dry_run else self.settings.collection(self.collection).generations
+        set_retention(self.store, self.collection, retained, self.options.wait)  # before garbage collection
+        embedders = {space.id: self._embedder(space) for space in spaces if space.model}
+        summary = ingest.ingest(
+            self.store,
+            self.collection,
+            self.sources,
+            spaces=spaces,
+            embedders=embedders,
+            options=self.options,
+            report=report,
+        )
+        set_retention(self.store, self.collection, retained, self.options.wait)  # of a collection that this run created
+        return summary
+
+    def _spaces(self) -> tuple[EmbeddingSpace, ...]:
+        exists = self.store.path.is_dir() and self.collection in self.store.collections()
+        stored = self.store.open(self.collection).collection.spaces if exists else ()
+        supplied = supplied_spaces(locate_sources(self.sources), self.options.mapping)
+        return spaces_for(self.settings, self.collection, stored, supplied)
+
+    def _embedder(self, space: EmbeddingSpace) -> Embedder:
+        from aidre.engine.embedding import load_embedder
+
+        if space.id not in self._embedders:
+            self._embedders[space.id] = load_embedder(space, runtime=self.settings.embedding.runtime)
+        return self._embedders[space.id]
+
+
+def prepare(
+    store: Path, collection: str, sources: Sequence[str], config: Path | None, options: IngestOptions
+) -> Ingestion:
+    """An ingestion with the options of the command line, and those of the configuration of the collection."""
+    settings = load_settings(config)
+    own = settings.collection(check_collection_name(collection))
+    options = replace(
+        options,
+        description=own.description,
+        dates=own.dates,
+        mapping=parse_column_mapping(own.mapping, f"collections.{collection}.mapping"),
+        fetching=FetchRules(**asdict(settings.sources)),
+        # Never makes a private collection public: this run may lack the configuration of the first one.
+        visibility="private" if own.visibility == "private" else None,
+    )
+    return Ingestion(open_source(store), collection, sources, settings, options)

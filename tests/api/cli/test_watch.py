@@ -1,0 +1,246 @@
+"""`aidre watch`, `api/cli/watch.py`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aidre.api.cli.watch import Changes, News, follow
+from aidre.engine import open_source
+from aidre.engine.errors import ConfigurationError
+from aidre.ingest.pipeline import Committed, Event, Notice, Problem, Progress, Summary
+from tests.support.clocks import until
+
+SECONDS = 20.0
+NOTHING = Summary(
+    documents=2, chunks=0, embedded=0, updated=0, unchanged=2, deleted=0, failed=0, skipped=0, seconds=0.1
+)  # fmt: skip
+
+
+# -- what has changed ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "notes"
+    made.mkdir()
+    (made / "a.md").write_text("# A\n\nalpha\n")
+    return made
+
+
+@contextmanager
+def started(changes: Changes) -> Iterator[Changes]:
+    changes.start()
+    try:
+        yield changes
+    finally:
+        changes.stop()
+
+
+@pytest.mark.slow
+def test_a_change_below_a_folder_is_told_and_nothing_is_told_without_one(folder: Path, tmp_path: Path) -> None:
+    with started(follow([str(folder)], tmp_path / "store")) as changes:
+        assert not changes.wait(0.1)
+        (folder / "sub").mkdir()
+        (folder / "sub" / "b.md").write_text("beta")
+        assert changes.wait(SECONDS)
+        assert not changes.wait(0.1)
+        (folder / "a.md").unlink()
+        assert changes.wait(SECONDS)
+
+
+@pytest.mark.slow
+def test_hidden_files_other_kinds_and_the_store_itself_are_no_change(folder: Path) -> None:
+    store = folder / "store"
+    store.mkdir()
+    (folder / ".git").mkdir()
+    with started(follow([str(folder)], store)) as changes:
+        for name in (".a.md.swp", ".git/index.md", "x.tmp", "~$a.docx", "store/x.md"):
+            (folder / name).write_text("x")
+        assert not changes.wait(2.0)
+        (folder / "c.md").write_text("gamma")
+        assert changes.wait(SECONDS)
+
+
+def test_a_file_alone_is_followed_through_its_replacement(folder: Path, tmp_path: Path) -> None:
+    with started(follow([str(folder / "a.md")], tmp_path / "store")) as changes:
+        (folder / "other.md").write_text("x")
+        assert not changes.wait(1.2)
+        (folder / "new").write_text("# A\n\nanother text\n")
+        (folder / "new").replace(folder / "a.md")
+        assert changes.wait(SECONDS)
+        (folder / "a.md").unlink()
+        assert changes.wait(SECONDS)
+
+
+@pytest.mark.slow
+def test_a_folder_that_comes_back_is_followed_again(folder: Path, tmp_path: Path) -> None:
+    away = tmp_path / "away"
+    with started(follow([str(folder)], tmp_path / "store")) as changes:
+        folder.rename(away)
+        assert changes.wait(SECONDS)
+        while changes.wait(2.0):
+            pass
+        folder.mkdir()
+        assert changes.wait(SECONDS)
+        (folder / "b.md").write_text("beta")
+        assert changes.wait(SECONDS)
+
+
+def test_what_the_system_refuses_is_one_error(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Iterator[set[Any]]:
+        raise OSError("OS file watch limit reached. about [...]")
+        yield
+
+    monkeypatch.setattr("watchfiles.watch", refuse)
+    with pytest.raises(ConfigurationError, match=r"fs\.inotify\.max_user_watches"):
+        follow([str(folder)], tmp_path / "store").start()
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("https://example.com/feed.xml", "watch follows files and folders: run `aidre ingest https://example.com"),
+        ("no/such/folder", "cannot be read"),
+    ],
+)
+def test_a_source_that_cannot_be_followed_is_refused(tmp_path: Path, source: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        follow([source], tmp_path)
+
+
+# -- what is said ----------------------------------------------------------------------------------------------------
+
+
+def said(events: list[Event], *, is_first: bool = False, former: frozenset[str] = frozenset()) -> list[type[Any]]:
+    told: list[Event] = []
+    news = News(told.append, former, is_first)
+    for event in events:
+        news(event)
+    return [type(event) for event in told]
+
+
+PROBLEM = Problem("notes/a.pdf", "it is damaged")
+
+
+def test_the_first_run_says_everything() -> None:
+    events: list[Event] = [Progress(0, 0), PROBLEM, NOTHING]
+    assert said(events, is_first=True) == [Progress, Problem, Summary]
+
+
+def test_a_run_that_changed_nothing_says_nothing_new() -> None:
+    assert said([Progress(0, 0), NOTHING]) == []
+    former = News(lambda event: None)
+    former(PROBLEM)
+    former(Notice("3 files of other kinds skipped"))
+    assert said([Notice("3 files of other kinds skipped"), PROBLEM, NOTHING], former=frozenset(former.now)) == []
+
+
+@pytest.mark.parametrize("changed", [{"updated": 1}, {"deleted": 1}, {"refused": "more than half"}])
+def test_a_run_that_changed_something_says_so(changed: dict[str, Any]) -> None:
+    assert said([Committed(2, 1, 1), replace(NOTHING, **changed)]) == [Committed, Summary]
+
+
+def test_a_new_problem_is_said_with_its_counts() -> None:
+    assert said([PROBLEM, replace(NOTHING, failed=1)]) == [Problem, Summary]
+
+
+# -- the command -----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Watching:
+    process: subprocess.Popen[str]
+    out: Path
+    err: Path
+
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+    def done(self, **counts: int) -> bool:
+        """Whether some run ended with these counts."""
+        runs = [event for event in self.events() if event["event"] == "done"]
+        return any(all(run[name] == count for name, count in counts.items()) for run in runs)
+
+    def messages(self) -> str:
+        return self.err.read_text()
+
+
+@contextmanager
+def watching(tmp_path: Path, store: Path, *arguments: str) -> Iterator[Watching]:
+    command = [sys.executable, "-m", "aidre.api.cli", "watch", *arguments, "--store", str(store), "--collection", "n"]
+    out, err = tmp_path / "out", tmp_path / "err"
+    with (
+        out.open("w") as to_out,
+        err.open("w") as to_err,
+        subprocess.Popen([*command, "--json"], stdout=to_out, stderr=to_err, text=True) as process,
+    ):
+        try:
+            yield Watching(process, out, err)
+        finally:
+            process.kill()
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_watch_follows_a_folder_until_it_is_terminated(folder: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with watching(tmp_path, store, str(folder), "--mirror") as run:
+        until(lambda: run.done(documents=1, updated=1), "the first run")
+        until(lambda: "watching" in run.messages())
+        for number in range(20):
+            (folder / f"b{number}.md").write_text(f"# B\n\nbeta {number}\n")
+        until(lambda: run.done(documents=21, updated=20), "a burst is one run")
+        (folder / "bad.pdf").write_bytes(b"no pdf")
+        until(lambda: "bad.pdf" in run.messages(), "a bad file is named")
+        (folder / "a.md").unlink()
+        until(lambda: run.done(deleted=1), "a deleted file is a deleted document")
+
+        with open_source(store).writer("n", spaces=None):  # nobody holds the lock between two runs
+            (folder / "c.md").write_text("# C\n\ngamma\n")
+            until(lambda: "another process" in run.messages() or "waiting for" in run.messages())
+        until(lambda: run.done(updated=1, deleted=0, documents=21), "what changed meanwhile is written")
+
+        run.process.send_signal(signal.SIGTERM)
+        assert run.process.wait(SECONDS) == 143
+        assert "Traceback" not in run.messages()
+    generations = [event["generation"] for event in run.events() if event["event"] == "commit"]
+    assert generations == sorted(set(generations))
+    assert open_source(store).open("n").status()["documents"] == 21
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_missing_folder_deletes_nothing_and_a_taken_lock_ends_nothing(folder: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with watching(tmp_path, store, str(folder), "--mirror", "--wait", "0") as run:
+        until(lambda: "watching" in run.messages())
+        away = tmp_path / "away"
+        folder.rename(away)
+        until(lambda: "not there" in run.messages(), "a missing folder is named")
+        assert open_source(store).open("n").status()["documents"] == 1
+        with open_source(store).writer("n", spaces=None):
+            (away / "b.md").write_text("# B\n\nbeta\n")
+            away.rename(folder)
+            until(lambda: f"process {os.getpid()}" in run.messages(), "the holder of the lock is named")
+        until(lambda: run.done(updated=1, unchanged=1), "it is written when the lock is free")
+        run.process.send_signal(signal.SIGINT)
+        assert run.process.wait(SECONDS) == 130
+
+
+@pytest.mark.process
+def test_what_cannot_be_watched_is_a_usage_error(tmp_path: Path) -> None:
+    for source in ("https://example.com/", str(tmp_path / "nothing")):
+        with watching(tmp_path, tmp_path / "store", source) as run:
+            assert run.process.wait(SECONDS) == 2
+            assert len(run.messages().splitlines()) == 1
