@@ -209,13 +209,16 @@ class CollectionView:
 
     # -- look-up -----------------------------------------------------------------------------------------------
 
-    def get(self, ids: Iterable[str]) -> list[Document | None]:
-        """The documents with these ids, in their order; None for one that is not stored."""
+    def get(self, ids: Iterable[str], *, vectors: bool = False) -> list[Document | None]:
+        """The documents with these ids, in their order; None for one that is not stored.
+
+        With `vectors`, a document of one chunk has its vectors by space, as they are stored.
+        """
         if isinstance(ids, str):
             raise InvalidInput("get needs a list of ids: one document is collection[id]")
         reader = self.reader
         found = [() if reader is None else reader.document(one) for one in ids]
-        return [from_chunks(chunks) if chunks else None for chunks in found]
+        return [from_chunks(chunks, vectors=vectors) if chunks else None for chunks in found]
 
     def __getitem__(self, document_id: str) -> Document:
         """KeyError where there is no such document."""
@@ -247,12 +250,15 @@ class CollectionView:
         return {field: reader.facet(field_name(field), parsed) for field in fields}
 
     @overload
-    def scan(self, filter: Json | None = None) -> Iterator[Document]: ...
+    def scan(self, filter: Json | None = None, *, vectors: bool = False) -> Iterator[Document]: ...
     @overload
     def scan(self, filter: Json | None = None, *, fields: Sequence[str]) -> Iterator[dict[str, Any]]: ...
-    def scan(self, filter: Json | None = None, *, fields: Sequence[str] | None = None) -> Iterator[Any]:
+    def scan(
+        self, filter: Json | None = None, *, fields: Sequence[str] | None = None, vectors: bool = False
+    ) -> Iterator[Any]:
         """The documents that pass a filter, in the order of storage, of the state at the time of the call.
 
+        With `vectors`, a document of one chunk has its vectors by space, as they are stored.
         With `fields`, each is a dict of its id and those of the named members and metadata that it has, which reads no
         text unless that is named.
         """
@@ -260,7 +266,7 @@ class CollectionView:
             raise InvalidInput("fields is a list of names, not a string")
         passing = self._passing(filter)
         if fields is None:
-            return (from_chunks(chunks) for chunks in passing)
+            return (from_chunks(chunks, vectors=vectors) for chunks in passing)
         return (select_members(chunks, fields) for chunks in passing)
 
     def _passing(self, filter: Json | None) -> Iterator[list[RetrievedChunk]]:

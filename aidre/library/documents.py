@@ -73,9 +73,10 @@ def to_vector(value: Any, space: str) -> Matrix:
     return _array(value, space, axes=1)
 
 
-def from_chunks(chunks: Sequence[RetrievedChunk]) -> Document:
+def from_chunks(chunks: Sequence[RetrievedChunk], *, vectors: bool = False) -> Document:
     """The stored document of some chunks, all of them in order. White space between chunks is not stored: a line break
-    stands for each of its characters, so that spans remain right."""
+    stands for each of its characters, so that spans remain right. With `vectors` a document of one chunk has its own.
+    """
     first = chunks[0]
     parts, end = list[str](), 0
     for chunk in chunks:
@@ -92,6 +93,7 @@ def from_chunks(chunks: Sequence[RetrievedChunk]) -> Document:
         type=first.type,
         metadata=first.metadata,
         schema_object=None if schema_object is None else orjson.loads(schema_object),
+        vectors=dict(first.vectors()) if vectors and len(chunks) == 1 else None,
     )
 
 

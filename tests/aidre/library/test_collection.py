@@ -502,3 +502,25 @@ def test_a_second_writer_waits_and_is_then_refused_with_the_process_of_the_first
         release.set()
         process.join(60)
     assert len(docs) == 2
+
+
+def test_vectors_come_back_where_they_are_asked_for(db: aidre.Database) -> None:
+    collection = db.collection("rows", space=aidre.EmbeddingSpace("mine", 8, "cosine", precision="float32"))
+    vectors = (RNG.standard_normal((3, 8)) * 5).astype(np.float32)
+    collection.add([{"id": str(row), "text": f"text {row}"} for row in range(3)], vectors=vectors)
+    for row, document in enumerate(collection.scan(vectors=True)):
+        assert document.vectors is not None
+        np.testing.assert_allclose(document.vectors["mine"], vectors[row], rtol=1e-6)
+    [found, missing] = collection.get(["2", "3"], vectors=True)
+    assert found is not None
+    assert found.vectors is not None
+    np.testing.assert_allclose(found.vectors["mine"], vectors[2], rtol=1e-6)
+    assert missing is None
+    assert all(document.vectors is None for document in collection.scan())
+
+
+def test_a_document_of_several_chunks_has_no_vector_of_its_own(docs: aidre.Collection) -> None:
+    docs.add({"id": "long", "text": "A sentence of some words. " * 400})
+    [document] = docs.get(["long"], vectors=True)
+    assert document is not None
+    assert document.vectors is None
