@@ -97,7 +97,7 @@ peers: $(VENV)/.tools
 	$(BIN)/python -m benchmarks.peers install
 
 # Each in an environment of its own, with what runs the default model alone.
-INTEGRATIONS := haystack langchain
+INTEGRATIONS := haystack langchain llama_index
 integrations:
 	for name in $(INTEGRATIONS); do \
 	  bin=.venv-integrations/$$name/bin; $(PYTHON) -m venv .venv-integrations/$$name && \

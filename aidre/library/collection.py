@@ -125,13 +125,13 @@ class CollectionView:
         """The `k` best chunks after the `offset` best ones, best first; those below `min_score` are left out.
 
         A text is searched hybrid, dense where its space cannot be fused, lexical where no space has a model; a vector,
-        shape (dimensions,), dense. `space` is an id; without it the first space answers that can. A larger score is
-        better; its scale depends on mode and space. InvalidInput, InvalidFilter, InvalidVector, DimensionMismatch,
-        SpaceMissing, ModelUnavailable.
+        shape (dimensions,), dense; both hybrid, without a model. `space` is an id; without it the first space answers
+        that can. A larger score is better; its scale depends on mode and space. InvalidInput, InvalidFilter,
+        InvalidVector, DimensionMismatch, SpaceMissing, ModelUnavailable.
         """
         reader = self.reader
-        if (text is None) == (vector is None):
-            raise InvalidInput("search needs a text or vector=, and not both")
+        if text is None and vector is None:
+            raise InvalidInput("search needs a text or vector=")
         if reader is None:
             return []
         hits = reader.search(
@@ -184,6 +184,13 @@ class CollectionView:
             return Query(to_vector(vector, space.id), space.id, k, offset, filter)
         if not isinstance(text, str) or not text.strip():
             raise InvalidInput("the text of a search must be a string that is not blank")
+        if vector is not None:
+            space = _space_of(reader, space_id, with_model=False)
+            if mode not in {None, "hybrid"}:
+                raise InvalidInput(f"mode {mode} needs a text or vector=, and not both: both are searched hybrid")
+            if not can_fuse(reader, space):
+                raise InvalidInput(f"space {space.id!r} cannot be fused with words: search by text or by vector=")
+            return Query(to_vector(vector, space.id), space.id, k, offset, filter, text=text, mode="hybrid")
         asked = self._text_space(reader, space_id, mode)
         if asked is None:
             return Query(None, None, k, offset, filter, text=text, mode="lexical")

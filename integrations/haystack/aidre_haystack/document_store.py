@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -116,9 +117,7 @@ class AidreDocumentStore:
         if not self._collection.generation:
             return 0
         with self._collection.writer() as writer:
-            documents = list(self._matching(filters))
-            for document in documents:
-                document.meta = {**document.meta, **meta}
+            documents = [replace(one, meta={**one.meta, **meta}) for one in self._matching(filters)]
             if documents:
                 self._write(writer, documents)
         return len(documents)

@@ -524,3 +524,20 @@ def test_a_document_of_several_chunks_has_no_vector_of_its_own(docs: aidre.Colle
     [document] = docs.get(["long"], vectors=True)
     assert document is not None
     assert document.vectors is None
+
+
+def test_a_text_and_its_vector_are_searched_hybrid_without_a_model(db: aidre.Database) -> None:
+    collection = vectors_of(db)
+    vector = collection.get(["7"], vectors=True)[0].vectors["mine"]  # type: ignore[union-attr,index]
+    found = collection.search("text 7", vector=vector, k=3)
+    assert found[0].document_id == "7"
+    lexical = {hit.document_id: hit.score for hit in collection.search("text 7", mode="lexical", k=100)}
+    dense = {hit.document_id: hit.score for hit in collection.search(vector=vector, k=100)}
+    assert found[0].score not in {lexical["7"], dense["7"]}
+    assert told(collection.search("text 7", vector=vector, k=3, mode="hybrid")) == told(found)
+    with pytest.raises(aidre.InvalidInput, match="not both"):
+        collection.search("text", vector=vector, mode="dense")
+    dot = db.collection("dots", space=aidre.EmbeddingSpace("mine", 8, "dot"))
+    dot.add({"id": "a", "text": "text"}, vectors=np.ones((1, 8)))
+    with pytest.raises(aidre.InvalidInput, match="cannot be fused"):
+        dot.search("text", vector=np.ones(8))
