@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from datetime import UTC, date, datetime
+from pathlib import Path, PurePath
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.backend import RetrievedChunk
 from aidre.engine.errors import InvalidDocument, InvalidInput
-from aidre.engine.model import Document
+from aidre.engine.model import Document, Json
 from aidre.ingest.records import RESERVED_METADATA, File, to_document, to_document_id, to_json_value
 
 Row: TypeAlias = str | Mapping[str, Any] | Document
@@ -51,7 +52,7 @@ def to_changes(changes: Any) -> dict[str, dict[str, Any]]:
         raise InvalidInput("patch takes a mapping of ids to mappings of changed members")
     return {
         to_document_id(key): {
-            str(name): None if value is None else to_json_value(_plain(value), str(name)) for name, value in one.items()
+            str(name): None if value is None else _to_json(value, str(name)) for name, value in one.items()
         }
         for key, one in changes.items()
     }
@@ -117,10 +118,19 @@ def _rows(rows: Rows) -> Iterable[Row]:
     if hasattr(rows, "__arrow_c_stream__"):
         import pyarrow as pa
 
-        return (row for batch in pa.table(rows).to_batches() for row in batch.to_pylist())
+        table = pa.table(rows)
+        zoned = [field.with_type(_zoned(field.type)) for field in table.schema]
+        return (row for batch in table.cast(pa.schema(zoned)).to_batches() for row in batch.to_pylist())
     if not isinstance(rows, Iterable):
         raise InvalidInput(f"documents are texts, mappings, Documents or a table, not {type(rows).__name__}")
     return rows
+
+
+def _zoned(type_: Any) -> Any:
+    """Times of a table without a zone are in UTC, as in a Parquet file that is ingested."""
+    import pyarrow as pa
+
+    return pa.timestamp(type_.unit, "UTC") if pa.types.is_timestamp(type_) and type_.tz is None else type_
 
 
 def _to_document(row: Row, number: int) -> Document:
@@ -132,7 +142,7 @@ def _to_document(row: Row, number: int) -> Document:
             return _checked(row)
         if not isinstance(row, Mapping):
             raise InvalidDocument(f"is {type(row).__name__}: a document is a text, a mapping or a Document")
-        members = {name: to_json_value(_plain(value), str(name)) for name, value in row.items() if name != "vectors"}
+        members = {name: _to_json(value, str(name)) for name, value in row.items() if name != "vectors"}
         if not all(type(name) is str for name in members):
             raise InvalidDocument("the names of its members must be strings")
         if type(members.get("text")) is not str:
@@ -150,13 +160,45 @@ def _checked(document: Document) -> Document:
     reserved = sorted(RESERVED_METADATA & document.metadata.keys())
     if reserved:
         raise InvalidDocument(f"metadata.{reserved[0]} is a reserved name: rename the field")
-    metadata = {name: to_json_value(_plain(value), f"metadata.{name}") for name, value in document.metadata.items()}
+    metadata = {name: _to_json(value, f"metadata.{name}") for name, value in document.metadata.items()}
     return replace(document, id=to_document_id(document.id), metadata=metadata)
 
 
-def _plain(value: Any) -> Any:
-    """Scalars and arrays of numpy as Python's."""
-    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+def _to_json(value: Any, name: str) -> Json:
+    """Times with a zone become RFC 3339 strings in UTC, UUIDs and paths strings, Decimals and scalars of numpy numbers,
+    sets, tuples and arrays lists, at any depth."""
+    return to_json_value(value, name, _plain)
+
+
+def _plain(value: Any, name: str) -> Any:
+    """A time without a zone is refused: `datetime.now()` is a local one, and nothing that is stored would say so."""
+    if isinstance(value, np.datetime64):
+        value = _of_datetime64(value)
+    if isinstance(value, np.ndarray):
+        return list(value) if value.dtype.kind in "mM" else value.tolist()
+    if isinstance(value, np.timedelta64):
+        raise InvalidDocument(f"{name} is a span of time: write a number of seconds")
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, datetime):
+        return _rfc_3339(value, name)
+    return str(value) if isinstance(value, PurePath) else value
+
+
+def _of_datetime64(value: np.datetime64) -> date | datetime | None:
+    """A date where the unit is a day or more; numpy knows no zones, so all else is a time without one."""
+    unit = np.datetime_data(value)[0]
+    moment: date | datetime | None = value.astype("datetime64[D]" if unit in "YMWD" else "datetime64[us]").item()
+    return moment
+
+
+def _rfc_3339(value: datetime, name: str) -> str:
+    if value.tzinfo is None:
+        raise InvalidDocument(f"{name} is a time without a zone: give it one, as in datetime.now(timezone.utc)")
+    try:
+        return value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+    except OverflowError:
+        raise InvalidDocument(f"{name} is no date of the calendar in UTC: {value.isoformat()}") from None
 
 
 def _id_of(content: bytes) -> str:

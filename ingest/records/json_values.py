@@ -10,13 +10,16 @@ import math
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
 
 import orjson
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
+
+Prepare: TypeAlias = Callable[[Any, str], Any]
+"""Makes a value of a program one that can be converted; it takes the value and the name for messages."""
 
 MAX_ROW_VALUES = 1_000_000
 MAX_FILE_VALUES = 4_000_000
@@ -44,26 +47,29 @@ def parse_json(text: bytes, max_values: int = MAX_ROW_VALUES, cure: str = "split
         raise InvalidDocument(f"malformed JSON: {error}") from None
 
 
-def to_json_value(value: Any, name: str) -> Json:
+def to_json_value(value: Any, name: str, prepare: Prepare | None = None) -> Json:
     """Convert a Python value: dates become RFC 3339 strings, sets and tuples lists, non-finite numbers null.
 
-    Raises InvalidDocument, with `name` in the message, for a value that JSON cannot express or that exceeds the bounds.
+    Each value, at every depth, passes through `prepare` first. Raises InvalidDocument, with `name` in the message, for
+    a value that JSON cannot express or that exceeds the bounds.
     """
-    return _convert(value, name, MAX_DEPTH, iter(range(MAX_CONVERTED_VALUES)))
+    return _convert(value, name, MAX_DEPTH, iter(range(MAX_CONVERTED_VALUES)), prepare)
 
 
-def _convert(value: Any, name: str, depth: int, budget: Iterator[int]) -> Json:
+def _convert(value: Any, name: str, depth: int, budget: Iterator[int], prepare: Prepare | None) -> Json:
     if depth == 0:
         raise InvalidDocument(f"{name} is nested too deep")
     if next(budget, None) is None:
         raise InvalidDocument(f"{name} has more than {MAX_CONVERTED_VALUES} values")
+    if prepare is not None:
+        value = prepare(value, name)
     convert = _CONVERSIONS.get(type(value))
     if convert is not None:
         return convert(value)
     if isinstance(value, dict):
-        return {_convert_key(key): _convert(item, name, depth - 1, budget) for key, item in value.items()}
+        return {_convert_key(key): _convert(item, name, depth - 1, budget, prepare) for key, item in value.items()}
     if isinstance(value, list | tuple | set):
-        return [_convert(item, name, depth - 1, budget) for item in value]
+        return [_convert(item, name, depth - 1, budget, prepare) for item in value]
     raise InvalidDocument(f"{name} holds a value that JSON cannot express ({type(value).__name__})")
 
 
