@@ -108,7 +108,7 @@ def _with_base_url(settings: Settings) -> Settings:
 def _retrieval(source: Source, state: Path, settings: Settings, guard: Guard, metrics: Metrics) -> Retrieval:
     snapshots = LiveSnapshots(source)
     snapshots.refresh()
-    load = functools.partial(load_stored, runtime=settings.embedding.runtime)
+    load = functools.partial(load_stored, runtime=settings.embedding.runtime, endpoints=settings.endpoints)
     embedders = QueryEmbedders(load, settings.limits.wait)
     cursors = Cursors(store_secret(state))
     return Retrieval(settings, snapshots, cursors, embedders, metrics, budget=guard.budget)

@@ -19,7 +19,7 @@ AidreError
 ├── StoreDamaged            a file that cannot be derived from others is truncated or altered
 ├── FormatTooNew            written by a newer release
 ├── StorageFailed           the disk failed: full, read-only, input/output error
-├── ModelUnavailable        an embedding model that cannot be loaded
+├── ModelUnavailable        an embedding model that cannot be loaded, or whose endpoint gives no vectors
 ├── FetchFailed             a URL that is refused, does not answer, or answers something unusable
 ├── RequestFailed           a server that was asked by the client does not answer, or answers with an error
 │   └── AccessDenied        it wants a key, another key, or denies what was asked
@@ -134,6 +134,9 @@ class StorageFailed(AidreError):
 
 
 class ModelUnavailable(AidreError):
+    """Details: embedding_space; of an endpoint also reason (`no_endpoint`, `unreachable`, `overloaded`, `denied`,
+    `refused`, `wrong_dimensions`, `invalid_answer`), and status, or expected_dimensions and actual_dimensions."""
+
     code = "model_unavailable"
 
 

@@ -108,8 +108,10 @@ def test_a_command_line_with_an_unknown_option_is_not_understood() -> None:
 def test_settings_that_are_shown_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS_URL", "redis://127.0.0.1")
     monkeypatch.setenv("PARTNER_SECRET", "0123456789abcdef")
-    shown, callers, protocols = blocks(CONFIGURATION, "toml")
+    monkeypatch.setenv("EMBEDDING_KEY", "0123456789abcdef")
+    shown, hosted, callers, protocols = blocks(CONFIGURATION, "toml")
     assert parse_settings(protocols).intakes[0].binds
+    assert parse_settings(hosted).endpoints["mine"].key == "0123456789abcdef"
     assert parse_settings(callers).keys[0].scopes == ("search", "vectors")
     assert parse_settings(shown).collection("docs").description == "The handbook"
     assert load_settings(ROOT / "demo" / "aidre.toml").server.organization

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from aidre.engine.errors import ConfigurationError, InvalidInput, ModelUnavailable
 
 if TYPE_CHECKING:
+    from aidre.api.config import Settings
     from aidre.engine.backend import Source
     from aidre.engine.maintenance import Recalibration
     from aidre.engine.model import EmbeddingSpace, Json
@@ -55,7 +56,11 @@ def read_queries(path: Path) -> QueryFile:
 
 
 def calibrate(
-    store: Source, collection: str, space_id: str | None, queries: QueryFile, *, runtime: str
+    store: Source,
+    collection: str,
+    space_id: str | None,
+    queries: QueryFile,
+    settings: Settings,
 ) -> tuple[str, Recalibration]:
     """Calibrate a live space with queries; returns its id and the calibrations before and after.
 
@@ -70,7 +75,7 @@ def calibrate(
     vectors = queries.vectors
     if space.model is not None:
         try:
-            model = load_stored(space, runtime=runtime)
+            model = load_stored(space, runtime=settings.embedding.runtime, endpoints=settings.endpoints)
             models = {space.id: model.embed_queries}
         except ModelUnavailable:
             if vectors is None:

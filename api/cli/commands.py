@@ -147,9 +147,9 @@ def calibrate(
     from aidre.api.config import load_settings
 
     opened = open_store(store)
-    name, runtime = select_collection(opened, collection), load_settings(config).embedding.runtime
+    name, settings = select_collection(opened, collection), load_settings(config)
     read = calibration.read_queries(queries)
-    space_id, result = calibration.calibrate(opened, name, space, read, runtime=runtime)
+    space_id, result = calibration.calibrate(opened, name, space, read, settings)
     if as_json:
         console.print_json(calibration.facts_of(name, space_id, result))
     else:

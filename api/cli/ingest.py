@@ -64,7 +64,9 @@ class Ingestion:
         from aidre.engine.embedding import load_embedder
 
         if space.id not in self._embedders:
-            self._embedders[space.id] = load_embedder(space, runtime=self.settings.embedding.runtime)
+            self._embedders[space.id] = load_embedder(
+                space, runtime=self.settings.embedding.runtime, endpoints=self.settings.endpoints
+            )
         return self._embedders[space.id]
 
 

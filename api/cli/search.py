@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import orjson
@@ -14,10 +16,12 @@ from aidre.api.cli.console import printable
 from aidre.api.config import FusionSettings, Settings
 from aidre.api.retrieval import Question, resolve_mode
 from aidre.engine.backend import Hit, Reader, can_fuse
-from aidre.engine.embedding import load_stored
+from aidre.engine.embedding import Embedder, load_stored
 from aidre.engine.errors import InvalidFilter, InvalidInput, ModelUnavailable
 from aidre.engine.index.fields import Filter, parse_filter
-from aidre.engine.model import Fusion, Json, Mode, Query, Rescore
+from aidre.engine.model import EmbeddingSpace, Fusion, Json, Mode, Query, Rescore
+
+Load: TypeAlias = Callable[[EmbeddingSpace], Embedder]
 
 
 def search_records(
@@ -39,18 +43,18 @@ def search_records(
     parsed = None if filter is None else _parse_filter(filter)
     for name in () if parsed is None else reader.unknown_fields(parsed):
         note(f"--filter: no document has {printable(name)}")
-    runtime = settings.embedding.runtime
-    effective_mode, vector, space_id = _embed(reader, text, mode, runtime, note)
+    load = partial(load_stored, runtime=settings.embedding.runtime, endpoints=settings.endpoints)
+    effective_mode, vector, space_id = _embed(reader, text, mode, load, note)
     query = Query(vector, space_id, k, filter=parsed, text=text, mode=effective_mode)
     if effective_mode == "hybrid":
         fusion = settings.collection(reader.collection.name).fusion
-        rescore = _rescore(reader, fusion, text, runtime, note)
+        rescore = _rescore(reader, fusion, text, load, note)
         query = replace(query, fusion=Fusion(fusion.a, fusion.c), rescore=rescore)
     return (_record(rank, hit) for rank, hit in enumerate(reader.search(query), 1))
 
 
 def _embed(
-    reader: Reader, text: str, mode: Mode | None, runtime: str, note: Callable[[str], None]
+    reader: Reader, text: str, mode: Mode | None, load: Load, note: Callable[[str], None]
 ) -> tuple[Mode, NDArray[np.float32] | None, str | None]:
     """The mode to search in, and the vector of the text with the id of its space if that mode needs one.
 
@@ -60,7 +64,7 @@ def _embed(
     if space is None:
         return effective_mode, None, None
     try:
-        [vector] = load_stored(space, runtime=runtime).embed_queries([text])
+        [vector] = load(space).embed_queries([text])
     except ModelUnavailable as error:
         if mode is not None or not reader.can.lexical:
             raise
@@ -70,13 +74,13 @@ def _embed(
 
 
 def _rescore(
-    reader: Reader, fusion: FusionSettings, text: str, runtime: str, note: Callable[[str], None]
+    reader: Reader, fusion: FusionSettings, text: str, load: Load, note: Callable[[str], None]
 ) -> Rescore | None:
     """The configured re-ranking by another space, if the collection has that space and its model loads."""
     for space in reader.collection.spaces:
         if space.id == fusion.rescore and space.model is not None and can_fuse(reader, space):
             try:
-                [vector] = load_stored(space, runtime=runtime).embed_queries([text])
+                [vector] = load(space).embed_queries([text])
                 return Rescore(vector, space.id, fusion.depth)
             except ModelUnavailable as error:
                 note(f"without {space.id}: {error}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from aidre.api.config import Settings, declared_spaces
 from aidre.engine.backend import Source
@@ -36,7 +37,6 @@ def embed(
     stored = store.open(collection).collection.spaces
     declared = {space.id: space for space in stored} | declared_spaces(settings)
     with_model = {stored_space.id for stored_space in stored if declared[stored_space.id].model is not None}
-    embedders = {
-        name: load_embedder(declared[name], runtime=settings.embedding.runtime) for name in with_model | {space.id}
-    }
+    load = partial(load_embedder, runtime=settings.embedding.runtime, endpoints=settings.endpoints)
+    embedders = {name: load(declared[name]) for name in with_model | {space.id}}
     return embed_space(store, collection, space, stored=stored, embedders=embedders, report=report)

@@ -5,21 +5,23 @@ It opens no store: the configuration is compared with the manifests elsewhere.
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, field
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from aidre.api.config.intake import Intake, OfferedIntake
 from aidre.api.config.intent import Intent
 from aidre.api.config.nlweb import Nlweb
 from aidre.api.config.oauth import OAuth, Scope
-from aidre.api.config.origins import Host, Origin, check_proxies, check_sent_url
+from aidre.api.config.origins import Host, Origin, check_proxies, check_sent_url, check_url
 from aidre.api.config.toml import (
     CollectionName,
     Count,
@@ -37,7 +39,7 @@ from aidre.api.config.toml import (
     path,
     read,
 )
-from aidre.engine.embedding import DEFAULT_SPACE
+from aidre.engine.embedding import DEFAULT_SPACE, OPENAI, Endpoint
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import Distance, EmbeddingSpace, Precision, Visibility
 from aidre.engine.storage import MAX_KEPT_GENERATIONS, MIN_KEPT_GENERATIONS
@@ -144,10 +146,34 @@ class Space(Section):
     dimensions: Annotated[int, Meta(ge=1, le=65_536, examples=[512])]  #: The length of a vector.
     distance: Distance  #: How vectors are compared.
     normalized: bool = False  #: Whether vectors have length 1.
-    provider: Annotated[str, like("sentence-transformers")] | None = None  #: Who made the model.
+    #: Who made the model; with `openai` and a model, an endpoint that speaks OpenAI's embeddings API embeds the texts.
+    provider: Annotated[str, like("sentence-transformers")] | None = None
     model: Annotated[str, like("BAAI/bge-small-en-v1.5")] | None = None  #: Without one vectors come with the rows.
     revision: Annotated[str, like("v1")] | None = None  #: Identifies weights, pooling, prefixes and chunking.
     precision: Precision | None = None  #: The stored type of numbers; default: the engine's choice.
+    #: The base URL of the endpoint of provider `openai`, to which `/embeddings` is added; `https://` beyond loopback.
+    endpoint: Annotated[str, like("https://api.example.com/v1")] | None = None
+    key: Secret | None = None  #: The key that the endpoint asks for, sent as a bearer token.
+    request_dimensions: bool = False  #: Whether the endpoint is asked for that many `dimensions`, to shorten vectors.
+    timeout: Period = Period(60)  #: The longest time of one request to the endpoint; of a query at most 8 seconds.
+
+    def __post_init__(self) -> None:
+        if self.endpoint is None:
+            if self.provider == OPENAI and self.model is not None:
+                raise ValueError('.endpoint is missing: provider "openai" needs one such as https://api.example.com/v1')
+            if self.key is not None or self.request_dimensions:
+                given = "request_dimensions" if self.key is None else "key"
+                raise ValueError(f".{given} is for an endpoint: add endpoint and provider = {OPENAI!r}, or remove it")
+            return
+        check_url(self.endpoint, ".endpoint")
+        if self.endpoint.rstrip("/").endswith("/embeddings"):
+            raise ValueError(".endpoint must be the base URL: leave out /embeddings at its end")
+        if self.provider != OPENAI:
+            raise ValueError(f".provider must be {OPENAI!r} where there is an endpoint")
+        if self.model is None:
+            raise ValueError(".model is missing: name the model that the endpoint serves")
+        if self.key is not None and re.fullmatch("[!-~]+", self.key) is None:
+            raise ValueError(".key must be printable ASCII without spaces")
 
 
 class Key(Section):
@@ -216,7 +242,17 @@ class Settings(Section):
     @property
     def spaces(self) -> tuple[EmbeddingSpace, ...]:
         """The declared spaces; the default text space needs no declaration."""
-        return tuple(EmbeddingSpace(**asdict(space)) for space in self.declared_spaces)
+        names = [member.name for member in fields(EmbeddingSpace)]
+        return tuple(EmbeddingSpace(**{name: getattr(space, name) for name in names}) for space in self.declared_spaces)
+
+    @property
+    def endpoints(self) -> dict[str, Endpoint]:
+        """The endpoints that embed declared spaces, by the ids of these."""
+        return {
+            space.id: Endpoint(space.endpoint, space.key, space.request_dimensions, space.timeout)
+            for space in self.declared_spaces
+            if space.endpoint is not None
+        }
 
     @property
     def knows_callers(self) -> bool:

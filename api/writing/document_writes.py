@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import os
 import socket
 import subprocess
@@ -22,11 +23,14 @@ import msgspec
 from aidre.api.config import CollectionSettings, Embedding, Settings, Space
 from aidre.api.http import Unavailable
 from aidre.api.writing.messages import AnyRequest, WriteAnswer
-from aidre.engine.errors import StoreLocked
+from aidre.engine.errors import ModelUnavailable, StoreLocked
+
+logger = logging.getLogger("aidre")
 
 MAX_WAITING_BYTES = 128 << 20
 """Bodies of requests that are not answered yet."""
 RETRY_SECONDS = 5
+RETRY_EMBEDDING_SECONDS = 30
 CLOSE_SECONDS = 25.0
 """Time for what was received, when the server ends; then the process is killed."""
 
@@ -48,6 +52,17 @@ class Start(msgspec.Struct, frozen=True):
         return Settings(declared_spaces=self.declared_spaces, collections=self.collections, embedding=self.embedding)
 
 
+def write_start(start: Start) -> bytes:
+    """The first frame; secrets and durations are strings and numbers in it. It goes to the writer process alone."""
+    return msgspec.msgpack.encode(
+        start, enc_hook=lambda value: float(value) if isinstance(value, float) else str(value)
+    )
+
+
+def read_start(frame: bytes) -> Start:
+    return msgspec.msgpack.decode(frame, type=Start, dec_hook=lambda kind, value: kind(value))
+
+
 class DocumentWrites:
     """One per process. Requests of several server processes meet at the lock of the collection."""
 
@@ -61,8 +76,8 @@ class DocumentWrites:
     async def write(self, make: MakeRequest, size: int) -> WriteAnswer:
         """Send a request whose body has `size` bytes; what is answered without an error is durable.
 
-        Raises the errors of the engine, and Unavailable: with nothing kept where another writer holds the lock or too
-        much waits; with an unknown outcome where the writer process ended.
+        Raises the errors of the engine, and Unavailable: with nothing kept where another writer holds the lock, the
+        texts cannot be embedded, or too much waits; with an unknown outcome where the writer process ended.
         """
         if self._waiting_bytes + size > MAX_WAITING_BYTES:
             raise Unavailable("too much is waiting to be written: come back as Retry-After says", retry=RETRY_SECONDS)
@@ -76,6 +91,10 @@ class DocumentWrites:
             error = answer.failure.to_error()
             if isinstance(error, StoreLocked):
                 raise Unavailable(f"nothing was written: {error.message}", retry=RETRY_SECONDS) from error
+            if isinstance(error, ModelUnavailable):
+                logger.error("documents are not embedded: %s", error)  # the caller is not told about an endpoint
+                message = "nothing was written, because the texts cannot be embedded: come back as Retry-After says"
+                raise Unavailable(message, retry=RETRY_EMBEDDING_SECONDS) from error
             raise error
         return answer
 
@@ -109,7 +128,7 @@ class _Process:
         self._socket = ours
         self._connection = Connection(os.dup(ours.fileno()))
         start = Start(str(store), os.getpid(), settings.declared_spaces, settings.collections, settings.embedding)
-        self._connection.send_bytes(msgspec.msgpack.encode(start))
+        self._connection.send_bytes(write_start(start))
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="to writer")
         self._answers: dict[int, asyncio.Future[WriteAnswer]] = {}
         self.has_ended = False

@@ -27,7 +27,7 @@ import msgspec
 import orjson
 
 from aidre.api.config import CollectionSettings, Settings, spaces_for
-from aidre.api.writing.document_writes import Start
+from aidre.api.writing.document_writes import read_start
 from aidre.api.writing.messages import (
     AnyRequest,
     DeleteDocument,
@@ -163,7 +163,9 @@ class CollectionWriter:
     def _embedder(self, space: EmbeddingSpace) -> Embedder:
         embedder = self._embedders.get(space.id)
         if embedder is None:
-            embedder = self._embedders[space.id] = load_embedder(space, runtime=self._settings.embedding.runtime)
+            embedder = self._embedders[space.id] = load_embedder(
+                space, runtime=self._settings.embedding.runtime, endpoints=self._settings.endpoints
+            )
         return embedder
 
 
@@ -266,7 +268,7 @@ def main() -> None:
     os.nice(NICENESS)
     logging.basicConfig(format="%(message)s")
     connection = Connection(int(sys.argv[1]))
-    start = msgspec.msgpack.decode(connection.recv_bytes(), type=Start)
+    start = read_start(connection.recv_bytes())
     serve(open_source(Path(start.store)), start.settings, connection, start.server)
 
 

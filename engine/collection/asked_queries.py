@@ -7,6 +7,7 @@ subjects. Embedding them takes as long as embedding some fifty chunks; a space i
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,11 +18,13 @@ from numpy.typing import NDArray
 
 from aidre.engine.backend import EmbedQueries
 from aidre.engine.embedding import probes
-from aidre.engine.errors import InvalidVector
+from aidre.engine.errors import InvalidVector, ModelUnavailable
 from aidre.engine.index.vectors import encode_query
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.search import Kind, QuerySample, asked_sample
 from aidre.engine.segment import SegmentView, StoredChunk
+
+log = logging.getLogger(__name__)
 
 SAMPLED_TEXTS: Final = 160
 """Titles and sentences; the mean recall of so many queries is known to about .003."""
@@ -48,10 +51,13 @@ class AskedQueries:
         if space.id in self.models:
             others = [text for probe in probes() for text in probe]
             kinds: tuple[tuple[Kind, list[str]], ...] = (("texts", sample_texts(segments)), ("others", others))
-            for kind, texts in kinds:
-                queries = _encode(space, self.models[space.id](texts))
-                if len(queries):
-                    samples.append(asked_sample(kind, queries))
+            try:
+                for kind, texts in kinds:
+                    queries = _encode(space, self.models[space.id](texts))
+                    if len(queries):
+                        samples.append(asked_sample(kind, queries))
+            except ModelUnavailable as error:  # of an endpoint, for the moment: what was embedded is worth its commit
+                log.warning("calibrated without texts: %s", error)
         if space.id in self.given:
             samples.append(asked_sample("given", self.given[space.id]))
         return samples

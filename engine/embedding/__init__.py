@@ -1,4 +1,4 @@
-"""Text to vectors: the Embedder, the exported ONNX graph that runs, and sentence-transformers as the reference.
+"""Text to vectors: the Embedder, the exported ONNX graph that runs, sentence-transformers as the reference, endpoints.
 
 Use `load_embedder` to embed documents or queries. It knows no store; heavy libraries load at the first text.
 """

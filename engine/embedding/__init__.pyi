@@ -5,6 +5,7 @@ from .embedder import (
     load_embedder as load_embedder,
     load_stored as load_stored,
 )
+from .endpoint import OPENAI as OPENAI, Endpoint as Endpoint
 from .function import FUNCTION_MODEL as FUNCTION_MODEL, EmbedTexts as EmbedTexts, FunctionEmbedder as FunctionEmbedder
 from .graph import available_cores as available_cores
-from .probes import probes as probes
+from .self_test import probes as probes

@@ -1,6 +1,6 @@
 """Text to vectors: the Embedder protocol, the default space, and the choice of the runtime of a model.
 
-The runtimes are in `onnx` and `torch`, which are imported when they are used.
+The runtimes are in `onnx` and `torch`, which are imported when they are used; `endpoint` asks a server instead.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.engine.embedding.endpoint import OPENAI, Endpoint, EndpointEmbedder
 from aidre.engine.embedding.function import FUNCTION_MODEL
 from aidre.engine.embedding.hashing import HashingEmbedder
 from aidre.engine.embedding.weights import DEFAULT_MODEL, Weights, find_weights
@@ -32,6 +33,9 @@ DEFAULT_SPACE = EmbeddingSpace(
 )
 
 
+NO_ENDPOINTS: Mapping[str, Endpoint] = {}
+
+
 class Embedder(Protocol):
     """Turns texts into vectors of one space: float32, finite, of length 1 where the space is normalised.
 
@@ -44,7 +48,7 @@ class Embedder(Protocol):
 
     @property
     def runtime(self) -> str:
-        """ "onnxruntime int8", "onnxruntime fp32", "sentence-transformers" or "hashing"."""
+        """ "onnxruntime int8", "onnxruntime fp32", "sentence-transformers", "openai" or "hashing"."""
 
     @property
     def max_tokens(self) -> int:
@@ -60,16 +64,21 @@ class Embedder(Protocol):
         """Number of tokens of each whole text, without special tokens."""
 
 
-def load_embedder(space: EmbeddingSpace, *, runtime: str = "auto") -> Embedder:
+def load_embedder(
+    space: EmbeddingSpace, *, runtime: str = "auto", endpoints: Mapping[str, Endpoint] = NO_ENDPOINTS
+) -> Embedder:
     """The embedder of `space.model`. Raises ModelUnavailable, or ConfigurationError if space and model do not match.
 
     `runtime` is "onnxruntime", "sentence-transformers", or "auto": ONNX Runtime if the model can be exported,
     else sentence-transformers. The first use of a model on a machine exports it, which takes some seconds.
+    `endpoints` are those of the configuration by the id of their space; none is asked before the first text.
     """
     if space.model is None:
         raise ConfigurationError(f"space {space.id!r} has no model: its vectors are brought by the rows")
     if runtime not in RUNTIMES:
         raise ConfigurationError(f"runtime {runtime!r} is unknown: use one of {', '.join(RUNTIMES)}")
+    if space.provider == OPENAI:
+        return EndpointEmbedder(space, _endpoint_of(space, endpoints))
     if space.model == "hashing":
         return HashingEmbedder(space)
     if space.model == FUNCTION_MODEL:
@@ -79,14 +88,16 @@ def load_embedder(space: EmbeddingSpace, *, runtime: str = "auto") -> Embedder:
         )
     if space.provider not in {None, "sentence-transformers"}:
         raise ConfigurationError(
-            f"space {space.id!r}: provider {space.provider!r} is unknown: use sentence-transformers"
+            f"space {space.id!r}: provider {space.provider!r} is unknown: use sentence-transformers or openai"
         )
     return RUNTIMES[runtime](space, find_weights(space.model))
 
 
-def load_stored(space: EmbeddingSpace, *, runtime: str = "auto") -> Embedder:
+def load_stored(
+    space: EmbeddingSpace, *, runtime: str = "auto", endpoints: Mapping[str, Endpoint] = NO_ENDPOINTS
+) -> Embedder:
     """The embedder for queries to stored vectors; raises ModelUnavailable also if another revision computed them."""
-    embedder = load_embedder(space, runtime=runtime)
+    embedder = load_embedder(space, runtime=runtime, endpoints=endpoints)
     if embedder.space.revision != space.revision:
         raise ModelUnavailable(
             f"space {space.id!r} holds vectors of another revision of its model: ingest again to recompute them",
@@ -103,6 +114,18 @@ def embedding_key(space: EmbeddingSpace, text: str) -> bytes:
         digest.update(len(content).to_bytes(8, "little"))
         digest.update(content)
     return digest.digest()
+
+
+def _endpoint_of(space: EmbeddingSpace, endpoints: Mapping[str, Endpoint]) -> Endpoint:
+    endpoint = endpoints.get(space.id)
+    if endpoint is None:
+        raise ModelUnavailable(
+            f"space {space.id!r} is embedded by an endpoint, which no store records: add the line "
+            f'endpoint = "https://..." to its [[spaces]] in aidre.toml, and name that file by --config',
+            embedding_space=space.id,
+            reason="no_endpoint",
+        )
+    return endpoint
 
 
 def _exported(space: EmbeddingSpace, weights: Weights) -> Embedder:

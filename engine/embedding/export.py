@@ -20,8 +20,7 @@ import numpy as np
 
 from aidre.engine.embedding.cache import publish, staging
 from aidre.engine.embedding.graph import GRAPH, TOKENIZER, Card, NotExportable, read_card, sha256_of
-from aidre.engine.embedding.probes import probe_texts
-from aidre.engine.embedding.self_test import SelfTest, probe_vectors, self_test
+from aidre.engine.embedding.self_test import SelfTest, probe_texts, probe_vectors, self_test
 from aidre.engine.embedding.torch import SentenceTransformer, load_model, prompts_of, special_tokens
 from aidre.engine.embedding.weights import Weights
 

@@ -1,19 +1,24 @@
 """The self-test of a graph: its vectors of the probes compared with those of sentence-transformers.
 
 It decides between int8 and float32 on the machine that will run the graph, since kernels differ between processors.
+
+The probes are queries with their relevant passages, which form groups of similar ones so that ranking them is not
+trivial, and unusual texts. Calibration asks the queries and passages as texts about many subjects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from aidre.engine.embedding.graph import TOKENIZER, Graph, open_tokenizer
-from aidre.engine.embedding.probes import probe_texts, probes
 from aidre.engine.model import Json
 
 MIN_COSINE_FLOAT = 0.9999
@@ -47,6 +52,24 @@ class SelfTest:
 
     def rounded(self) -> Mapping[str, Json]:
         return {key: round(value, 5) for key, value in asdict(self).items()}
+
+
+@cache
+def _content() -> Any:
+    return orjson.loads(Path(__file__).with_name("probes.json").read_bytes())
+
+
+@cache
+def probes() -> tuple[tuple[str, str], ...]:
+    """The pairs of a query and its relevant passage."""
+    return tuple((probe["query"], probe["passage"]) for probe in _content()["probes"])
+
+
+def probe_texts() -> list[str]:
+    """All queries, then all passages in the same order, then unusual texts and texts beyond a model's length."""
+    queries, passages = zip(*probes(), strict=True)
+    long = [" ".join(passages[start : start + 10]) for start in range(0, len(passages), 10)]
+    return [*queries, *passages, *_content()["odd_texts"], "word " * 400, *long]
 
 
 def default_reference() -> NDArray[np.float32]:

@@ -1,3 +1,4 @@
-"""What the tests of several parts together share: bind keys that cost nothing to derive."""
+"""What the tests of several parts together share: bind keys that cost nothing to derive, and a shell."""
 
 from tests.support.keys import cheap_bind_keys
+from tests.support.shell import filled, filled_folder, shell

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from aidre.api.config.nlweb import ActionSettings, ElicitationSettings
 from aidre.api.config.oauth import OAuth
-from aidre.api.config.settings import Settings, settings_of
+from aidre.api.config.settings import Settings, Space, settings_of
 from aidre.api.config.toml import Secret, Section, bare, is_section, members, path, read
 from aidre.engine.errors import ConfigurationError
 from tests.support import reference
@@ -38,6 +38,7 @@ VALUES = st.recursive(
 BESIDES: Mapping[type[Section], dict[str, Any]] = {
     OAuth: {"jwks": "keys.json"},
     ActionSettings: {"protocol": "HTTP", "method": "POST", "endpoint": "https://shop.example.com/orders"},
+    Space: {"provider": "openai", "model": "words-1", "endpoint": "https://api.example.com/v1"},
     ElicitationSettings: {"questions": [{"id": "diet", "text": "Any diet?"}]},
 }
 """What the check of a section requires beside the required keys."""
@@ -175,5 +176,5 @@ def test_a_wrong_secret_is_named_by_its_key_alone(steps: Steps, value: Any) -> N
 
 
 def test_the_secrets_are_found() -> None:
-    found = ["intake.bind_key", "intake.webhook", "intent.keys", "limits.redis", "nlweb.llm.key"]
+    found = ["intake.bind_key", "intake.webhook", "intent.keys", "limits.redis", "nlweb.llm.key", "spaces[0].key"]
     assert [written(steps) for steps in SECRETS] == found

@@ -10,7 +10,8 @@ import pytest
 from aidre.engine.collection.asked_queries import AskedQueries, sample_texts
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
-from aidre.engine.embedding.probes import probes
+from aidre.engine.embedding.self_test import probes
+from aidre.engine.errors import ModelUnavailable
 from tests.support.stores import NAME, Vectors, names, normal, put, record, space_of, structured
 
 SPACE = space_of("cosine", 768)
@@ -83,6 +84,18 @@ def test_samples_are_texts_and_others_of_the_model_and_given_queries(tmp_path: P
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_calibration")
+def test_a_model_that_does_not_answer_leaves_the_given_queries(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(texts: Sequence[str]) -> Vectors:
+        raise ModelUnavailable("the endpoint is down")
+
+    space = space_of("cosine", 4)
+    asked = AskedQueries({space.id: fail}, {space.id: normal(3, 4)})
+    assert [sample.kind for sample in asked.samples(space, snapshot_of(tmp_path, titled=True).segments)] == ["given"]
+    assert "calibrated without texts: the endpoint is down" in caplog.text
+
+
 def test_a_model_is_asked_when_a_space_is_calibrated_that_is_large_enough(tmp_path: Path) -> None:
     model = Model(SPACE.dimensions)
     with Store(tmp_path).writer(NAME, spaces=[SPACE], models={SPACE.id: model}) as writer:

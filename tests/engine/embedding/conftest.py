@@ -11,6 +11,7 @@ import pytest
 
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
 from aidre.engine.model import EmbeddingSpace
+from tests.support.embeddings import api
 
 
 @pytest.fixture

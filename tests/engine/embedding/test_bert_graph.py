@@ -16,8 +16,7 @@ from aidre.engine.embedding.bert_graph import bert_graph
 from aidre.engine.embedding.cache import cache_folder
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
 from aidre.engine.embedding.graph import GRAPH, TOKENIZER, Graph, open_tokenizer
-from aidre.engine.embedding.probes import probe_texts
-from aidre.engine.embedding.self_test import probe_vectors
+from aidre.engine.embedding.self_test import probe_texts, probe_vectors
 from aidre.engine.embedding.weights import Tensors, find_weights, read_tensors
 from aidre.engine.model import EmbeddingSpace
 

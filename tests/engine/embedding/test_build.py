@@ -17,8 +17,7 @@ from aidre.engine.embedding import self_test
 from aidre.engine.embedding.build import build
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
 from aidre.engine.embedding.graph import CARD, NotExportable
-from aidre.engine.embedding.probes import probe_texts
-from aidre.engine.embedding.self_test import default_reference
+from aidre.engine.embedding.self_test import default_reference, probe_texts
 from aidre.engine.embedding.weights import Weights, find_weights
 from aidre.engine.errors import ModelUnavailable
 

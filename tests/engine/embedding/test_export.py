@@ -19,7 +19,7 @@ import pytest
 from aidre.engine.embedding import self_test
 from aidre.engine.embedding.embedder import Embedder, load_embedder
 from aidre.engine.embedding.graph import CARD, GRAPH
-from aidre.engine.embedding.probes import probe_texts
+from aidre.engine.embedding.self_test import probe_texts
 from aidre.engine.errors import ConfigurationError, ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 

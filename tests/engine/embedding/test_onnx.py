@@ -14,7 +14,7 @@ from aidre.engine.embedding.cache import publish, staging
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder
 from aidre.engine.embedding.graph import CARD, GRAPH, TOKENIZER, Card, read_card, sha256_of
 from aidre.engine.embedding.onnx import export_key, load_exported
-from aidre.engine.embedding.probes import probes
+from aidre.engine.embedding.self_test import probes
 from aidre.engine.embedding.weights import DEFAULT_DIGEST, DEFAULT_REVISION, Weights
 from aidre.engine.errors import ConfigurationError, ModelUnavailable
 
