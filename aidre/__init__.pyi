@@ -34,12 +34,19 @@ from .engine.errors import (
     VerificationFailed as VerificationFailed,
 )
 from .engine.model import Chunk as Chunk, Document as Document, EmbeddingSpace as EmbeddingSpace, Query as Query
+from .library.asynchronous import (
+    AsyncCollection as AsyncCollection,
+    AsyncCollectionView as AsyncCollectionView,
+    AsyncDatabase as AsyncDatabase,
+    open_async as open_async,
+)
 from .library.collection import (
     Collection as Collection,
     CollectionView as CollectionView,
     CollectionWriter as CollectionWriter,
 )
 from .library.database import Database as Database, open as open
+from .library.datasets import from_dataset as from_dataset
 from .library.results import SearchResults as SearchResults
 
 __version__: str

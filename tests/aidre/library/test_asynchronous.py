@@ -1,0 +1,114 @@
+"""The library for asynchronous programs, `aidre/library/asynchronous.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import aidre
+from aidre.library.asynchronous import SCANNED
+from tests.aidre.library.conftest import SMALL, letters
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(story)
+
+
+def test_the_verbs_are_those_of_the_library(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with aidre.open_async(tmp_path / "store") as db:
+            docs = db.collection("docs", space=SMALL, embed=letters)
+            assert await docs.count() == 0
+            number = SCANNED + 10
+            ids = await docs.add([{"id": f"d{row}", "text": f"text a{row}", "row": row} for row in range(number)])
+            assert len(ids) == number
+            assert await db.collections() == ["docs"]
+            generation = docs.collection.generation
+
+            assert (await docs.search("text a7", k=1, mode="lexical"))[0].document_id == "d7"
+            assert len((await docs.search_many(np.ones((2, 3)), k=3)).to_arrow()) == 6
+            assert await docs.count({"row": {"lt": 5}}) == 5
+            assert (await docs.facets("row"))["row"].documents == number
+            assert [one.id async for one in docs.scan({"row": {"lt": 3}})] == ["d0", "d1", "d2"]
+            assert len([one async for one in docs.scan(fields=["row"])]) == number
+            [found, missing] = await docs.get(["d1", "x"], vectors=True)
+            assert found is not None
+            assert found.vectors is not None
+            assert missing is None
+
+            assert await docs.patch({"d0": {"row": 1_000}}) == 1
+            assert await docs.delete(["d1"]) == 1
+            assert await docs.delete(filter={"row": {"lt": 5}}) == 3
+            assert await docs.count() == number - 4
+            assert await (await docs.at(generation)).count() == number
+            await db.backup(tmp_path / "backup.tar")
+            await db.drop("docs")
+            assert await db.collections() == []
+        with pytest.raises(aidre.Closed):
+            await docs.count()
+
+    run(story())
+
+
+def test_a_folder_is_ingested(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.md").write_text("# A\n\na note\n")
+
+    async def story() -> None:
+        docs = aidre.open_async(tmp_path / "store").collection("docs", space=SMALL, embed=letters)
+        assert (await docs.ingest(tmp_path / "notes")).updated == 1
+
+    run(story())
+
+
+def test_the_event_loop_stays_free_and_searches_run_at_once(tmp_path: Path) -> None:
+    waiting = []
+
+    async def story() -> None:
+        started, may_end = asyncio.Event(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def slow(texts: list[str]) -> Any:
+            loop.call_soon_threadsafe(started.set)
+            asyncio.run_coroutine_threadsafe(may_end.wait(), loop).result(20)
+            return letters(texts)
+
+        docs = aidre.open_async(tmp_path / "store").collection("docs", space=SMALL, embed=slow)
+        write = asyncio.create_task(docs.add("a text"))
+        await asyncio.wait_for(started.wait(), 20)
+        waiting.append(await docs.count())  # while the write waits for its vectors
+        may_end.set()
+        await asyncio.wait_for(write, 20)
+        assert await docs.count() == 1
+
+    run(story())
+    assert waiting == [0]
+
+
+@pytest.mark.parametrize(
+    ("awaited", "plain"),
+    [
+        (aidre.AsyncCollectionView, aidre.CollectionView),
+        (aidre.AsyncCollection, aidre.Collection),
+        (aidre.AsyncDatabase, aidre.Database),
+    ],
+)
+def test_each_verb_takes_the_same_arguments(awaited: type, plain: type) -> None:
+    for name, verb in vars(awaited).items():
+        if not name.startswith("_") and inspect.isfunction(verb):
+            mine = list(inspect.signature(verb).parameters.values())
+            assert [(one.name, one.kind, one.default) for one in mine] == [
+                (one.name, one.kind, one.default) for one in inspect.signature(getattr(plain, name)).parameters.values()
+            ], name
+
+
+def test_no_verb_is_forgotten() -> None:
+    kept = {"reader", "generation", "spaces", "writer"}  # of `collection`, the same for threads
+    verbs = {name for name in dir(aidre.Collection) if not name.startswith("_")} - kept - {"name"}
+    assert verbs <= set(dir(aidre.AsyncCollection))
