@@ -77,11 +77,13 @@ def patterns() -> Iterator[Pattern]:
     for path, tree in trees.items():
         name = ".".join(("aidre", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
         named = {id(each.value): each for each in ast.walk(tree) if isinstance(each, ast.Assign | ast.AnnAssign)}
+        own = _uses([tree])
         for call in (each for each in ast.walk(tree) if isinstance(each, ast.Call) and _is_pattern(each.func)):
             how = frozenset({call.func.attr if isinstance(call.func, ast.Attribute) else "fullmatch"})
             if how == {"compile"}:
                 target = _target(named.get(id(call)))
-                how = uses.get(target, frozenset()) if target else EVERY
+                known = own if target and target.startswith("_") else uses  # a private name is of its module alone
+                how = known.get(target, frozenset()) if target else EVERY
             compiled = _compiled(call, importlib.import_module(name))
             if compiled is not None:
                 yield Pattern(f"{path.relative_to(ROOT)}:{call.lineno}", compiled, how & EVERY or EVERY)
