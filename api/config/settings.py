@@ -22,6 +22,7 @@ from aidre.api.config.intent import Intent
 from aidre.api.config.nlweb import Nlweb
 from aidre.api.config.oauth import OAuth, Scope
 from aidre.api.config.origins import Host, Origin, check_proxies, check_sent_url, check_url
+from aidre.api.config.store import StoreSettings
 from aidre.api.config.toml import (
     CollectionName,
     Count,
@@ -33,6 +34,7 @@ from aidre.api.config.toml import (
     Section,
     Text,
     Whole,
+    check_secret,
     check_unique,
     like,
     matching,
@@ -72,6 +74,11 @@ class Server(Section):
     #: Hosts that a request may be for, beside those of `base_url`, `origin` and loopback; others get 421.
     hosts: Annotated[tuple[Host, ...], like(["search.internal"])] = ()
     writes: bool = False  #: Whether documents may be written over HTTP, by keys with the scope `write`.
+    #: The folder of receipts, offers, promises and secrets, which one host keeps; default: `.log` in the store.
+    state: Annotated[str, like("/var/lib/aidre/state")] | None = None
+    #: Authenticates cursors; replicas need the same one, so that a cursor of one is good on all. Default: a secret in
+    #: the folder `state`.
+    cursor_secret: Secret | None = None
     default_collection: CollectionName | None = None  #: For requests that name none; default: the only one.
     #: Proxies that are believed in what X-Forwarded-For says of the client: addresses, networks, host names.
     trusted_proxies: Annotated[tuple[str, ...], like(["10.0.0.0/8"])] = ()
@@ -84,6 +91,8 @@ class Server(Section):
 
     def __post_init__(self) -> None:
         check_proxies(self.trusted_proxies, ".trusted_proxies")
+        if self.cursor_secret is not None:
+            check_secret(self.cursor_secret, ".cursor_secret")
 
 
 class Limits(Section):
@@ -238,6 +247,7 @@ class Settings(Section):
     intake: Intake = Intake()
     nlweb: Nlweb = Nlweb()
     provenance: Provenance = Provenance()
+    store: StoreSettings = StoreSettings()
 
     @property
     def spaces(self) -> tuple[EmbeddingSpace, ...]:

@@ -176,5 +176,8 @@ def test_a_wrong_secret_is_named_by_its_key_alone(steps: Steps, value: Any) -> N
 
 
 def test_the_secrets_are_found() -> None:
-    found = ["intake.bind_key", "intake.webhook", "intent.keys", "limits.redis", "nlweb.llm.key", "spaces[0].key"]
+    found = [
+        "intake.bind_key", "intake.webhook", "intent.keys", "limits.redis", "nlweb.llm.key", "server.cursor_secret",
+        "spaces[0].key", "store.uri",
+    ]  # fmt: skip
     assert [written(steps) for steps in SECRETS] == found
