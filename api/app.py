@@ -22,7 +22,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from aidre.api.access import Guard, OriginalTargetMiddleware, WebOrigins, metadata
-from aidre.api.config import Protocol, Settings
+from aidre.api.config import Intent, Protocol, Settings
 from aidre.api.http import (
     STATUS,
     AccessLog,
@@ -52,21 +52,29 @@ from aidre.api.server import (
 )
 from aidre.engine.backend import Source
 from aidre.engine.embedding import load_stored
-from aidre.engine.errors import AidreError
+from aidre.engine.errors import AidreError, ConfigurationError
 
 STDOUT = 1
 DEFAULT_BASE_URL = "http://127.0.0.1:8000"
 """Without `server.base_url`, for ASGI servers other than `aidre serve`, which sets its own address."""
 
 
-def create_app(source: Source, settings: Settings, run: Path | None = None, *, state: Path | None = None) -> Starlette:
+def create_app(
+    source: Source,
+    settings: Settings,
+    run: Path | None = None,
+    *,
+    state: Path | None = None,
+    replica_age: Callable[[], float] | None = None,
+) -> Starlette:
     """The application of one store, for any ASGI server.
 
     `run` is a folder in which the worker processes share counts; `state` is the one for logs, receipts and secrets, by
-    default .log in the store.
+    default that of the configuration. `replica_age` says of a replica for how many seconds it was not pulled; what one
+    host has to keep (Agentic Intent, Agent Intake, promises of NLWeb) is not served by a replica.
     """
-    settings = _with_base_url(settings)
-    state = source.path / ".log" if state is None else state
+    settings = _with_base_url(settings if replica_age is None else of_replica(settings))
+    state = state_folder(source.path, settings) if state is None else state
     with suppress(OSError):  # a store that cannot be written is served all the same
         make_private_folder(state)
     signatures = mount_provenance(settings)
@@ -74,6 +82,7 @@ def create_app(source: Source, settings: Settings, run: Path | None = None, *, s
     guard = Guard(settings, folders)
     metrics = Metrics(get_args(Protocol))
     retrieval = _retrieval(source, state, settings, guard, metrics)
+    retrieval.is_replica = replica_age is not None
     mounted = [
         mount_aidre(source.path, settings, state),
         mount_nlweb(retrieval, folders),
@@ -93,11 +102,23 @@ def create_app(source: Source, settings: Settings, run: Path | None = None, *, s
     app.router.redirect_slashes = False
     app.middleware_stack, fast["fast_path"] = _layers(app, routes, mounted, guard, settings, metrics=metrics, log=log)
     app.state.guard, app.state.retrieval, app.state.metrics = guard, retrieval, metrics
-    app.state.scrubber = scrubber
+    app.state.scrubber, app.state.replica_age = scrubber, replica_age
     for one in mounted:
         for name, value in one.state.items():
             setattr(app.state, name, value)
     return app
+
+
+def state_folder(store: Path, settings: Settings) -> Path:
+    """The folder of what one host keeps: logs, receipts, secrets."""
+    return store / ".log" if settings.server.state is None else Path(settings.server.state)
+
+
+def of_replica(settings: Settings) -> Settings:
+    """The settings without the protocols that a replica does not serve. ConfigurationError."""
+    if settings.server.writes:
+        raise ConfigurationError("server.writes: a replica takes no writes; send them to the store that is published")
+    return replace(settings, intent=Intent(), intakes=())
 
 
 def _with_base_url(settings: Settings) -> Settings:
@@ -110,7 +131,7 @@ def _retrieval(source: Source, state: Path, settings: Settings, guard: Guard, me
     snapshots.refresh()
     load = functools.partial(load_stored, runtime=settings.embedding.runtime, endpoints=settings.endpoints)
     embedders = QueryEmbedders(load, settings.limits.wait)
-    cursors = Cursors(store_secret(state))
+    cursors = Cursors(store_secret(state, settings.server.cursor_secret))
     return Retrieval(settings, snapshots, cursors, embedders, metrics, budget=guard.budget)
 
 

@@ -14,11 +14,13 @@ AidreError
 ├── Conflict                valid, but not in the current state of the store
 │   ├── StoreLocked         another writer holds the collection
 │   ├── SpaceConflict       the configuration contradicts a space of the manifest
+│   ├── PublishConflict     the bucket holds what this store did not publish, or another publisher was faster
 │   └── Closed              used after it was closed
 ├── Unsupported             the engine behind a collection lacks a capability
 ├── StoreDamaged            a file that cannot be derived from others is truncated or altered
 ├── FormatTooNew            written by a newer release
 ├── StorageFailed           the disk failed: full, read-only, input/output error
+│   └── BucketFailed        an object store that is missing, denies access or does not answer
 ├── ModelUnavailable        an embedding model that cannot be loaded, or whose endpoint gives no vectors
 ├── FetchFailed             a URL that is refused, does not answer, or answers something unusable
 ├── RequestFailed           a server that was asked by the client does not answer, or answers with an error
@@ -109,6 +111,12 @@ class SpaceConflict(Conflict):
     code = "space_conflict"
 
 
+class PublishConflict(Conflict):
+    """Details: collection, url, generation (that of the bucket)."""
+
+    code = "publish_conflict"
+
+
 class Closed(Conflict):
     code = "closed"
 
@@ -131,6 +139,12 @@ class FormatTooNew(AidreError):
 
 class StorageFailed(AidreError):
     code = "storage_failed"
+
+
+class BucketFailed(StorageFailed):
+    """Details: url, reason (`missing`, `denied`, `unreachable`)."""
+
+    code = "bucket_failed"
 
 
 class ModelUnavailable(AidreError):

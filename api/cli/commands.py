@@ -269,6 +269,43 @@ def backup(
 
 
 @app.command()
+def publish(
+    store: StoreOption,
+    collection: EveryCollection = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="URL", help="Bucket, as in s3://bucket/prefix; default: store.publish."),
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Publish every new generation, until stopped.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace what another store, or a newer state of this one, published.")
+    ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Compare every object with its checksum, and send damaged ones again.")
+    ] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Put the newest generation of each collection into a bucket, from which replicas pull it.
+
+    Credentials come from the environment, such as AWS_ACCESS_KEY_ID; endpoint and region from the configuration.
+    """
+    from aidre.api.cli import publish as publishing
+    from aidre.api.config import load_settings
+
+    opened, settings = _open_filled(store), load_settings(config)
+    publisher = publishing.publisher_for(opened, settings, to)
+    with terminable():
+        for published in publisher.publish(select_collections(opened, collection), force=force, repair=repair):
+            facts = asdict(published)
+            text = f"{console.collection_line(facts)}, {published.files} files sent ({published.bytes:,} bytes)"
+            print_result(as_json, text, **facts)
+        if follow:
+            publishing.follow(publisher, opened, collection, settings.store.poll)
+    return 0
+
+
+@app.command()
 def restore(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file made by `backup`.")],
     store: StoreOption,

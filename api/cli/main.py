@@ -7,11 +7,12 @@ imports its libraries itself, so that `--help` is quick.
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import sys
 from collections.abc import Sequence
-from functools import cache
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -24,6 +25,7 @@ from aidre.api.cli.options import (
     JsonOption,
     NamedCollection,
     StoreOption,
+    parse_folder,
     print_result,
     terminable,
 )
@@ -197,7 +199,15 @@ def embed(
 
 @app.command()
 def serve(
-    store: StoreOption,
+    store: Annotated[
+        str,
+        typer.Option(
+            "--store", metavar="DIR", envvar="AIDRE_STORE", help="Folder of the store; a bucket, for a replica of it."
+        ),
+    ],
+    cache: Annotated[
+        Path | None, typer.Option("--cache", metavar="DIR", help="Folder that a replica keeps its generations in.")
+    ] = None,
     config: ConfigOption = None,
     host: Annotated[str, typer.Option("--host", metavar="H", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", metavar="P", min=0, max=65535, help="Port to listen on.")] = 8080,
@@ -205,11 +215,23 @@ def serve(
         int, typer.Option("--workers", metavar="N", min=1, help="Number of processes that share the port.")
     ] = 1,
 ) -> int:
-    """Serve over HTTP until interrupted. New generations are opened as they are committed."""
-    open_store(store)
+    """Serve over HTTP until interrupted. New generations are opened as they are committed.
+
+    With --store s3://BUCKET/PREFIX --cache DIR this is a replica of what `aidre publish` put there.
+    """
+    is_replica = "://" in store
+    if is_replica and cache is None:
+        raise ConfigurationError(f"--cache: name the folder for the generations that are pulled from {store}")
+    if not is_replica:
+        if cache is not None:
+            raise ConfigurationError("--cache is for replicas: name a bucket with --store, such as s3://bucket/prefix")
+        open_store(parse_folder(store))
     from aidre.api.cli import serve as server
 
-    server.serve(store, config, host, port, workers)
+    if is_replica and cache is not None:
+        server.serve_replica(store, cache, config, host, port, workers=workers)
+    else:
+        server.serve(parse_folder(store), config, host, port, workers)
     return 0
 
 
@@ -324,7 +346,7 @@ def run(arguments: Sequence[str]) -> int:
         return 70
 
 
-@cache
+@functools.cache
 def _command() -> typer.core.TyperGroup:
     """All commands; who runs several in one process makes them once."""
     group = typer.main.get_group(app)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aidre.engine.model import Json
 
 
-def _parse_folder(value: str) -> Path:
+def parse_folder(value: str) -> Path:
     """Path("") is the current folder, and an unset shell variable would name it."""
     if not value:
         raise typer.BadParameter("it is empty: name a folder, . is this one.")
@@ -27,7 +27,7 @@ def _parse_folder(value: str) -> Path:
 
 StoreOption = Annotated[
     Path,
-    typer.Option("--store", metavar="DIR", envvar="AIDRE_STORE", parser=_parse_folder, help="Folder of the store."),
+    typer.Option("--store", metavar="DIR", envvar="AIDRE_STORE", parser=parse_folder, help="Folder of the store."),
 ]
 
 

@@ -28,9 +28,10 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from aidre.api.access import check_guard
-from aidre.api.app import create_app
+from aidre.api.app import create_app, of_replica
 from aidre.api.cli import console
 from aidre.api.cli.exposure import check_exposure, private_collections
+from aidre.api.cli.publish import publishing, replica_for, replicating, seconds_since_pull
 from aidre.api.cli.select import check_granted_collections, missing_collections
 from aidre.api.cli.shared_folder import shared_folder
 from aidre.api.config import Settings, load_settings
@@ -60,9 +61,24 @@ def serve(store: Path, settings_path: Path | None, host: str, port: int, workers
     """Serve until interrupted or terminated. Raises ConfigurationError."""
     if not store.is_dir():
         raise ConfigurationError(f"there is no store at {store}: make one with `aidre ingest`")
+    settings = load_settings(settings_path)
+    with publishing(open_source(store), settings):
+        _serve(store, settings, host, port, workers=workers)
+
+
+def serve_replica(url: str, cache: Path, settings_path: Path | None, host: str, port: int, *, workers: int = 1) -> None:
+    """Serve what is published at `url`, pulled into `cache`. Raises ConfigurationError, and what `replicating` does."""
+    settings = of_replica(load_settings(settings_path))
+    with replicating(url, cache, settings):
+        sys.stderr.write(f"a replica of {url}, of AIDRE and NLWeb\n")
+        _serve(cache, settings, host, port, workers=workers, replica_of=url)
+
+
+def _serve(
+    store: Path, settings: Settings, host: str, port: int, *, workers: int, replica_of: str | None = None
+) -> None:
     if workers < 1:
         raise ConfigurationError(f"--workers must be at least 1, not {workers}")
-    settings = load_settings(settings_path)
     check_granted_collections(open_source(store), settings)
     check_exposure(settings, host, private_collections(open_source(store), settings))
     with _listen(host, port) as listener:
@@ -74,9 +90,16 @@ def serve(store: Path, settings_path: Path | None, host: str, port: int, workers
         sys.stderr.flush()
         _report_missing(store, settings)
         if workers == 1:
-            _serve_single(create_app(open_source(store), settings), listener)
+            _serve_single(_application(store, settings, replica_of), listener)
         else:
-            _serve_workers(store, settings, listener, workers)
+            _serve_workers(store, settings, listener, workers, replica_of)
+
+
+def _application(store: Path, settings: Settings, replica_of: str | None, folder: Path | None = None) -> Starlette:
+    if replica_of is None:
+        return create_app(open_source(store), settings, folder)
+    source = replica_for(replica_of, store, settings).source
+    return create_app(source, settings, folder, replica_age=functools.partial(seconds_since_pull, store))
 
 
 def serve_stdio(store: Path, settings_path: Path | None) -> None:
@@ -163,11 +186,13 @@ def _serve_single(app: Starlette, listener: socket.socket) -> None:
         raise _start_failure()
 
 
-def _serve_workers(store: Path, settings: Settings, listener: socket.socket, workers: int) -> None:
+def _serve_workers(
+    store: Path, settings: Settings, listener: socket.socket, workers: int, replica_of: str | None
+) -> None:
     os.environ[SECRET_VARIABLE] = secrets.token_hex(SECRET_BYTES)
     # Workers receive the settings, not the path: a restarted worker could read a file that has changed.
     with shared_folder() as folder:
-        application = functools.partial(create_worker_app, store.resolve(), settings, os.getpid(), folder)
+        application = functools.partial(create_worker_app, store.resolve(), settings, os.getpid(), folder, replica_of)
         supervisor = Multiprocess(_config(application, workers), sockets=[listener])
         supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
@@ -178,14 +203,16 @@ def _start_failure() -> ConfigurationError:
     return ConfigurationError("the server could not start: the messages above say why")
 
 
-def create_worker_app(store: Path, settings: Settings, parent_pid: int, folder: Path) -> Starlette:
+def create_worker_app(
+    store: Path, settings: Settings, parent_pid: int, folder: Path, replica_of: str | None = None
+) -> Starlette:
     """The application of one worker process, which ends when its parent does, by whatever cause.
 
-    `folder` is shared by the workers of one server.
+    `folder` is shared by the workers of one server. `replica_of` is the bucket that the parent pulls into `store`.
     """
     configure_logging(structured=settings.server.log == "requests")
     threading.Thread(target=_follow_parent, args=(parent_pid,), name="parent", daemon=True).start()
-    app = create_app(open_source(store), settings, folder)
+    app = _application(store, settings, replica_of, folder)
     _limit_connections()
     _freeze_heap()
     return app

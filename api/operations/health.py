@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -23,6 +24,9 @@ async def alive(request: Request) -> Response:
 async def ready(request: Request) -> Response:
     """Ready while any collection can be served: a damaged one must not take the others offline."""
     status, body = readiness(request.app.state.retrieval, request.app.state.scrubber.damaged)
+    age = request.app.state.replica_age
+    if age is not None:
+        body = replace(body, replica_age=round(age(), 1), protocols=["aidre", "nlweb"])
     return Response(msgspec.json.encode(body), status, NO_STORE, JSON)
 
 

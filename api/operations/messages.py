@@ -30,6 +30,9 @@ class Readiness(Message):
 
     status: Literal["ready", "degraded", "unavailable"]
     damaged: Annotated[int, Meta(ge=0)]
+    #: Of a replica: seconds since its bucket was last read without a problem.
+    replica_age: Annotated[float, Meta(ge=0)] | UnsetType = UNSET
+    protocols: list[str] | UnsetType = UNSET
 
 
 class Description(Message):

@@ -37,6 +37,8 @@ async def show(request: Request) -> Response:
     retrieval: Retrieval = request.app.state.retrieval
     findings: Findings = request.app.state.scrubber.findings
     body = await asyncio.to_thread(render_metrics, metrics, retrieval, caller_of(request), findings)
+    if request.app.state.replica_age is not None:
+        body += join_lines(replica_lines(request.app.state.replica_age()))
     return Response(body, 200, {"Cache-Control": "no-store"}, MEDIA_TYPE)
 
 
@@ -51,6 +53,12 @@ def render_metrics(metrics: Metrics, retrieval: Retrieval, caller: Caller, findi
     checks = oldest_read_times(retrieval.snapshots.source.path)
     collections = collection_lines([snapshot.status() for snapshot in snapshots], checks, damaged=damaged)
     return join_lines([*counter_lines(metrics, workers), *process_lines(workers), *collections, *scrub_lines(findings)])
+
+
+def replica_lines(age: float) -> Iterator[str]:
+    """How current a replica is, in seconds."""
+    what = "Seconds since the bucket of this replica was last read without a problem."
+    yield from single("aidre_replica_age_seconds", "gauge", what, age)
 
 
 def _listing(caller: Caller) -> tuple[Protocol, ...]:

@@ -135,9 +135,11 @@ def expired_cursor() -> Conflict:
     return Conflict("this cursor has expired: begin the search again without it", member="cursor")
 
 
-def store_secret(folder: Path) -> bytes:
-    """The secret in the file cursor.key, created once. In a folder that cannot be written it comes from the
-    environment, or lasts as long as the process."""
+def store_secret(folder: Path, configured: str | None = None) -> bytes:
+    """The configured secret, else that in the file cursor.key, created once. In a folder that cannot be written it
+    comes from the environment, or lasts as long as the process."""
+    if configured is not None:
+        return hashlib.blake2b(configured.encode(), digest_size=SECRET_BYTES, person=b"aidre cursor").digest()
     inherited = os.environ.get(SECRET_VARIABLE)
     path = folder / "cursor.key"
     try:

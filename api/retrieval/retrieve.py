@@ -73,6 +73,8 @@ class Retrieval:
         """Limit of the results over all pages of a search."""
         self.preloads = True
         """Whether `warm` loads models; if not, the first question to a collection does."""
+        self.is_replica = False
+        """Whether the store is pulled from a bucket, and others answer the same requests."""
         self._budget = budget
         self._cursors = cursors
         self._scheduler = Scheduler(settings.limits.wait)

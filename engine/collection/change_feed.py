@@ -146,6 +146,16 @@ def _chain(folder: Path, newest: ChangesEntry, cursor: ChangeCursor) -> Iterator
         yield newest
 
 
+def continues_history(folder: Path, newest: ChangesEntry, since: ChangesEntry) -> bool:
+    """Whether the chain of changelogs leads from `since` to the newest one: nothing was purged in between."""
+    try:
+        for _ in _chain(folder, newest, ChangeCursor(ChangelogId(since.generation, since.mark))):
+            pass
+    except HistoryMissing:
+        return False
+    return True
+
+
 def _pass_required(required: list[ChangelogId], entry: ChangesEntry) -> None:
     """Remove the first required changelog if the entry is it; HistoryMissing if the chain has missed it."""
     is_due = required and required[0].generation <= entry.generation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from aidre.engine.model import EmbeddingSpace, Visibility
 from aidre.engine.storage import (
     CURRENT,
     MANIFESTS,
+    REPLICA,
     Manifest,
     SpaceState,
     WriterLock,
@@ -51,10 +52,14 @@ _REEMBEDDABLE_MEMBERS = ("model", "revision", "precision")
 
 class Store:
     """A `Source` (engine/backend.py) of local segments. The constructor does not touch the disk; readers take no
-    lock."""
+    lock.
 
-    def __init__(self, path: Path) -> None:
+    `fetch` brings an older generation of a collection into the folder, for the cache of a replica; False: it is gone.
+    """
+
+    def __init__(self, path: Path, fetch: Callable[[str, int], bool] | None = None) -> None:
         self.path = path
+        self._fetch = fetch
 
     def require(self) -> None:
         """Raise Missing where the folder does not exist."""
@@ -112,10 +117,16 @@ class Store:
             newest = self.current(collection)
             try:
                 return Snapshot(folder, self._read_manifest(collection, generation), previous)
-            except (StoreDamaged, GenerationMissing):
+            except (StoreDamaged, GenerationMissing) as error:
+                if isinstance(error, GenerationMissing) and self._fetched(collection, generation):
+                    continue
                 if generation is not None or self.current(collection) == newest:
                     raise
         raise StorageFailed(f"collection {collection!r} changes faster than it can be opened", collection=collection)
+
+    def _fetched(self, collection: str, generation: int | None) -> bool:
+        """Whether a generation is in the folder now."""
+        return generation is not None and self._fetch is not None and self._fetch(collection, generation)
 
     def pin(self, collection: str, generation: int) -> None:
         with suppress(OSError):  # a store that cannot be written
@@ -149,6 +160,7 @@ class Store:
         """
         from aidre.engine.collection.writer import Writer  # two dozen modules that a reader does without
 
+        self._check_writable()
         folder = self._make_folder(check_collection_name(collection))
         lock = WriterLock(folder, collection, wait).__enter__()
         try:
@@ -178,6 +190,7 @@ class Store:
 
     def drop(self, collection: str, *, wait: float = 0.0) -> None:
         """Readers that have a generation open keep its files until they close it."""
+        self._check_writable()
         self.current(collection)
         folder = self._folder(collection)
         with WriterLock(folder, collection, wait), durable.write_errors(folder):
@@ -185,6 +198,14 @@ class Store:
             folder.rename(removed)
             durable.sync_folder(self.path)
             durable.remove(removed)
+
+    def _check_writable(self) -> None:
+        if (self.path / REPLICA).exists():
+            raise Unsupported(
+                f"{self.path} is the cache of a replica, which takes no writes: write to the store that is published "
+                f"(if that is lost: stop the replica, and remove {REPLICA})",
+                capability="writes",
+            )
 
     def _folder(self, collection: str) -> Path:
         if not is_collection_name(collection):  # it could lead out of the store

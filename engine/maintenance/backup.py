@@ -120,7 +120,7 @@ def _write(
     _add(tar, HEADER, orjson.dumps(header))
     for name in collections:
         with ExitStack() as opened:
-            manifest, files = _open_generation(store, name, opened)
+            manifest, files = open_generation(store, name, opened)
             _add(tar, f"{name}/{MANIFESTS}/{manifest_name(manifest.generation)}", encode_manifest(manifest))
             for path, entry, file in files:
                 _copy(tar, path.relative_to(store.path).as_posix(), entry, file)
@@ -137,10 +137,10 @@ def _write(
     return saved
 
 
-_OpenFile = tuple[Path, FileEntry | None, IO[bytes]]
+OpenFile = tuple[Path, FileEntry | None, IO[bytes]]
 
 
-def _open_generation(store: Store, name: str, opened: ExitStack) -> tuple[Manifest, list[_OpenFile]]:
+def open_generation(store: Store, name: str, opened: ExitStack) -> tuple[Manifest, list[OpenFile]]:
     """The newest manifest and its open files; if a writer removes it meanwhile, a newer one is tried."""
     folder = store.path / name
     for _ in range(_ATTEMPTS):
@@ -148,8 +148,9 @@ def _open_generation(store: Store, name: str, opened: ExitStack) -> tuple[Manife
         try:
             manifest = read_manifest(folder / MANIFESTS, generation, name)
             with ExitStack() as attempt:
-                files: list[_OpenFile] = [
-                    (path, entry, attempt.enter_context(path.open("rb"))) for path, entry in _files(folder, manifest)
+                files: list[OpenFile] = [
+                    (path, entry, attempt.enter_context(path.open("rb")))
+                    for path, entry in _named_files(folder, manifest)
                 ]
                 opened.push(attempt.pop_all())
                 return manifest, files
@@ -159,7 +160,7 @@ def _open_generation(store: Store, name: str, opened: ExitStack) -> tuple[Manife
     raise StorageFailed(f"collection {name!r} changes faster than it can be read", collection=name)
 
 
-def _files(folder: Path, manifest: Manifest) -> Iterator[tuple[Path, FileEntry | None]]:
+def _named_files(folder: Path, manifest: Manifest) -> Iterator[tuple[Path, FileEntry | None]]:
     """Every file of a generation with its manifest entry; and the newest changelog, with None: it is not compared."""
     for segment in manifest.segments:
         for file, entry in segment.files.items():

@@ -26,6 +26,8 @@ SEGMENTS = "segments"
 CHANGES = "changes"
 DELETES = "deletes"
 PINS = "pins"
+REPLICA = ".replica.json"
+"""In a store that is the cache of a replica: the bucket that it is pulled from."""
 BACKFILLS = "filling"
 
 # Files of a segment, beside those of each space (see `space_file_name`).

@@ -236,6 +236,12 @@ def read_manifest(folder: Path, generation: int, collection: str) -> Manifest:
     name = manifest_name(generation)
     with read_errors(folder / name):
         content = (folder / name).read_bytes()
+    return decode_manifest(content, generation, collection)
+
+
+def decode_manifest(content: bytes, generation: int, collection: str) -> Manifest:
+    """Verify the content of a manifest's file. StoreDamaged, FormatTooNew."""
+    name = manifest_name(generation)
     try:
         value = orjson.loads(unseal(content))
     except ValueError as error:

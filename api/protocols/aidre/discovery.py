@@ -92,6 +92,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
             "relevance": {"minimum": 0, "maximum": 1, "bound": RELEVANT},
             "query_vector": VECTOR_ENCODING,
             "filter_operators": ["nin", "contains"],
+            **({"replica": {"protocols": ["aidre", "nlweb"]}} if retrieval.is_replica else {}),
             **({"documents": WRITING} if _may_write(settings, caller) else {}),
         },
         behaviour=BEHAVIOUR,

@@ -9,15 +9,17 @@ from typing import get_args
 from aidre.api.protocols.nlweb import mcp, routes
 from aidre.api.protocols.nlweb.answer import ChatModel, Items, Service
 from aidre.api.protocols.nlweb.envelope import Code, refuse
+from aidre.api.protocols.nlweb.promise_table import MAX_PROMISES
 from aidre.api.protocols.nlweb.promises import Promises
 from aidre.api.retrieval import Retrieval
 from aidre.api.server import Mounted
 
 
 def mount(retrieval: Retrieval, folders: Sequence[Path]) -> Mounted:
-    """The file of promises is in the first of `folders` that can be written."""
+    """The file of promises is in the first of `folders` that can be written. A replica promises nothing and answers
+    instead: the request that comes back for the answer may reach another one."""
     settings = retrieval.settings.nlweb
-    promises = Promises(folders, settings.timeout)
+    promises = Promises(folders, settings.timeout, max_promises=0 if retrieval.is_replica else MAX_PROMISES)
     model = ChatModel(settings.llm) if settings.llm is not None else None
     service = Service(retrieval, promises, Items(settings.actions), model)
     endpoint = mcp.McpEndpoint(service)

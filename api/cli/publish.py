@@ -1,0 +1,130 @@
+"""Publishing to a bucket and replicas of one, by the configuration: for `aidre publish` and `aidre serve`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aidre.engine.errors import AidreError, BucketFailed, ConfigurationError, PublishConflict
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from aidre.api.config import Settings
+    from aidre.engine.backend import Source
+    from aidre.engine.maintenance import BucketAddress, Publisher, Replica
+
+_LOOK_SECONDS = 0.25
+"""Between two looks for a new generation of the store."""
+_RETRY_SECONDS = 10.0
+
+
+def address_of(url: str, settings: Settings) -> BucketAddress:
+    from aidre.engine.maintenance import BucketAddress
+
+    return BucketAddress(url, settings.store.endpoint, settings.store.region)
+
+
+def publisher_for(store: Source, settings: Settings, url: str | None = None) -> Publisher:
+    """The publisher to a bucket, by default that of the configuration. ConfigurationError."""
+    from aidre.engine.maintenance import Bucket, Publisher
+
+    url = url or settings.store.publish
+    if url is None:
+        raise ConfigurationError("publish: say where, by --to s3://bucket/prefix or store.publish in the configuration")
+    return Publisher(store, Bucket(address_of(url, settings), make=True))
+
+
+def follow(
+    publisher: Publisher,
+    store: Source,
+    collection: str | None = None,
+    spacing: float = 1.0,
+    stopped: threading.Event | None = None,
+) -> None:
+    """Publish each new generation, at most one in `spacing` seconds, until stopped. A bucket that fails is tried again.
+
+    Another publisher that was faster is reported each time that there is something new to publish.
+    """
+    from aidre.api.cli import console
+
+    stopped = stopped or threading.Event()
+    marks: dict[str, Hashable] = {}
+    problem, wait = None, _LOOK_SECONDS
+    while not stopped.wait(wait):
+        wait = _LOOK_SECONDS
+        try:
+            names = [collection] if collection is not None else store.collections()
+            for name in names:
+                mark = store.mark(name)
+                if mark != marks.get(name):
+                    publisher.publish([name])
+                    marks[name], wait = mark, spacing
+            problem = None
+        except PublishConflict as error:
+            marks |= {str(error.details["collection"]): store.mark(str(error.details["collection"]))}
+            console.print_message(str(error))
+        except (AidreError, OSError) as error:
+            if str(error) != problem:
+                console.print_message(f"not published: {error}")
+            problem, wait = str(error), _RETRY_SECONDS
+
+
+@contextmanager
+def publishing(store: Source, settings: Settings) -> Iterator[None]:
+    """Within this context new generations are published in a thread, where the configuration says so."""
+    if settings.store.publish is None:
+        yield
+        return
+    publisher, stopped = publisher_for(store, settings), threading.Event()
+    thread = threading.Thread(
+        target=follow, args=(publisher, store, None, settings.store.poll, stopped), name="publish", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join(_RETRY_SECONDS)
+
+
+@contextmanager
+def replicating(url: str, cache: Path, settings: Settings) -> Iterator[Replica]:
+    """A replica that is pulled once before, and in a thread within this context.
+
+    Where the bucket does not answer at first, the generations that the cache has are served. ConfigurationError,
+    BucketFailed, StorageFailed, StoreDamaged, FormatTooNew.
+    """
+    from aidre.api.cli import console
+
+    replica, stopped = replica_for(url, cache, settings), threading.Event()
+    replica.prepare()
+    try:
+        replica.pull()
+    except BucketFailed as error:
+        if not replica.source.collections():
+            raise
+        console.print_message(f"{error}; the generations in the cache are served meanwhile")
+    thread = threading.Thread(target=replica.follow, args=(stopped, settings.store.poll), name="replica", daemon=True)
+    thread.start()
+    try:
+        yield replica
+    finally:
+        stopped.set()
+
+
+def replica_for(url: str, cache: Path, settings: Settings) -> Replica:
+    from aidre.engine.maintenance import Bucket, Replica
+
+    return Replica(Bucket(address_of(url, settings)), cache, max_bytes=settings.store.cache_bytes)
+
+
+def seconds_since_pull(cache: Path) -> float:
+    """How long ago the bucket of a replica was last read without a problem."""
+    from aidre.engine.maintenance import pulled_at
+
+    return max(0.0, time.time() - (pulled_at(cache) or 0.0))

@@ -1,0 +1,238 @@
+"""A bucket: the objects below a prefix in an object store, or in a folder, through obstore.
+
+S3, Azure and Google are alike here. Credentials come from the environment, as the tools of each expect them. A folder
+(`file:///path`) is for tests and for file systems that somebody else replicates: it cannot compare and swap, so that
+publishers on one machine take a lock instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+from aidre.engine.errors import BucketFailed, ConfigurationError
+from aidre.engine.storage import locked_folder
+
+_TIMEOUT = timedelta(seconds=60)
+"""For one request; a slower connection needs smaller objects."""
+_CONNECT_TIMEOUT = timedelta(seconds=5)
+_RETRY = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
+_SINGLE_PUT_BYTES = 1 << 26
+"""Larger files go in parts, which are put together in one step but cannot be refused where the object exists."""
+_PART_BYTES = 1 << 23
+_READ_BYTES = 1 << 20
+_NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist", re.IGNORECASE)
+_DENIED = re.compile(
+    r"\b40[13] |AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|169\.254\.169\.254|metadata\.google"
+)
+"""The last two are where credentials are looked for when the environment has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketAddress:
+    """Where a bucket is. `url` is such as s3://bucket/prefix, az://container/prefix, gs://bucket/prefix or file:///path;
+    `endpoint` is a server that speaks S3 elsewhere than at AWS."""
+
+    url: str
+    endpoint: str | None = None
+    region: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object as a listing describes it: key below the prefix, size in bytes, time of the upload."""
+
+    key: str
+    size: int
+    modified: datetime
+
+
+class Bucket:
+    """Blocking, for use from several threads. Every method raises BucketFailed."""
+
+    def __init__(self, address: BucketAddress, *, make: bool = False) -> None:
+        """`make` creates the folder of a file:// address. ConfigurationError."""
+        self.url = address.url
+        self._folder = Path(urlsplit(address.url).path) if address.url.startswith("file:") else None
+        self._store = _open(address, make=make)
+
+    def get(self, key: str, *, unless: str | None = None) -> tuple[bytes, str] | None:
+        """The content of an object and its ETag; None where there is none, or where its ETag is still `unless`."""
+        import obstore
+        from obstore.exceptions import NotModifiedError
+
+        options: Any = None if unless is None else {"if_none_match": unless}
+        with self._errors():
+            try:
+                result = obstore.get(self._store, key, options=options)
+                return bytes(result.bytes()), str(result.meta["e_tag"])
+            except NotModifiedError:
+                return None
+            except FileNotFoundError as error:
+                self._check_exists(error)
+                return None
+
+    def download(self, key: str, target: IO[bytes]) -> bool:
+        """Append the content of an object to a file, block by block; False where there is none."""
+        import obstore
+
+        with self._errors():
+            try:
+                for block in obstore.get(self._store, key).stream(min_chunk_size=_READ_BYTES):
+                    target.write(block)
+            except FileNotFoundError as error:
+                self._check_exists(error)
+                return False
+        return True
+
+    def put_new(self, key: str, content: bytes | Path) -> bool:
+        """Store an object under a key that has none yet; False where it has one, which stays as it is."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError
+
+        size = len(content) if isinstance(content, bytes) else content.stat().st_size
+        with self._errors():
+            try:
+                if size <= _SINGLE_PUT_BYTES:
+                    obstore.put(self._store, key, content, mode="create", use_multipart=False)
+                elif self.size(key) is not None:
+                    return False
+                else:
+                    obstore.put(self._store, key, content, chunk_size=_PART_BYTES)
+            except AlreadyExistsError:
+                return False
+        return True
+
+    def put(self, key: str, content: bytes | Path) -> None:
+        """Store an object, in place of another one."""
+        import obstore
+
+        with self._errors():
+            obstore.put(self._store, key, content, chunk_size=_PART_BYTES)
+
+    def swap(self, key: str, content: bytes, etag: str | None) -> bool:
+        """Store an object where the one with the ETag still is, None: where there is none. False where it is not.
+
+        False may also be the answer to a repeated request whose first attempt succeeded, unseen: compare the content.
+        """
+        import obstore
+        from obstore.exceptions import PreconditionError
+
+        if etag is None:
+            return self.put_new(key, content)
+        if self._folder is not None:
+            return self._swap_locked(self._folder, key, content, etag)
+        with self._errors():
+            try:
+                obstore.put(self._store, key, content, mode={"e_tag": etag}, use_multipart=False)
+            except PreconditionError:
+                return False
+            except FileNotFoundError as error:
+                self._check_exists(error)
+                return False
+        return True
+
+    def size(self, key: str) -> int | None:
+        """The size of an object in bytes, None where there is none."""
+        import obstore
+
+        with self._errors():
+            try:
+                return int(obstore.head(self._store, key)["size"])
+            except FileNotFoundError as error:
+                self._check_exists(error)
+                return None
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """The objects whose keys begin with a folder."""
+        import obstore
+
+        with self._errors():
+            for found in obstore.list(self._store, prefix):
+                for meta in found:
+                    yield StoredObject(meta["path"], int(meta["size"]), meta["last_modified"])
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete objects; those that do not exist count as deleted."""
+        import obstore
+
+        with self._errors():
+            for first in range(0, len(keys), 1_000):
+                try:
+                    obstore.delete(self._store, list(keys[first : first + 1_000]))
+                except FileNotFoundError as error:
+                    self._check_exists(error)
+
+    def _swap_locked(self, folder: Path, key: str, content: bytes, etag: str) -> bool:
+        with locked_folder(folder):
+            current = self.get(key)
+            if current is None or current[1] != etag:
+                return False
+            self.put(key, content)
+            return True
+
+    def _check_exists(self, error: FileNotFoundError) -> None:
+        """Raise BucketFailed where the bucket itself is missing."""
+        if _NO_BUCKET.search(str(error)):
+            raise self._failed("missing", "does not exist: make it, or correct the address") from error
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+
+        try:
+            yield
+        except FileNotFoundError as error:
+            self._check_exists(error)
+            raise self._failed("missing", "is missing an object that was listed") from error
+        except (PermissionDeniedError, UnauthenticatedError, PermissionError) as error:
+            raise self._denied() from error
+        except (BaseError, OSError, ValueError) as error:
+            text = str(error)
+            if _NO_BUCKET.search(text):
+                raise self._failed("missing", "does not exist: make it, or correct the address") from error
+            if _DENIED.search(text):
+                raise self._denied() from error
+            reason = re.sub(r"https?://\S+", "", text.splitlines()[0])[:120].strip()
+            raise self._failed("unreachable", f"does not answer as it should: {reason}") from error
+
+    def _denied(self) -> BucketFailed:
+        return self._failed(
+            "denied",
+            "denies access: set the credentials of this bucket in the environment, such as AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY",
+        )
+
+    def _failed(self, reason: str, what: str) -> BucketFailed:
+        return BucketFailed(f"the bucket {self.url} {what}", url=self.url, reason=reason)
+
+
+def _open(address: BucketAddress, *, make: bool) -> Any:
+    try:
+        from obstore.store import from_url
+    except ImportError as error:
+        raise ConfigurationError("object storage needs another package: pip install 'aidre[s3]'") from error
+    options: dict[str, Any] = {}
+    if address.url.startswith("file:"):
+        options["mkdir"] = make
+    else:
+        options["client_options"] = {
+            "allow_http": (address.endpoint or "").startswith("http://"),
+            "timeout": _TIMEOUT,
+            "connect_timeout": _CONNECT_TIMEOUT,
+        }
+        options["retry_config"] = _RETRY
+        options |= {name: value for name in ("endpoint", "region") if (value := getattr(address, name)) is not None}
+    try:
+        return from_url(address.url, **options)
+    except Exception as error:  # every kind of address has errors of its own
+        shown = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ConfigurationError(
+            f"{address.url} is no bucket: give an address such as s3://bucket/prefix ({shown})"
+        ) from error

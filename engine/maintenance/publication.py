@@ -1,0 +1,130 @@
+"""What a bucket holds: the objects of a published store, and the two small ones that change.
+
+    PREFIX/collections.json              the format, and the names of all collections
+    PREFIX/<collection>/CURRENT          the newest publication: generation, checksum of its manifest, what was purged
+    PREFIX/<collection>/manifests/...    as in the store (engine/storage), byte for byte, as are:
+    PREFIX/<collection>/segments/..., deletes/..., changes/...
+
+All objects but the first two are written once. A publication puts the files that the former manifest did not name, then
+the manifest, then CURRENT, by comparison with the ETag that it read before: of two publishers exactly one wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+import msgspec
+import xxhash
+
+from aidre.engine.errors import FormatTooNew, StoreDamaged
+from aidre.engine.maintenance.bucket import Bucket
+from aidre.engine.storage import (
+    CHANGES,
+    CURRENT,
+    DELETES,
+    MANIFESTS,
+    SEGMENTS,
+    FileEntry,
+    Manifest,
+    manifest_name,
+    seal,
+    unseal,
+)
+
+FORMAT = 1
+CATALOG = "collections.json"
+MAX_COUNT = 1 << 53
+Count = Annotated[int, msgspec.Meta(ge=0, lt=MAX_COUNT)]
+Checksum = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """The newest publication of a collection.
+
+    `manifest` is the xxh3-128 of the manifest's bytes. The generations before `purged` are erased: replicas must not
+    keep them either. `collected` is the Unix time of the last garbage collection. `token` tells two publications apart.
+    """
+
+    generation: Count
+    lineage: str
+    manifest: Checksum
+    token: str
+    purged: Count = 0
+    collected: Count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The collections of a bucket, sorted."""
+
+    collections: tuple[str, ...] = ()
+
+
+def checksum(content: bytes) -> str:
+    return xxhash.xxh3_128_hexdigest(content)
+
+
+def current_key(collection: str) -> str:
+    return f"{collection}/{CURRENT}"
+
+
+def manifest_key(collection: str, generation: int) -> str:
+    return f"{collection}/{MANIFESTS}/{manifest_name(generation)}"
+
+
+def named_files(collection: str, manifest: Manifest) -> Iterator[tuple[str, FileEntry]]:
+    """The keys of the files that a manifest names, which are their paths in a store, too; without changelogs."""
+    for segment in manifest.segments:
+        for name, entry in segment.files.items():
+            yield f"{collection}/{SEGMENTS}/{segment.id}/{name}", entry
+    for name, entry in manifest.deletes.items():
+        yield f"{collection}/{DELETES}/{name}", entry
+
+
+def changes_prefix(collection: str) -> str:
+    return f"{collection}/{CHANGES}"
+
+
+def read_catalog(bucket: Bucket) -> tuple[Catalog, str | None]:
+    """The catalog and its ETag; an empty one and None where nothing was published."""
+    found = bucket.get(CATALOG)
+    return (Catalog(), None) if found is None else (decode_record(found[0], Catalog, bucket, CATALOG), found[1])
+
+
+def read_publication(bucket: Bucket, collection: str) -> tuple[Publication, str] | None:
+    """The newest publication of a collection and its ETag."""
+    key = current_key(collection)
+    found = bucket.get(key)
+    return None if found is None else (decode_record(found[0], Publication, bucket, key), found[1])
+
+
+def encode_record(record: Publication | Catalog) -> bytes:
+    return seal(msgspec.json.encode({"format": FORMAT, **msgspec.to_builtins(record)}))
+
+
+def decode_record(content: bytes, kind: type[_T], bucket: Bucket, key: str) -> _T:
+    """StoreDamaged, FormatTooNew."""
+    try:
+        value = msgspec.json.decode(unseal(content))
+        if value["format"] > FORMAT:
+            raise FormatTooNew(
+                f"{bucket.url} was published in format {value['format']}, this release reads up to {FORMAT}: "
+                "upgrade aidre",
+                format=value["format"],
+            )
+        return msgspec.convert(value, kind)
+    except (ValueError, KeyError, TypeError) as error:
+        raise damaged(bucket, key, "is no record of aidre") from error
+
+
+def damaged(bucket: Bucket, key: str, problem: str) -> StoreDamaged:
+    return StoreDamaged(
+        f"{bucket.url}/{key} {problem}: publish the store again with --repair",
+        collection=key.partition("/")[0],
+        file=key,
+        problem=problem,
+    )

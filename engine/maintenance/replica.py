@@ -1,0 +1,369 @@
+"""A replica: the newest publication of a bucket, pulled into a folder that is a store.
+
+A pull gets what the manifest names and the folder lacks, each file under a temporary name until its size and checksum
+are right, then the manifest, then CURRENT: readers of the folder never see half a generation, and an object that was
+cut or altered is never opened. One process at a time pulls a collection; it holds the writer's lock, and nobody else
+writes there.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import orjson
+import xxhash
+
+from aidre.engine.collection import Store, garbage
+from aidre.engine.errors import (
+    AidreError,
+    BucketFailed,
+    FormatTooNew,
+    StorageFailed,
+    StoreDamaged,
+)
+from aidre.engine.maintenance.bucket import Bucket
+from aidre.engine.maintenance.publication import (
+    CATALOG,
+    Catalog,
+    Publication,
+    changes_prefix,
+    checksum,
+    current_key,
+    damaged,
+    decode_record,
+    manifest_key,
+    named_files,
+)
+from aidre.engine.storage import (
+    CHANGES,
+    CURRENT,
+    MANIFESTS,
+    REPLICA,
+    FileEntry,
+    Manifest,
+    WriterLock,
+    decode_manifest,
+    durable,
+    is_collection_name,
+    manifest_name,
+    manifest_numbers,
+    read_manifest,
+)
+
+logger = logging.getLogger("aidre")
+
+LOCK_SECONDS = 60.0
+"""How long a pull waits for that of another process of this cache."""
+_DOWNLOADS = 4
+_RETRY_SECONDS = 5.0
+"""After a failed pull; the former generation answers meanwhile."""
+
+
+class Replica:
+    """Pulls one bucket into one folder. `max_bytes` bounds what the generations take there; 0: no bound."""
+
+    def __init__(self, bucket: Bucket, cache: Path, *, max_bytes: int = 0) -> None:
+        self._bucket, self._max_bytes = bucket, max_bytes
+        self.cache = cache
+        self._store = Store(cache)
+        self._etags: dict[str, str] = {}
+        self._catalog = Catalog()
+
+    @property
+    def source(self) -> Store:
+        """What serves the cache."""
+        return Store(self.cache, self.fetch)
+
+    # -- the newest publication --------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Make the folder and mark it as a replica, which no writer may change. StorageFailed; StoreDamaged where it
+        is a store of its own, or the replica of another bucket."""
+        durable.make_folder(self.cache)
+        marked = replicated_url(self.cache)
+        if marked is None and any(not path.name.startswith(".") for path in self.cache.iterdir()):
+            raise StorageFailed(f"{self.cache} is not empty: name a new folder for the cache", file=self.cache.name)
+        if marked is not None and marked != self._bucket.url:
+            raise StorageFailed(
+                f"{self.cache} is the cache of {marked}: name another folder for {self._bucket.url}",
+                file=self.cache.name,
+            )
+        if marked is None:
+            durable.replace_file(self.cache / REPLICA, orjson.dumps({"replica_of": self._bucket.url}))
+
+    def pull(self) -> list[str]:
+        """Bring every collection to its newest publication; returns the names of those that changed.
+
+        A collection that cannot be pulled keeps its generation; the first such problem is raised at the end:
+        BucketFailed, StoreDamaged, FormatTooNew, StorageFailed.
+        """
+        self._read_catalog()
+        changed, failures = list[str](), list[AidreError]()
+        for name in self._catalog.collections:
+            try:
+                changed += [name] if self._pull_newest(name) else []
+            except BucketFailed:
+                raise
+            except AidreError as failure:
+                failures.append(failure)
+        for name in set(self._local_names()).difference(self._catalog.collections):
+            durable.remove(self.cache / name)
+        if failures:
+            raise failures[0]
+        os.utime(self.cache / REPLICA)  # the time of the last complete pull
+        return changed
+
+    def follow(self, stopped: threading.Event, poll: float) -> None:
+        """Pull every `poll` seconds until `stopped`; a problem is logged once and does not end it."""
+        problem, wait = None, poll
+        while not stopped.wait(wait):
+            try:
+                self.pull()
+                problem, wait = None, poll
+            except (AidreError, OSError) as error:
+                if str(error) != problem:
+                    logger.error("the replica is not up to date: %s", error)
+                problem, wait = str(error), max(poll, _RETRY_SECONDS if isinstance(error, BucketFailed) else poll)
+
+    def fetch(self, collection: str, generation: int) -> bool:
+        """Bring an older generation, which a cursor of another replica names, beside the newest; False where it is
+        gone. For readers: it waits for a running pull, and raises what `pull` raises."""
+        if not is_collection_name(collection):
+            return False
+        folder = self.cache / collection
+        with self._lock(collection):
+            if (folder / MANIFESTS / manifest_name(generation)).exists():
+                return True
+            found = self._bucket.get(current_key(collection))
+            if found is None:
+                return False
+            newest = decode_record(found[0], Publication, self._bucket, current_key(collection))
+            if not newest.purged <= generation <= newest.generation:
+                return False
+            manifest = self._pull_manifest(collection, generation)
+            if manifest is None or manifest[0].lineage != newest.lineage:
+                return False
+            garbage.pin(folder, generation)
+            self._pull_files(collection, manifest[0])
+            durable.replace_file(folder / MANIFESTS / manifest_name(generation), manifest[1])
+        return True
+
+    # -- one collection ----------------------------------------------------------------------------------------
+
+    def _read_catalog(self) -> None:
+        found = self._bucket.get(CATALOG, unless=self._etags.get(CATALOG))
+        if found is not None:
+            catalog = decode_record(found[0], Catalog, self._bucket, CATALOG)
+            wrong = [name for name in catalog.collections if not is_collection_name(name)]
+            if wrong:
+                raise damaged(self._bucket, CATALOG, "names a collection that is none")
+            self._catalog, self._etags[CATALOG] = catalog, found[1]
+        elif CATALOG not in self._etags:
+            raise BucketFailed(
+                f"nothing is published at {self._bucket.url}: run `aidre publish` first, or correct the address",
+                url=self._bucket.url,
+                reason="missing",
+            )
+
+    def _pull_newest(self, name: str) -> bool:
+        key = current_key(name)
+        found = self._bucket.get(key, unless=self._etags.get(key))
+        if found is None:
+            return False
+        publication = decode_record(found[0], Publication, self._bucket, key)
+        with self._lock(name):
+            changed = self._open_publication(name, publication)
+        self._etags[key] = found[1]  # not before: a failed pull is repeated
+        return changed
+
+    def _open_publication(self, name: str, publication: Publication) -> bool:
+        folder, generation = self.cache / name, publication.generation
+        local = self._local_manifest(name)
+        if local is not None and (local.generation, local.lineage) == (generation, publication.lineage):
+            content = (folder / MANIFESTS / manifest_name(generation)).read_bytes()
+            if checksum(content) == publication.manifest and self._is_complete(folder, local):
+                self._clean(name, local, local, publication)
+                return False
+        pulled = self._pull_manifest(name, generation)
+        if pulled is None or checksum(pulled[1]) != publication.manifest:
+            raise damaged(self._bucket, manifest_key(name, generation), "is not the manifest that was published")
+        manifest, content = pulled
+        self._pull_files(name, manifest)
+        self._pull_changelogs(name, publication)
+        durable.replace_file(folder / MANIFESTS / manifest_name(generation), content)
+        durable.replace_file(folder / CURRENT, f"{generation:06d}\n".encode())
+        self._clean(name, manifest, local, publication)
+        return True
+
+    def _clean(self, name: str, manifest: Manifest, local: Manifest | None, publication: Publication) -> None:
+        """Remove what no reader needs; after a purge, or another history, everything but the newest generation."""
+        folder = self.cache / name
+        numbers = manifest_numbers(folder)
+        is_other = local is not None and (local.lineage != manifest.lineage or numbers[-1] > manifest.generation)
+        if is_other or any(number < publication.purged for number in numbers):
+            garbage.purge(folder, manifest)
+            self._pull_changelogs(name, publication)  # a purge removes them all
+        elif self._max_bytes and _size_of(self.cache) > self._max_bytes:
+            garbage.collect(folder, manifest, keep_seconds=0, at_least=1)
+        else:
+            garbage.collect(folder, manifest)
+
+    # -- files -------------------------------------------------------------------------------------------------
+
+    def _pull_manifest(self, name: str, generation: int) -> tuple[Manifest, bytes] | None:
+        """A manifest and its bytes. StoreDamaged, FormatTooNew."""
+        found = self._bucket.get(manifest_key(name, generation))
+        if found is None:
+            return None
+        manifest = decode_manifest(found[0], generation, name)
+        durable.make_folder(self.cache / name / MANIFESTS)
+        return manifest, found[0]
+
+    def _pull_files(self, name: str, manifest: Manifest) -> None:
+        files = [(key, entry) for key, entry in named_files(name, manifest) if not _is_there(self.cache / key, entry)]
+        self._make_room(name, manifest, sum(entry.size for _, entry in files))
+        for parent in sorted({(self.cache / key).parent for key, _ in files}):
+            durable.make_folder(parent)
+        with ThreadPoolExecutor(_DOWNLOADS, thread_name_prefix="pull") as threads:
+            for _ in threads.map(lambda file: self._pull_file(*file), files):
+                pass
+
+    def _make_room(self, name: str, manifest: Manifest, missing: int) -> None:
+        """StorageFailed where the generation does not fit beside the newest ones of the other collections."""
+        if not self._max_bytes:
+            return
+        if _size_of(self.cache) + missing > self._max_bytes:
+            for other in self._local_names():
+                local = self._local_manifest(other)
+                if local is not None:
+                    garbage.collect(self.cache / other, local, keep_seconds=0, at_least=1)
+        size = _size_of(self.cache) + missing
+        if size > self._max_bytes:
+            raise StorageFailed(
+                f"generation {manifest.generation} of collection {name!r} needs a cache of {size:,} bytes, "
+                f"store.cache_bytes allows {self._max_bytes:,}: raise it",
+                file=name,
+            )
+
+    def _pull_file(self, key: str, entry: FileEntry) -> None:
+        path = self.cache / key
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        with durable.write_errors(path):
+            try:
+                with temporary.open("wb") as file:
+                    target = _Checked(file, entry.size)
+                    exists = self._bucket.download(key, target)  # type: ignore[arg-type]
+                if not exists:
+                    raise damaged(self._bucket, key, "is missing")
+                if target.size != entry.size or target.digest.hexdigest() != entry.checksum:
+                    raise damaged(self._bucket, key, "does not have the size and the checksum of the stored file")
+                durable.publish_file(temporary, path)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    def _pull_changelogs(self, name: str, publication: Publication) -> None:
+        """Bring the folder of changelogs to what the bucket lists; the feed verifies each when it reads it."""
+        folder, prefix = self.cache / name / CHANGES, changes_prefix(name)
+        listed = {found.key.rpartition("/")[2]: found for found in self._bucket.list(prefix)}
+        listed = {file: found for file, found in listed.items() if _is_changelog(file, publication)}
+        durable.make_folder(folder)
+        for path in list(folder.glob("*.arrow")):
+            if path.name not in listed:
+                path.unlink(missing_ok=True)
+        missing = [file for file in listed if not (folder / file).exists()]
+
+        def pull(file: str) -> None:
+            content = self._bucket.get(f"{prefix}/{file}")
+            if content is not None:
+                durable.replace_file(folder / file, content[0])
+
+        with ThreadPoolExecutor(_DOWNLOADS, thread_name_prefix="pull") as threads:
+            for _ in threads.map(pull, missing):
+                pass
+
+    # -- the folder --------------------------------------------------------------------------------------------
+
+    def _lock(self, name: str) -> WriterLock:
+        durable.make_folder(self.cache / name)
+        return WriterLock(self.cache / name, name, LOCK_SECONDS)
+
+    def _local_names(self) -> Sequence[str]:
+        return [path.name for path in self.cache.iterdir() if path.is_dir() and not path.name.startswith(".")]
+
+    def _local_manifest(self, name: str) -> Manifest | None:
+        """The newest manifest of the folder; None where it is missing or damaged, and is to be pulled again."""
+        with suppress(StoreDamaged, FormatTooNew, FileNotFoundError):
+            folder = self.cache / name
+            number = int((folder / CURRENT).read_bytes())
+            return read_manifest(folder / MANIFESTS, number, name)
+        return None
+
+    def _is_complete(self, folder: Path, manifest: Manifest) -> bool:
+        files = named_files(folder.name, manifest)
+        return all(_is_there(self.cache / key, entry) for key, entry in files)
+
+
+class _Checked:
+    """A file that sums up what is written to it, and refuses more than `limit` bytes."""
+
+    def __init__(self, file: object, limit: int) -> None:
+        self._write = file.write  # type: ignore[attr-defined]
+        self._limit = limit
+        self.size = 0
+        self.digest = xxhash.xxh3_128()
+
+    def write(self, block: bytes) -> int:
+        self.size += len(block)
+        self.digest.update(block)
+        if self.size <= self._limit:
+            self._write(block)
+        return len(block)
+
+
+def replicated_url(folder: Path) -> str | None:
+    """The bucket that a folder is the replica of, None where it is none."""
+    try:
+        value = orjson.loads((folder / REPLICA).read_bytes())
+        return str(value["replica_of"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def pulled_at(folder: Path) -> float | None:
+    """The Unix time of the last complete pull into a folder, None where it is no replica."""
+    try:
+        return (folder / REPLICA).stat().st_mtime
+    except FileNotFoundError:
+        return None
+
+
+def _is_there(path: Path, entry: FileEntry) -> bool:
+    """Files get their names when they are verified, so the size is enough."""
+    try:
+        return path.stat().st_size == entry.size
+    except FileNotFoundError:
+        return False
+
+
+def _is_changelog(file: str, publication: Publication) -> bool:
+    """Whether it is a changelog or a pack of some, up to the published generation and since the last purge."""
+    first, _, last = file.removesuffix(".arrow").partition("-")
+    is_named = file.endswith(".arrow") and first.isdecimal() and (not last or last.isdecimal())
+    return is_named and publication.purged <= int(first) <= publication.generation
+
+
+def _size_of(folder: Path) -> int:
+    return sum(size for size in _sizes(folder))
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                yield path.stat().st_size
