@@ -12,7 +12,7 @@ class StoreSettings(Section):
 
     backend: Literal["local", "postgres", "milvus"] = "local"  #: What holds the collections.
     #: The address of the engine, which `postgres` and `milvus` need.
-    uri: Annotated[Secret, like("env:AIDRE_STORE_URI")] | None = None
+    uri: Annotated[Secret, like("env:SECRET")] | None = None
     #: Where every commit is published to; `aidre publish` without `--to` publishes there, too.
     publish: Annotated[str, like("s3://bucket/prefix")] | None = None
     endpoint: Annotated[str, like("https://s3.example.com")] | None = None  #: Of a bucket elsewhere than at AWS.
