@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import asdict
 
 from aidre.api.cli.maintenance import set_retention
+from aidre.api.cli.publish import publishing
 from aidre.api.config import Settings, load_settings, spaces_for
 from aidre.engine import open_source
 from aidre.engine.storage import check_collection_name
@@ -53,6 +55,10 @@ class Ingestion:
         )
         set_retention(self.store, self.collection, retained, self.options.wait)  # of a collection that this run created
         return summary
+
+    def published(self) -> AbstractContextManager[None]:
+        """Within this context what is committed is published, where the configuration says so."""
+        return nullcontext() if self.options.dry_run else publishing(self.store, self.settings, self.collection)
 
     def _spaces(self) -> tuple[EmbeddingSpace, ...]:
         exists = self.store.path.is_dir() and self.collection in self.store.collections()

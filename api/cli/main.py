@@ -122,7 +122,7 @@ def ingest(
 
     options = IngestOptions(source, url_base, mirror, force, commit_every, dry_run, wait=wait)
     ingestion = prepare(store, collection, sources, config, options)
-    with terminable(), Reporter(as_json, stores=not dry_run) as report:
+    with terminable(), ingestion.published(), Reporter(as_json, stores=not dry_run) as report:
         return ingestion.run(report).exit_status
 
 
@@ -154,7 +154,8 @@ def watch(
     options = IngestOptions(source, url_base, mirror, force, commit_every, wait=wait)
     with terminable():
         ingestion = prepare(store, collection, sources, config, options)
-        follow(ingestion, partial(reporter, as_json), console.print_message)
+        with ingestion.published():
+            follow(ingestion, partial(reporter, as_json), console.print_message)
     return 0
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aidre.engine.errors import AidreError, BucketFailed, ConfigurationError, PublishConflict
+from aidre.engine.errors import AidreError, BucketFailed, ConfigurationError, PublishConflict, StorageFailed
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -61,7 +61,7 @@ def follow(
             names = [collection] if collection is not None else store.collections()
             for name in names:
                 mark = store.mark(name)
-                if mark != marks.get(name):
+                if mark is not None and mark != marks.get(name):
                     publisher.publish([name])
                     marks[name], wait = mark, spacing
             problem = None
@@ -75,21 +75,27 @@ def follow(
 
 
 @contextmanager
-def publishing(store: Source, settings: Settings) -> Iterator[None]:
-    """Within this context new generations are published in a thread, where the configuration says so."""
+def publishing(store: Source, settings: Settings, collection: str | None = None) -> Iterator[None]:
+    """Within this context new generations are published in a thread, where the configuration says so; when it ends
+    without an error, the newest ones are published. StorageFailed."""
     if settings.store.publish is None:
         yield
         return
     publisher, stopped = publisher_for(store, settings), threading.Event()
-    thread = threading.Thread(
-        target=follow, args=(publisher, store, None, settings.store.poll, stopped), name="publish", daemon=True
-    )
+    arguments = publisher, store, collection, settings.store.poll, stopped
+    thread = threading.Thread(target=follow, args=arguments, name="publish", daemon=True)
     thread.start()
     try:
         yield
     finally:
         stopped.set()
         thread.join(_RETRY_SECONDS)
+    names = store.collections() if store.path.is_dir() else []
+    try:
+        for name in names if collection is None else [collection] if collection in names else []:
+            publisher.publish([name])
+    except AidreError as error:
+        raise StorageFailed(f"what was committed is not published: {error}") from error
 
 
 @contextmanager

@@ -352,10 +352,3 @@ def _generations(found: Iterable[StoredObject]) -> dict[int, StoredObject]:
         for one, parts in named
         if len(parts) == 3 and parts[1] == MANIFESTS and parts[2].removesuffix(".json").isdecimal()
     }
-
-
-def publish(
-    store: Source, bucket: Bucket, collections: Sequence[str], *, force: bool = False, repair: bool = False
-) -> list[Published]:
-    """Publish once, see `Publisher.publish`."""
-    return Publisher(store, bucket).publish(collections, force=force, repair=repair)
