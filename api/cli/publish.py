@@ -54,24 +54,31 @@ def follow(
 
     stopped = stopped or threading.Event()
     marks: dict[str, Hashable] = {}
-    problem, wait = None, _LOOK_SECONDS
+    problem, wait = "", _LOOK_SECONDS
     while not stopped.wait(wait):
-        wait = _LOOK_SECONDS
-        try:
-            names = [collection] if collection is not None else store.collections()
-            for name in names:
+        former, problem, wait = problem, "", _LOOK_SECONDS
+        for name in _names(store, collection):
+            try:
                 mark = store.mark(name)
                 if mark is not None and mark != marks.get(name):
                     publisher.publish([name])
-                    marks[name], wait = mark, spacing
-            problem = None
-        except PublishConflict as error:
-            marks |= {str(error.details["collection"]): store.mark(str(error.details["collection"]))}
-            console.print_message(str(error))
-        except (AidreError, OSError) as error:
-            if str(error) != problem:
-                console.print_message(f"not published: {error}")
-            problem, wait = str(error), _RETRY_SECONDS
+                    marks[name], wait = mark, max(wait, spacing)
+            except PublishConflict as error:
+                marks[name] = mark
+                console.print_message(str(error))
+            except (AidreError, OSError) as error:
+                problem, wait = str(error), _RETRY_SECONDS
+        if problem and problem != former:
+            console.print_message(f"not published: {problem}")
+
+
+def _names(store: Source, collection: str | None) -> list[str]:
+    """The collections that exist, or the named one of them."""
+    try:
+        names = store.collections()
+    except (AidreError, OSError):
+        return []
+    return [name for name in names if collection in (None, name)]
 
 
 @contextmanager
@@ -90,9 +97,8 @@ def publishing(store: Source, settings: Settings, collection: str | None = None)
     finally:
         stopped.set()
         thread.join(_RETRY_SECONDS)
-    names = store.collections() if store.path.is_dir() else []
     try:
-        for name in names if collection is None else [collection] if collection in names else []:
+        for name in _names(store, collection):
             publisher.publish([name])
     except AidreError as error:
         raise StorageFailed(f"what was committed is not published: {error}") from error
