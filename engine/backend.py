@@ -514,7 +514,8 @@ class Source(Protocol):
         shares what `previous` has open."""
 
     def drop(self, collection: str, *, wait: float = 0.0) -> None:
-        """Remove a collection with all of its files. CollectionMissing, StoreLocked, StorageFailed."""
+        """Remove a collection. `open` may raise CollectionDropped from then on, so that its cursors and feeds are
+        told. CollectionMissing, StoreLocked, StorageFailed."""
 
 
 # -- for engines that store no fragments -----------------------------------------------------------------------

@@ -8,6 +8,7 @@ AidreError
 │   └── InvalidDocument     a document or row that cannot be stored
 ├── Missing                 the named thing does not exist
 │   ├── CollectionMissing
+│   │   └── CollectionDropped   it was there
 │   ├── GenerationMissing   removed by garbage collection, or never written
 │   ├── HistoryMissing      the changelogs do not reach back that far
 │   └── SpaceMissing
@@ -77,6 +78,10 @@ class CollectionMissing(Missing):
     """Details: collection."""
 
     code = "collection_missing"
+
+
+class CollectionDropped(CollectionMissing):
+    """Its last generation is known. Details: collection, generation, lineage, visibility."""
 
 
 class GenerationMissing(Missing):

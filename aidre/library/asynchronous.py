@@ -168,9 +168,9 @@ class AsyncDatabase:
         """As `Database.collection`; it reads nothing. `embed` is called in a thread."""
         return AsyncCollection(self.database.collection(name, space=space, embed=embed, wait=wait))
 
-    async def drop(self, name: str, *, wait: float = WAIT_SECONDS) -> None:
+    async def drop(self, name: str, *, purge: bool = False, wait: float = WAIT_SECONDS) -> None:
         """As `Database.drop`."""
-        await asyncio.to_thread(self.database.drop, name, wait=wait)
+        await asyncio.to_thread(self.database.drop, name, purge=purge, wait=wait)
 
     async def backup(self, target: str | Path) -> None:
         """As `Database.backup`."""

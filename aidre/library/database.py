@@ -73,10 +73,19 @@ class Database:
         spaces = [space] if isinstance(space, EmbeddingSpace) else space
         return Collection(self._source, name, Spaces(spaces, embed, self._embedders), lambda: self._is_open, wait)
 
-    def drop(self, name: str, *, wait: float = WAIT_SECONDS) -> None:
-        """Remove a collection with all of its files. CollectionMissing, StoreLocked, StorageFailed."""
+    def drop(self, name: str, *, purge: bool = False, wait: float = WAIT_SECONDS) -> None:
+        """Remove a collection with its files. CollectionMissing, StoreLocked, StorageFailed.
+
+        Its number stays, so that a server tells clients whose cursor or feed has ended; with `purge` no trace of the
+        name stays, also of a collection that was dropped before.
+        """
         self._check_open()
-        self._source.drop(name, wait=wait)
+        if purge:
+            from aidre.engine.collection import local_store
+
+            local_store(self._source).drop(name, wait=wait, purge=True)
+        else:
+            self._source.drop(name, wait=wait)
 
     def backup(self, target: str | Path) -> None:
         """Write the newest generation of every collection into a new tar file, which `aidre restore` reads."""

@@ -5,6 +5,7 @@ It raises errors of the engine and HttpErrors; each protocol renders them in its
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -29,7 +30,7 @@ from aidre.api.retrieval.scheduler import Scheduler
 from aidre.api.retrieval.snapshots import LiveSnapshots
 from aidre.api.retrieval.visibility import VisibleCollection, VisibleCollections
 from aidre.engine.backend import Hit, Reader, RetrievedChunk, can_fuse
-from aidre.engine.errors import ModelUnavailable
+from aidre.engine.errors import CollectionMissing, ModelUnavailable
 from aidre.engine.index.fields import Filter, filter_digest, parse_filter
 from aidre.engine.model import EmbeddingSpace, Fusion, Json, Mode, Query, Rescore
 
@@ -79,6 +80,17 @@ class Retrieval:
         self._cursors = cursors
         self._scheduler = Scheduler(settings.limits.wait)
         self._pages = PageSearch(self._scheduler, self.max_results)
+
+    async def find(self, name: str | None, cursor: str | None, caller: Caller, protocol: Protocol) -> VisibleCollection:
+        """As `collections.find`; raises Conflict where the cursor is of a collection that was dropped."""
+        try:
+            return self.collections.find(name, caller, protocol)
+        except (CollectionMissing, BadRequest):
+            if cursor is not None:
+                dropped = await asyncio.to_thread(self.collections.dropped, name, caller, protocol)
+                if self._cursors.lineage(cursor) in dropped:
+                    raise expired_cursor() from None
+            raise
 
     async def search(
         self,

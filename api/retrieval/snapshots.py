@@ -14,7 +14,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from aidre.engine.backend import Reader, Source
-from aidre.engine.errors import AidreError, GenerationMissing
+from aidre.engine.errors import AidreError, CollectionDropped, GenerationMissing
+from aidre.engine.model import Visibility
 
 logger = logging.getLogger("aidre")
 
@@ -44,6 +45,15 @@ class OpenCollection:
     kept: tuple[tuple[float, Reader], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class DroppedCollection:
+    """A collection that was dropped, of which no other one took the name."""
+
+    name: str
+    lineage: str
+    visibility: Visibility
+
+
 class LiveSnapshots:
     """All collections of a store, each at its newest generation. `problem` is why the store cannot be read."""
 
@@ -53,6 +63,8 @@ class LiveSnapshots:
         self._collections: Mapping[str, OpenCollection] = {}
         self._damaged: set[str] = set()
         self._pinned: dict[str, tuple[str, int]] = {}
+        self.gone: frozenset[str] = frozenset()
+        """Collections that were in service and are in the store no more."""
         self._refreshing = threading.Lock()
 
     @property
@@ -74,6 +86,7 @@ class LiveSnapshots:
                 self.problem = _first_line(error)
                 return
             self.problem = None
+            self.gone = (self.gone | self._collections.keys()).difference(names)
             self._collections = {name: current for name, current in self._collections.items() if name in names}
             for name in names:
                 current = self._collections.get(name)
@@ -109,6 +122,8 @@ class LiveSnapshots:
             logger.warning("collection %s: %s", name, warning)
         if previous is not None and (previous.generation, previous.lineage) == (snapshot.generation, snapshot.lineage):
             snapshot = previous
+        elif previous is not None and previous.lineage != snapshot.lineage:
+            kept = ()  # another collection of that name
         elif previous is not None:
             kept = ((time.monotonic(), previous), *kept)[:MAX_KEPT]
         return OpenCollection(mark, snapshot, opened_at=time.monotonic(), kept=kept)
@@ -130,6 +145,18 @@ class LiveSnapshots:
             if snapshot.generation == generation:
                 return snapshot
         return self._open_superseded(name, generation, current.snapshot)
+
+    def dropped(self, names: Iterable[str]) -> list[DroppedCollection]:
+        """Those of the names whose collection was dropped. Blocking: call it from a thread."""
+        found = []
+        for name in names:
+            try:
+                self.source.open(name)
+            except CollectionDropped as error:
+                found.append(DroppedCollection(name, error.details["lineage"], error.details["visibility"]))
+            except (AidreError, OSError):
+                continue
+        return found
 
     def _open_superseded(self, name: str, generation: int, newest: Reader) -> Reader:
         """Opens and keeps a generation that this process has not opened, or has closed."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from aidre.api.access import Caller, may_see, visibility_in_force
 from aidre.api.config import CollectionSettings, Protocol, Settings
 from aidre.api.http import BadRequest, Unavailable
+from aidre.api.retrieval.cursor import lineage_digest
 from aidre.api.retrieval.question import text_modes
 from aidre.api.retrieval.snapshots import LiveSnapshots, OpenCollection
 from aidre.engine.backend import Reader, RetrievedChunk
@@ -80,6 +81,17 @@ class VisibleCollections:
             collection = self._cache[key] = self._look_up(name, caller, protocol)
         return collection
 
+    def dropped(self, name: str | None, caller: Caller, protocol: Protocol) -> frozenset[bytes]:
+        """The lineage digests of the dropped collections that `find` would otherwise have found. Blocking: call it from
+        a thread."""
+        default = self._settings.server.default_collection
+        names = self._snapshots.gone if default is None else {default}
+        return frozenset(
+            lineage_digest(one.lineage)
+            for one in self._snapshots.dropped(names if name is None else {name})
+            if self._may_see(caller, one.name, one.visibility, protocol)
+        )
+
     def _look_up(self, name: str | None, caller: Caller, protocol: Protocol) -> VisibleCollection:
         if name is None:
             name = self._default_name(caller, protocol)
@@ -100,11 +112,14 @@ class VisibleCollections:
         return names[0]
 
     def _is_visible(self, caller: Caller, name: str, current: OpenCollection, protocol: Protocol) -> bool:
-        settings = self._settings.collection(name)
         # The visibility of a damaged collection is unknown: with keys configured, it counts as private.
         unknown: Visibility = "private" if self._settings.knows_callers else "public"
         manifest = current.snapshot.collection.visibility if current.snapshot else unknown
-        return protocol in settings.protocols and may_see(caller, name, visibility_in_force(manifest, settings))
+        return self._may_see(caller, name, manifest, protocol)
+
+    def _may_see(self, caller: Caller, name: str, visibility: Visibility, protocol: Protocol) -> bool:
+        settings = self._settings.collection(name)
+        return protocol in settings.protocols and may_see(caller, name, visibility_in_force(visibility, settings))
 
     def _at(self, name: str, snapshot: Reader) -> VisibleCollection:
         settings = self._settings.collection(name)

@@ -58,7 +58,7 @@ class Generations:
 
     `manifest` and `snapshot` are the newest generation; `snapshot` is None before the first. `is_bulk_load` is true
     during the first load of a collection, which merges little and is indexed when it ends. `models` embed queries for
-    the calibration of their spaces.
+    the calibration of their spaces. `manifest` is never written where there is no snapshot (`first_manifest`).
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Generations:
         self.snapshot = snapshot
         self.is_bulk_load = snapshot is None
         self._models = models or {}
-        self._last_number = manifest.generation
+        self._last_number = self._began_at = manifest.generation
         self._retention = changelog.Retention(folder)
         self._codebooks: dict[str, tuple[str, int]] = {}
         self._detached_indexes: dict[str, Mapping[str, FileEntry]] = {}
@@ -117,7 +117,7 @@ class Generations:
         manifest = replace(manifest, generation=generation, parent=self.manifest.generation, created_at=now())
         snapshot, indexed = Snapshot(self.folder, manifest, self.snapshot), manifest
         # A bulk load is indexed at its first commit, which may be its only one, and then when it ends.
-        if not self.is_bulk_load or manifest.parent == 0:
+        if not self.is_bulk_load or manifest.parent == self._began_at:
             growth = 0 if recalibrate else GROWTH_FACTOR
             asked = AskedQueries(self._models, given or {})
             indexed = index_generation(
@@ -172,7 +172,7 @@ class Generations:
         Does nothing if no load is running, or if it made a single generation, which is indexed already.
         """
         was_bulk_load, self.is_bulk_load = self.is_bulk_load, False
-        if not was_bulk_load or self.manifest.generation < 2:
+        if not was_bulk_load or self.manifest.generation < self._began_at + 2:
             return
         entries = self.manifest.segments
         sizes = [entry.live_chunks for entry in entries]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from aidre.engine.collection import garbage
+from aidre.engine.collection import dropping, garbage
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.errors import (
+    AidreError,
     CollectionMissing,
     GenerationMissing,
     Missing,
@@ -60,6 +60,7 @@ class Store:
     def __init__(self, path: Path, fetch: Callable[[str, int], bool] | None = None) -> None:
         self.path = path
         self._fetch = fetch
+        self._dropped: dict[str, tuple[Hashable, bool]] = {}
 
     def require(self) -> None:
         """Raise Missing where the folder does not exist."""
@@ -73,7 +74,10 @@ class Store:
             return sorted(
                 path.name
                 for path in self.path.iterdir()
-                if path.is_dir() and not path.name.startswith(".") and (path / CURRENT).exists()
+                if path.is_dir()
+                and not path.name.startswith(".")
+                and (path / CURRENT).exists()
+                and not self.is_dropped(path.name)
             )
 
     def collections_without_current(self) -> dict[str, int]:
@@ -82,7 +86,10 @@ class Store:
         lost = {
             path.name: numbers[-1]
             for path in self.path.iterdir()
-            if not path.name.startswith(".") and not (path / CURRENT).exists() and (numbers := manifest_numbers(path))
+            if not path.name.startswith(".")
+            and not (path / CURRENT).exists()
+            and (numbers := manifest_numbers(path))
+            and not self._says_dropped(path.name, numbers[-1])
         }
         return dict(sorted(lost.items()))
 
@@ -109,6 +116,18 @@ class Store:
             return None
         return status.st_ino, status.st_mtime_ns, status.st_size
 
+    def is_dropped(self, collection: str) -> bool:
+        """Whether its newest generation says that it was dropped; looked up once for each value of `mark`."""
+        mark = self.mark(collection)
+        known = self._dropped.get(collection)
+        if known is not None and known[0] == mark:
+            return known[1]
+        dropped = False
+        with suppress(AidreError, OSError):  # a damaged collection is there; whoever opens it says what is wrong
+            dropped = self._says_dropped(collection, self.current(collection))
+            self._dropped[collection] = mark, dropped
+        return dropped
+
     def open(self, collection: str, *, previous: Reader | None = None, generation: int | None = None) -> Snapshot:
         """Where garbage collection removes the newest generation while it is being opened, a newer one is opened."""
         folder = self._folder(collection)
@@ -116,7 +135,12 @@ class Store:
         for _ in range(_MAX_OPEN_ATTEMPTS):
             newest = self.current(collection)
             try:
-                return Snapshot(folder, self._read_manifest(collection, generation), previous)
+                if generation is not None and self.is_dropped(collection):
+                    raise dropping.dropped_error(self._read_manifest(collection, None))
+                manifest = self._read_manifest(collection, generation)
+                if manifest.dropped:
+                    raise dropping.dropped_error(manifest)
+                return Snapshot(folder, manifest, previous)
             except (StoreDamaged, GenerationMissing) as error:
                 if isinstance(error, GenerationMissing) and self._fetched(collection, generation):
                     continue
@@ -166,7 +190,7 @@ class Store:
         try:
             with durable.write_errors(folder):
                 durable.close_to_others(folder)
-                manifest = self._manifest_to_continue(collection)
+                manifest, began_at = self._live_manifest(collection)
                 states = _space_states(
                     _stored_spaces(collection, manifest) if spaces is None else spaces, runtimes or {}
                 )
@@ -181,6 +205,7 @@ class Store:
                     dates=dates,
                     stale=stale,
                     lock=lock,
+                    began_at=began_at,
                     models=models,
                     previous=previous if isinstance(previous, Snapshot) else None,
                 )
@@ -188,16 +213,38 @@ class Store:
             lock.__exit__(None, None, None)
             raise
 
-    def drop(self, collection: str, *, wait: float = 0.0) -> None:
-        """Readers that have a generation open keep its files until they close it."""
+    def drop(self, collection: str, *, wait: float = 0.0, purge: bool = False) -> None:
+        """Publish a last generation without segments, and remove the files of the others. Readers that have a
+        generation open keep its files until they close it.
+
+        `purge` removes that generation too, also that of an earlier drop: nothing says then that there was such a
+        collection. The same happens to a collection whose manifest is damaged.
+        """
         self._check_writable()
         self.current(collection)
         folder = self._folder(collection)
         with WriterLock(folder, collection, wait), durable.write_errors(folder):
-            removed = self.path / f"{garbage.DROPPED_PREFIX}{collection}.{secrets.token_hex(4)}.tmp"
-            folder.rename(removed)
-            durable.sync_folder(self.path)
-            durable.remove(removed)
+            manifest = None
+            if not purge:
+                with suppress(StoreDamaged):
+                    manifest = self._manifest_to_continue(collection)
+            if manifest is None:
+                dropping.forget(folder)
+            elif manifest.dropped:
+                garbage.purge(folder, manifest)
+                raise dropping.dropped_error(manifest)
+            else:
+                dropping.publish_last(folder, manifest)
+                dropping.forget_old(self._dropped_folders())
+
+    def _dropped_folders(self) -> Iterator[Path]:
+        """The folders of dropped collections."""
+        return (path for path in sorted(self.path.iterdir()) if path.is_dir() and self.is_dropped(path.name))
+
+    def _says_dropped(self, collection: str, generation: int) -> bool:
+        with suppress(AidreError, FileNotFoundError):
+            return self._read_manifest(collection, generation).dropped
+        return False
 
     def _check_writable(self) -> None:
         if (self.path / REPLICA).exists():
@@ -218,6 +265,15 @@ class Store:
         folder = self._folder(collection)
         durable.make_folder(folder)
         return folder
+
+    def _live_manifest(self, collection: str) -> tuple[Manifest | None, int]:
+        """The manifest to continue, None for a new collection, and the number after which a new one begins: 0, or the
+        last one of a collection of that name which was dropped."""
+        manifest = self._manifest_to_continue(collection)
+        if manifest is None or not manifest.dropped:
+            return manifest, 0
+        garbage.purge(self._folder(collection), manifest)  # the drop may have been interrupted
+        return None, manifest.generation
 
     def _manifest_to_continue(self, collection: str) -> Manifest | None:
         """The newest manifest, None for a new collection. Writes CURRENT again where it was lost: everything that the

@@ -70,12 +70,13 @@ class Writer:
         dates: Collection[str],
         stale: Sequence[SpaceState],
         lock: WriterLock,
+        began_at: int = 0,
         models: Mapping[str, EmbedQueries] | None = None,
         previous: Snapshot | None = None,
     ) -> None:
         self._lock = lock
         snapshot = Snapshot(folder, manifest, previous) if manifest else None
-        self.generations = Generations(folder, manifest or first_manifest(name, spaces), snapshot, models)
+        self.generations = Generations(folder, manifest or first_manifest(name, spaces, began_at), snapshot, models)
         self._committer = Committer(folder, self.generations)
         self._pending = PendingCommit()
         self._locator = DocumentLocator()

@@ -25,7 +25,7 @@ import xxhash
 
 from aidre.engine.backend import Source
 from aidre.engine.collection import Store, local_store
-from aidre.engine.errors import InvalidInput, StorageFailed, StoreDamaged
+from aidre.engine.errors import CollectionMissing, InvalidInput, StorageFailed, StoreDamaged
 from aidre.engine.storage import (
     DELETES,
     MANIFESTS,
@@ -147,6 +147,8 @@ def open_generation(store: Store, name: str, opened: ExitStack) -> tuple[Manifes
         generation = store.current(name)
         try:
             manifest = read_manifest(folder / MANIFESTS, generation, name)
+            if manifest.dropped:
+                raise CollectionMissing(f"collection {name!r} was dropped meanwhile: begin again", collection=name)
             with ExitStack() as attempt:
                 files: list[OpenFile] = [
                     (path, entry, attempt.enter_context(path.open("rb")))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.backend import Source
 from aidre.engine.collection import Generations, Snapshot, Store, local_store
-from aidre.engine.errors import AidreError, GenerationMissing, InvalidInput, StoreDamaged
+from aidre.engine.errors import AidreError, CollectionMissing, GenerationMissing, InvalidInput, StoreDamaged
 from aidre.engine.segment import SegmentView
 from aidre.engine.storage import (
     MANIFESTS,
@@ -48,6 +48,8 @@ class KeptGeneration:
 def list_generations(store: Source, collection: str) -> list[KeptGeneration]:
     """The generations on disk, newest first, without those whose manifest is damaged. Raises CollectionMissing."""
     store = local_store(store)
+    if store.is_dropped(collection):
+        raise CollectionMissing(f"collection {collection!r} was dropped: it has no generations", collection=collection)
     folder = store.path / collection / MANIFESTS
     numbers = manifest_numbers(folder.parent)[::-1]
     try:

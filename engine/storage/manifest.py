@@ -147,7 +147,8 @@ MIN_KEPT_GENERATIONS, MAX_KEPT_GENERATIONS = 2, 10_000
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """One generation. `parent` is the generation it was made from (0 for the first); `keep` is how many of the newest
-    generations garbage collection keeps; `lineage` is the same in all generations of one collection."""
+    generations garbage collection keeps; `lineage` is the same in all generations of one collection. `dropped` says
+    that it is the last one: there is no such collection any more. An older release sees an empty collection."""
 
     generation: Count
     parent: Count
@@ -165,6 +166,7 @@ class Manifest:
     source_roots: Mapping[str, str]
     source_states: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     keep: Count = MIN_KEPT_GENERATIONS
+    dropped: bool = False
 
     @property
     def documents(self) -> int:
@@ -202,12 +204,13 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def first_manifest(name: str, spaces: Sequence[SpaceState]) -> Manifest:
-    """Generation 0 of a new collection, from which its first commit is made. Never written; draws the lineage."""
-    moment, changes = now(), ChangesEntry(0, NO_MARK)
-    return Manifest(
-        0, 0, secrets.token_hex(16), moment, name, "", "public", moment, tuple(spaces), (), (), {}, changes, {}
-    )
+def first_manifest(name: str, spaces: Sequence[SpaceState], generation: int = 0) -> Manifest:
+    """What the first commit of a new collection is made from. Never written; draws the lineage.
+
+    `generation` is 0, or the last one of a dropped collection of that name, whose numbers are not used again.
+    """
+    moment, changes, lineage = now(), ChangesEntry(generation, NO_MARK), secrets.token_hex(16)
+    return Manifest(generation, 0, lineage, moment, name, "", "public", moment, tuple(spaces), (), (), {}, changes, {})
 
 
 # -- write -------------------------------------------------------------------------------------------------------

@@ -133,6 +133,21 @@ def _is_dropped(folder: Path, acknowledged: int) -> None:
     if NAME in store.collections():
         assert not acknowledged, "the collection is back"
         look(folder / STORE, SMALL, [after({}, STEPS[:2])])
+    else:
+        write_all(folder / STORE, SMALL, STEPS[:1])
+        look(folder / STORE, SMALL, [after({}, STEPS[:1])])
+
+
+def _purged(folder: Path, acknowledge: Acknowledge) -> None:
+    Store(folder / STORE).drop(NAME, purge=True)
+    acknowledge()
+
+
+def _is_purged(folder: Path, acknowledged: int) -> None:
+    if not acknowledged and NAME in Store(folder / STORE).collections():
+        look(folder / STORE, SMALL, [after({}, STEPS[:2])])
+    else:
+        assert not (folder / STORE / NAME).exists(), "the collection is back"
 
 
 def _begun(folder: Path) -> None:
@@ -445,6 +460,7 @@ SCENES = (
     *map(_single, range(6)),
     Scene("roll-back", _begun, _rolled_back, _is_rolled_back),
     Scene("drop", _begun, _dropped, _is_dropped),
+    Scene("drop without a trace", _begun, _purged, _is_purged),
     Scene("backfill", _begun, _backfilled, _is_backfilled),
     Scene("backup", _saved, _backed_up, _is_backed_up),
     Scene("restore", _with_backup, _restored, _is_restored, again=1),

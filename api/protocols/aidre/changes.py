@@ -18,11 +18,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from aidre.api.access import caller_of
+from aidre.api.access import Caller, caller_of
 from aidre.api.http import BadRequest, Gone, NotFound, negotiate, render_error, renders_errors_with, request_id
 from aidre.api.retrieval import Retrieval, VisibleCollection, lineage_digest
 from aidre.engine.backend import Change, ChangeCursor, ChangelogId, ChangesPage
-from aidre.engine.errors import HistoryMissing
+from aidre.engine.errors import CollectionMissing, HistoryMissing
 
 CHANGES_DEFAULT = 1_000
 CHANGES_MAX = 10_000
@@ -107,6 +107,28 @@ def _page(
     return render(page, collection, identifier), [change.id for change in page.changes if change.op != "delete"]
 
 
+async def _find(
+    retrieval: Retrieval, name: str, since: tuple[bytes, ChangeCursor] | None, caller: Caller
+) -> VisibleCollection:
+    """Raises Gone where the token is of a collection that was dropped, else CollectionMissing."""
+    try:
+        return retrieval.collections.find(name, caller, "aidre")
+    except CollectionMissing:
+        if since is not None and since[0] in await asyncio.to_thread(
+            retrieval.collections.dropped, name, caller, "aidre"
+        ):
+            raise _gone() from None
+        raise
+
+
+def _gone() -> Gone:
+    return Gone(
+        "the changes since this token are no longer kept: begin again without since, and forget what is not "
+        "listed then",
+        member="since",
+    )
+
+
 @renders_errors_with(render_error)
 async def list_changes(request: Request) -> Response:
     variant = negotiate(request)
@@ -115,7 +137,7 @@ async def list_changes(request: Request) -> Response:
     since = read_token(token) if token else None  # a client without a token may send an empty one
     retrieval: Retrieval = request.app.state.retrieval
     name, caller = request.path_params["name"], caller_of(request)
-    collection = retrieval.collections.find(name, caller, "aidre")
+    collection = await _find(retrieval, name, since, caller)
     if not collection.snapshot.can.changes:
         raise NotFound("this collection has no change feed: its engine lacks the capability changes")
     retrieval.check_budget(caller)
@@ -126,15 +148,11 @@ async def list_changes(request: Request) -> Response:
     except HistoryMissing:
         # The token may come from a worker that has seen a newer generation.
         await asyncio.to_thread(retrieval.snapshots.refresh)
-        collection = retrieval.collections.find(name, caller, "aidre")
+        collection = await _find(retrieval, name, since, caller)
         try:
             body, chunk_ids = await asyncio.to_thread(_page, collection, since, limit, request_id(request))
         except HistoryMissing as error:
-            raise Gone(
-                "the changes since this token are no longer kept: begin again without since, and forget what is not "
-                "listed then",
-                member="since",
-            ) from error
+            raise _gone() from error
     retrieval.check_budget(caller)  # concurrent requests may have spent it
     for first in range(0, len(chunk_ids), CHARGED_AT_ONCE):
         retrieval.charge_budget(caller, collection, chunk_ids[first : first + CHARGED_AT_ONCE])

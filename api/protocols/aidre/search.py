@@ -406,7 +406,7 @@ async def search(request: Request) -> Response:
     limits = retrieval.settings.limits
     asked = parse_content(await read_content(request, BODY_TYPES, limits.body_bytes), limits)
     question = asked.question
-    collection = retrieval.collections.find(asked.collection, caller, "aidre")
+    collection = await retrieval.find(asked.collection, question.cursor, caller, "aidre")
     if question.vector is not None and not may_query_by_vector(caller, collection.settings):
         raise _vector_query_refused(request, caller)
     check_granted(asked.fields, collection, caller.vectors)
