@@ -296,7 +296,9 @@ def publish(
     opened, settings = _open_filled(store), load_settings(config)
     publisher = publishing.publisher_for(opened, settings, to)
     with terminable():
-        for published in publisher.publish(select_collections(opened, collection), force=force, repair=repair):
+        drops = publisher.publish_drops() if collection is None else []
+        names = select_collections(opened, collection)
+        for published in drops + (publisher.publish(names, force=force, repair=repair) if names or not drops else []):
             facts = asdict(published)
             text = f"{console.collection_line(facts)}, {published.files} files sent ({published.bytes:,} bytes)"
             print_result(as_json, text, **facts)

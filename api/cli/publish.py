@@ -57,7 +57,11 @@ def follow(
     problem, wait = "", _LOOK_SECONDS
     while not stopped.wait(wait):
         former, problem, wait = problem, "", _LOOK_SECONDS
-        for name in _names(store, collection):
+        names = _names(store, collection)
+        if marks.keys() - set(names):
+            problem = _publish_drops(publisher)
+            marks = {name: mark for name, mark in marks.items() if problem or name in names}
+        for name in names:
             try:
                 mark = store.mark(name)
                 if mark is not None and mark != marks.get(name):
@@ -70,6 +74,15 @@ def follow(
                 problem, wait = str(error), _RETRY_SECONDS
         if problem and problem != former:
             console.print_message(f"not published: {problem}")
+
+
+def _publish_drops(publisher: Publisher) -> str:
+    """Returns why it could not be done."""
+    try:
+        publisher.publish_drops()
+    except (AidreError, OSError) as error:
+        return str(error)
+    return ""
 
 
 def _names(store: Source, collection: str | None) -> list[str]:

@@ -47,6 +47,7 @@ from aidre.engine.storage import (
     encode_manifest,
     locked_folder,
     manifest_name,
+    read_manifest,
 )
 
 KEEP = timedelta(hours=24)
@@ -104,6 +105,26 @@ class Publisher:
             raise InvalidInput("there is nothing to publish: the store has no collection")
         return [self._publish(name, force=force, repair=repair) for name in collections]
 
+    def publish_drops(self) -> list[Published]:
+        """Make the bucket's collections that the store has dropped dropped there, too: their objects are removed."""
+        catalog, _ = read_catalog(self._bucket)
+        return [drop for name in catalog.collections if (drop := self._publish_drop(name)) is not None]
+
+    def _publish_drop(self, name: str) -> Published | None:
+        folder = self._store.path / name
+        if not self._store.is_dropped(name):
+            return None
+        with locked_folder(folder / MANIFESTS):
+            manifest = read_manifest(folder / MANIFESTS, self._store.current(name), name)
+            found = read_publication(self._bucket, name)
+            is_due = found is not None and found[0].generation < manifest.generation
+            if found is None or not is_due or found[0].lineage != manifest.lineage:
+                return None
+            ours = _Generation(name, folder, manifest, _content_of(folder, manifest))
+            sent = self._put_manifest(ours, replaces=False)
+            self._swap(ours, *found, before=None)
+        return Published(name, manifest.generation, 0, 0, len(sent), sum(sent))
+
     def _publish(self, name: str, *, force: bool, repair: bool) -> Published:
         folder = self._store.path / name
         self._store.current(name)
@@ -151,7 +172,10 @@ class Publisher:
     def _check_succeeds(self, ours: _Generation, former: Publication) -> None:
         generation = ours.manifest.generation
         if former.lineage != ours.manifest.lineage:
-            raise self._conflict(ours, former, "another store published a collection of this name")
+            before = self._former_manifest(ours.name, former)
+            if before is not None and before.dropped and former.generation < generation:
+                return
+            raise self._conflict(ours, former, "it is another one of this name, of another store or dropped since")
         if former.generation > generation:
             raise self._conflict(ours, former, f"it has generation {former.generation}, this store {generation}")
         if former.generation == generation and former.manifest != checksum(ours.content):
