@@ -4,7 +4,7 @@ from .bucket import Bucket as Bucket, BucketAddress as BucketAddress
 from .history import keep_generations as keep_generations, list_generations as list_generations, roll_back as roll_back
 from .publish import Publisher as Publisher
 from .recalibration import Recalibration as Recalibration, recalibrate as recalibrate
-from .replica import Replica as Replica, pulled_at as pulled_at, replicated_url as replicated_url
+from .replica import Replica as Replica, pulled_at as pulled_at
 from .restore import restore_archive as restore_archive
 from .scrub import Scrub as Scrub, ScrubbedFile as ScrubbedFile, ScrubStopped as ScrubStopped
 from .verify import CollectionReport as CollectionReport, Problem as Problem
