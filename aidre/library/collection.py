@@ -22,6 +22,7 @@ from aidre.library.documents import (
     from_chunks,
     select_members,
     to_changes,
+    to_columns,
     to_documents,
     to_matrices,
     to_vector,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from aidre.engine.embedding import Embedder
     from aidre.ingest import Summary
     from aidre.ingest.pipeline import DocumentWriter
+    from aidre.ingest.records import RowBatch
 
 WAIT_SECONDS = 30.0
 """How long a writer waits for another one."""
@@ -454,6 +456,10 @@ class CollectionWriter:
 
     def _write(self, rows: Rows, vectors: Any) -> list[str]:
         matrices = to_matrices(vectors, list(self._sink.spaces))
+        rows = list(rows) if isinstance(rows, Iterator) else rows
+        batches = to_columns(rows, matrices)
+        if batches is not None and all(map(self._documents.accepts_columns, batches)):
+            return self._write_columns(batches)
         documents = list(to_documents(rows, matrices))
         self._documents.check(documents)
         for first in range(0, len(documents), BATCH_DOCUMENTS):
@@ -461,6 +467,13 @@ class CollectionWriter:
                 self._sink.commit()
             self._documents.write(documents[first : first + BATCH_DOCUMENTS])
         return [document.id for document in documents]
+
+    def _write_columns(self, batches: Sequence[RowBatch]) -> list[str]:
+        for batch in batches:
+            if self._sink.is_full:
+                self._sink.commit()
+            self._documents.write_columns(batch)
+        return [document_id for batch in batches for document_id in batch.ids]
 
 
 def _parsed(filter: Json | None) -> Filter | None:

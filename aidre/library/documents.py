@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from aidre.engine.backend import RetrievedChunk
 from aidre.engine.errors import InvalidDocument, InvalidInput
 from aidre.engine.model import Document, Json
-from aidre.ingest.records import RESERVED_METADATA, File, to_document, to_document_id, to_json_value
+from aidre.ingest.records import RESERVED_METADATA, File, RowBatch, to_document, to_document_id, to_json_value
+from aidre.library.columns import is_table, table_rows, to_batches
 
 Row: TypeAlias = str | Mapping[str, Any] | Document
 """A text, a mapping with the members of a document and metadata, or a document."""
@@ -44,6 +45,11 @@ def to_documents(rows: Rows, matrices: Mapping[str, Matrix]) -> Iterator[Documen
     for space, matrix in matrices.items():
         if len(matrix) != count:
             raise InvalidInput(f"space {space!r} has {len(matrix)} vectors for {count} documents: bring one each")
+
+
+def to_columns(rows: Rows, matrices: Mapping[str, Matrix]) -> list[RowBatch] | None:
+    """The same documents by columns; None where they have to be made one by one."""
+    return to_batches(rows, matrices, _id_of, _NO_FILE)
 
 
 def to_changes(changes: Any) -> dict[str, dict[str, Any]]:
@@ -115,22 +121,11 @@ def select_members(chunks: Sequence[RetrievedChunk], names: Sequence[str]) -> di
 def _rows(rows: Rows) -> Iterable[Row]:
     if isinstance(rows, str | Mapping | Document):
         return [rows]
-    if hasattr(rows, "__arrow_c_stream__"):
-        import pyarrow as pa
-
-        table = pa.table(rows)
-        zoned = [field.with_type(_zoned(field.type)) for field in table.schema]
-        return (row for batch in table.cast(pa.schema(zoned)).to_batches() for row in batch.to_pylist())
+    if is_table(rows):
+        return table_rows(rows)
     if not isinstance(rows, Iterable):
         raise InvalidInput(f"documents are texts, mappings, Documents or a table, not {type(rows).__name__}")
     return rows
-
-
-def _zoned(type_: Any) -> Any:
-    """Times of a table without a zone are in UTC, as in a Parquet file that is ingested."""
-    import pyarrow as pa
-
-    return pa.timestamp(type_.unit, "UTC") if pa.types.is_timestamp(type_) and type_.tz is None else type_
 
 
 def _to_document(row: Row, number: int) -> Document:

@@ -1,3 +1,11 @@
+from .arrow_json import (
+    Faults as Faults,
+    to_json_values as to_json_values,
+    to_rows as to_rows,
+    write_json as write_json,
+    write_objects as write_objects,
+)
+from .columnar import build_row_batch as build_row_batch
 from .csv import find_csv_columns as find_csv_columns, find_csv_spaces as find_csv_spaces, read_csv as read_csv
 from .json_file import (
     find_json_file_columns as find_json_file_columns,

@@ -1,0 +1,154 @@
+"""Rows of a program as columns: tables, and lists of texts or of plain mappings, without an object for each document.
+
+What has no columns of usual types goes the general way (documents.py); both ways make the same documents. In a table a
+null is a missing member, as in a Parquet file that is ingested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.errors import InvalidDocument
+from aidre.ingest.records import File
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from aidre.ingest.records import RowBatch
+
+MIN_COLUMNAR_ROWS: Final = 64
+"""Fewer rows are as fast the general way."""
+BATCH_ROWS: Final = 1 << 14
+"""Rows that are written together."""
+_PLAIN: Final = frozenset([str, int, float, bool])
+_PARSED: Final = frozenset(["metadata", "semantic_payload"])
+"""Members that are parsed where a column of a table has strings; a mapping that has strings there is refused."""
+
+
+def is_table(rows: Any) -> bool:
+    return hasattr(rows, "__arrow_c_stream__")
+
+
+def to_batches(
+    rows: Any, matrices: Mapping[str, NDArray[np.float32]], content_id: Any, nowhere: File
+) -> list[RowBatch] | None:
+    """The rows as batches of columns; None where they have to be read one by one.
+
+    `matrices` holds by space a vector for each row. `content_id` makes an id of the content of a row that has none.
+    """
+    from aidre.ingest.formats.tables import build_row_batch
+
+    count = len(rows) if isinstance(rows, list | tuple) else MIN_COLUMNAR_ROWS
+    if not matrices or count < MIN_COLUMNAR_ROWS:
+        return None
+    table = _to_table(rows)
+    if table is None or any(len(matrix) != table.num_rows for matrix in matrices.values()):
+        return None
+    if table.num_rows < MIN_COLUMNAR_ROWS or len(set(table.column_names)) < table.num_columns:
+        return None
+    batches = []
+    for first, columns in _batches(table):
+        if "id" not in columns:
+            ids = _content_ids(columns, content_id, is_text=not is_table(rows) and isinstance(rows[0], str))
+            if ids is None:
+                return None
+            columns["id"] = ids
+        end = first + len(columns["id"])
+        batch = build_row_batch(nowhere, first, columns, {name: one[first:end] for name, one in matrices.items()})
+        if batch is None or not all(map(str.strip, batch.texts.to_pylist())):
+            return None
+        batches.append(batch)
+    return batches
+
+
+def table_rows(rows: Any) -> Iterator[dict[str, Any]]:
+    """The rows of a table as mappings, without nulls. InvalidDocument with `details["row"]`."""
+    from aidre.ingest.formats.tables import to_json_values, to_rows
+
+    table, first = _arrow_table(rows), 0
+    for batch in table.to_batches(BATCH_ROWS):
+        faults: dict[int, str] = {}
+        columns = [
+            column.to_pylist() if name == "vectors" else to_json_values(column, name, faults)
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        ]
+        for index, row in enumerate(to_rows(batch.schema.names, columns, len(batch))):
+            if index in faults:
+                row_number = first + index
+                raise InvalidDocument(f"document {row_number}: {faults[index]}", row=row_number)
+            yield row
+        first += len(batch)
+
+
+def _arrow_table(rows: Any) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.table(rows)
+
+
+def _to_table(rows: Any) -> pa.Table | None:
+    """A table of the same documents, None where there is no such one."""
+    import pyarrow as pa
+
+    if is_table(rows):
+        return _arrow_table(rows)
+    if not isinstance(rows, list | tuple):
+        return None
+    try:
+        if set(map(type, rows)) == {str}:
+            return pa.table({"text": pa.array(rows, pa.large_string())})
+        columns = _plain_columns(rows)
+        return None if columns is None else pa.table(columns)
+    except (OverflowError, UnicodeEncodeError, pa.ArrowException):
+        return None
+
+
+def _plain_columns(rows: Sequence[Any]) -> dict[str, list[Any]] | None:
+    """The members of mappings, where all have the same ones in one order, each of one type of `_PLAIN`."""
+    if set(map(type, rows)) != {dict}:
+        return None
+    names = tuple(rows[0])
+    if not names or not all(type(name) is str for name in names) or not _PARSED.isdisjoint(names):
+        return None
+    if any(tuple(row) != names for row in rows):
+        return None
+    columns = {name: [row[name] for row in rows] for name in names}
+    return columns if all(map(_is_plain, columns.values())) else None
+
+
+def _is_plain(values: Sequence[Any]) -> bool:
+    kinds = set(map(type, values))
+    if len(kinds) > 1 or not kinds <= _PLAIN:
+        return False
+    return kinds != {float} or bool(np.isfinite(np.array(values)).all())
+
+
+def _batches(table: pa.Table) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The number of the first row of each batch, and its columns."""
+    first = 0
+    for batch in table.combine_chunks().to_batches(BATCH_ROWS):
+        yield first, dict(zip(batch.schema.names, batch.columns, strict=True))
+        first += len(batch)
+
+
+def _content_ids(columns: Mapping[str, Any], content_id: Any, *, is_text: bool) -> Any:
+    """Ids made of the JSON of each row with sorted names, or of a text alone; None where a row has a fault."""
+    import pyarrow as pa
+
+    from aidre.ingest.formats.tables import Faults, write_json, write_objects
+
+    faults: Faults = {}
+    if is_text:
+        contents = columns["text"].cast(pa.large_binary())
+    elif "vectors" in columns:
+        return None
+    else:
+        try:
+            contents = write_objects({name: write_json(one, name, faults) for name, one in columns.items()}).sorted_json
+        except (InvalidDocument, ValueError):  # of JSON
+            return None
+    return None if faults else pa.array(map(content_id, contents.to_pylist()), pa.large_string())
