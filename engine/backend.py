@@ -246,7 +246,8 @@ class Facet:
 
     `counts` has each distinct value with the number of documents that have it, the most frequent first, equal ones by
     type and value; a list counts once for each of its values. Dates are RFC 3339. `minimum` and `maximum` are of the
-    numbers, or of the dates where there is no number. `missing` documents lack the field.
+    numbers, or of the dates where there is no number. `missing` documents lack the field. `distinct` values there are,
+    of which `counts` may have the first ones alone.
     """
 
     counts: tuple[tuple[str | int | float | bool, int], ...]
@@ -254,6 +255,7 @@ class Facet:
     missing: int
     minimum: str | int | float | None
     maximum: str | int | float | None
+    distinct: int = 0
 
     @classmethod
     def of(cls, counts: Mapping[tuple[Kind, Any], int], documents: int, missing: int) -> Facet:
@@ -263,7 +265,7 @@ class Facet:
         numbers = [value for kind, value in counts if kind in {"int", "float"}]
         instants = [_shown(kind, value) for kind, value in sorted(counts) if kind == "date"]
         bounds: list[Any] = [min(numbers), max(numbers)] if numbers else [*instants[:1], *instants[-1:]] or [None, None]
-        return cls(shown, documents, missing, bounds[0], bounds[-1])
+        return cls(shown, documents, missing, bounds[0], bounds[-1], len(shown))
 
 
 _TYPE_ORDER: Mapping[Kind, int] = {"bool": 0, "int": 1, "float": 1, "date": 2, "string": 3, "other": 4}

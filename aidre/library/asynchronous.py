@@ -20,6 +20,7 @@ from aidre.library.documents import Rows
 from aidre.library.results import SearchResults
 
 if TYPE_CHECKING:
+    from aidre.engine.embedding import Endpoint
     from aidre.ingest import Summary
 
 SCANNED = 256
@@ -84,9 +85,9 @@ class AsyncCollectionView:
         """As `Collection.count`; without a filter all documents."""
         return await asyncio.to_thread(self.view.count, filter)
 
-    async def facets(self, *fields: str, filter: Json | None = None) -> dict[str, Facet]:
+    async def facets(self, *fields: str, filter: Json | None = None, limit: int | None = None) -> dict[str, Facet]:
         """As `Collection.facets`."""
-        return await asyncio.to_thread(self.view.facets, *fields, filter=filter)
+        return await asyncio.to_thread(self.view.facets, *fields, filter=filter, limit=limit)
 
     async def scan(
         self, filter: Json | None = None, *, fields: Sequence[str] | None = None, vectors: bool = False
@@ -163,10 +164,11 @@ class AsyncDatabase:
         *,
         space: EmbeddingSpace | Sequence[EmbeddingSpace] | None = None,
         embed: Callable[[list[str]], Any] | None = None,
+        endpoint: str | Endpoint | None = None,
         wait: float = WAIT_SECONDS,
     ) -> AsyncCollection:
         """As `Database.collection`; it reads nothing. `embed` is called in a thread."""
-        return AsyncCollection(self.database.collection(name, space=space, embed=embed, wait=wait))
+        return AsyncCollection(self.database.collection(name, space=space, embed=embed, endpoint=endpoint, wait=wait))
 
     async def drop(self, name: str, *, purge: bool = False, wait: float = WAIT_SECONDS) -> None:
         """As `Database.drop`."""

@@ -28,10 +28,10 @@ from aidre.library.documents import (
     to_vector,
 )
 from aidre.library.results import SearchResults
+from aidre.library.spaces import Spaces
 
 if TYPE_CHECKING:
     from aidre.engine.backend import Reader, RetrievedChunk, Sink, Source
-    from aidre.engine.embedding import Embedder
     from aidre.ingest import Summary
     from aidre.ingest.pipeline import DocumentWriter
     from aidre.ingest.records import RowBatch
@@ -44,42 +44,8 @@ BATCH_DOCUMENTS = 1_000
 
 MAX_K = 10_000
 """Most hits of a search."""
-
-
-class Spaces:
-    """The embedding spaces that a program names for a collection, and their embedders, each loaded once."""
-
-    def __init__(
-        self,
-        spaces: Sequence[EmbeddingSpace] | None,
-        embed: Callable[[list[str]], Any] | None,
-        loaded: dict[str, Embedder],
-    ) -> None:
-        from aidre.engine.embedding import FUNCTION_MODEL
-
-        if embed is not None and spaces is not None and len(spaces) != 1:
-            raise InvalidInput("embed= fills one space: name that one by space=")
-        if embed is not None and spaces is not None and spaces[0].model is None:
-            spaces = [replace(spaces[0], model=FUNCTION_MODEL)]
-        self.given = spaces
-        self._embed = embed
-        self._loaded = loaded
-
-    def for_writing(self, stored: Sequence[EmbeddingSpace] | None) -> list[EmbeddingSpace]:
-        from aidre.engine.embedding import DEFAULT_SPACE
-
-        return list(self.given or stored or [DEFAULT_SPACE])
-
-    def embedder(self, space: EmbeddingSpace) -> Embedder:
-        """The embedder of a space that has a model. ModelUnavailable."""
-        from aidre.engine.embedding import FUNCTION_MODEL, FunctionEmbedder, load_embedder
-
-        if space.model == FUNCTION_MODEL and self._embed is not None:
-            return FunctionEmbedder(space, self._embed)
-        loaded = self._loaded.get(space.id)
-        if loaded is None:
-            loaded = self._loaded.setdefault(space.id, load_embedder(replace(space, revision=None)))
-        return loaded
+MAX_LIMIT = (1 << 31) - 1
+"""More values than a field has documents."""
 
 
 class CollectionView:
@@ -250,13 +216,19 @@ class CollectionView:
         reader = self.reader
         return 0 if reader is None else reader.count_documents(_parsed(filter))
 
-    def facets(self, *fields: str, filter: Json | None = None) -> dict[str, Facet]:
+    def facets(self, *fields: str, filter: Json | None = None, limit: int | None = None) -> dict[str, Facet]:
         """By field, the values that it has among the documents that pass a filter, with the number of these documents
-        that have each, the least and the greatest. InvalidFilter."""
+        that have each, the least and the greatest; with `limit` so many of the most frequent values, beside the number
+        of `distinct` ones. InvalidInput, InvalidFilter."""
+        if not fields or not all(isinstance(field, str) for field in fields):
+            raise InvalidInput("facets needs the names of fields")
+        if limit is not None:
+            _check_range("limit", limit, 1, MAX_LIMIT)
         reader, parsed = self.reader, _parsed(filter)
         if reader is None:
             return {field: Facet((), 0, 0, None, None) for field in fields}
-        return {field: reader.facet(field_name(field), parsed) for field in fields}
+        found = {field: reader.facet(field_name(field), parsed) for field in fields}
+        return {field: replace(one, counts=one.counts[:limit]) for field, one in found.items()}
 
     @overload
     def scan(self, filter: Json | None = None, *, vectors: bool = False) -> Iterator[Document]: ...
@@ -339,9 +311,11 @@ class Collection(CollectionView):
             return writer.delete(ids, filter=filter)
 
     def patch(self, changes: Mapping[str, Mapping[str, Any]]) -> int:
-        """Change metadata, `url`, `type` and `updated_at` of documents, by id, without embedding them again; None
-        removes a name. One commit; returns how many documents changed. Missing and InvalidDocument name the document,
-        and nothing is changed."""
+        """Change metadata, `title`, `url`, `type` and `updated_at` of documents, by id; None removes a name.
+
+        Only a new title has chunks embedded again, of documents that a model embedded: it is a part of the string. One
+        commit; returns how many documents changed. Missing and InvalidDocument name the document, and nothing is
+        changed."""
         with self.writer() as writer:
             return writer.patch(changes)
 

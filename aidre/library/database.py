@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from aidre.engine.errors import Closed, InvalidInput, Missing
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import check_collection_name
-from aidre.library.collection import WAIT_SECONDS, Collection, Spaces
+from aidre.library.collection import WAIT_SECONDS, Collection
+from aidre.library.spaces import Spaces
 
 if TYPE_CHECKING:
-    from aidre.engine.embedding import Embedder
+    from aidre.engine.embedding import Embedder, Endpoint
 
 
 class Database:
@@ -60,18 +61,21 @@ class Database:
         *,
         space: EmbeddingSpace | Sequence[EmbeddingSpace] | None = None,
         embed: Callable[[list[str]], Any] | None = None,
+        endpoint: str | Endpoint | None = None,
         wait: float = WAIT_SECONDS,
     ) -> Collection:
         """The collection of that name, which the first write makes.
 
         `space` declares its embedding spaces; without it those that are stored, for a new collection the default one,
         whose model is part of the installation. `embed` computes the vectors of a space without a model: a function
-        from a list of texts to a matrix (texts, dimensions), brought again whenever the collection is opened.
+        from a list of texts to a matrix (texts, dimensions), brought again whenever the collection is opened. So is
+        `endpoint`, which embeds a space that names its model, by OpenAI's embeddings API: the part of its address
+        before `/embeddings`, or an `aidre.Endpoint` with a key.
         """
         self._check_open()
         check_collection_name(name)
-        spaces = [space] if isinstance(space, EmbeddingSpace) else space
-        return Collection(self._source, name, Spaces(spaces, embed, self._embedders), lambda: self._is_open, wait)
+        spaces = Spaces([space] if isinstance(space, EmbeddingSpace) else space, embed, endpoint, self._embedders)
+        return Collection(self._source, name, spaces, lambda: self._is_open, wait)
 
     def drop(self, name: str, *, purge: bool = False, wait: float = WAIT_SECONDS) -> None:
         """Remove a collection with its files. CollectionMissing, StoreLocked, StorageFailed.

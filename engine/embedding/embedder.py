@@ -121,7 +121,8 @@ def _endpoint_of(space: EmbeddingSpace, endpoints: Mapping[str, Endpoint]) -> En
     if endpoint is None:
         raise ModelUnavailable(
             f"space {space.id!r} is embedded by an endpoint, which no store records: add the line "
-            f'endpoint = "https://..." to its [[spaces]] in aidre.toml, and name that file by --config',
+            f'endpoint = "https://..." to its [[spaces]] in aidre.toml, and name that file by --config; '
+            "a program passes endpoint=",
             embedding_space=space.id,
             reason="no_endpoint",
         )

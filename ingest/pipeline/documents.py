@@ -16,8 +16,8 @@ import orjson
 from aidre.engine.backend import Sink
 from aidre.engine.embedding import Embedder
 from aidre.engine.errors import DimensionMismatch, InvalidDocument, InvalidVector
-from aidre.engine.model import Document, Json, Record
-from aidre.engine.storage import FINGERPRINT_BYTES
+from aidre.engine.model import Document, EncodedVectors, Json, Record
+from aidre.engine.storage import FINGERPRINT_BYTES, NO_KEY
 from aidre.ingest.pipeline.changes import ChangeDetector
 from aidre.ingest.pipeline.embedding import VectorStage
 from aidre.ingest.pipeline.fingerprint import settings_digest
@@ -27,7 +27,7 @@ from aidre.ingest.records import RESERVED_METADATA, RowBatch, normalize_timestam
 
 _TEXT_BYTES: Final = 4
 """Bytes at the end of a fingerprint that depend on the text alone, see `fingerprint`."""
-_EMBEDDED: Final = frozenset({"id", "text", "title", "section", "vectors", "headings"})
+_EMBEDDED: Final = frozenset({"id", "text", "section", "vectors", "headings"})
 """What chunks and vectors are made of: a change of it is another document."""
 
 
@@ -91,9 +91,9 @@ class DocumentWriter:
     def patch(self, changes: Mapping[str, Mapping[str, Json]]) -> int:
         """Change members of stored documents, by id; returns how many differ then. Nothing may be pending.
 
-        `url`, `type` and `updated_at` are the document's; all other names are metadata, and None removes one. Chunks
-        and vectors stay as they are. An ingest of the unchanged source restores what it reads there. Missing,
-        InvalidDocument; then nothing is changed.
+        `title`, `url`, `type` and `updated_at` are the document's; all other names are metadata, and None removes one.
+        Chunks stay as they are, and vectors too, but that a model embeds chunks anew whose title changed. An ingest of
+        the unchanged source restores what it reads there. Missing, InvalidDocument; then nothing is changed.
         """
         records, vectors, keys = self._writer.stored_records(list(changes))
         patched = [_patched(record, changes[record.document.id]) for record in records]
@@ -101,8 +101,33 @@ class DocumentWriter:
             self._check(record)
         count = sum(one.document != other.document for one, other in zip(patched, records, strict=True))
         if count:
-            self._writer.upsert(patched, vectors, keys)
+            self._writer.upsert(patched, *self._retitled(records, patched, vectors, keys))
         return count
+
+    def _retitled(
+        self,
+        records: Sequence[Record],
+        patched: Sequence[Record],
+        vectors: Mapping[str, EncodedVectors],
+        keys: Mapping[str, Sequence[bytes]],
+    ) -> tuple[Mapping[str, EncodedVectors], Mapping[str, Sequence[bytes]]]:
+        """The vectors and keys, with those of new titles where a model makes them."""
+        differ = (one.document.title != other.document.title for one, other in zip(records, patched, strict=True))
+        is_retitled = [here for here, record in zip(differ, patched, strict=True) for _ in record.chunks]
+        if not any(is_retitled):
+            return vectors, keys
+        chunks = [(record.document, chunk) for record in patched for chunk in record.chunks]
+        renewed, new_keys = dict(vectors), dict(keys)
+        for space, own in keys.items():
+            rows = [row for row, here in enumerate(is_retitled) if here and own[row] != NO_KEY]
+            if rows:
+                made, made_keys = self._stage.embed_chunks(space, [chunks[row] for row in rows])
+                codes, norms, all_keys = vectors[space].codes.copy(), vectors[space].norms.copy(), list(own)
+                codes[rows], norms[rows] = made.codes, made.norms
+                for row, key in zip(rows, made_keys, strict=True):
+                    all_keys[row] = key
+                renewed[space], new_keys[space] = EncodedVectors(codes, norms), all_keys
+        return renewed, new_keys
 
     def _check_vectors(self, document: Document) -> None:
         """A document brings a vector for each space without a model, and none for a space that does not exist."""
@@ -160,7 +185,7 @@ def _patched(record: Record, changes: Mapping[str, Json]) -> Record:
             )
         if name == "updated_at":
             members[name] = normalize_timestamp(value)
-        elif name in {"url", "type"}:
+        elif name in {"title", "url", "type"}:
             members[name] = None if value is None else read_string(changes, name)
         elif value is None:
             metadata.pop(name, None)

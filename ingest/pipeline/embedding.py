@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from aidre.engine.backend import RetrievedChunk, Sink
 from aidre.engine.embedding import Embedder, embedding_key
 from aidre.engine.errors import InvalidVector
-from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record
+from aidre.engine.model import Chunk, Document, EmbeddingSpace, EncodedVectors, Record
 from aidre.engine.storage import NO_KEY
 from aidre.ingest.chunking import Chunker
 
@@ -68,6 +68,15 @@ class VectorStage:
         except InvalidVector:
             return None
         return result
+
+    def embed_chunks(
+        self, space_id: str, chunks: Sequence[tuple[Document, Chunk]]
+    ) -> tuple[EncodedVectors, list[bytes]]:
+        """Vectors and embedding keys of chunks in a space with a model. ModelUnavailable."""
+        space = next(space for space in self._spaces if space.id == space_id)
+        texts = [self._chunker.embedding_input(document, chunk) for document, chunk in chunks]
+        keys = [embedding_key(space, text) for text in texts]
+        return self._embed(space, list(zip(keys, texts, range(len(texts)), strict=True)), ChunkVectors()), keys
 
     def encode_records(self, records: Sequence[Record]) -> ChunkVectors:
         result = ChunkVectors()

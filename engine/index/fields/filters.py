@@ -172,8 +172,10 @@ def with_dates(filter_: Filter, dates: Collection[str]) -> Filter:
 
 def _convert_dates(filter_: Filter, names: frozenset[str]) -> Filter:
     match filter_:
-        case Compare(name, op, value) if name in names and op not in {"exists", "contains"}:
+        case Compare(name, op, value) if name in names and op != "exists":
             path = f"filter.{printable_name(name)}.{op}"
+            if op == "contains":
+                raise _asked_of_date(path)
             if isinstance(value, tuple):
                 return replace(filter_, value=_ordered(_instant(scalar, path) for scalar in value))
             return replace(filter_, value=_instant(value, path))
@@ -185,6 +187,10 @@ def _convert_dates(filter_: Filter, names: frozenset[str]) -> Filter:
             return And(tuple(_convert_dates(operand, names) for operand in operands))
         case Or(operands):
             return Or(tuple(_convert_dates(operand, names) for operand in operands))
+
+
+def _asked_of_date(path: str) -> InvalidFilter:
+    return InvalidFilter(f"{path} cannot be asked of a date; use eq, ne, gt, gte, lt or lte")
 
 
 def filter_fields(filter_: Filter) -> frozenset[str]:
@@ -336,7 +342,7 @@ class _Parser:
             return self._counted(Compare(name, operator, value))
         if operator == "contains":
             if name == "updated_at":
-                raise InvalidFilter(f"{path} cannot be asked of a date; use eq, ne, gt, gte, lt or lte")
+                raise _asked_of_date(path)
             return self._counted(Compare(name, operator, _scalar(operator, value, path)))
         convert = _CONVERSIONS.get(name, _instant_if_date if is_schema_date(name) else _unchanged)
         if operator not in {"in", "nin"}:

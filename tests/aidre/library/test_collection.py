@@ -245,6 +245,9 @@ def test_facets_count_documents_and_not_chunks(docs: aidre.Collection) -> None:
     )
     assert (facets["tags"].counts, facets["tags"].missing) == ((("red", 2), ("blue", 1)), 2)
     assert facets["none"] == aidre.Facet((), 4, 4, None, None)
+    assert [facets[name].distinct for name in ("brand", "price", "tags", "none")] == [3, 3, 2, 0]
+    (limited,) = docs.facets("brand", limit=1).values()
+    assert (limited.counts, limited.distinct, limited.minimum) == ((("x", 2),), 3, 7)
     assert docs.facets("brand", filter={"price": {"gt": 2}})["brand"].counts == (("x", 1),)
 
 
@@ -357,12 +360,51 @@ def test_random_patches_leave_what_a_dict_says(docs: aidre.Collection) -> None:
         assert {document.id: dict(document.metadata) for document in docs.scan()} == model
 
 
+def test_a_new_title_is_embedded_again_and_found_by_words(docs: aidre.Collection) -> None:
+    long = "\n\n".join(f"# Part {number}\n\nIt is about {number}." for number in range(120))
+    rows = [{"id": "a", "text": long, "title": "One", "n": 1}, {"id": "b", "text": "two", "title": "B"}]
+    docs.add(rows)
+    before = stored_vectors(docs)
+    assert docs.patch({"a": {"title": "Aardvarks"}}) == 1
+    after = stored_vectors(docs)
+    kept = {one for one in before if before[one] == after[one]}
+    assert kept == {"b#chunk_1"}
+    assert [one[0] for one in before.values()] == [after[one][0] for one in before]
+    assert (docs["a"].title, docs["a"].metadata) == ("Aardvarks", {"n": 1})
+    assert docs.search("aardvarks", mode="lexical")[0].document_id == "a"
+    generation = docs.generation
+    assert docs.patch({"a": {"title": "Aardvarks"}, "b": {"title": "B"}}) == 0
+    assert docs.generation == generation
+    docs.patch({"a": {"title": None}})
+    assert docs["a"].title is None
+
+
+def test_a_new_title_gives_the_vectors_that_adding_the_document_again_gives(docs: aidre.Collection) -> None:
+    docs.add([{"id": "a", "text": "one", "title": "A"}, {"id": "b", "text": "two", "title": "B"}])
+    docs.patch({"b": {"title": "Banana", "n": 1}, "a": {"n": 2}})
+    patched = stored_vectors(docs)
+    docs.add([{"id": "a", "text": "one", "title": "A", "n": 2}, {"id": "b", "text": "two", "title": "Banana", "n": 1}])
+    assert stored_vectors(docs) == patched
+
+
+def test_a_new_title_leaves_vectors_that_the_row_brought(docs: aidre.Collection, db: aidre.Database) -> None:
+    docs.add([{"id": "a", "text": "one", "title": "A", "vectors": {"small": [1, 0, 0]}}, {"id": "b", "text": "two"}])
+    rows = db.collection("rows", space=aidre.EmbeddingSpace("mine", 2, "cosine"))
+    rows.add([{"id": "a", "text": "one", "title": "A"}], vectors=[[1, 0]])
+    for collection in (docs, rows):
+        before = stored_vectors(collection)
+        assert collection.patch({"a": {"title": "Aaa"}}) == 1
+        assert stored_vectors(collection) == before
+        assert collection["a"].title == "Aaa"
+
+
 def test_a_patch_that_is_refused_changes_nothing(docs: aidre.Collection) -> None:
     docs.add([{"id": "a", "text": "one", "n": 1}])
     refused: list[tuple[Any, type[aidre.AidreError], str]] = [
         ({"a": {"n": 2}, "none": {"n": 2}}, aidre.Missing, "'none'"),
         ({"a": {"text": "two"}}, aidre.InvalidDocument, "add it again"),
-        ({"a": {"title": "T"}}, aidre.InvalidDocument, "add it again"),
+        ({"a": {"title": True}}, aidre.InvalidDocument, "title"),
+        ({"a": {"section": "S"}}, aidre.InvalidDocument, "add it again"),
         ({"a": {"etag": "x"}}, aidre.InvalidDocument, "reserved"),
         ({"a": {"n": object()}}, aidre.InvalidDocument, "n "),
         ({"a": {"url": 7}}, aidre.InvalidDocument, "url"),

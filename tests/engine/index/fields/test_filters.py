@@ -166,6 +166,8 @@ def test_values_of_declared_dates_are_instants() -> None:
     assert with_dates(parse_filter(written), ["metadata.born"]) == expected
     with pytest.raises(InvalidFilter, match=r"filter\.born\.eq must be a date"):
         with_dates(parse_filter({"not": {"born": "long ago"}}), ["born"])
+    with pytest.raises(InvalidFilter, match=r"filter\.born\.contains cannot be asked of a date; use eq"):
+        with_dates(parse_filter({"not": {"born": {"contains": "19"}}}), ["born"])
 
 
 def test_existence_of_a_declared_date_needs_no_date() -> None:
