@@ -6,7 +6,7 @@ from .client.asynchronous import (
 from .client.chunks import RemoteChunk as RemoteChunk
 from .client.client import Client as Client, RemoteCollection as RemoteCollection, connect as connect
 from .engine.backend import Facet as Facet, Hit as Hit
-from .engine.embedding import Endpoint as Endpoint
+from .engine.embedding.endpoint import Endpoint as Endpoint
 from .engine.errors import (
     AccessDenied as AccessDenied,
     AidreError as AidreError,
