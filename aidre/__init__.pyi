@@ -15,6 +15,7 @@ from .engine.errors import (
     ConfigurationError as ConfigurationError,
     Conflict as Conflict,
     DimensionMismatch as DimensionMismatch,
+    DocumentMissing as DocumentMissing,
     FetchFailed as FetchFailed,
     FormatTooNew as FormatTooNew,
     GenerationMissing as GenerationMissing,

@@ -7,6 +7,7 @@ AidreError
 │   ├── InvalidFilter       a filter outside the grammar
 │   └── InvalidDocument     a document or row that cannot be stored
 ├── Missing                 the named thing does not exist
+│   ├── DocumentMissing     also a KeyError
 │   ├── CollectionMissing
 │   │   └── CollectionDropped   it was there
 │   ├── GenerationMissing   removed by garbage collection, or never written
@@ -78,6 +79,14 @@ class CollectionMissing(Missing):
     """Details: collection."""
 
     code = "collection_missing"
+
+
+class DocumentMissing(Missing, KeyError):
+    """Details: document_id."""
+
+    code = "document_missing"
+
+    __str__ = AidreError.__str__  # that of KeyError would quote the message
 
 
 class CollectionDropped(CollectionMissing):

@@ -385,7 +385,7 @@ def connect_async(
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> AsyncClient:
     """As `connect`, for asynchronous programs. InvalidInput."""
-    session = open_session(url, key, verify=verify, trust=trust, attempts=attempts, patience=patience)
+    session = open_session(url, key, verify=verify, trust=trust, attempts=attempts, patience=patience, timeout=timeout)
     http = httpx.AsyncClient(timeout=timeout, transport=transport, follow_redirects=False, trust_env=transport is None)
     http.headers.clear()
-    return AsyncClient(session, AsyncTransport(http), LocalEmbedding(embed, dict(models or {})))
+    return AsyncClient(session, AsyncTransport(http), LocalEmbedding(embed, {} if models is None else models))

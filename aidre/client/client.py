@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
@@ -38,11 +39,13 @@ CODINGS = frozenset({"gzip", "x-gzip", "deflate"})
 
 
 def open_session(
-    url: str, key: str | None, *, verify: str, trust: str | None, attempts: int, patience: float
+    url: str, key: str | None, *, verify: str, trust: str | None, attempts: int, patience: float, timeout: float
 ) -> Session:
     """What both shells are made of. InvalidInput."""
+    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 < timeout < math.inf:
+        raise InvalidInput("timeout must be a number of seconds above 0")
     retry = Retry(attempts, patience)
-    verifier = Verifier(check_policy(verify), origin_of(trust or url), retry)
+    verifier = Verifier(check_policy(verify), origin_of(url if trust is None else trust), retry)
     return Session(url, key, retry, verifier)
 
 
@@ -408,9 +411,10 @@ class Intake:
 
 def to_queries(queries: Any) -> list[Any]:
     """Texts, or the rows of a matrix. InvalidInput."""
-    listed = [] if isinstance(queries, str) else list(queries)
+    is_list = isinstance(queries, Iterable) and not isinstance(queries, str | bytes | Mapping)
+    listed = list(queries) if is_list else []
     texts = sum(isinstance(query, str) for query in listed)
-    if isinstance(queries, str) or 0 < texts < len(listed):
+    if not is_list or 0 < texts < len(listed):
         raise InvalidInput("search_many needs a list of texts, or a matrix of vectors")
     return listed
 
@@ -444,7 +448,7 @@ def connect(
     embedding functions by space, from a list of texts to a matrix. A request is sent at most `attempts` times and waits
     at most `patience` seconds in all; `timeout` is that of a connection. `transport` is one of httpx. InvalidInput.
     """
-    session = open_session(url, key, verify=verify, trust=trust, attempts=attempts, patience=patience)
+    session = open_session(url, key, verify=verify, trust=trust, attempts=attempts, patience=patience, timeout=timeout)
     http = httpx.Client(timeout=timeout, transport=transport, follow_redirects=False, trust_env=transport is None)
     http.headers.clear()
-    return Client(session, Transport(http), LocalEmbedding(embed, dict(models or {})))
+    return Client(session, Transport(http), LocalEmbedding(embed, {} if models is None else models))

@@ -36,6 +36,9 @@ class LocalEmbedding:
     _loaded: dict[str, Embedder | None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.functions, Mapping) or not all(map(callable, self.functions.values())):
+            raise InvalidInput("models= is a mapping of the ids of spaces to functions")
+        self.functions = dict(self.functions)
         if self.where not in get_args(Where):
             raise InvalidInput(f"embed={self.where!r} is unknown: use {', '.join(get_args(Where))}")
 

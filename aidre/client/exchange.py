@@ -108,7 +108,8 @@ class Retry:
     random: Callable[[], float] = random.random
 
     def __post_init__(self) -> None:
-        if self.attempts < 1 or not self.patience >= 0:
+        is_count = isinstance(self.attempts, int) and not isinstance(self.attempts, bool)
+        if not is_count or self.attempts < 1 or not isinstance(self.patience, int | float) or not self.patience >= 0:
             raise InvalidInput("attempts must be at least 1 and patience, in seconds, at least 0")
 
     def pause(self, outcome: Response | NoAnswer, attempt: int, waited: float, repeatable: bool) -> float | None:

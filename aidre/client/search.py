@@ -43,6 +43,7 @@ from aidre.engine.errors import (
     Unsupported,
 )
 from aidre.engine.model import Json
+from aidre.library.arguments import check_least, check_space_id, to_ids
 
 MAX_K = 10_000
 """Most hits of a search, as of a local one."""
@@ -82,23 +83,33 @@ def check_asked(
     """InvalidInput, with the rules of a local search."""
     if (text is None) == (vector is None):
         raise InvalidInput("search needs a text or vector=, and not both")
-    if mode not in {None, *MODES}:
+    if mode is not None and (not isinstance(mode, str) or mode not in MODES):
         raise InvalidInput(f"mode {mode!r} is unknown: use hybrid, dense or lexical")
     if text is not None and (not isinstance(text, str) or not text.strip()):
         raise InvalidInput("the text of a search must be a string that is not blank")
     if filter is not None and not isinstance(filter, Mapping):
         raise InvalidInput("a filter is a mapping, such as {'topic': 'gold'}")
+    check_space_id(space)
+    check_least(min_score)
     array = None
     if vector is not None:
         if mode not in {None, "dense"}:
             raise InvalidInput(f"mode {mode} needs a text: a vector has no words")
-        try:
-            array = np.asarray(vector, np.float32)
-        except (TypeError, ValueError):
-            raise InvalidInput("a vector is a list of numbers, shape (dimensions,)") from None
+        array = _to_numbers(vector)
         if array.ndim != 1:
             raise InvalidInput(f"a vector has one axis, not {array.ndim}")
     return Asked(text, array, filter, mode, space, min_score, payload, vectors)
+
+
+def _to_numbers(vector: Any) -> NDArray[np.float32]:
+    try:
+        given = np.asarray(vector)
+    except ValueError:  # lists of different lengths
+        given = np.empty(0, np.str_)
+    if given.dtype.kind not in "fiu":
+        raise InvalidInput("a vector is a list of numbers, shape (dimensions,)")
+    with np.errstate(over="ignore"):  # what becomes infinite is refused
+        return given.astype(np.float32, copy=False)
 
 
 def check_number(name: str, value: Any, least: int, most: int) -> int:
@@ -117,6 +128,10 @@ class RemoteReader:
     _withholds_text: bool = field(default=False, init=False)
     _sends_text: bool = field(default=False, init=False)
     _info: CollectionInfo | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.name is not None and (not isinstance(self.name, str) or not self.name):
+            raise InvalidInput("the name of a collection is a string that is not empty")
 
     # -- search ------------------------------------------------------------------------------------------------------
 
@@ -252,7 +267,7 @@ class RemoteReader:
     def chunks(self, chunk_ids: Sequence[str]) -> Steps[list[RemoteChunk | None]]:
         """The chunks with these ids, in their order; None for one that is not there."""
         found: list[RemoteChunk | None] = []
-        for chunk_id in chunk_ids:
+        for chunk_id in to_ids(chunk_ids, "chunks"):
             try:
                 found.append((yield from self.chunk(chunk_id)))
             except CollectionMissing:

@@ -70,8 +70,8 @@ class Session:
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
         if parts.query or parts.fragment or parts.username is not None:
-            raise InvalidInput(f"{self.url!r} has more than an address: give the key by key=")
-        if self.key is not None and not is_field_value(self.key):
+            raise InvalidInput("the URL has more than an address, or a password: give the key by key=")
+        if self.key is not None and not (isinstance(self.key, str) and is_field_value(self.key)):
             raise InvalidInput("key= has characters that no key has")
         self._keyed.add(origin_of(self.url))
 

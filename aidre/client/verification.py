@@ -65,12 +65,13 @@ def check_policy(policy: str) -> Policy:
 def origin_of(url: str) -> str:
     """Scheme, host and port (RFC 6454, 4), the default port left out. InvalidInput."""
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(url if isinstance(url, str) else "")
         port = parts.port
     except ValueError:
         parts, port = urlsplit(""), None
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise InvalidInput(f"{url!r} is no http or https URL")
+    is_written = isinstance(url, str) and url.isprintable() and " " not in url
+    if not is_written or parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise InvalidInput(f"{url!r:.200} is no http or https URL: write one such as 'https://example.com'")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     default = {"http": 80, "https": 443}[parts.scheme]
     return f"{parts.scheme}://{host}" + ("" if port in {None, default} else f":{port}")

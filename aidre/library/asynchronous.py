@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from aidre.engine.backend import Facet, Hit
 from aidre.engine.model import Document, EmbeddingSpace, Json, Mode
+from aidre.library.arguments import to_path
 from aidre.library.collection import WAIT_SECONDS, Collection, CollectionView
 from aidre.library.database import Database
 from aidre.library.documents import Rows
@@ -181,4 +182,4 @@ class AsyncDatabase:
 
 def open_async(path: str | Path) -> AsyncDatabase:
     """Open the store in a folder for an asynchronous program; the folder need not exist yet."""
-    return AsyncDatabase(Database(Path(path).expanduser()))
+    return AsyncDatabase(Database(to_path(path, "the store")))

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields as dataclass_fields, replace
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
-import numpy as np
-
 from aidre.engine.backend import Facet, Hit, can_fuse
-from aidre.engine.errors import Closed, CollectionMissing, InvalidInput, ModelUnavailable, SpaceMissing
-from aidre.engine.index.fields import Filter, field_name, parse_filter
+from aidre.engine.errors import Closed, CollectionMissing, DocumentMissing, InvalidInput, ModelUnavailable, SpaceMissing
+from aidre.engine.index.fields import Filter, field_name
 from aidre.engine.model import Document, EmbeddingSpace, Json, Mode, Query
+from aidre.library.arguments import (
+    check_least,
+    check_mode,
+    check_range,
+    check_space_id,
+    to_filter,
+    to_ids,
+    to_names,
+    to_path,
+    to_queries,
+)
 from aidre.library.documents import (
     Row,
     Rows,
@@ -100,10 +109,11 @@ class CollectionView:
         reader = self.reader
         if text is None and vector is None:
             raise InvalidInput("search needs a text or vector=")
+        check_least(min_score)
         if reader is None:
             return []
         hits = reader.search(
-            self._query(reader, text, vector, k=k, offset=offset, filter=_parsed(filter), mode=mode, space_id=space)
+            self._query(reader, text, vector, k=k, offset=offset, filter=to_filter(filter), mode=mode, space_id=space)
         )
         return hits if min_score is None else [hit for hit in hits if hit.score >= min_score]
 
@@ -117,14 +127,11 @@ class CollectionView:
         space: str | None = None,
     ) -> SearchResults:
         """The hits of each query: texts, or vectors as a matrix (queries, dimensions), which share the scan."""
-        reader = self.reader
-        texts = [query for query in queries if isinstance(query, str)] if not isinstance(queries, np.ndarray) else []
-        if isinstance(queries, str) or 0 < len(texts) < len(queries):
-            raise InvalidInput("search_many needs a list of texts, or a matrix of vectors")
+        reader, queries = self.reader, to_queries(queries)
         if reader is None:
             return SearchResults([[] for _ in queries])
-        pairs: list[tuple[str | None, Any]] = [(text, None) for text in texts] or [(None, vector) for vector in queries]
-        parsed = _parsed(filter)
+        pairs = [(query, None) if isinstance(query, str) else (None, query) for query in queries]
+        parsed = to_filter(filter)
         asked = [
             self._query(reader, text, vector, k=k, offset=0, filter=parsed, mode=mode, space_id=space)
             for text, vector in pairs
@@ -143,8 +150,10 @@ class CollectionView:
         mode: Mode | None,
         space_id: str | None,
     ) -> Query:
-        _check_range("k", k, 1, MAX_K)
-        _check_range("offset", offset, 0, MAX_K)
+        check_range("k", k, 1, MAX_K)
+        check_range("offset", offset, 0, MAX_K)
+        check_mode(mode)
+        check_space_id(space_id)
         if text is None:
             if mode not in {None, "dense"}:
                 raise InvalidInput(f"mode {mode} needs a text: a vector has no words")
@@ -173,8 +182,6 @@ class CollectionView:
 
     def _text_space(self, reader: Reader, space_id: str | None, mode: Mode | None) -> EmbeddingSpace | None:
         """The space of a text; None for a lexical search."""
-        if mode not in {None, "hybrid", "dense", "lexical"}:
-            raise InvalidInput(f"mode {mode!r} is unknown: use hybrid, dense or lexical")
         if mode == "lexical":
             return None
         has_model = any(space.model is not None for space in reader.collection.spaces)
@@ -191,15 +198,15 @@ class CollectionView:
         """
         if isinstance(ids, str):
             raise InvalidInput("get needs a list of ids: one document is collection[id]")
-        reader = self.reader
-        found = [() if reader is None else reader.document(one) for one in ids]
+        reader, listed = self.reader, to_ids(ids, "get")
+        found = [() if reader is None else reader.document(one) for one in listed]
         return [from_chunks(chunks, vectors=vectors) if chunks else None for chunks in found]
 
     def __getitem__(self, document_id: str) -> Document:
-        """KeyError where there is no such document."""
+        """DocumentMissing, which is a KeyError."""
         found = self.get([document_id])[0]
         if found is None:
-            raise KeyError(document_id)
+            raise DocumentMissing(f"there is no document {document_id!r:.200}", document_id=document_id)
         return found
 
     def __contains__(self, document_id: object) -> bool:
@@ -214,17 +221,17 @@ class CollectionView:
     def count(self, filter: Json | None = None) -> int:
         """The number of documents that pass a filter. InvalidFilter."""
         reader = self.reader
-        return 0 if reader is None else reader.count_documents(_parsed(filter))
+        return 0 if reader is None else reader.count_documents(to_filter(filter))
 
     def facets(self, *fields: str, filter: Json | None = None, limit: int | None = None) -> dict[str, Facet]:
         """By field, the values that it has among the documents that pass a filter, with the number of these documents
         that have each, the least and the greatest; with `limit` so many of the most frequent values, beside the number
         of `distinct` ones. InvalidInput, InvalidFilter."""
-        if not fields or not all(isinstance(field, str) for field in fields):
+        if not fields or not to_names(fields, "facets"):
             raise InvalidInput("facets needs the names of fields")
         if limit is not None:
-            _check_range("limit", limit, 1, MAX_LIMIT)
-        reader, parsed = self.reader, _parsed(filter)
+            check_range("limit", limit, 1, MAX_LIMIT)
+        reader, parsed = self.reader, to_filter(filter)
         if reader is None:
             return {field: Facet((), 0, 0, None, None) for field in fields}
         found = {field: reader.facet(field_name(field), parsed) for field in fields}
@@ -243,15 +250,14 @@ class CollectionView:
         With `fields`, each is a dict of its id and those of the named members and metadata that it has, which reads no
         text unless that is named.
         """
-        if isinstance(fields, str):
-            raise InvalidInput("fields is a list of names, not a string")
+        names = [] if fields is None else to_names(fields, "fields")
         passing = self._passing(filter)
         if fields is None:
             return (from_chunks(chunks, vectors=vectors) for chunks in passing)
-        return (select_members(chunks, fields) for chunks in passing)
+        return (select_members(chunks, names) for chunks in passing)
 
     def _passing(self, filter: Json | None) -> Iterator[list[RetrievedChunk]]:
-        reader, parsed = self.reader, _parsed(filter)
+        reader, parsed = self.reader, to_filter(filter)
         chunks = iter(()) if reader is None else reader.scan(parsed)
         return (list(group) for _, group in groupby(chunks, attrgetter("document_key")))
 
@@ -283,6 +289,7 @@ class Collection(CollectionView):
     def at(self, generation: int) -> CollectionView:
         """An older state, read-only. GenerationMissing where it was removed."""
         self._check_open()
+        check_range("generation", generation, 0, MAX_LIMIT)
         reader = self._source.open(self.name, generation=generation)
         return CollectionView(self._source, self.name, self._spaces, reader)
 
@@ -306,7 +313,7 @@ class Collection(CollectionView):
             return writer.add_all(rows, vectors=vectors)
 
     def delete(self, ids: Iterable[str] | None = None, *, filter: Json | None = None) -> int:
-        """Delete documents by id, or all that pass a filter; returns how many existed."""
+        """Delete documents by id, or all that pass a filter; returns how many existed. InvalidInput, InvalidFilter."""
         with self.writer() as writer:
             return writer.delete(ids, filter=filter)
 
@@ -327,6 +334,13 @@ class Collection(CollectionView):
         from aidre.ingest import IngestOptions, ingest
 
         self._check_open()
+        if not sources:
+            raise InvalidInput("ingest needs the path or address of a source")
+        for source in sources:
+            to_path(source, "a source")
+        known = {field.name for field in dataclass_fields(IngestOptions)}
+        if unknown := sorted(options.keys() - known):
+            raise InvalidInput(f"ingest has no option {unknown[0]}: it has {', '.join(sorted(known))}")
         reader = self.reader
         spaces = self._spaces.for_writing(None if reader is None else reader.collection.spaces)
         return ingest(
@@ -351,6 +365,7 @@ class CollectionWriter:
     def __init__(self, source: Source, name: str, spaces: Spaces, reader: Reader | None, wait: float) -> None:
         self._open = (source, name, spaces, reader, wait)
         self._rows: list[Row] = []
+        self._is_entered = False
 
     def __enter__(self) -> CollectionWriter:
         from aidre.ingest.pipeline import DocumentWriter
@@ -372,6 +387,7 @@ class CollectionWriter:
         except BaseException as error:
             self._context.__exit__(type(error), error, error.__traceback__)
             raise
+        self._is_entered = True
         return self
 
     def __exit__(
@@ -384,17 +400,25 @@ class CollectionWriter:
         except BaseException as failure:
             self._context.__exit__(type(failure), failure, failure.__traceback__)
             raise
+        finally:
+            self._is_entered = False
         self._context.__exit__(kind, error, traceback)
+
+    def _check_entered(self) -> None:
+        if not self._is_entered:
+            raise Closed("the writer is not open: use it by `with collection.writer() as writer`")
 
     def add(self, row: Row) -> None:
         """Add one document; it is chunked and embedded with those that follow. A document that is refused is named by
         the call that completes its batch, and nothing of the batch is kept then."""
+        self._check_entered()
         self._rows.append(row)
         if len(self._rows) >= BATCH_DOCUMENTS:
             self._flush()
 
     def add_all(self, rows: Rows, *, vectors: Any = None) -> list[str]:
         """As `Collection.add`, without the commit."""
+        self._check_entered()
         self._flush()
         return self._write(rows, vectors)
 
@@ -402,24 +426,25 @@ class CollectionWriter:
         """As `Collection.delete`, without the commit; a filter selects among all that was committed."""
         if (ids is None) == (filter is None):
             raise InvalidInput("delete needs ids or filter=, and not both")
-        if isinstance(ids, str):
-            raise InvalidInput("delete needs a list of ids, not a string")
+        listed = None if ids is None else to_ids(ids, "delete")
+        passing = to_filter(filter)
+        self._check_entered()
         self._flush()
-        if ids is None:
-            ids = self._passing(parse_filter(filter))
-        return self._sink.delete(list(ids))
+        return self._sink.delete(list(self._passing(passing)) if listed is None else listed)
 
     def patch(self, changes: Mapping[str, Mapping[str, Any]]) -> int:
         """As `Collection.patch`; what was added before is committed first."""
+        to_change = to_changes(changes)
         self.commit()
-        return self._documents.patch(to_changes(changes)) if changes else 0
+        return self._documents.patch(to_change) if to_change else 0
 
     def commit(self) -> None:
         """Make everything so far durable."""
+        self._check_entered()
         self._flush()
         self._sink.commit()
 
-    def _passing(self, filter: Filter) -> Iterable[str]:
+    def _passing(self, filter: Filter | None) -> Iterable[str]:
         snapshot = self._sink.snapshot
         return [] if snapshot is None else dict.fromkeys(chunk.document_id for chunk in snapshot.scan(filter))
 
@@ -448,15 +473,6 @@ class CollectionWriter:
                 self._sink.commit()
             self._documents.write_columns(batch)
         return [document_id for batch in batches for document_id in batch.ids]
-
-
-def _parsed(filter: Json | None) -> Filter | None:
-    return None if filter is None else parse_filter(filter)
-
-
-def _check_range(name: str, value: int, least: int, most: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise InvalidInput(f"{name} must be a whole number from {least} to {most:,}, not {value!r}")
 
 
 def _space_of(reader: Reader, space_id: str | None, *, with_model: bool) -> EmbeddingSpace:

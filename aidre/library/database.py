@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from aidre.engine.errors import Closed, InvalidInput, Missing
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import check_collection_name
+from aidre.library.arguments import check_wait, to_path, to_spaces
 from aidre.library.collection import WAIT_SECONDS, Collection
 from aidre.library.spaces import Spaces
 
@@ -23,6 +24,8 @@ class Database:
     def __init__(self, path: Path) -> None:
         from aidre.engine import open_source
 
+        if path.exists() and not path.is_dir():
+            raise Missing(f"{path} is a file: name a folder for the store", store=str(path))
         self._source = open_source(path)
         self._embedders: dict[str, Embedder] = {}
         self._is_open = True
@@ -74,7 +77,8 @@ class Database:
         """
         self._check_open()
         check_collection_name(name)
-        spaces = Spaces([space] if isinstance(space, EmbeddingSpace) else space, embed, endpoint, self._embedders)
+        check_wait(wait)
+        spaces = Spaces(to_spaces(space), embed, endpoint, self._embedders)
         return Collection(self._source, name, spaces, lambda: self._is_open, wait)
 
     def drop(self, name: str, *, purge: bool = False, wait: float = WAIT_SECONDS) -> None:
@@ -84,6 +88,8 @@ class Database:
         name stays, also of a collection that was dropped before.
         """
         self._check_open()
+        check_collection_name(name)
+        check_wait(wait)
         if purge:
             from aidre.engine.collection import local_store
 
@@ -96,10 +102,10 @@ class Database:
         from aidre.engine.maintenance import back_up
 
         self._check_open()
-        names = self.collections()
+        path, names = to_path(target, "the target of a backup"), self.collections()
         if not names:
             raise InvalidInput("there is nothing to back up: the store has no collection")
-        back_up(self._source, names, Path(target).expanduser())
+        back_up(self._source, names, path)
 
     def _check_open(self) -> None:
         if not self._is_open:
@@ -108,4 +114,4 @@ class Database:
 
 def open(path: str | Path) -> Database:
     """Open the store in a folder, which need not exist yet."""
-    return Database(Path(path).expanduser())
+    return Database(to_path(path, "the store"))

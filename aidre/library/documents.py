@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from aidre.engine.backend import RetrievedChunk
 from aidre.engine.errors import InvalidDocument, InvalidInput
 from aidre.engine.model import Document, Json
-from aidre.ingest.records import RESERVED_METADATA, File, RowBatch, to_document, to_document_id, to_json_value
+from aidre.ingest.records import (
+    RESERVED_METADATA,
+    File,
+    RowBatch,
+    normalize_timestamp,
+    to_document,
+    to_document_id,
+    to_json_value,
+)
 from aidre.library.columns import is_table, table_rows, to_batches
 
 Row: TypeAlias = str | Mapping[str, Any] | Document
@@ -29,6 +37,7 @@ Matrix: TypeAlias = NDArray[np.float32]
 
 _ID_BYTES = 16
 _MEMBERS = frozenset({"title", "url", "updated_at", "type"})
+_STRINGS = ("title", "url", "updated_at", "type", "section", "source", "origin")
 _NO_FILE = File(Path(), "", "")
 
 
@@ -143,20 +152,36 @@ def _to_document(row: Row, number: int) -> Document:
         if type(members.get("text")) is not str:
             raise InvalidDocument("has no text: the member text must be a string")
         given = members.get("id")
-        content = b"" if given is not None else orjson.dumps(members, option=orjson.OPT_SORT_KEYS)
+        content = b"" if given is not None else _sorted_json(members)
         identity = _id_of(content) if given is None else to_document_id(given)
         return to_document(members, _NO_FILE, identity, vectors=_vectors_of(row))
     except (InvalidDocument, InvalidInput) as error:
         raise InvalidDocument(f"document {number}: {error.message}", row=number) from None
 
 
+def _sorted_json(members: Mapping[str, Json]) -> bytes:
+    try:
+        return orjson.dumps(members, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError as error:
+        raise InvalidDocument(f"cannot be written as JSON: {error}") from None
+
+
 def _checked(document: Document) -> Document:
     """A document as it is, with an id and metadata that can be stored. InvalidDocument."""
+    for name in _STRINGS:
+        if not isinstance(getattr(document, name), str | None):
+            raise InvalidDocument(f"{name} must be a string")
+    if not isinstance(document.text, str):
+        raise InvalidDocument("has no text: the member text must be a string")
+    if not isinstance(document.metadata, Mapping):
+        raise InvalidDocument("metadata must be a mapping")
     reserved = sorted(RESERVED_METADATA & document.metadata.keys())
     if reserved:
         raise InvalidDocument(f"metadata.{reserved[0]} is a reserved name: rename the field")
     metadata = {name: _to_json(value, f"metadata.{name}") for name, value in document.metadata.items()}
-    return replace(document, id=to_document_id(document.id), metadata=metadata)
+    updated_at = None if document.updated_at is None else normalize_timestamp(document.updated_at)
+    vectors = _vectors_of({"vectors": document.vectors})
+    return replace(document, id=to_document_id(document.id), metadata=metadata, updated_at=updated_at, vectors=vectors)
 
 
 def _to_json(value: Any, name: str) -> Json:
@@ -211,9 +236,13 @@ def _vectors_of(row: Mapping[str, Any]) -> dict[str, Matrix] | None:
 
 def _array(value: Any, space: str, *, axes: int) -> Matrix:
     try:
-        array = np.asarray(value, np.float32)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"the vectors of space {space!r} are not numbers") from None
+        with np.errstate(over="ignore"):  # the engine refuses what is infinite
+            given = np.asarray(value)
+            array = given.astype(np.float32, copy=False) if given.dtype.kind in "fiu" else given
+    except (TypeError, ValueError, OverflowError):
+        given = array = np.empty(0, np.str_)
+    if given.dtype.kind not in "fiu":
+        raise InvalidInput(f"the vectors of space {space!r} are not numbers in rows of one length")
     if array.ndim != axes:
         raise InvalidInput(f"the vectors of space {space!r} have {array.ndim} axes, not {axes}")
     return array

@@ -182,7 +182,7 @@ def space_files(files: Iterable[str], space_id: str) -> set[str]:
 
 
 def is_collection_name(name: str) -> bool:
-    return _COLLECTION_NAME.fullmatch(name) is not None
+    return isinstance(name, str) and _COLLECTION_NAME.fullmatch(name) is not None
 
 
 def check_collection_name(name: str) -> str:
@@ -190,7 +190,7 @@ def check_collection_name(name: str) -> str:
     if not is_collection_name(name):
         raise InvalidInput(
             f"collection name {name!r} is not valid: use 1 to 64 of a-z 0-9 . _ - beginning with a letter or digit",
-            collection=name,
+            collection=str(name),
         )
     return name
 

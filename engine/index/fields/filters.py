@@ -298,6 +298,8 @@ class _Parser:
             raise InvalidFilter(f'{path} must be an object; write it like {{"field": value}}')
         if depth > MAX_DEPTH:
             raise InvalidFilter(f"{path} is nested too deep; use at most {MAX_DEPTH} levels")
+        if not all(isinstance(name, str) for name in value):
+            raise InvalidFilter(f'{path} has a name that is no string; write it like {{"field": value}}')
         operands = tuple(
             self._member(key, member, f"{path}.{printable_name(key)}", depth) for key, member in value.items()
         )

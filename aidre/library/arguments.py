@@ -1,0 +1,129 @@
+"""Arguments of the library's verbs, checked before anything is read or written. InvalidInput names the argument."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from aidre.engine.errors import InvalidInput
+from aidre.engine.index.fields import Filter, parse_filter
+from aidre.engine.model import Distance, EmbeddingSpace, Json, Mode, Precision
+
+MAX_DIMENSIONS = 65_536
+
+
+def check_range(name: str, value: Any, least: int, most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise InvalidInput(f"{name} must be a whole number from {least} to {most:,}, not {_shown(value)}")
+
+
+def check_mode(mode: Any) -> None:
+    if mode is not None and (not isinstance(mode, str) or mode not in get_args(Mode)):
+        raise InvalidInput(f"mode {_shown(mode)} is unknown: use hybrid, dense or lexical")
+
+
+def check_space_id(space_id: Any) -> None:
+    if space_id is not None and not isinstance(space_id, str):
+        raise InvalidInput(f"space= is the id of a space, not {type(space_id).__name__}")
+
+
+def check_least(min_score: Any) -> None:
+    is_number = isinstance(min_score, int | float | np.number) and not isinstance(min_score, bool)
+    if min_score is not None and (not is_number or math.isnan(min_score)):
+        raise InvalidInput(f"min_score must be a number, not {_shown(min_score)}")
+
+
+def check_wait(wait: Any) -> None:
+    if not isinstance(wait, int | float) or isinstance(wait, bool) or not 0 <= wait < math.inf:
+        raise InvalidInput(f"wait must be a number of seconds of at least 0, not {_shown(wait)}")
+
+
+def to_ids(ids: Any, verb: str) -> list[str]:
+    """The ids of documents in a list."""
+    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
+        raise InvalidInput(f"{verb} needs a list of ids, not {type(ids).__name__}")
+    listed = list(ids)
+    for one in listed:
+        if not isinstance(one, str):
+            raise InvalidInput(f"{verb} needs ids that are strings, not {type(one).__name__}")
+    return listed
+
+
+def to_names(names: Any, argument: str) -> list[str]:
+    """The names of fields in a list."""
+    if isinstance(names, str | bytes) or not isinstance(names, Iterable):
+        raise InvalidInput(f"{argument} is a list of names, not {type(names).__name__}")
+    listed = list(names)
+    if not all(isinstance(name, str) for name in listed):
+        raise InvalidInput(f"{argument} is a list of names, which are strings")
+    return listed
+
+
+def to_filter(filter: Json | None) -> Filter | None:
+    """InvalidFilter."""
+    return None if filter is None else parse_filter(filter)
+
+
+def to_path(path: Any, argument: str) -> Path:
+    """A path with the home of the user expanded."""
+    if not isinstance(path, str | os.PathLike) or not isinstance(text := os.fspath(path), str):
+        raise InvalidInput(f"{argument} is a path, not {type(path).__name__}")
+    if not text or "\0" in text:
+        raise InvalidInput(f"{argument} is no path: it is empty or has a null character")
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise InvalidInput(f"{argument} begins with the home of a user who has none: write the whole path") from None
+
+
+def to_queries(queries: Any) -> Any:
+    """Texts, or vectors as the rows of a matrix."""
+    if isinstance(queries, str | bytes | dict) or not isinstance(queries, Iterable):
+        raise InvalidInput(f"search_many needs a list of texts or a matrix of vectors, not {type(queries).__name__}")
+    listed = queries if isinstance(queries, np.ndarray) else list(queries)
+    texts = 0 if isinstance(listed, np.ndarray) else sum(isinstance(one, str) for one in listed)
+    if 0 < texts < len(listed):
+        raise InvalidInput("search_many needs a list of texts or a matrix of vectors, not both in one")
+    return listed
+
+
+def to_spaces(space: Any) -> list[EmbeddingSpace] | None:
+    """The spaces that a program declares; None for those that are stored."""
+    if space is None:
+        return None
+    spaces = [space] if isinstance(space, EmbeddingSpace) else space
+    if not isinstance(spaces, list | tuple) or not all(isinstance(one, EmbeddingSpace) for one in spaces):
+        raise InvalidInput("space= is an aidre.EmbeddingSpace or a list of them")
+    if not spaces or len({one.id for one in spaces}) < len(spaces):
+        raise InvalidInput("space= is a list of at least one space, each with an id of its own")
+    for one in spaces:
+        _check_space(one)
+    return list(spaces)
+
+
+def _check_space(space: EmbeddingSpace) -> None:
+    if not isinstance(space.id, str) or not space.id.strip() or not space.id.isprintable():
+        raise InvalidInput(f"the id of a space is a string that is not blank, not {_shown(space.id)}")
+    where = f"space {space.id[:64]!r}"
+    size: Any = space.dimensions
+    if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= MAX_DIMENSIONS:
+        raise InvalidInput(f"{where}: dimensions is a number from 1 to {MAX_DIMENSIONS:,}, not {_shown(size)}")
+    for name, allowed in (("distance", get_args(Distance)), ("precision", (None, *get_args(Precision)))):
+        value: Any = getattr(space, name)
+        if not isinstance(value, str | None) or value not in allowed:
+            raise InvalidInput(f"{where}: {name} is one of {', '.join(filter(None, allowed))}, not {_shown(value)}")
+    if not isinstance(space.model, str | None):
+        raise InvalidInput(f"{where}: model is the name of one, not {_shown(space.model)}")
+
+
+def _shown(value: Any) -> str:
+    """The value of a plain type, cut to one short line; of another, its type."""
+    if isinstance(value, str | int | float | None):
+        text = repr(value)
+        return text if len(text) <= 64 else text[:64] + "…"
+    return type(value).__name__
