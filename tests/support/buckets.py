@@ -80,6 +80,10 @@ class Place:
         found = {one.key: bucket.get(one.key) for one in bucket.list("")}
         return {key: content[0] for key, content in found.items() if content is not None}
 
+    def everything(self) -> dict[str, bytes]:
+        """Every object, and what no listing shows."""
+        return self.contents()
+
     def publisher(self, store: Path) -> Publisher:
         return Publisher(Store(store), self.bucket)
 
@@ -137,6 +141,10 @@ class FolderPlace(Place):
     @property
     def path(self) -> Path:
         return Path(self.address.url.removeprefix("file://"))
+
+    def everything(self) -> dict[str, bytes]:
+        paths = [path for path in self.path.rglob("*") if path.is_file()]
+        return {path.relative_to(self.path).as_posix(): path.read_bytes() for path in paths}
 
     def age(self, hours: float, *keys: str) -> None:
         for path in [path for path in self.path.rglob("*") if path.is_file()]:

@@ -30,7 +30,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def failed(bucket: Bucket, *, exists: bool = True) -> BucketFailed:
-    """How each of its methods fails: alike, but for the two to which S3 and moto do not say that a bucket is missing."""
+    """How each of its methods fails: alike, but for two that are not told that a bucket is missing."""
     calls = (
         *((lambda: bucket.size("a"), lambda: bucket.swap("a", b"x", '"etag"')) if exists else ()),
         lambda: bucket.get("a"),
