@@ -8,6 +8,7 @@ publishers on one machine take a lock instead.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ _TIMEOUT = timedelta(seconds=60)
 """For one request; a slower connection needs smaller objects."""
 _CONNECT_TIMEOUT = timedelta(seconds=5)
 _RETRY = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
+_ATTEMPTS = 3
+_ATTEMPT_SECONDS = 0.1
+"""Of a put that must not replace an object, and the wait before the second one."""
 _SINGLE_PUT_BYTES = 1 << 26
 """Larger files go in parts, which are put together in one step but cannot be refused where the object exists."""
 _PART_BYTES = 1 << 23
@@ -103,7 +107,18 @@ class Bucket:
         return True
 
     def put_new(self, key: str, content: bytes | Path) -> bool:
-        """Store an object under a key that has none yet; False where it has one, which stays as it is."""
+        """Store an object under a key that has none yet; False where it has one, which stays as it is: it may be that
+        of an attempt whose answer did not come."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return self._put_new(key, content)
+            except BucketFailed as error:  # obstore repeats none of these requests
+                if error.details["reason"] != "unreachable" or attempt == _ATTEMPTS - 1:
+                    raise
+                time.sleep(_ATTEMPT_SECONDS * 2**attempt)
+        raise AssertionError
+
+    def _put_new(self, key: str, content: bytes | Path) -> bool:
         import obstore
         from obstore.exceptions import AlreadyExistsError
 

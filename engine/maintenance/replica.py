@@ -146,12 +146,13 @@ class Replica:
             newest = decode_record(found[0], Publication, self._bucket, current_key(collection))
             if not newest.purged <= generation <= newest.generation:
                 return False
-            manifest = self._pull_manifest(collection, generation)
-            if manifest is None or manifest[0].lineage != newest.lineage:
+            content = self._get_manifest(collection, generation)
+            manifest = None if content is None else decode_manifest(content, generation, collection)
+            if content is None or manifest is None or manifest.lineage != newest.lineage:
                 return False
             garbage.pin(folder, generation)
-            self._pull_files(collection, manifest[0])
-            durable.replace_file(folder / MANIFESTS / manifest_name(generation), manifest[1])
+            self._pull_files(collection, manifest)
+            durable.replace_file(folder / MANIFESTS / manifest_name(generation), content)
         return True
 
     # -- one collection ----------------------------------------------------------------------------------------
@@ -190,13 +191,13 @@ class Replica:
             if checksum(content) == publication.manifest and self._is_complete(folder, local):
                 self._clean(name, local, local, publication)
                 return False
-        pulled = self._pull_manifest(name, generation)
-        if pulled is None or checksum(pulled[1]) != publication.manifest:
+        found = self._get_manifest(name, generation)
+        if found is None or checksum(found) != publication.manifest:
             raise damaged(self._bucket, manifest_key(name, generation), "is not the manifest that was published")
-        manifest, content = pulled
+        manifest = decode_manifest(found, generation, name)
         self._pull_files(name, manifest)
         self._pull_changelogs(name, publication)
-        durable.replace_file(folder / MANIFESTS / manifest_name(generation), content)
+        durable.replace_file(folder / MANIFESTS / manifest_name(generation), found)
         durable.replace_file(folder / CURRENT, f"{generation:06d}\n".encode())
         self._clean(name, manifest, local, publication)
         return True
@@ -216,14 +217,12 @@ class Replica:
 
     # -- files -------------------------------------------------------------------------------------------------
 
-    def _pull_manifest(self, name: str, generation: int) -> tuple[Manifest, bytes] | None:
-        """A manifest and its bytes. StoreDamaged, FormatTooNew."""
+    def _get_manifest(self, name: str, generation: int) -> bytes | None:
         found = self._bucket.get(manifest_key(name, generation))
         if found is None:
             return None
-        manifest = decode_manifest(found[0], generation, name)
         durable.make_folder(self.cache / name / MANIFESTS)
-        return manifest, found[0]
+        return found[0]
 
     def _pull_files(self, name: str, manifest: Manifest) -> None:
         files = [(key, entry) for key, entry in named_files(name, manifest) if not _is_there(self.cache / key, entry)]
