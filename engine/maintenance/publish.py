@@ -120,12 +120,16 @@ class Publisher:
         with locked_folder(folder / MANIFESTS):
             manifest = read_manifest(folder / MANIFESTS, self._store.current(name), name)
             found = read_publication(self._bucket, name)
+            ours = _Generation(name, folder, manifest, _content_of(folder, manifest))
+            if found is not None and found[0].manifest == checksum(ours.content) and found[0].collected == 0:
+                self._collect(ours, found[0])
             is_due = found is not None and found[0].generation < manifest.generation
             if found is None or not is_due or found[0].lineage != manifest.lineage:
                 return None
-            ours = _Generation(name, folder, manifest, _content_of(folder, manifest))
             sent = self._put_manifest(ours, replaces=False)
-            self._swap(ours, *found, before=None)
+            wanted = self._succeeding(ours, found[0], None, is_first=False)
+            self._swap(ours, wanted, found[1])
+            self._collect(ours, wanted)
         return Published(name, manifest.generation, 0, 0, len(sent), sum(sent))
 
     def _publish(self, name: str, *, force: bool, repair: bool) -> Published:
@@ -170,7 +174,6 @@ class Publisher:
         """PublishConflict where ours must not replace what is published."""
         generation = ours.manifest.generation
         if former.lineage != ours.manifest.lineage:
-            before = self._former_manifest(ours.name, former)
             if before is not None and before.dropped and former.generation < generation:
                 return
             raise self._conflict(ours, former, "it is another one of this name, of another store or dropped since")

@@ -21,7 +21,7 @@ from aidre.engine.errors import (
     StoreDamaged,
 )
 from aidre.engine.maintenance.publication import CATALOG, encode_record, read_catalog, read_publication
-from aidre.engine.maintenance.publish import COLLECT_SECONDS, Publisher, publish
+from aidre.engine.maintenance.publish import COLLECT_SECONDS, Publisher
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.storage.arrow import open_bytes
 from aidre.engine.storage.changelog import read_changelog
@@ -143,15 +143,15 @@ def test_several_collections_are_published_and_others_stay(place: Place, path: P
         with Store(other).writer(name, spaces=[SPACE]) as writer:
             put(writer, ["x"], ROWS[:1])
             writer.commit()
-    assert [one.collection for one in publish(Store(other), place.bucket, ["more", "words"])] == ["more", "words"]
+    assert [one.collection for one in place.publisher(other).publish(["more", "words"])] == ["more", "words"]
     assert read_catalog(place.bucket)[0].collections == ("docs", "more", "words")
 
 
 def test_nothing_to_publish_is_an_error(place: Place, path: Path) -> None:
     with pytest.raises(InvalidInput, match="nothing to publish"):
-        publish(Store(path), place.bucket, [])
+        place.publisher(path).publish([])
     with pytest.raises(CollectionMissing):
-        publish(Store(path), place.bucket, ["none"])
+        place.publisher(path).publish(["none"])
     assert place.contents() == {}
 
 
@@ -173,7 +173,7 @@ def test_another_store_is_refused_unless_forced(place: Place, path: Path, tmp_pa
     write(other, ["x", "y"])
     write(other, ["z"], 2)
     before = place.contents()
-    with pytest.raises(PublishConflict, match=r"another store published .* --force"):
+    with pytest.raises(PublishConflict, match=r"another one of this name, .* --force"):
         place.publish(other)
     assert place.contents() == before
     place.publish(other, force=True)
@@ -538,7 +538,7 @@ def test_a_damaged_record_is_told_and_repaired(
     with Store(other).writer("more", spaces=[SPACE]) as writer:
         put(writer, ["x"], ROWS[:1])
         writer.commit()
-    publish(Store(other), place.bucket, ["more"])
+    place.publisher(other).publish(["more"])
     place.put(key, content)
     write(path, ["d"], 3)
     with pytest.raises(StoreDamaged, match=f"{key}.* --repair"):
