@@ -9,6 +9,7 @@ the cost of a page depends on its size alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -154,6 +155,18 @@ def continues_history(folder: Path, newest: ChangesEntry, since: ChangesEntry) -
     except HistoryMissing:
         return False
     return True
+
+
+def diverges(folder: Path, newest: ChangesEntry, since: ChangesEntry) -> bool:
+    """Whether the chain of changelogs leads from the newest one past `since`, to an older one: there was another
+    history since then. False where nothing older is kept, as after a purge."""
+    entry: ChangesEntry | None = newest
+    with suppress(HistoryMissing):
+        while entry is not None:
+            if entry.generation <= since.generation:
+                return (entry.generation, entry.mark) != (since.generation, since.mark)
+            entry = read_previous(folder, entry.generation) if entry.file is not None else None
+    return False
 
 
 def _pass_required(required: list[ChangelogId], entry: ChangesEntry) -> None:

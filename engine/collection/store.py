@@ -184,7 +184,7 @@ class Store:
         """
         from aidre.engine.collection.writer import Writer  # two dozen modules that a reader does without
 
-        self._check_writable()
+        self.check_writable()
         folder = self._make_folder(check_collection_name(collection))
         lock = WriterLock(folder, collection, wait).__enter__()
         try:
@@ -220,7 +220,7 @@ class Store:
         `purge` removes that generation too, also that of an earlier drop: nothing says then that there was such a
         collection. The same happens to a collection whose manifest is damaged.
         """
-        self._check_writable()
+        self.check_writable()
         self.current(collection)
         folder = self._folder(collection)
         with WriterLock(folder, collection, wait), durable.write_errors(folder):
@@ -246,7 +246,8 @@ class Store:
             return self._read_manifest(collection, generation).dropped
         return False
 
-    def _check_writable(self) -> None:
+    def check_writable(self) -> None:
+        """Unsupported where it is the cache of a replica. Whoever writes without `writer` calls it."""
         if (self.path / REPLICA).exists():
             raise Unsupported(
                 f"{self.path} is the cache of a replica, which takes no writes: write to the store that is published "

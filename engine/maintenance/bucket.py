@@ -8,13 +8,14 @@ publishers on one machine take a lock instead.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from aidre.engine.errors import BucketFailed, ConfigurationError
 from aidre.engine.storage import locked_folder
@@ -23,10 +24,15 @@ _TIMEOUT = timedelta(seconds=60)
 """For one request; a slower connection needs smaller objects."""
 _CONNECT_TIMEOUT = timedelta(seconds=5)
 _RETRY = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
+_ATTEMPTS = 3
+_ATTEMPT_SECONDS = 0.1
+"""Of a put that must not replace an object, and the wait before the second one."""
 _SINGLE_PUT_BYTES = 1 << 26
 """Larger files go in parts, which are put together in one step but cannot be refused where the object exists."""
 _PART_BYTES = 1 << 23
 _READ_BYTES = 1 << 20
+_MAX_GET_BYTES = 1 << 28
+"""Of an object that is read as a whole: manifests and records, which are far smaller."""
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist", re.IGNORECASE)
 _DENIED = re.compile(
     r"\b40[13] |AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|169\.254\.169\.254|metadata\.google"
@@ -59,11 +65,14 @@ class Bucket:
     def __init__(self, address: BucketAddress, *, make: bool = False) -> None:
         """`make` creates the folder of a file:// address. ConfigurationError."""
         self.url = address.url
-        self._folder = Path(urlsplit(address.url).path) if address.url.startswith("file:") else None
         self._store = _open(address, make=make)
+        self._folder = Path(unquote(urlsplit(address.url).path)) if address.url.startswith("file:") else None
 
     def get(self, key: str, *, unless: str | None = None) -> tuple[bytes, str] | None:
-        """The content of an object and its ETag; None where there is none, or where its ETag is still `unless`."""
+        """The content of an object and its ETag; None where there is none, or where its ETag is still `unless`.
+
+        BucketFailed also where there is none any more, but was with the ETag `unless`.
+        """
         import obstore
         from obstore.exceptions import NotModifiedError
 
@@ -71,28 +80,45 @@ class Bucket:
         with self._errors():
             try:
                 result = obstore.get(self._store, key, options=options)
+                if result.meta["size"] > _MAX_GET_BYTES:
+                    raise self._failed("damaged", f"has {result.meta['size']:,} bytes at {key}, too many for a record")
                 return bytes(result.bytes()), str(result.meta["e_tag"])
             except NotModifiedError:
                 return None
             except FileNotFoundError as error:
                 self._check_exists(error)
+                if unless is not None:
+                    raise self._failed("missing", f"has lost {key}: publish the store again") from error
                 return None
 
     def download(self, key: str, target: IO[bytes]) -> bool:
-        """Append the content of an object to a file, block by block; False where there is none."""
+        """Append the content of an object to a file, block by block; False where there is none. OSError of the
+        file."""
         import obstore
 
         with self._errors():
             try:
-                for block in obstore.get(self._store, key).stream(min_chunk_size=_READ_BYTES):
-                    target.write(block)
+                stream = obstore.get(self._store, key).stream(min_chunk_size=_READ_BYTES)
             except FileNotFoundError as error:
                 self._check_exists(error)
                 return False
+        for block in self._blocks(stream):
+            target.write(block)
         return True
 
     def put_new(self, key: str, content: bytes | Path) -> bool:
-        """Store an object under a key that has none yet; False where it has one, which stays as it is."""
+        """Store an object under a key that has none yet; False where it has one, which stays as it is: it may be that
+        of an attempt whose answer did not come."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return self._put_new(key, content)
+            except BucketFailed as error:  # obstore repeats none of these requests
+                if error.details["reason"] != "unreachable" or attempt == _ATTEMPTS - 1:
+                    raise
+                time.sleep(_ATTEMPT_SECONDS * 2**attempt)
+        raise AssertionError
+
+    def _put_new(self, key: str, content: bytes | Path) -> bool:
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
@@ -169,6 +195,11 @@ class Bucket:
                 except FileNotFoundError as error:
                     self._check_exists(error)
 
+    def _blocks(self, stream: Iterable[Any]) -> Iterator[Any]:
+        """The blocks of an object, with the errors of the bucket and not those of whoever takes them."""
+        with self._errors():
+            yield from stream
+
     def _swap_locked(self, folder: Path, key: str, content: bytes, etag: str) -> bool:
         with locked_folder(folder):
             current = self.get(key)
@@ -213,7 +244,23 @@ class Bucket:
         return BucketFailed(f"the bucket {self.url} {what}", url=self.url, reason=reason)
 
 
+def _check_address(url: str) -> None:
+    """ConfigurationError where an address names no bucket, or holds a credential, which is not repeated."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ConfigurationError(f"{url!r} is no bucket: give an address such as s3://bucket/prefix") from error
+    if "@" in parts.netloc:
+        raise ConfigurationError(
+            f"{parts.scheme}://... holds a credential: leave it out, and set it in the environment, such as "
+            "AWS_ACCESS_KEY_ID"
+        )
+    if parts.scheme == "file" and (parts.netloc or not parts.path.strip("/")):
+        raise ConfigurationError(f"{url} is no folder: give an address such as file:///path")
+
+
 def _open(address: BucketAddress, *, make: bool) -> Any:
+    _check_address(address.url)
     try:
         from obstore.store import from_url
     except ImportError as error:

@@ -119,6 +119,7 @@ def _check_kept(store: Store, collection: str, generation: int) -> None:
 def _roll_back_past_damage(store: Store, collection: str, generation: int) -> int:
     """Roll back past a damaged generation. The difference is unknown, so the change feed restarts. The collection stays
     private if any readable manifest since then made it private."""
+    store.check_writable()
     folder = store.path / collection
     with WriterLock(folder, collection), durable.write_errors(folder):
         _check_kept(store, collection, generation)

@@ -117,7 +117,7 @@ def decode_record(content: bytes, kind: type[_T], bucket: Bucket, key: str) -> _
                 format=value["format"],
             )
         return msgspec.convert(value, kind)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise damaged(bucket, key, "is no record of aidre") from error
 
 

@@ -12,14 +12,14 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from aidre.engine.backend import Source
-from aidre.engine.collection import continues_history, local_store
-from aidre.engine.errors import FormatTooNew, InvalidInput, PublishConflict, StoreDamaged
+from aidre.engine.collection import continues_history, diverges, local_store
+from aidre.engine.errors import BucketFailed, FormatTooNew, InvalidInput, PublishConflict, StoreDamaged
 from aidre.engine.maintenance.backup import open_generation
 from aidre.engine.maintenance.bucket import Bucket, StoredObject
 from aidre.engine.maintenance.publication import (
@@ -38,6 +38,8 @@ from aidre.engine.maintenance.publication import (
 )
 from aidre.engine.storage import (
     CHANGES,
+    CURRENT,
+    DELETES,
     MANIFESTS,
     FileEntry,
     FileProblem,
@@ -45,6 +47,7 @@ from aidre.engine.storage import (
     check_file,
     decode_manifest,
     encode_manifest,
+    is_collection_name,
     locked_folder,
     manifest_name,
     read_manifest,
@@ -117,12 +120,16 @@ class Publisher:
         with locked_folder(folder / MANIFESTS):
             manifest = read_manifest(folder / MANIFESTS, self._store.current(name), name)
             found = read_publication(self._bucket, name)
+            ours = _Generation(name, folder, manifest, _content_of(folder, manifest))
+            if found is not None and found[0].manifest == checksum(ours.content) and found[0].collected == 0:
+                self._collect(ours, found[0])
             is_due = found is not None and found[0].generation < manifest.generation
             if found is None or not is_due or found[0].lineage != manifest.lineage:
                 return None
-            ours = _Generation(name, folder, manifest, _content_of(folder, manifest))
             sent = self._put_manifest(ours, replaces=False)
-            self._swap(ours, *found, before=None)
+            wanted = self._succeeding(ours, found[0], None, is_first=False)
+            self._swap(ours, wanted, found[1])
+            self._collect(ours, wanted)
         return Published(name, manifest.generation, 0, 0, len(sent), sum(sent))
 
     def _publish(self, name: str, *, force: bool, repair: bool) -> Published:
@@ -131,30 +138,29 @@ class Publisher:
         with locked_folder(folder / MANIFESTS), ExitStack() as opened:  # one publisher of this machine at a time
             manifest, files = open_generation(self._store, name, opened)
             ours = _Generation(name, folder, manifest, _content_of(folder, manifest))
-            former, etag = self._read_former(ours, force=force, repair=repair)
-            is_current = former is not None and former.manifest == ours.publication.manifest
+            former, etag = self._read_former(ours, repair=repair)
             before = self._former_manifest(name, former)
-            paths = {path.relative_to(self._store.path).as_posix(): file.fileno() for path, _, file in files}
-            if repair:
-                self._remove_damaged(ours)
-            if former is not None and is_current and not repair:
+            if former is not None and not force:
+                self._check_succeeds(ours, former, before)
+            if former is not None and former.manifest == checksum(ours.content) and not repair:
                 if former.collected == 0:
                     self._collect(ours, former)
                 return Published(name, manifest.generation, manifest.documents, manifest.chunks, 0, 0)
-            if former is not None and former.lineage != manifest.lineage:
-                self._bucket.delete([found.key for found in self._bucket.list(changes_prefix(name))])
-            sent = self._put_files(ours, {} if repair or before is None else dict(named_files(name, before)), paths)
-            sent += self._put_changelogs(ours)
-            sent += self._put_manifest(ours, replaces=force or repair)
-            self._enter(name)
-            if not is_current:
-                self._swap(ours, former, etag, before)
+            is_first = former is None and next(self._bucket.list(name), None) is None
+            paths = {path.relative_to(self._store.path).as_posix(): file.fileno() for path, _, file in files}
+            sent = self._put_all(ours, former, before, paths, force=force, repair=repair)
+            self._enter(name, repair=repair)
+            if former is None or former.manifest != checksum(ours.content):
+                wanted = self._succeeding(ours, former, before, is_first=is_first)
+                self._swap(ours, wanted, etag)
+                if wanted.collected == 0 or (former is not None and wanted.collected != former.collected):
+                    self._collect(ours, wanted)
         return Published(name, manifest.generation, manifest.documents, manifest.chunks, len(sent), sum(sent))
 
     # -- what the bucket has -----------------------------------------------------------------------------------
 
-    def _read_former(self, ours: _Generation, *, force: bool, repair: bool) -> tuple[Publication | None, str | None]:
-        """The publication that ours replaces, and its ETag. PublishConflict where it must not."""
+    def _read_former(self, ours: _Generation, *, repair: bool) -> tuple[Publication | None, str | None]:
+        """The publication that ours replaces, and its ETag; to be repaired, it may be damaged."""
         try:
             found = read_publication(self._bucket, ours.name)
         except StoreDamaged:
@@ -162,17 +168,12 @@ class Publisher:
             if not repair or content is None:
                 raise
             return None, content[1]
-        if found is None:
-            return None, None
-        former, etag = found
-        if not force:
-            self._check_succeeds(ours, former)
-        return former, etag
+        return (None, None) if found is None else found
 
-    def _check_succeeds(self, ours: _Generation, former: Publication) -> None:
+    def _check_succeeds(self, ours: _Generation, former: Publication, before: Manifest | None) -> None:
+        """PublishConflict where ours must not replace what is published."""
         generation = ours.manifest.generation
         if former.lineage != ours.manifest.lineage:
-            before = self._former_manifest(ours.name, former)
             if before is not None and before.dropped and former.generation < generation:
                 return
             raise self._conflict(ours, former, "it is another one of this name, of another store or dropped since")
@@ -180,6 +181,9 @@ class Publisher:
             raise self._conflict(ours, former, f"it has generation {former.generation}, this store {generation}")
         if former.generation == generation and former.manifest != checksum(ours.content):
             raise self._conflict(ours, former, f"another writer published a different generation {generation}")
+        if before is not None and diverges(ours.folder, ours.manifest.changes, before.changes):
+            what = f"generation {former.generation} is not in the history of this store (a copy, or restored?)"
+            raise self._conflict(ours, former, what)
 
     def _conflict(self, ours: _Generation, former: Publication, what: str) -> PublishConflict:
         return PublishConflict(
@@ -208,8 +212,29 @@ class Publisher:
 
     # -- put ---------------------------------------------------------------------------------------------------
 
+    def _put_all(
+        self,
+        ours: _Generation,
+        former: Publication | None,
+        before: Manifest | None,
+        descriptors: Mapping[str, int],
+        *,
+        force: bool,
+        repair: bool,
+    ) -> list[int]:
+        """Put the generation, its manifest last; returns the sizes of what was sent."""
+        if repair:
+            self._remove_damaged(ours)
+        if former is not None and former.lineage != ours.manifest.lineage:
+            self._bucket.delete([found.key for found in self._bucket.list(changes_prefix(ours.name))])
+        published = {} if repair or force or before is None else dict(named_files(ours.name, before))
+        sent = self._put_files(ours, published, descriptors, replaces=force or repair)
+        since = 0 if before is None else before.generation
+        sent += self._put_changelogs(ours, since=since, replaces=force or repair)
+        return sent + self._put_manifest(ours, replaces=force or repair)
+
     def _put_files(
-        self, ours: _Generation, published: Mapping[str, FileEntry], descriptors: Mapping[str, int]
+        self, ours: _Generation, published: Mapping[str, FileEntry], descriptors: Mapping[str, int], *, replaces: bool
     ) -> list[int]:
         """Put the files that the former manifest did not name; returns the sizes of those that were sent."""
         new = [(key, entry) for key, entry in named_files(ours.name, ours.manifest) if published.get(key) != entry]
@@ -217,87 +242,136 @@ class Publisher:
         def put(file: tuple[str, FileEntry]) -> int:
             key, entry = file
             # By the open descriptor: garbage collection may remove the name meanwhile.
-            if self._bucket.put_new(key, Path(f"/proc/self/fd/{descriptors[key]}")):
+            path = Path(f"/proc/self/fd/{descriptors[key]}")
+            _check_whole(path, key, entry)
+            if self._bucket.put_new(key, path):
                 return entry.size
-            if self._bucket.size(key) != entry.size:
+            if self._is_stored(key, entry):
+                return 0
+            if not replaces and f"/{DELETES}/" in key:
+                raise self._differs(ours, key)
+            if not replaces:
                 raise damaged(self._bucket, key, f"has not the {entry.size} bytes of the stored file")
-            return 0
+            self._bucket.put(key, path)
+            return entry.size
 
         with ThreadPoolExecutor(_UPLOADS, thread_name_prefix="publish") as threads:
             return [size for size in threads.map(put, new) if size]
 
-    def _put_changelogs(self, ours: _Generation) -> list[int]:
-        """Put the changelogs and packs that the bucket lacks; replicas take what the listing shows."""
+    def _is_stored(self, key: str, entry: FileEntry) -> bool:
+        """Whether an object is what an entry describes. Segments are named at random, so that the size is enough;
+        tombstones by their generation, which a copy of the store uses, too."""
+        if f"/{DELETES}/" not in key:
+            return self._bucket.size(key) == entry.size
+        found = self._bucket.get(key)
+        return found is not None and checksum(found[0]) == entry.checksum
+
+    def _put_changelogs(self, ours: _Generation, *, since: int, replaces: bool) -> list[int]:
+        """Put the changelogs and packs that the bucket lacks; replicas take what the listing shows.
+
+        Those after generation `since` that are there already may be of a copy of the store, and are compared.
+        """
         prefix = changes_prefix(ours.name)
         stored = {found.key for found in self._bucket.list(prefix)}
         sent = []
         for path in sorted((ours.folder / CHANGES).glob("*.arrow")):
             key = f"{prefix}/{path.name}"
-            number = path.stem.partition("-")[0]
-            if key in stored or not number.isdecimal() or int(number) > ours.manifest.generation:
+            numbers = path.stem.split("-")
+            if not all(map(str.isdecimal, numbers)) or int(numbers[0]) > ours.manifest.generation:
                 continue
-            try:
+            with suppress(FileNotFoundError):  # packed meanwhile
+                if key in stored and int(numbers[-1]) <= since and not replaces:
+                    continue
                 content = path.read_bytes()
-            except FileNotFoundError:  # packed meanwhile
-                continue
-            if self._bucket.put_new(key, content):
+                if key in stored and self._has(key, content):
+                    continue
+                if not self._bucket.put_new(key, content) and not self._has(key, content):
+                    if not replaces:
+                        raise self._differs(ours, key)
+                    self._bucket.put(key, content)
                 sent.append(len(content))
         return sent
+
+    def _has(self, key: str, content: bytes) -> bool:
+        found = self._bucket.get(key)
+        return found is not None and found[0] == content
 
     def _put_manifest(self, ours: _Generation, *, replaces: bool) -> list[int]:
         key = manifest_key(ours.name, ours.manifest.generation)
         if self._bucket.put_new(key, ours.content):
             return [len(ours.content)]
-        found = self._bucket.get(key)
-        if found is not None and found[0] == ours.content:
+        if not replaces and self._has(key, ours.content):
             return []
         if not replaces:
-            raise PublishConflict(
-                f"{self._bucket.url} has another manifest of generation {ours.manifest.generation} of collection "
-                f"{ours.name!r}, which another publisher put there: publish with --force to replace it",
-                collection=ours.name,
-                url=self._bucket.url,
-                generation=ours.manifest.generation,
-            )
-        self._bucket.put(key, ours.content)
+            raise self._differs(ours, key)
+        self._bucket.put(key, ours.content)  # also where it is the same: it is younger then than what it replaces
         return [len(ours.content)]
 
-    def _enter(self, name: str) -> None:
+    def _differs(self, ours: _Generation, key: str) -> PublishConflict:
+        return PublishConflict(
+            f"{self._bucket.url} has another {key} than this store, put there by another publisher: publish with "
+            "--force to replace it",
+            collection=ours.name,
+            url=self._bucket.url,
+            generation=ours.manifest.generation,
+        )
+
+    def _enter(self, name: str, *, repair: bool) -> None:
         """Enter the collection in the catalog."""
         for _ in range(_CATALOG_ATTEMPTS):
-            catalog, etag = read_catalog(self._bucket)
-            if name in catalog.collections:
+            try:
+                catalog, etag = read_catalog(self._bucket)
+                entered = catalog.collections
+            except StoreDamaged:
+                content = self._bucket.get(CATALOG)
+                if not repair or content is None:
+                    raise
+                catalog, etag, entered = self._listed_catalog(), content[1], ()
+            if name in entered:
                 return
             wanted = Catalog(tuple(sorted({*catalog.collections, name})))
             self._bucket.swap(CATALOG, encode_record(wanted), etag)
         raise damaged(self._bucket, CATALOG, "changes faster than it can be written")
 
-    def _swap(self, ours: _Generation, former: Publication | None, etag: str | None, before: Manifest | None) -> None:
-        """Replace CURRENT, and collect garbage where it is due. PublishConflict where another publisher was faster."""
-        wanted, key = ours.publication, current_key(ours.name)
-        if former is not None:
-            is_purge = (
-                before is None
-                or former.lineage != wanted.lineage
-                or former.generation > wanted.generation
-                or not continues_history(ours.folder, ours.manifest.changes, before.changes)
-            )
-            is_due = is_purge or time.time() >= former.collected + COLLECT_SECONDS
-            collected = wanted.collected if is_due else former.collected
-            purged = wanted.generation if is_purge else former.purged
-            # A purge counts as not collected until the next publication, in case this process is killed.
-            wanted = replace(wanted, purged=purged, collected=0 if is_purge else collected)
-        else:
-            is_due = False
-        if not self._bucket.swap(key, encode_record(wanted), etag):
-            # The answer to a repeated request, whose first attempt may have succeeded unseen.
+    def _listed_catalog(self) -> Catalog:
+        """The collections that a listing of the bucket shows, which takes its time."""
+        ending = f"/{CURRENT}"
+        names = {one.key.removesuffix(ending) for one in self._bucket.list("") if one.key.endswith(ending)}
+        return Catalog(tuple(sorted(filter(is_collection_name, names))))
+
+    def _succeeding(
+        self, ours: _Generation, former: Publication | None, before: Manifest | None, *, is_first: bool
+    ) -> Publication:
+        """The publication after `former`. Where history does not continue everything older is purged, and that counts
+        as not collected until the next publication, in case this process is killed."""
+        wanted = ours.publication
+        if is_first:
+            return wanted
+        is_purge = (
+            former is None  # and not the first: a damaged one, or the remains of a killed publisher
+            or before is None
+            or former.lineage != wanted.lineage
+            or former.generation > wanted.generation
+            or not continues_history(ours.folder, ours.manifest.changes, before.changes)
+        )
+        if is_purge or former is None:
+            return replace(wanted, purged=wanted.generation, collected=0)
+        is_due = wanted.collected >= former.collected + COLLECT_SECONDS
+        return replace(wanted, purged=former.purged, collected=wanted.collected if is_due else former.collected)
+
+    def _swap(self, ours: _Generation, wanted: Publication, etag: str | None) -> None:
+        """Replace CURRENT. PublishConflict where another publisher was faster."""
+        failure: BucketFailed | None = None
+        try:
+            swapped = self._bucket.swap(current_key(ours.name), encode_record(wanted), etag)
+        except BucketFailed as error:
+            swapped, failure = False, error
+        if not swapped:  # or it was, and the answer did not come, or is that to a repeated request
             now = read_publication(self._bucket, ours.name)
             if now is None or now[0] != wanted:
-                raise self._lost(ours, None if now is None else now[0])
+                raise failure or self._lost(ours, None if now is None else now[0])
         self._manifests = {key: kept for key, kept in self._manifests.items() if key[0] != ours.name}
         self._manifests[ours.name, ours.manifest.generation] = ours.manifest
-        if is_due:
-            self._collect(ours, wanted)
 
     def _lost(self, ours: _Generation, winner: Publication | None) -> PublishConflict:
         return PublishConflict(
@@ -358,6 +432,19 @@ def _content_of(folder: Path, manifest: Manifest) -> bytes:
         return (folder / MANIFESTS / manifest_name(manifest.generation)).read_bytes()
     except FileNotFoundError:  # garbage collection removed it meanwhile
         return encode_manifest(manifest)
+
+
+def _check_whole(path: Path, key: str, entry: FileEntry) -> None:
+    """StoreDamaged where a file of this store is not what its manifest says."""
+    try:
+        check_file(path, entry, whole=True)
+    except FileProblem as problem:
+        raise StoreDamaged(
+            f"{key} {problem}: restore it from a backup, it is not published",
+            collection=key.partition("/")[0],
+            file=key,
+            problem=str(problem),
+        ) from problem
 
 
 def _is_whole(path: Path, entry: FileEntry) -> bool:

@@ -13,8 +13,10 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import orjson
 import xxhash
@@ -71,8 +73,8 @@ class Replica:
     def __init__(self, bucket: Bucket, cache: Path, *, max_bytes: int = 0) -> None:
         self._bucket, self._max_bytes = bucket, max_bytes
         self.cache = cache
-        self._store = Store(cache)
         self._etags: dict[str, str] = {}
+        self._opened: dict[str, Manifest] = {}
         self._catalog = Catalog()
 
     @property
@@ -113,6 +115,7 @@ class Replica:
             except AidreError as failure:
                 failures.append(failure)
         for name in set(self._local_names()).difference(self._catalog.collections):
+            self._forget(name)
             durable.remove(self.cache / name)
         if failures:
             raise failures[0]
@@ -146,12 +149,13 @@ class Replica:
             newest = decode_record(found[0], Publication, self._bucket, current_key(collection))
             if not newest.purged <= generation <= newest.generation:
                 return False
-            manifest = self._pull_manifest(collection, generation)
-            if manifest is None or manifest[0].lineage != newest.lineage:
+            content = self._get_manifest(collection, generation)
+            manifest = None if content is None else decode_manifest(content, generation, collection)
+            if content is None or manifest is None or manifest.lineage != newest.lineage:
                 return False
             garbage.pin(folder, generation)
-            self._pull_files(collection, manifest[0])
-            durable.replace_file(folder / MANIFESTS / manifest_name(generation), manifest[1])
+            self._pull_files(collection, manifest)
+            durable.replace_file(folder / MANIFESTS / manifest_name(generation), content)
         return True
 
     # -- one collection ----------------------------------------------------------------------------------------
@@ -171,8 +175,16 @@ class Replica:
                 reason="missing",
             )
 
+    def _forget(self, name: str) -> None:
+        """The next pull takes nothing of this collection for granted."""
+        self._etags.pop(current_key(name), None)
+        self._opened.pop(name, None)
+
     def _pull_newest(self, name: str) -> bool:
         key = current_key(name)
+        opened = self._opened.get(name)
+        if opened is not None and not self._is_complete(name, opened):
+            self._forget(name)  # a file was removed, or is shorter now
         found = self._bucket.get(key, unless=self._etags.get(key))
         if found is None:
             return False
@@ -187,46 +199,53 @@ class Replica:
         local = self._local_manifest(name)
         if local is not None and (local.generation, local.lineage) == (generation, publication.lineage):
             content = (folder / MANIFESTS / manifest_name(generation)).read_bytes()
-            if checksum(content) == publication.manifest and self._is_complete(folder, local):
+            if checksum(content) == publication.manifest and self._is_complete(name, local):
+                if name not in self._opened:
+                    self._pull_changelogs(name, publication)
                 self._clean(name, local, local, publication)
                 return False
-        pulled = self._pull_manifest(name, generation)
-        if pulled is None or checksum(pulled[1]) != publication.manifest:
+        found = self._get_manifest(name, generation)
+        if found is None or checksum(found) != publication.manifest:
             raise damaged(self._bucket, manifest_key(name, generation), "is not the manifest that was published")
-        manifest, content = pulled
+        manifest = decode_manifest(found, generation, name)
         self._pull_files(name, manifest)
         self._pull_changelogs(name, publication)
-        durable.replace_file(folder / MANIFESTS / manifest_name(generation), content)
+        durable.replace_file(folder / MANIFESTS / manifest_name(generation), found)
         durable.replace_file(folder / CURRENT, f"{generation:06d}\n".encode())
         self._clean(name, manifest, local, publication)
         return True
 
     def _clean(self, name: str, manifest: Manifest, local: Manifest | None, publication: Publication) -> None:
-        """Remove what no reader needs; after a purge, or another history, everything but the newest generation."""
+        """Remove what no reader needs; after a purge, or another history, everything but the newest generation, and
+        once for each process what a killed one left."""
         folder = self.cache / name
         numbers = manifest_numbers(folder)
         is_other = local is not None and (local.lineage != manifest.lineage or numbers[-1] > manifest.generation)
         if is_other or any(number < publication.purged for number in numbers):
             garbage.purge(folder, manifest)
             self._pull_changelogs(name, publication)  # a purge removes them all
+        elif name not in self._opened:
+            garbage.remove_unfinished(folder, manifest.changes)
+            garbage.collect(folder, manifest, at_least=0)
         elif self._max_bytes and _size_of(self.cache) > self._max_bytes:
-            garbage.collect(folder, manifest, keep_seconds=0, at_least=1)
+            garbage.collect(folder, replace(manifest, keep=1), keep_seconds=0, at_least=1)
         else:
             garbage.collect(folder, manifest)
+        self._opened[name] = manifest
 
     # -- files -------------------------------------------------------------------------------------------------
 
-    def _pull_manifest(self, name: str, generation: int) -> tuple[Manifest, bytes] | None:
-        """A manifest and its bytes. StoreDamaged, FormatTooNew."""
+    def _get_manifest(self, name: str, generation: int) -> bytes | None:
         found = self._bucket.get(manifest_key(name, generation))
         if found is None:
             return None
-        manifest = decode_manifest(found[0], generation, name)
         durable.make_folder(self.cache / name / MANIFESTS)
-        return manifest, found[0]
+        return found[0]
 
     def _pull_files(self, name: str, manifest: Manifest) -> None:
-        files = [(key, entry) for key, entry in named_files(name, manifest) if not _is_there(self.cache / key, entry)]
+        files = [
+            (key, entry) for key, entry in named_files(name, manifest) if not _has_size(self.cache / key, entry.size)
+        ]
         self._make_room(name, manifest, sum(entry.size for _, entry in files))
         for parent in sorted({(self.cache / key).parent for key, _ in files}):
             durable.make_folder(parent)
@@ -242,7 +261,7 @@ class Replica:
             for other in self._local_names():
                 local = self._local_manifest(other)
                 if local is not None:
-                    garbage.collect(self.cache / other, local, keep_seconds=0, at_least=1)
+                    garbage.collect(self.cache / other, replace(local, keep=1), keep_seconds=0, at_least=1)
         size = _size_of(self.cache) + missing
         if size > self._max_bytes:
             raise StorageFailed(
@@ -253,19 +272,16 @@ class Replica:
 
     def _pull_file(self, key: str, entry: FileEntry) -> None:
         path = self.cache / key
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        with durable.write_errors(path):
-            try:
-                with temporary.open("wb") as file:
-                    target = _Checked(file, entry.size)
-                    exists = self._bucket.download(key, target)  # type: ignore[arg-type]
-                if not exists:
-                    raise damaged(self._bucket, key, "is missing")
-                if target.size != entry.size or target.digest.hexdigest() != entry.checksum:
-                    raise damaged(self._bucket, key, "does not have the size and the checksum of the stored file")
-                durable.publish_file(temporary, path)
-            finally:
-                temporary.unlink(missing_ok=True)
+        problem = damaged(self._bucket, key, "does not have the size and the checksum of the stored file")
+        with durable.write_errors(path), _temporary(path) as temporary:
+            with temporary.open("wb") as file:
+                target = _Checked(file, entry.size, problem)
+                exists = self._bucket.download(key, target)  # type: ignore[arg-type]
+            if not exists:
+                raise damaged(self._bucket, key, "is missing")
+            if target.size != entry.size or target.digest.hexdigest() != entry.checksum:
+                raise problem
+            durable.publish_file(temporary, path)
 
     def _pull_changelogs(self, name: str, publication: Publication) -> None:
         """Bring the folder of changelogs to what the bucket lists; the feed verifies each when it reads it."""
@@ -276,12 +292,14 @@ class Replica:
         for path in list(folder.glob("*.arrow")):
             if path.name not in listed:
                 path.unlink(missing_ok=True)
-        missing = [file for file in listed if not (folder / file).exists()]
+        missing = [file for file, found in listed.items() if not _has_size(folder / file, found.size)]
 
         def pull(file: str) -> None:
-            content = self._bucket.get(f"{prefix}/{file}")
-            if content is not None:
-                durable.replace_file(folder / file, content[0])
+            with durable.write_errors(folder / file), _temporary(folder / file) as temporary:
+                with temporary.open("wb") as target:
+                    exists = self._bucket.download(f"{prefix}/{file}", target)
+                if exists:  # else it was packed meanwhile
+                    durable.publish_file(temporary, folder / file)
 
         with ThreadPoolExecutor(_DOWNLOADS, thread_name_prefix="pull") as threads:
             for _ in threads.map(pull, missing):
@@ -304,26 +322,36 @@ class Replica:
             return read_manifest(folder / MANIFESTS, number, name)
         return None
 
-    def _is_complete(self, folder: Path, manifest: Manifest) -> bool:
-        files = named_files(folder.name, manifest)
-        return all(_is_there(self.cache / key, entry) for key, entry in files)
+    def _is_complete(self, name: str, manifest: Manifest) -> bool:
+        paths = ((self.cache / key, entry.size) for key, entry in named_files(name, manifest))
+        return all(_has_size(path, size) for path, size in paths)
 
 
 class _Checked:
-    """A file that sums up what is written to it, and refuses more than `limit` bytes."""
+    """A file that sums up what is written to it, and raises `problem` for more than `limit` bytes."""
 
-    def __init__(self, file: object, limit: int) -> None:
-        self._write = file.write  # type: ignore[attr-defined]
-        self._limit = limit
+    def __init__(self, file: IO[bytes], limit: int, problem: StoreDamaged) -> None:
+        self._write = file.write
+        self._limit, self._problem = limit, problem
         self.size = 0
         self.digest = xxhash.xxh3_128()
 
     def write(self, block: bytes) -> int:
         self.size += len(block)
+        if self.size > self._limit:
+            raise self._problem
         self.digest.update(block)
-        if self.size <= self._limit:
-            self._write(block)
-        return len(block)
+        return self._write(block)
+
+
+@contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
+    """The name under which a file is written; gone at the end."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def replicated_url(folder: Path) -> str | None:
@@ -343,10 +371,10 @@ def pulled_at(folder: Path) -> float | None:
         return None
 
 
-def _is_there(path: Path, entry: FileEntry) -> bool:
-    """Files get their names when they are verified, so the size is enough."""
+def _has_size(path: Path, size: int) -> bool:
+    """Whether there is a file of this size. Files get their names when they are verified, so that is enough."""
     try:
-        return path.stat().st_size == entry.size
+        return path.stat().st_size == size
     except FileNotFoundError:
         return False
 

@@ -63,11 +63,13 @@ def restore_archive(
 ) -> list[SavedCollection]:
     """Restore every collection of a backup, and its folder `beside` if the store has none of that name.
 
-    Raises Missing if there is no such file; Conflict if a collection exists and `replace_stored` is false; InvalidInput
-    if the file is not a complete backup; FormatTooNew; StoreDamaged if it differs from its manifests; StoreLocked;
-    StorageFailed. The store is unchanged then, unless StorageFailed came while collections were being published.
+    Raises Unsupported for a replica; Missing if there is no such file; Conflict if a collection exists and
+    `replace_stored` is false; InvalidInput if the file is not a complete backup; FormatTooNew; StoreDamaged if it
+    differs from its manifests; StoreLocked; StorageFailed. The store is unchanged then, unless StorageFailed came while
+    collections were being published.
     """
     store = local_store(store)
+    store.check_writable()
     if not source.is_file():
         raise Missing(f"there is no backup at {source}")
     with _temporary(store.path) as folder:

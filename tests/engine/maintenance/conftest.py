@@ -1,4 +1,4 @@
-"""Fixtures of the maintenance tests: a store of three generations, and a backup of it."""
+"""Fixtures of the maintenance tests: a store of three generations, a backup of it, and buckets."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import pytest
 from aidre.engine.collection.store import Store
 from aidre.engine.maintenance.backup import back_up
 from aidre.engine.model import Record
+from tests.support.buckets import credentials, folder_place, place, s3, s3_place
 from tests.support.calibrations import quick_calibration
 from tests.support.stores import NAME, SPACE, copied, normal, put, record
+
+__all__ = ["credentials", "folder_place", "place", "s3", "s3_place"]
 
 
 @pytest.fixture(scope="session")

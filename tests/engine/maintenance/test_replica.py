@@ -1,0 +1,796 @@
+"""Replicas: what they pull, what they refuse, and that they heal and forget as they have to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+import pytest
+
+from aidre.engine.backend import ChangeCursor
+from aidre.engine.collection.change_feed import read_changes
+from aidre.engine.collection.store import Store
+from aidre.engine.errors import (
+    AidreError,
+    BucketFailed,
+    FormatTooNew,
+    GenerationMissing,
+    HistoryMissing,
+    StorageFailed,
+    StoreDamaged,
+    Unsupported,
+)
+from aidre.engine.maintenance import replica as module
+from aidre.engine.maintenance.backup import back_up
+from aidre.engine.maintenance.history import keep_generations, roll_back
+from aidre.engine.maintenance.publication import (
+    CATALOG,
+    Catalog,
+    encode_record,
+    manifest_key,
+    read_publication,
+)
+from aidre.engine.maintenance.replica import pulled_at
+from aidre.engine.maintenance.restore import restore_archive
+from aidre.engine.maintenance.verify import verify
+from aidre.engine.storage.format import REPLICA
+from aidre.engine.storage.lock import WriterLock
+from aidre.engine.storage.manifest import seal, unseal
+from tests.support.buckets import S3, Once, Place, S3Place, denied, proxy_of
+from tests.support.clocks import until
+from tests.support.fault_proxy import RESET_AFTER, RESET_BEFORE, Fault
+from tests.support.stores import NAME, ROWS, SPACE, copied, everything, put, write
+
+CURRENT = f"{NAME}/CURRENT"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store of one generation."""
+    write(tmp_path / "store", ["a", "b", "c"])
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def purge(store: Path, *ids: str) -> None:
+    with Store(store).writer(NAME, spaces=[SPACE]) as writer:
+        writer.delete(ids)
+        writer.commit()
+        writer.purge()
+
+
+def commit(store: Path, place: Place, *ids: str, first: int = 3) -> int:
+    """Writes and publishes."""
+    generation = write(store, list(ids), first)
+    place.publish(store)
+    return generation
+
+
+def holders(folder: Path, text: str) -> list[str]:
+    """The files of any kind in which a text is."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return sorted(path.relative_to(folder).as_posix() for path in files if text.encode() in path.read_bytes())
+
+
+def found(cache: Path) -> list[str]:
+    """What a reader of the cache finds; every file is whole, and no temporary one is left."""
+    for report in verify(Store(cache)):
+        assert not report.problems, report
+        assert not report.older, report
+    assert [path for path in cache.rglob("*.tmp*") if path.is_file()] == []
+    return everything(Store(cache).open(NAME))
+
+
+# -- what is pulled ----------------------------------------------------------------------------------------------
+
+
+def test_a_replica_has_what_was_published(place: Place, path: Path, cache: Path) -> None:
+    place.publish(path)
+    replica = place.unpulled(cache)
+    assert replica.pull() == [NAME]
+    assert found(cache) == ["a", "b", "c"]
+    assert replica.source.collections() == [NAME]
+    assert replica.pull() == []
+    generation = commit(path, place, "d")
+    assert found(cache) == ["a", "b", "c"]
+    assert replica.pull() == [NAME]
+    assert found(cache) == ["a", "b", "c", "d"]
+    assert replica.source.current(NAME) == generation
+
+
+def test_a_pull_gets_only_what_the_folder_lacks(s3: S3, s3_place: S3Place, path: Path, cache: Path) -> None:
+    s3_place.publish(path)
+    s3_place.replica(cache)
+    commit(path, s3_place, "d")
+    with proxy_of(s3) as proxy:
+        replica = s3_place.through(proxy).unpulled(cache)
+        replica.pull()
+        pulled = [asked.target for asked in proxy.asked if "/segments/" in asked.target]
+        assert len(pulled) == len(set(pulled)) > 0
+        [new] = {target.split("/")[-2] for target in pulled}
+        assert new in {entry.id for entry in Store(cache).open(NAME).manifest.segments}
+        proxy.asked.clear()
+        replica.pull()
+    assert [asked.method for asked in proxy.asked] == ["GET", "GET"], "a poll is two conditional requests"
+    assert all(b"if-none-match" in asked.head.lower() for asked in proxy.asked)
+
+
+def test_readers_never_see_half_a_generation(place: Place, path: Path, cache: Path) -> None:
+    """A reader that opens as often as it can while generation after generation is pulled."""
+    place.publish(path)
+    replica = place.replica(cache)
+    documents = [*"abc", *(f"d{number}" for number in range(8))]
+    states = [documents[:count] for count in range(3, 12)]
+    stopped, problems, opened = threading.Event(), list[str](), set[int]()
+
+    def read() -> None:
+        while not stopped.is_set():
+            snapshot = Store(cache).open(NAME)
+            opened.add(snapshot.generation)
+            if everything(snapshot) not in states:
+                problems.append(f"{snapshot.generation}: {everything(snapshot)}")
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for number in range(8):
+            commit(path, place, f"d{number}", first=3 + number)
+            replica.pull()
+    finally:
+        stopped.set()
+        reader.join(60)
+    assert problems == []
+    assert len(opened) > 1
+
+
+def test_several_collections_are_pulled_and_one_that_goes_is_removed(place: Place, path: Path, cache: Path) -> None:
+    with Store(path).writer("more", spaces=[SPACE]) as writer:
+        put(writer, ["x"], ROWS[:1])
+        writer.commit()
+    place.publisher(path).publish([NAME, "more"])
+    replica = place.replica(cache)
+    assert replica.source.collections() == [NAME, "more"]
+    place.put(CATALOG, encode_record(Catalog((NAME,))))
+    replica.pull()
+    assert replica.source.collections() == [NAME]
+    assert holders(cache, "text of x") == []
+    place.put(CATALOG, encode_record(Catalog((NAME, "more"))))
+    replica.pull()
+    assert replica.source.collections() == [NAME, "more"], "it came back with the CURRENT that was there before"
+
+
+def test_an_empty_bucket_is_told(place: Place, cache: Path) -> None:
+    place.put("other", b"x")
+    with pytest.raises(BucketFailed, match=r"nothing is published at .* `aidre publish`"):
+        place.replica(cache)
+
+
+def test_what_is_lost_from_the_bucket_is_told_and_the_old_is_served(place: Place, path: Path, cache: Path) -> None:
+    """Emptied by mistake: the replica must not take that for nothing new."""
+    place.publish(path)
+    replica = place.replica(cache)
+    before = pulled_at(cache)
+    place.remove(*place.contents())
+    with pytest.raises(BucketFailed, match="has lost"):
+        replica.pull()
+    assert pulled_at(cache) == before
+    assert found(cache) == ["a", "b", "c"]
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["chunks.arrow", "000002.json", "deletes/000002.arrow"])
+@pytest.mark.parametrize("damage", ["cut", "altered", "longer", "empty", "missing"])
+def test_a_cut_or_altered_object_is_never_opened(place: Place, path: Path, cache: Path, what: str, damage: str) -> None:
+    place.publish(path)
+    replica = place.replica(cache)
+    before = set(place.contents())
+    with Store(path).writer(NAME, spaces=[SPACE]) as writer:
+        put(writer, ["d"], ROWS[3:4])
+        writer.delete(["a"])
+        writer.commit()
+    place.publish(path)
+    key = next(key for key in sorted(set(place.contents()) - before) if key.endswith(what))
+    whole = place.contents()[key]
+    if damage == "missing":
+        place.remove(key)
+    else:
+        changed = {"cut": whole[:-7], "altered": b"\1" + whole[1:], "longer": whole * 3, "empty": b""}
+        place.put(key, changed[damage])
+    for _ in range(2):
+        with pytest.raises(StoreDamaged, match="--repair"):
+            replica.pull()
+        assert found(cache) == ["a", "b", "c"]
+    place.put(key, whole)
+    replica.pull()
+    assert found(cache) == ["b", "c", "d"]
+
+
+def test_a_damaged_collection_does_not_stop_another(place: Place, path: Path, cache: Path) -> None:
+    with Store(path).writer("more", spaces=[SPACE]) as writer:
+        put(writer, ["x"], ROWS[:1])
+        writer.commit()
+    place.publisher(path).publish([NAME, "more"])
+    place.put(manifest_key(NAME, 1), b"altered")
+    replica = place.unpulled(cache)
+    with pytest.raises(StoreDamaged, match="docs/manifests"):
+        replica.pull()
+    assert replica.source.collections() == ["more"]
+
+
+def test_a_huge_object_is_not_read_to_its_end(
+    place: Place, path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.publish(path)
+    place.put(place.key_of("chunks.arrow"), bytes(8 << 20))
+    read = []
+    write_block = module._Checked.write
+
+    def counted(self: module._Checked, block: bytes) -> int:
+        read.append(len(block))
+        return write_block(self, block)
+
+    monkeypatch.setattr(module._Checked, "write", counted)
+    replica = place.unpulled(cache)
+    with pytest.raises(StoreDamaged, match="--repair"):
+        replica.pull()
+    assert sum(read) < 6 << 20
+    assert list(cache.rglob("*chunks.arrow*")) == []
+
+
+def crafted(place: Place, change: Callable[[dict[str, object]], None]) -> None:
+    """Publishes an altered manifest with right checksums, as whoever can write the bucket may."""
+    key = manifest_key(NAME, 1)
+    value = orjson.loads(unseal(place.contents()[key]))
+    change(value)
+    content = seal(orjson.dumps(value))
+    publication = read_publication(place.bucket, NAME)
+    assert publication is not None
+    place.put(key, content)
+    place.put(CURRENT, encode_record(replace(publication[0], manifest=module.checksum(content))))
+
+
+@pytest.mark.parametrize("name", ["../../../escaped", "/tmp/escaped", "a/../../escaped", "..", ".hidden", "a\0b", ""])
+@pytest.mark.parametrize("member", ["segment", "file", "deletes"])
+def test_names_that_lead_out_of_the_folder_are_refused(
+    folder_place: Place, path: Path, cache: Path, tmp_path: Path, name: str, member: str
+) -> None:
+    folder_place.publish(path)
+
+    def change(value: dict[str, object]) -> None:
+        segment = value["segments"][0]  # type: ignore[index]
+        entry = next(iter(segment["files"].values()))
+        if member == "segment":
+            segment["id"] = name
+        elif member == "file":
+            segment["files"][name] = entry
+        else:
+            value["deletes"] = {name: entry}
+
+    crafted(folder_place, change)
+    with pytest.raises(StoreDamaged):
+        folder_place.replica(cache)
+    assert list(tmp_path.rglob("*escaped*")) == []
+
+
+@pytest.mark.parametrize("name", ["../escaped", "/escaped", "..", ".log", "a/b", "", "\0", "x" * 300])
+def test_a_catalog_that_leads_out_of_the_folder_is_refused(
+    folder_place: Place, path: Path, cache: Path, name: str
+) -> None:
+    folder_place.publish(path)
+    folder_place.put(CATALOG, encode_record(Catalog((NAME, name))))
+    with pytest.raises(StoreDamaged, match="names a collection that is none"):
+        folder_place.replica(cache)
+
+
+def test_changelogs_with_foreign_names_are_left(s3_place: S3Place, path: Path, cache: Path, tmp_path: Path) -> None:
+    s3_place.publish(path)
+    for name in ("x.arrow", "000001.txt", "-1.arrow", "000009.arrow", "000001/000001.arrow"):
+        s3_place.put(f"{NAME}/changes/{name}", b"x")
+    s3_place.replica(cache)
+    assert [one.name for one in (cache / NAME / "changes").iterdir()] == ["000001.arrow"]
+    assert list(tmp_path.rglob("*escaped*")) == []
+
+
+@pytest.mark.parametrize("size", [1 << 52, 1 << 63, 1 << 200, -1])
+def test_sizes_that_no_file_has_are_refused(folder_place: Place, path: Path, cache: Path, size: int) -> None:
+    folder_place.publish(path)
+    content = folder_place.contents()[manifest_key(NAME, 1)]
+    value = unseal(content)
+    entry = next(iter(orjson.loads(value)["segments"][0]["files"].values()))
+    altered = value.replace(b'"size":%d' % entry["size"], b'"size":%d' % size)
+    assert altered != value
+    publication = read_publication(folder_place.bucket, NAME)
+    assert publication is not None
+    folder_place.put(manifest_key(NAME, 1), seal(altered))
+    folder_place.put(CURRENT, encode_record(replace(publication[0], manifest=module.checksum(seal(altered)))))
+    with pytest.raises(StoreDamaged):
+        folder_place.replica(cache)
+
+
+def test_a_newer_format_of_a_manifest_is_told(folder_place: Place, path: Path, cache: Path) -> None:
+    folder_place.publish(path)
+    crafted(folder_place, lambda value: value.update(format=99))
+    with pytest.raises(FormatTooNew, match="upgrade aidre"):
+        folder_place.replica(cache)
+
+
+# -- the folder --------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_is_something_else_is_refused(place: Place, s3: S3, path: Path, cache: Path) -> None:
+    place.publish(path)
+    for folder in (path, path.parent):
+        with pytest.raises(StorageFailed, match="is not empty: name a new folder"):
+            place.unpulled(folder)
+        assert not (folder / REPLICA).exists()
+    place.replica(cache)
+    place.replica(cache)
+    other = s3.place() if place.address.url.startswith("s3") else place
+    if other is not place:
+        with pytest.raises(StorageFailed, match=r"is the cache of s3://.*: name another folder"):
+            other.unpulled(cache)
+    with pytest.raises(StorageFailed):
+        place.unpulled(next(path.rglob("chunks.arrow")))
+    assert found(path) == ["a", "b", "c"]
+
+
+def test_no_writer_changes_a_replica(place: Place, path: Path, cache: Path, tmp_path: Path) -> None:
+    place.publish(path)
+    commit(path, place, "d")
+    replica = place.replica(cache)
+    replica.fetch(NAME, 1)
+    back_up(Store(path), [NAME], tmp_path / "backup.tar")
+    with Store(path).writer("new", spaces=[SPACE]) as writer:
+        put(writer, ["n"], ROWS[:1])
+        writer.commit()
+    back_up(Store(path), ["new"], tmp_path / "new.tar")
+    before = {file: file.read_bytes() for file in cache.rglob("*") if file.is_file()}
+    source = replica.source
+    for attempt in (
+        lambda: source.writer(NAME, spaces=None),
+        lambda: source.writer("new", spaces=[SPACE]),
+        lambda: source.drop(NAME),
+        lambda: roll_back(source, NAME, 1),
+        lambda: keep_generations(source, NAME, 5),
+        lambda: restore_archive(source, tmp_path / "backup.tar", replace_stored=True, beside=".log"),
+        lambda: restore_archive(source, tmp_path / "new.tar", replace_stored=False, beside=".log"),
+    ):
+        with pytest.raises(Unsupported, match="cache of a replica, which takes no writes"):
+            attempt()
+    after = {file: file.read_bytes() for file in cache.rglob("*") if file.is_file()}
+    assert after == before
+
+
+def test_a_damaged_generation_of_a_replica_is_not_rolled_back(place: Place, path: Path, cache: Path) -> None:
+    """That way past damage does not go through the usual writer."""
+    place.publish(path)
+    replica = place.replica(cache)
+    commit(path, place, "d")
+    replica.pull()
+    manifest = cache / NAME / "manifests" / "000002.json"
+    manifest.chmod(0o640)
+    manifest.write_bytes(b"altered")
+    with pytest.raises(Unsupported, match="takes no writes"):
+        roll_back(replica.source, NAME, 1)
+
+
+# -- healing -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["segments/*/chunks.arrow", "manifests/000001.json", "CURRENT"])
+@pytest.mark.parametrize("damage", ["cut", "altered", "missing"])
+def test_a_damaged_file_of_a_cache_is_pulled_again_when_the_replica_starts(
+    place: Place, path: Path, cache: Path, what: str, damage: str
+) -> None:
+    place.publish(path)
+    place.replica(cache)
+    file = next((cache / NAME).glob(what))
+    whole = file.read_bytes()
+    file.chmod(0o640)
+    if damage == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(whole[:-3] if damage == "cut" else bytes([whole[0] ^ 1]) + whole[1:])
+    if damage == "altered" and "*" in what:  # of the same size: a replica does not read its cache when it starts
+        place.replica(cache)
+        [problem] = verify(Store(cache))[0].problems
+        (cache / problem.file).unlink()
+    place.replica(cache)
+    assert file.read_bytes() == whole
+    assert found(cache) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "altered", "missing"])
+def test_a_damaged_file_that_was_removed_is_pulled_again_by_a_running_replica(
+    place: Place, path: Path, cache: Path, damage: str
+) -> None:
+    place.publish(path)
+    replica = place.replica(cache)
+    file = next((cache / NAME).glob("segments/*/chunks.arrow"))
+    whole = file.read_bytes()
+    file.chmod(0o640)
+    if damage == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(whole[:-3] if damage == "cut" else bytes([whole[0] ^ 1]) + whole[1:])
+    [problem] = verify(Store(cache))[0].problems
+    (cache / problem.file).unlink(missing_ok=True)
+    assert replica.pull() == [NAME]
+    assert file.read_bytes() == whole
+    assert found(cache) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "missing"])
+def test_a_changelog_of_a_cache_is_pulled_again_when_the_replica_starts(
+    place: Place, path: Path, cache: Path, damage: str
+) -> None:
+    place.publish(path)
+    place.replica(cache)
+    file = cache / NAME / "changes" / "000001.arrow"
+    whole = file.read_bytes()
+    file.unlink()
+    if damage == "cut":
+        file.write_bytes(whole[:-3])
+    place.replica(cache)
+    assert file.read_bytes() == whole
+
+
+def test_temporary_files_of_a_killed_pull_are_removed(place: Place, path: Path, cache: Path) -> None:
+    place.publish(path)
+    place.replica(cache)
+    folder = next((cache / NAME / "segments").iterdir())
+    for file in (
+        folder / ".chunks.arrow.1.tmp",
+        cache / NAME / ".CURRENT.1.tmp",
+        cache / NAME / "changes" / ".x.1.tmp",
+    ):
+        file.write_bytes(b"left")
+    (cache / NAME / "segments" / "0123456789abcdef").mkdir()
+    (cache / NAME / "segments" / "0123456789abcdef" / ".chunks.arrow.1.tmp").write_bytes(b"left")
+    place.replica(cache)
+    assert holders(cache, "left") == []
+    assert found(cache) == ["a", "b", "c"]
+
+
+def test_a_purge_that_was_killed_in_a_cache_is_completed(
+    place: Place, path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each removal that it makes."""
+    place.publish(path)
+    commit(path, place, "d")
+    place.replica(cache)
+    purge(path, "a")
+    place.publish(path)
+    removed = 0
+    while True:
+        again = copied(cache, cache.parent / f"cache{removed}")
+        if not _pull_killed_after(place, again, removed, monkeypatch):
+            break
+        place.replica(again)
+        assert holders(again, "text of a") == holders(again, "a#chunk_1") == []
+        assert found(again) == ["b", "c", "d"]
+        removed += 1
+    assert removed > 1
+
+
+class Killed(BaseException):
+    """Stands for a SIGKILL."""
+
+
+def _pull_killed_after(place: Place, cache: Path, removals: int, monkeypatch: pytest.MonkeyPatch) -> bool:
+    left = [removals]
+    remove = module.durable.remove
+
+    def counted(path: Path) -> None:
+        if left[0] == 0:
+            raise Killed
+        left[0] -= 1
+        remove(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module.durable, "remove", counted)
+        try:
+            place.replica(cache)
+        except Killed:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("fault", [RESET_BEFORE, RESET_AFTER])
+def test_a_pull_that_fails_at_any_request_leaves_the_old_generation(
+    s3: S3, s3_place: S3Place, path: Path, cache: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from aidre.engine.maintenance import bucket
+
+    monkeypatch.setattr(bucket, "_RETRY", {"max_retries": 0})
+    s3_place.publish(path)
+    s3_place.replica(cache)
+    commit(path, s3_place, "d")
+    number = 0
+    while True:
+        again = copied(cache, cache.parent / f"cache{number}")
+        with proxy_of(s3, lambda asked, number=number: fault if asked.number >= number else None) as proxy:
+            try:
+                s3_place.through(proxy).replica(again)
+                break
+            except BucketFailed:
+                assert found(again) == ["a", "b", "c"]
+        s3_place.replica(again)
+        assert found(again) == ["a", "b", "c", "d"]
+        number += 2
+    assert number > 6
+
+
+def test_a_bucket_that_goes_away_and_comes_back_is_followed(
+    s3: S3, s3_place: S3Place, path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from aidre.engine.maintenance import bucket
+
+    monkeypatch.setattr(bucket, "_RETRY", {"max_retries": 0})
+    monkeypatch.setattr(module, "_RETRY_SECONDS", 0.01)
+    away = threading.Event()
+    s3_place.publish(path)
+    with proxy_of(s3, lambda asked: denied() if away.is_set() else None) as proxy:
+        replica = s3_place.through(proxy).replica(cache)
+        stopped = threading.Event()
+        thread = threading.Thread(target=replica.follow, args=(stopped, 0.01))
+        thread.start()
+        try:
+            away.set()
+            seen = len(proxy.asked)
+            until(lambda: len(proxy.asked) > seen + 3)
+            commit(path, s3_place, "d")
+            before = pulled_at(cache)
+            seen = len(proxy.asked)
+            until(lambda: len(proxy.asked) > seen + 3)
+            assert pulled_at(cache) == before
+            assert found(cache) == ["a", "b", "c"]
+            away.clear()
+            until(lambda: Store(cache).current(NAME) == 2)
+            until(lambda: (pulled_at(cache) or 0) > (before or 0))
+        finally:
+            stopped.set()
+            thread.join(60)
+    assert found(cache) == ["a", "b", "c", "d"]
+
+
+def test_two_replicas_of_one_folder_do_not_disturb_each_other(place: Place, path: Path, cache: Path) -> None:
+    place.publish(path)
+    replicas = [place.unpulled(cache), place.unpulled(cache)]
+    for number in range(4):
+        failures: list[AidreError] = []
+
+        def pull(one: module.Replica, failures: list[AidreError] = failures) -> None:
+            try:
+                one.pull()
+            except AidreError as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=pull, args=(one,)) for one in replicas]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert failures == []
+        assert len(found(cache)) == 3 + number
+        commit(path, place, f"d{number}", first=3 + number)
+
+
+# -- what it forgets ---------------------------------------------------------------------------------------------
+
+
+def test_nothing_of_a_purged_document_stays_in_a_cache(place: Place, path: Path, cache: Path) -> None:
+    """Also of generations that were fetched or pinned, and where the replica has skipped generations."""
+    place.publish(path)
+    replica = place.replica(cache)
+    for number in range(3):
+        commit(path, place, f"d{number}", first=3 + number)
+        replica.pull()
+    replica.source.pin(NAME, 2)
+    skipping = place.replica(cache.parent / "skipping")
+    commit(path, place, "e", first=9)
+    assert holders(cache, "text of a")
+    purge(path, "a")
+    place.publish(path)
+    commit(path, place, "f", first=10)
+    for one in (replica, skipping):
+        one.pull()
+        assert holders(one.cache, "text of a") == holders(one.cache, "a#chunk_1") == []
+        assert found(one.cache) == ["b", "c", "d0", "d1", "d2", "e", "f"]
+        assert not one.fetch(NAME, 2)
+
+
+def test_another_history_replaces_the_whole_cache(place: Place, path: Path, cache: Path, tmp_path: Path) -> None:
+    for number in range(3):
+        commit(path, place, f"d{number}", first=3 + number)
+    place.replica(cache)
+    write(tmp_path / "other", ["x"])
+    place.publish(tmp_path / "other", force=True)
+    place.replica(cache)
+    assert found(cache) == ["x"]
+    assert holders(cache, "text of a") == holders(cache, "text of d1") == []
+
+
+def test_older_generations_go_as_in_a_store(place: Place, path: Path, cache: Path) -> None:
+    place.publish(path)
+    replica = place.replica(cache)
+    for number in range(4):
+        commit(path, place, f"d{number}", first=3 + number)
+        replica.pull()
+    long_ago = time.time() - 3_600
+    for file in (cache / NAME / "manifests").iterdir():
+        os.utime(file, (long_ago, long_ago))
+    commit(path, place, "e", first=9)
+    replica.pull()
+    assert len(list((cache / NAME / "manifests").iterdir())) < 6
+    assert len(found(cache)) == 8
+
+
+# -- the bound of the cache --------------------------------------------------------------------------------------
+
+
+def size_of(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def test_a_cache_keeps_its_bound(place: Place, path: Path, cache: Path) -> None:
+    place.publish(path)
+    unbounded = place.replica(cache.parent / "unbounded")
+    for number in range(6):
+        with Store(path).writer(NAME, spaces=[SPACE]) as writer:
+            put(writer, [f"{number}-{one}" for one in range(200)], ROWS)
+            writer.delete([f"{number - 1}-{one}" for one in range(200)])
+            writer.commit()
+        place.publish(path)
+        unbounded.pull()
+        if number == 0:
+            bound = 3 * size_of(unbounded.cache)
+            replica = place.replica(cache, max_bytes=bound)
+        replica.pull()
+        assert size_of(cache) <= bound
+        assert len(found(cache)) == 203
+    assert size_of(unbounded.cache) > bound, "else the bound did nothing"
+
+
+def test_the_generation_before_makes_room_for_the_next(place: Place, path: Path, cache: Path) -> None:
+    def replace_all(number: int) -> None:
+        with Store(path).writer(NAME, spaces=[SPACE]) as writer:
+            put(writer, [f"{number}-{one}" for one in range(200)], ROWS)
+            writer.delete([f"{number - 1}-{one}" for one in range(200)])
+            writer.commit()
+        place.publish(path)
+
+    replace_all(0)
+    one = size_of(place.replica(cache.parent / "measure").cache)
+    replica = place.replica(cache, max_bytes=int(2.7 * one))
+    for number in range(1, 5):
+        replace_all(number)
+        replica.pull()
+        assert len(found(cache)) == 203
+
+
+def test_a_generation_beyond_the_bound_is_not_opened(place: Place, path: Path, cache: Path) -> None:
+    place.publish(path)
+    replica = place.replica(cache, max_bytes=40_000)
+    with Store(path).writer(NAME, spaces=[SPACE]) as writer:
+        put(writer, [f"big-{one}" for one in range(200)], ROWS)
+        writer.commit()
+    place.publish(path)
+    with pytest.raises(StorageFailed, match=r"needs a cache of [\d,]+ bytes, .* allows 40,000: raise it"):
+        replica.pull()
+    assert found(cache) == ["a", "b", "c"]
+    assert size_of(cache) <= 40_000
+
+
+# -- older generations and changes -------------------------------------------------------------------------------
+
+
+def test_a_generation_that_a_replica_never_saw_is_fetched(place: Place, path: Path, cache: Path) -> None:
+    place.publish(path)
+    for number in range(3):
+        commit(path, place, f"d{number}", first=3 + number)
+    replica = place.replica(cache)
+    assert everything(replica.source.open(NAME, generation=2)) == ["a", "b", "c", "d0"]
+    assert replica.source.current(NAME) == 4
+    with pytest.raises(GenerationMissing):
+        replica.source.open(NAME, generation=5)
+    with pytest.raises(GenerationMissing):
+        replica.source.open(NAME, generation=10**17)
+    assert not replica.fetch("../escaped", 1)
+    replica.pull()
+    assert len(found(cache)) == 6
+
+
+def changes_of(store: Path, cursor: ChangeCursor | None) -> tuple[list[tuple[str, str]], ChangeCursor]:
+    """All changes after a cursor."""
+    rows: list[tuple[str, str]] = []
+    while True:
+        snapshot = Store(store).open(NAME)
+        page = read_changes(store / NAME, snapshot.manifest, snapshot.segments, cursor, 100)
+        rows += [(change.op, change.id) for change in page.changes]
+        cursor = page.cursor
+        if not page.more:
+            return rows, cursor
+
+
+@pytest.mark.parametrize("commits", [3, 140])
+def test_the_change_feed_goes_on_across_generations_that_were_skipped(
+    folder_place: Place, path: Path, cache: Path, commits: int
+) -> None:
+    """Over single changelogs and over packs; a cursor of the store is good on a replica, and back."""
+    folder_place.publish(path)
+    replica = folder_place.replica(cache)
+    listed, cursor = changes_of(cache, None)
+    assert sorted(listed) == [("add", "a#chunk_1"), ("add", "b#chunk_1"), ("add", "c#chunk_1")]
+    with Store(path).writer(NAME, spaces=[SPACE]) as writer:
+        for number in range(commits):
+            put(writer, [f"d{number}"], ROWS[number : number + 1])
+            writer.commit()
+            writer.finish()
+    assert (len(list((path / NAME / "changes").glob("*-*"))) > 0) == (commits > 100)
+    folder_place.publish(path)
+    replica.pull()
+    expected = [("add", f"d{number}#chunk_1") for number in range(commits)]
+    assert changes_of(cache, cursor) == changes_of(path, cursor)
+    assert changes_of(cache, cursor)[0] == expected
+    fresh = folder_place.replica(cache.parent / "fresh")
+    assert changes_of(fresh.cache, cursor)[0] == expected
+
+
+def test_a_feed_that_a_purge_ended_ends_on_replicas_too(place: Place, path: Path, cache: Path) -> None:
+    place.publish(path)
+    replica = place.replica(cache)
+    _, cursor = changes_of(cache, None)
+    commit(path, place, "d")
+    purge(path, "a")
+    place.publish(path)
+    replica.pull()
+    for store in (path, cache):
+        with pytest.raises(HistoryMissing):
+            changes_of(store, cursor)
+
+
+def test_a_pull_waits_for_another_of_the_same_folder(
+    place: Place, path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.publish(path)
+    replica = place.replica(cache)
+    commit(path, place, "d")
+    monkeypatch.setattr(module, "LOCK_SECONDS", 0.0)
+    with WriterLock(cache / NAME, NAME), pytest.raises(AidreError, match="is being written by process"):
+        replica.pull()
+    replica.pull()
+    assert found(cache) == ["a", "b", "c", "d"]
+
+
+def test_a_cache_that_was_emptied_is_filled_again(place: Place, path: Path, cache: Path) -> None:
+    place.publish(path)
+    place.replica(cache)
+    shutil.rmtree(cache / NAME)
+    place.replica(cache)
+    assert found(cache) == ["a", "b", "c"]
+
+
+def test_one_lost_answer_is_asked_for_again(s3: S3, s3_place: S3Place, path: Path, cache: Path) -> None:
+    s3_place.publish(path)
+    plan = Once("GET", "chunks.arrow", Fault(cut=900))
+    with proxy_of(s3, plan) as proxy:
+        replica = s3_place.through(proxy).unpulled(cache)
+        try:
+            replica.pull()
+        except BucketFailed:
+            replica.pull()
+    assert plan.met
+    assert found(cache) == ["a", "b", "c"]
