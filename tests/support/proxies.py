@@ -66,7 +66,7 @@ def proxied(name: str, port: int, folder: Path) -> Iterator[httpx.Client]:
         command = [program, *arguments, str(configuration)]
         process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
     try:
-        until(lambda: process.poll() is not None or _listens(folder / "socket"), f"{name} does not listen")
+        until(lambda: process.poll() is not None or listens(folder / "socket"), f"{name} does not listen")
         assert process.poll() is None, said.read_text("utf-8", "replace")
         transport = httpx.HTTPTransport(uds=str(folder / "socket"))
         with httpx.Client(transport=transport, base_url="http://localhost", timeout=WAIT_SECONDS) as client:
@@ -76,6 +76,6 @@ def proxied(name: str, port: int, folder: Path) -> Iterator[httpx.Client]:
         process.wait(WAIT_SECONDS)
 
 
-def _listens(path: Path) -> bool:
+def listens(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as client:
         return client.connect_ex(str(path)) == 0
