@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-ARRIVALS: Final = 20_000
+ARRIVALS: Final = 10_000
 SEED: Final = 22
 WARM_UP: Final = 0.1
 """Share of the arrivals that fill the queues and are not counted."""

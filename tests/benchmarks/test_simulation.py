@@ -23,12 +23,11 @@ def test_without_load_a_request_takes_its_service_time() -> None:
 
 
 def test_one_replica_waits_as_the_formula_of_pollaczek_and_khinchine_says() -> None:
-    """A constant service time s at load r: the mean wait is r s / (2 (1 - r)); the 0.8 of the fastest is left out."""
-    constant = Service(10.0, 10.0, 10.0)
-    second = (constant.draw((np.arange(100_000) + 0.5) / 100_000) ** 2).mean()
-    rate = 0.5 / constant.mean
-    expected = rate * second / (2 * (1 - 0.5))
-    waits = simulate_mean(constant, rate) - constant.mean
+    """At load r the mean wait is the rate times the mean of the squared service times, over 2 (1 - r)."""
+    squared = float((SERVICE.draw((np.arange(100_000) + 0.5) / 100_000) ** 2).mean())
+    rate = 0.5 / SERVICE.mean
+    expected = rate * squared / (2 * (1 - 0.5))
+    waits = simulate_mean(SERVICE, rate) - SERVICE.mean
     assert waits == pytest.approx(expected, rel=0.1)
 
 
