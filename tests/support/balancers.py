@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,8 +13,7 @@ import httpx
 import pytest
 
 from tests import ROOT
-from tests.support.clocks import WAIT_SECONDS, until
-from tests.support.proxies import SEARCHED, listens
+from tests.support.proxies import SEARCHED, nginx_folders, started
 
 COMPOSE = ROOT / "docs" / "compose"
 
@@ -77,8 +74,7 @@ def settings(home: int, replicas: Sequence[int], folder: Path) -> str:
     ):
         assert text.count(shown) == 1, shown
         text = text.replace(shown, used)
-    kept = "".join(f"{name}_temp_path {folder};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-    return text.replace("access_log off;", f"access_log off;\n{kept}")
+    return text.replace("access_log off;", f"access_log off;\n{nginx_folders(folder)}")
 
 
 @contextmanager
@@ -87,17 +83,7 @@ def balanced(home: int, replicas: Sequence[int], folder: Path) -> Iterator[httpx
     program = shutil.which("nginx", path=SEARCHED)
     if program is None:
         pytest.skip("nginx is not installed")
-    configuration, said = folder / "nginx.conf", folder / "said"
+    configuration = folder / "nginx.conf"
     configuration.write_text(settings(home, replicas, folder), "utf-8")
-    with said.open("wb") as output:
-        command = [program, "-p", str(folder), "-c", str(configuration)]
-        process = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, "HOME": str(folder)})
-    try:
-        until(lambda: process.poll() is not None or listens(folder / "socket"), "nginx does not listen")
-        assert process.poll() is None, said.read_text("utf-8", "replace")
-        transport = httpx.HTTPTransport(uds=str(folder / "socket"))
-        with httpx.Client(transport=transport, base_url="http://localhost", timeout=WAIT_SECONDS) as client:
-            yield client
-    finally:
-        process.terminate()
-        process.wait(WAIT_SECONDS)
+    with started([program, "-p", str(folder), "-c", str(configuration)], folder) as client:
+        yield client

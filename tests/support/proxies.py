@@ -31,11 +31,15 @@ def snippet(language: str) -> str:
 
 def nginx(settings: str, folder: Path) -> tuple[str, list[str]]:
     """The configuration with `settings` in a server on the socket, and the arguments that run it in the foreground."""
-    kept = "".join(f"{name}_temp_path {folder};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     server = f"server {{ listen unix:{folder}/socket;\n{settings} }}"
-    http = f"http {{ access_log off;\n{kept}{server} }}"
+    http = f"http {{ access_log off;\n{nginx_folders(folder)}{server} }}"
     text = f"daemon off; worker_processes 1; pid {folder}/pid; error_log stderr;\nevents {{}}\n{http}"
     return text, ["-p", str(folder), "-c"]
+
+
+def nginx_folders(folder: Path) -> str:
+    """Where nginx keeps bodies; by default in folders of the system, which an unprivileged user cannot write."""
+    return "".join(f"{name}_temp_path {folder};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
 
 
 def haproxy(settings: str, folder: Path) -> tuple[str, list[str]]:
@@ -59,14 +63,21 @@ def proxied(name: str, port: int, folder: Path) -> Iterator[httpx.Client]:
     if program is None:
         pytest.skip(f"{name} is not installed")
     text, arguments = PROXIES[name](snippet(name).replace(UPSTREAM, f"127.0.0.1:{port}"), folder)
-    configuration, said = folder / "configuration", folder / "said"
+    configuration = folder / "configuration"
     configuration.write_text(text + "\n", "utf-8")
+    with started([program, *arguments, str(configuration)], folder) as client:
+        yield client
+
+
+@contextmanager
+def started(command: list[str], folder: Path) -> Iterator[httpx.Client]:
+    """A client of a proxy that listens on the socket in the folder."""
+    said = folder / "said"
     with said.open("wb") as output:
         environment = {**os.environ, "HOME": str(folder), "XDG_DATA_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
-        command = [program, *arguments, str(configuration)]
         process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
     try:
-        until(lambda: process.poll() is not None or listens(folder / "socket"), f"{name} does not listen")
+        until(lambda: process.poll() is not None or _listens(folder / "socket"), f"{command[0]} does not listen")
         assert process.poll() is None, said.read_text("utf-8", "replace")
         transport = httpx.HTTPTransport(uds=str(folder / "socket"))
         with httpx.Client(transport=transport, base_url="http://localhost", timeout=WAIT_SECONDS) as client:
@@ -76,6 +87,6 @@ def proxied(name: str, port: int, folder: Path) -> Iterator[httpx.Client]:
         process.wait(WAIT_SECONDS)
 
 
-def listens(path: Path) -> bool:
+def _listens(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as client:
         return client.connect_ex(str(path)) == 0
