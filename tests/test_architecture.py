@@ -46,6 +46,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "formats formats/tables formats/pages",
         "sources",
         "pipeline",
+        "distributed",
     ),
     "api": (
         "config http",
@@ -68,7 +69,7 @@ MOST_ROOMS = 9
 MOST_MODULES = 14
 """Modules of a room, `__init__` not counted. The command line has one for each family of commands and may have more."""
 MOST_LINES = 600
-HEAVY = {"torch", "sentence_transformers", "onnxruntime", "transformers", "mcp"}
+HEAVY = {"torch", "sentence_transformers", "onnxruntime", "transformers", "mcp", "ray"}
 VAGUE = {"util", "utils", "helper", "helpers", "common", "base", "manager", "factory", "misc"}
 
 

@@ -54,10 +54,9 @@ class StagedSegments:
         """The columns of CHUNK_STATE_SCHEMA of all chunks whose documents are kept."""
         kept = []
         for entry, chunks in zip(self.entries, self.chunks, strict=True):
-            if entry.id in self.masks:
-                is_kept = ~self.masks[entry.id][chunks.column("document_row").to_numpy()]
-                chunks = chunks.filter(pa.array(is_kept))
-            kept.append(chunks.select(CHUNK_STATE_SCHEMA.names))
+            mask = self.masks.get(entry.id, np.zeros(entry.documents, np.bool_))
+            is_kept = pa.array(~mask[chunks.column("document_row").to_numpy()])
+            kept.append(chunks.filter(is_kept).select(CHUNK_STATE_SCHEMA.names))
         return pa.concat_tables([pa.Table.from_batches([], CHUNK_STATE_SCHEMA), *kept])
 
     def move_to(self, folder: Path) -> None:

@@ -128,9 +128,7 @@ class Committer:
         written = Written(segments, masks, chunk_counts, changes, pending.rows.chunks)
         return self._publish(pending, declaration, written)
 
-    def adopt(
-        self, staged: StagedSegments, pending: PendingCommit, declaration: Declaration
-    ) -> CommitResult:
+    def adopt(self, staged: StagedSegments, pending: PendingCommit, declaration: Declaration) -> CommitResult:
         """Make staged segments part of the collection, in one generation with the deletions of `pending`, which has no
         rows. Can be repeated after StorageFailed."""
         changes = changelog.diff_table(staged.states(), self._states_before(pending))
@@ -145,9 +143,7 @@ class Committer:
         chunk_counts = {view.segment.id: view.segment.chunk_counts for view in generations.segments}
         masks = self._deleted_masks(pending) | written.masks
         manifest = _declared(manifest, declaration, (*manifest.segments, *written.segments), written.rows)
-        manifest = deletes.write_deletes(
-            self._folder, manifest, generation, masks, chunk_counts | written.chunk_counts
-        )
+        manifest = deletes.write_deletes(self._folder, manifest, generation, masks, chunk_counts | written.chunk_counts)
         manifest = changelog.write_changes(self._folder, manifest, generation, written.changes)
         generations.publish(manifest)
         return CommitResult(generation, generations.manifest.documents, generations.manifest.chunks)

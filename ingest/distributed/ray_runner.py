@@ -1,0 +1,123 @@
+"""Blocks on a Ray cluster: a Ray Data pipeline whose actors hold the models. Ray is imported by `connect` alone."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from aidre.engine.embedding import available_cores
+from aidre.engine.errors import ConfigurationError
+from aidre.ingest.distributed.blocks import Block, block_table
+from aidre.ingest.distributed.job import Job
+from aidre.ingest.distributed.worker import Worker
+
+LOCAL: Final = "ray"
+OBJECT_STORE_BYTES: Final = 256 << 20
+"""Shared memory of a local cluster. Blocks and answers are lists of names and ids: documents, vectors and segments go
+from the worker to the disk."""
+CONNECT_SECONDS: Final = 10.0
+"""How long an address may take to accept a connection."""
+WORKER_CPUS: Final = 1
+IN_FLIGHT_PER_WORKER: Final = 2
+"""Blocks that a worker has at once: one in work, one waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RayRunner:
+    """`workers` actors, one a CPU of the cluster."""
+
+    ray: Any
+    workers: int
+
+    def run(self, job: Job, blocks: Sequence[Block]) -> Iterator[pa.Table]:
+        if not blocks:
+            return
+        import ray.data
+
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = False
+        context.execution_options.preserve_order = False
+        actors = min(self.workers, len(blocks))
+        compute = ray.data.ActorPoolStrategy(size=actors, max_tasks_in_flight_per_actor=IN_FLIGHT_PER_WORKER)
+        answers = ray.data.from_arrow([block_table(block) for block in blocks]).map_batches(
+            Worker,
+            fn_constructor_args=(job,),
+            batch_size=None,
+            batch_format="pyarrow",
+            compute=compute,
+            num_cpus=WORKER_CPUS,
+            scheduling_strategy="SPREAD",
+            max_restarts=-1,
+            max_task_retries=-1,
+        )
+        for table in answers.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
+            yield from _answers(table)
+
+
+def _answers(table: pa.Table) -> Iterator[pa.Table]:
+    """The answers of each block of a table: Ray may join small tables."""
+    numbers = table.column("block")
+    for number in dict.fromkeys(numbers.to_pylist()):
+        yield table.filter(pa.compute.equal(numbers, number))
+
+
+@contextmanager
+def connect(address: str) -> Iterator[_RayRunner]:
+    """The runner of a cluster: "ray" starts one of this machine alone, "ray://HOST:PORT" is one that runs.
+
+    ConfigurationError where Ray is not installed, for another form of address, and where nothing answers there.
+    """
+    _check_address(address)
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    try:
+        import ray
+    except ImportError:
+        raise ConfigurationError("--on needs Ray, which is not installed: pip install 'aidre[ray]'") from None
+    if address == LOCAL:
+        _start_here(ray)
+    else:
+        _join(ray, address)
+    try:
+        cpus = int(ray.cluster_resources().get("CPU", 1))
+        yield _RayRunner(ray, max(1, cpus // WORKER_CPUS))
+    finally:
+        ray.shutdown()
+
+
+def _check_address(address: str) -> None:
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if address != LOCAL and not (address.startswith("ray://") and host and port.isdecimal()):
+        raise ConfigurationError(f"--on {address!r} is no cluster: use ray, or an address like ray://HOST:10001")
+
+
+def _start_here(ray: Any) -> None:
+    """A cluster of this machine, which no other one reaches."""
+    ray.init(
+        address="local",
+        num_cpus=available_cores(),
+        include_dashboard=False,
+        object_store_memory=OBJECT_STORE_BYTES,
+        log_to_driver=False,
+        logging_level="error",
+        _node_ip_address="127.0.0.1",
+    )
+
+
+def _join(ray: Any, address: str) -> None:
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigurationError(f"--on {address}: no cluster answers there ({reason}): is it running?") from None
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="error")
+    except Exception as error:  # of Ray and of gRPC
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ConfigurationError(f"--on {address}: no Ray cluster answers there ({reason})") from None
