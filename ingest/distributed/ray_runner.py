@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from aidre.ingest.distributed.job import Job
 from aidre.ingest.distributed.worker import Worker
 
 LOCAL: Final = "ray"
+LOOPBACK: Final = "127.0.0.1"
 OBJECT_STORE_BYTES: Final = 256 << 20
 """Shared memory of a local cluster. Blocks and answers are lists of names and ids: documents, vectors and segments go
 from the worker to the disk."""
@@ -26,6 +28,14 @@ CONNECT_SECONDS: Final = 10.0
 WORKER_CPUS: Final = 1
 IN_FLIGHT_PER_WORKER: Final = 2
 """Blocks that a worker has at once: one in work, one waiting."""
+
+_ENVIRONMENT: Final = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Without it Ray replaces 127.0.0.1 by the address of this machine, and listens on all of its interfaces.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_BACKEND_LOG_LEVEL": "fatal",
+}
+"""Ray reads it when it is imported. Local clusters stay on the loopback interface, and nobody is told of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +50,11 @@ class _RayRunner:
             return
         import ray.data
 
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = False
         context.execution_options.preserve_order = False
+        # Ray Data spreads the actors over the nodes, and replaces one that dies, whose blocks are done again.
         actors = min(self.workers, len(blocks))
         compute = ray.data.ActorPoolStrategy(size=actors, max_tasks_in_flight_per_actor=IN_FLIGHT_PER_WORKER)
         answers = ray.data.from_arrow([block_table(block) for block in blocks]).map_batches(
@@ -52,9 +64,6 @@ class _RayRunner:
             batch_format="pyarrow",
             compute=compute,
             num_cpus=WORKER_CPUS,
-            scheduling_strategy="SPREAD",
-            max_restarts=-1,
-            max_task_retries=-1,
         )
         for table in answers.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
             yield from _answers(table)
@@ -74,7 +83,7 @@ def connect(address: str) -> Iterator[_RayRunner]:
     ConfigurationError where Ray is not installed, for another form of address, and where nothing answers there.
     """
     _check_address(address)
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ |= _ENVIRONMENT
     try:
         import ray
     except ImportError:
@@ -105,8 +114,13 @@ def _start_here(ray: Any) -> None:
         object_store_memory=OBJECT_STORE_BYTES,
         log_to_driver=False,
         logging_level="error",
-        _node_ip_address="127.0.0.1",
+        _node_ip_address=LOOPBACK,
     )
+    if ray.util.get_node_ip_address() != LOOPBACK:
+        ray.shutdown()
+        raise ConfigurationError(
+            "--on ray listens on other interfaces, since Ray was imported before: import aidre first"
+        )
 
 
 def _join(ray: Any, address: str) -> None:

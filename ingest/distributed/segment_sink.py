@@ -39,7 +39,7 @@ class SegmentSink:
         self.source_names: list[str] = []
         self.written: dict[str, WrittenDocument] = {}
         self._fingerprints: dict[str, bytes] = {}
-        self._upserts = Counter[str]()
+        self._upserts, self._upserted_chunks = Counter[str](), Counter[str]()
         self._dates: dict[str, str | None] = {}
         self._job, self._block = job, block
         self._pending = PendingCommit()
@@ -89,7 +89,8 @@ class SegmentSink:
         stored = self._stored("fingerprint", records.ids)
         for document_id, chunks, former in zip(records.ids, records.chunks.counts, stored, strict=True):
             self.written[document_id] = WrittenDocument(chunks, former is None)
-        self._upserts.update(records.ids)
+            self._upserts[document_id] += 1
+            self._upserted_chunks[document_id] += chunks
         self._fingerprints.update(zip(records.ids, records.fingerprints.to_pylist(), strict=True))
         dates = records.updated_at.fill_null(self._job.now).to_pylist()
         self._dates.update(zip(records.ids, dates, strict=True))
@@ -135,10 +136,11 @@ class SegmentSink:
     def finish(self) -> None:
         self.commit()
 
-    def withdraw_stored(self) -> dict[str, int]:
+    def withdraw_stored(self) -> dict[str, tuple[int, int]]:
         """Drop the pending documents whose last version is the stored one again, after another version before it.
 
-        Returns by id how often each was written. An ingest of the same files then changes nothing.
+        Returns by id how often each was written, and with how many chunks altogether. An ingest of the same files then
+        changes nothing.
         """
         pending = list(self._pending.row_by_id)
         stored = self._stored("fingerprint", pending)
@@ -147,7 +149,7 @@ class SegmentSink:
         for document_id in () if earlier else same:
             self._pending.withdraw(document_id)
             del self.written[document_id]
-        return {} if earlier else {one: self._upserts[one] for one in same}
+        return {} if earlier else {one: (self._upserts[one], self._upserted_chunks[one]) for one in same}
 
     # -- what a worker has no use for --------------------------------------------------------------------------
 

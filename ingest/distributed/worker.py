@@ -60,9 +60,10 @@ class Worker:
         rules = VectorRules(spaces, self._models.keys())
         run.take(items_of_part(self._items(block, rules), block))
         run.tally.note_rows_without_text()
-        for document_id, times in sink.withdraw_stored().items():
+        for document_id, (times, chunks) in sink.withdraw_stored().items():
             answer.unchanged.append(document_id)
             run.tally.counts.updated -= times
+            run.tally.counts.chunks -= chunks
         sink.commit()
         answer.segments, answer.written, answer.sources = sink.segments, sink.written, sink.source_names
         answer.unchanged = [one for one in answer.unchanged if one not in sink.written]

@@ -19,7 +19,7 @@ WORDS = EmbeddingSpace("words", 32, "cosine", normalized=True, provider="aidre",
 BROUGHT = EmbeddingSpace("brought", 4, "cosine")
 SPACES = (WORDS, BROUGHT)
 TIME = "2026-04-01T10:00:00Z"
-_SUBJECTS = "river bridge harbour mountain library engine garden market railway island winter signal".split()
+_SUBJECTS = ("river", "bridge", "harbour", "mountain", "library", "engine", "garden", "market", "railway", "island")
 
 
 def load_models() -> Mapping[str, Embedder]:
@@ -76,7 +76,7 @@ def contents(snapshot: Snapshot) -> dict[str, tuple[Any, ...]]:
     found = {}
     for chunk in snapshot.scan():
         vectors = {name: vector.tobytes() for name, vector in chunk.vectors().items()}
-        identity, source, metadata, etag = chunk.fragments
+        _, source, metadata, etag = chunk.fragments
         found[chunk.id] = (chunk.content_hash, chunk.text, bytes(source), bytes(metadata), bytes(etag), vectors)
     return found
 
@@ -88,8 +88,9 @@ def searches(snapshot: Snapshot, space: EmbeddingSpace, queries: int = 40) -> li
     for number in range(queries):
         text = " ".join(sentence(number).split()[:4])
         is_word = space.model is not None
-        vector = embedder.embed_queries([text])[0] if is_word else np.random.default_rng(number).normal(size=4)
-        asked = [Query(vector.astype(np.float32), space.id, 10)]
+        random_vector = np.random.default_rng(number).normal(size=space.dimensions).astype(np.float32)
+        vector = embedder.embed_queries([text])[0] if is_word else random_vector
+        asked = [Query(vector, space.id, 10)]
         if is_word:
             asked += [Query(None, None, 10, text=text, mode="lexical")]
             asked += [Query(vector, space.id, 10, text=text, mode="hybrid")]
