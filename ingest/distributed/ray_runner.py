@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -83,20 +85,45 @@ def connect(address: str) -> Iterator[_RayRunner]:
     ConfigurationError where Ray is not installed, for another form of address, and where nothing answers there.
     """
     _check_address(address)
-    os.environ |= _ENVIRONMENT
+    with _environment(address == LOCAL):
+        try:
+            import ray
+        except ImportError:
+            raise ConfigurationError("--on needs Ray, which is not installed: pip install 'aidre[ray]'") from None
+        if address == LOCAL:
+            _start_here(ray)
+        else:
+            _join(ray, address)
+        try:
+            cpus = int(ray.cluster_resources().get("CPU", 1))
+            yield _RayRunner(ray, max(1, cpus // WORKER_CPUS))
+        finally:
+            ray.shutdown()
+
+
+@contextmanager
+def _environment(is_local: bool) -> Iterator[None]:
+    """The variables that Ray reads. A local cluster gets a token of its own: other users of this machine could run
+    programs on it else, and Ray would write one into the home folder."""
+    added = dict(_ENVIRONMENT)
+    if is_local:
+        added |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _local_token()}
+    former = {name: os.environ.get(name) for name in added}
+    os.environ |= added
     try:
-        import ray
-    except ImportError:
-        raise ConfigurationError("--on needs Ray, which is not installed: pip install 'aidre[ray]'") from None
-    if address == LOCAL:
-        _start_here(ray)
-    else:
-        _join(ray, address)
-    try:
-        cpus = int(ray.cluster_resources().get("CPU", 1))
-        yield _RayRunner(ray, max(1, cpus // WORKER_CPUS))
+        yield
     finally:
-        ray.shutdown()
+        for name, value in former.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@cache
+def _local_token() -> str:
+    """One for all local clusters of this process, since Ray reads it once."""
+    return secrets.token_hex(32)
 
 
 def _check_address(address: str) -> None:
@@ -107,31 +134,36 @@ def _check_address(address: str) -> None:
 
 def _start_here(ray: Any) -> None:
     """A cluster of this machine, which no other one reaches."""
-    ray.init(
-        address="local",
-        num_cpus=available_cores(),
-        include_dashboard=False,
-        object_store_memory=OBJECT_STORE_BYTES,
-        log_to_driver=False,
-        logging_level="error",
-        _node_ip_address=LOOPBACK,
-    )
+    with _clear_errors(LOCAL, "the local cluster did not start"):
+        ray.init(
+            address="local",
+            num_cpus=available_cores(),
+            include_dashboard=False,
+            object_store_memory=OBJECT_STORE_BYTES,
+            log_to_driver=False,
+            logging_level="error",
+            _node_ip_address=LOOPBACK,
+        )
     if ray.util.get_node_ip_address() != LOOPBACK:
         ray.shutdown()
-        raise ConfigurationError(
-            "--on ray listens on other interfaces, since Ray was imported before: import aidre first"
-        )
+        raise ConfigurationError("--on ray would listen on all interfaces, since this process imported Ray before")
 
 
 def _join(ray: Any, address: str) -> None:
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigurationError(f"--on {address}: no cluster answers there ({reason}): is it running?") from None
-    try:
+    except (OSError, OverflowError) as error:
+        raise ConfigurationError(f"--on {address}: no cluster answers there ({error}): is it running?") from None
+    with _clear_errors(address, "no Ray cluster answers there"):
         ray.init(address=address, log_to_driver=False, logging_level="error")
-    except Exception as error:  # of Ray and of gRPC
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ConfigurationError(f"--on {address}: no Ray cluster answers there ({reason})") from None
+
+
+@contextmanager
+def _clear_errors(address: str, what: str) -> Iterator[None]:
+    """Any exception of Ray and of gRPC as one line; none of them is ours."""
+    try:
+        yield
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ConfigurationError(f"--on {address}: {what} ({reason})") from error

@@ -238,7 +238,7 @@ class Lossy:
 def test_a_run_that_fails_stores_nothing_and_leaves_nothing(pair: Pair) -> None:
     write_corpus(pair.docs, 300)
     pair.runner = Lossy()
-    with pytest.raises(StorageFailed, match="1 of . blocks got no answer"):
+    with pytest.raises(StorageFailed, match=r"1 of . blocks got no answer"):
         pair.distributed()
     pair.runner = Lossy(KeyboardInterrupt())  # type: ignore[arg-type]
     with pytest.raises(KeyboardInterrupt):
@@ -293,5 +293,5 @@ def test_options_that_do_not_apply_are_refused(pair: Pair, options: dict[str, An
 
 
 def test_addresses_are_refused_by_name(pair: Pair) -> None:
-    with pytest.raises(ConfigurationError, match="https://example.org is read by one process"):
+    with pytest.raises(ConfigurationError, match=r"https://example.org is read by one process"):
         pair.distributed("https://example.org/feed.xml")  # type: ignore[arg-type]
