@@ -305,6 +305,8 @@ class Writer:
             return self.commit()
         if self._pending.row_by_id:
             raise InvalidInput("segments cannot be adopted while documents are pending: commit them first")
+        if {entry.id for entry in self._manifest.segments} & {entry.id for entry in segments}:
+            raise InvalidInput("these segments are part of the collection already: adopt each once")
         self._check_not_stale()
         staged = open_staged(staging, segments, withdrawn)
         ids = staged.live_ids()

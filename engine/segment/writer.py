@@ -48,7 +48,8 @@ KeyedVectors = tuple[EncodedVectors, pa.Array]
 class Staging:
     """Where segments wait for their adoption: a temporary folder below `segments`, which the next writer removes.
 
-    A segment is named by a hash of its files and of `mark`, so that writing the same rows again gives the same name.
+    A segment is named by a hash of its files, of `mark` and of the folder's own name: writing the same rows again gives
+    the same name, another folder gives another, so that no stored segment has it.
     """
 
     folder: Path
@@ -56,7 +57,7 @@ class Staging:
 
     def name(self, files: Mapping[str, FileEntry]) -> str:
         checksums = sorted((name, file.checksum) for name, file in files.items())
-        return xxhash.xxh3_128_hexdigest(repr((self.mark, checksums)).encode())
+        return xxhash.xxh3_128_hexdigest(repr((self.folder.name, self.mark, checksums)).encode())
 
 
 def write_pending(
@@ -161,14 +162,13 @@ def publish_segment(
 
 
 def _publish_once(temporary: Path, final: Path) -> None:
-    """Publish a folder unless another process has published the same content; its name is durable then, too."""
+    """Publish a folder unless another process has published the same content. The adoption makes the name durable."""
     try:
         durable.publish_folder(temporary, final)
     except StorageFailed:
         if not (temporary.exists() and final.exists()):
             raise
         durable.remove_folder(temporary)
-        durable.sync_name(final)
 
 
 def add_file(folder: Path, segment_id: str, name: str, batch: pa.RecordBatch) -> FileEntry:

@@ -6,7 +6,6 @@ for documents are those of `ingest`.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -112,7 +111,6 @@ def _job(
         collection=collection,
         generation=snapshot.generation if snapshot is not None else None,
         staging=staging.resolve(),
-        run=secrets.token_hex(8),
         now=now(),
         sources=tuple(replace(source, root=source.root.absolute()) for source in sources),
         spaces=tuple(writer.spaces.values()),

@@ -43,7 +43,6 @@ class Job:
     collection: str
     generation: int | None
     staging: Path
-    run: str
     now: str
     sources: tuple[FileSource, ...]
     spaces: tuple[EmbeddingSpace, ...]

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute
 
 from aidre.engine.embedding import available_cores
 from aidre.engine.errors import ConfigurationError
@@ -50,32 +51,43 @@ class _RayRunner:
     def run(self, job: Job, blocks: Sequence[Block]) -> Iterator[pa.Table]:
         if not blocks:
             return
-        import ray.data
-
-        logging.getLogger("ray.data").setLevel(logging.ERROR)
-        context = ray.data.DataContext.get_current()
-        context.enable_progress_bars = False
-        context.execution_options.preserve_order = False
-        # Ray Data spreads the actors over the nodes, and replaces one that dies, whose blocks are done again.
-        actors = min(self.workers, len(blocks))
-        compute = ray.data.ActorPoolStrategy(size=actors, max_tasks_in_flight_per_actor=IN_FLIGHT_PER_WORKER)
-        answers = ray.data.from_arrow([block_table(block) for block in blocks]).map_batches(
-            Worker,
-            fn_constructor_args=(job,),
-            batch_size=None,
-            batch_format="pyarrow",
-            compute=compute,
-            num_cpus=WORKER_CPUS,
-        )
-        for table in answers.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
-            yield from _answers(table)
+        # Ray Data does not run in a client of a cluster, but in an actor of it, which ends with the client.
+        pipeline = self.ray.remote(num_cpus=0)(_Pipeline).remote(job, list(blocks), min(self.workers, len(blocks)))
+        with _clear_errors("the cluster", "the run ended"):
+            while (table := self.ray.get(pipeline.next.remote())) is not None:
+                yield table
 
 
-def _answers(table: pa.Table) -> Iterator[pa.Table]:
-    """The answers of each block of a table: Ray may join small tables."""
-    numbers = table.column("block")
-    for number in dict.fromkeys(numbers.to_pylist()):
-        yield table.filter(pa.compute.equal(numbers, number))
+class _Pipeline:
+    """The pipeline, in a process of the cluster: `next` is one answer, None at the end."""
+
+    def __init__(self, job: Job, blocks: Sequence[Block], actors: int) -> None:
+        self._answers = _answers(job, blocks, actors)
+
+    def next(self) -> pa.Table | None:
+        return next(self._answers, None)
+
+
+def _answers(job: Job, blocks: Sequence[Block], actors: int) -> Iterator[pa.Table]:
+    import ray.data
+
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.execution_options.preserve_order = False
+    # Ray Data spreads the actors over the nodes, and replaces one that dies, whose blocks are done again.
+    answers = ray.data.from_arrow([block_table(block) for block in blocks]).map_batches(
+        Worker,
+        fn_constructor_args=(job,),
+        batch_size=None,
+        batch_format="pyarrow",
+        compute=ray.data.ActorPoolStrategy(size=actors, max_tasks_in_flight_per_actor=IN_FLIGHT_PER_WORKER),
+        num_cpus=WORKER_CPUS,
+    )
+    for table in answers.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
+        numbers = table.column("block")
+        for number in dict.fromkeys(numbers.to_pylist()):  # Ray may join small tables
+            yield table.filter(pa.compute.equal(numbers, number))
 
 
 @contextmanager

@@ -125,7 +125,7 @@ class SegmentSink:
         """Write the pending rows as a segment; it is durable on return, and part of no generation. StorageFailed."""
         if self._pending.row_by_id:
             job = self._job
-            staging = Staging(job.staging, f"{job.run} {self._block} {len(self.segments)}")
+            staging = Staging(job.staging, f"{self._block} {len(self.segments)}")
             spaces = list(self.spaces.values())
             self.segments.append(
                 write_pending(job.staging, self._pending.rows, spaces, job.dates, staging=staging, release=True)
