@@ -36,7 +36,6 @@ _ENVIRONMENT: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     # Without it Ray replaces 127.0.0.1 by the address of this machine, and listens on all of its interfaces.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-    "RAY_BACKEND_LOG_LEVEL": "fatal",
 }
 """Ray reads it when it is imported. Local clusters stay on the loopback interface, and nobody is told of them."""
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import secrets
 import signal
+import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -147,7 +153,7 @@ def test_a_worker_that_is_killed_loses_and_doubles_nothing(tmp_path: Path) -> No
 def test_a_local_cluster_listens_on_the_loopback_interface_alone() -> None:
     with connect("ray") as runner:
         assert runner.workers >= 1
-        addresses = _listening(_descendants_and_group(os.getpid()))
+        addresses = _listening(_family(os.getpid()))
     assert addresses and all(address.startswith(("127.", "[::ffff:127.", "[::1]")) for address in addresses), addresses
 
 
@@ -157,7 +163,7 @@ def _listening(pids: set[int]) -> list[str]:
     return [line.split()[3] for line in lines if pids & {int(pid) for pid in re.findall(r"pid=(\d+)", line)}]
 
 
-def _descendants_and_group(root: int) -> set[int]:
+def _family(root: int) -> set[int]:
     parents = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -168,3 +174,105 @@ def _descendants_and_group(root: int) -> set[int]:
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
     return found
+
+
+# -- a cluster that runs already ---------------------------------------------------------------------------------------
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [server.getsockname()[1] for server in servers]
+
+
+@pytest.fixture
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
+    """The address of a cluster of one node on loopback, and the environment of its clients."""
+    gcs, client, agent = _free_ports(3)
+    environment = {
+        **os.environ,
+        "HOME": str(tmp_path_factory.mktemp("home")),
+        "PYTHONPATH": str(ROOT),
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as short:
+        command = [
+            *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--node-ip-address=127.0.0.1"),
+            *(f"--port={gcs}", f"--ray-client-server-port={client}", f"--runtime-env-agent-port={agent}"),
+            *("--include-dashboard=false", "--num-cpus=2", "--object-store-memory=200000000"),
+            *(f"--temp-dir={short}", "--disable-usage-stats"),
+        ]
+        with subprocess.Popen(
+            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        ) as process:
+            until(lambda: _answers("127.0.0.1", client))
+            yield f"ray://127.0.0.1:{client}", environment
+            started = _family(process.pid)
+            process.terminate()
+            process.wait(60)
+            for pid in started:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def _answers(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_the_command_ingests_on_a_cluster_that_runs(tmp_path: Path, cluster: tuple[str, dict[str, str]]) -> None:
+    address, environment = cluster
+    docs = tmp_path / "docs"
+    write_pages(docs, 60)
+    config = tmp_path / "aidre.toml"
+    config.write_text(
+        f'[[spaces]]\nid = "{WORDS.id}"\ndimensions = {WORDS.dimensions}\ndistance = "cosine"\nnormalized = true\n'
+        f'provider = "aidre"\nmodel = "hashing"\n[collections.c]\nspaces = ["{WORDS.id}"]\n'
+    )
+
+    def ingested(store: str, *options: str) -> list[dict[str, Any]]:
+        command = [sys.executable, "-m", "aidre.api.cli", "ingest", str(docs), "--store", str(tmp_path / store)]
+        command += ["--collection", "c", "--config", str(config), "--json", *options]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == 1, done.stderr  # one of the pages is no text
+        assert "bad.md: " in done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    events = ingested("workers", "--on", address)
+    local = ingested("local")
+    assert [event["event"] for event in events] == ["commit", "done"]
+    for one in (events[-1], local[-1]):
+        del one["seconds"]
+    mine, other = (Store(tmp_path / name).open("c") for name in ("workers", "local"))
+    assert contents(mine) == contents(other)
+    assert {**events[-1], "updated": 0, "chunks": 0, "embedded": 0} == {
+        **local[-1],
+        "updated": 0,
+        "chunks": 0,
+        "embedded": 0,
+    }
+
+
+def test_something_else_at_the_address_is_refused_within_a_bounded_time(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"ray://127.0.0.1:{server.getsockname()[1]}"
+        (tmp_path / "docs").mkdir()
+        command = [
+            sys.executable,
+            "-m",
+            "aidre.api.cli",
+            "ingest",
+            str(tmp_path / "docs"),
+            "--store",
+            str(tmp_path / "s"),
+        ]
+        command += ["--collection", "c", "--on", address]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode != 0
+    assert "no Ray cluster answers there" in done.stderr and "Traceback" not in done.stderr

@@ -71,7 +71,7 @@ def test_the_change_feed_has_one_change_for_each_document(tmp_path: Path) -> Non
         first = staged(writer, staging, [version("a", "first"), version("c", "first")])
         writer.adopt(staging, [first, staged(writer, staging, [version("c", "second")])])
     page = Store(tmp_path).open(NAME).changes(cursor, 100)
-    assert sorted((one.op, one.chunk_id) for one in page.changes) == [("add", "c#chunk_1"), ("change", "a#chunk_1")]
+    assert sorted((one.op, one.id) for one in page.changes) == [("add", "c#chunk_1"), ("change", "a#chunk_1")]
 
 
 def test_withdrawn_documents_keep_their_stored_version(tmp_path: Path) -> None:

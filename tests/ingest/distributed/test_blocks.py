@@ -10,7 +10,7 @@ import pytest
 from aidre.engine.model import Document
 from aidre.ingest.distributed import blocks
 from aidre.ingest.distributed.blocks import Block, block_from_json, block_to_json, divide, items_of_part
-from aidre.ingest.records import File, ListingEnd, Rejected
+from aidre.ingest.records import File, Item, ListingEnd, Rejected
 
 
 def file(folder: Path, name: str, size: int = 10) -> File:
@@ -43,7 +43,7 @@ def test_a_large_file_of_rows_is_read_in_parts_and_a_large_page_is_not(
 
 def test_each_item_is_in_one_part_and_those_of_one_id_are_together(tmp_path: Path) -> None:
     one = file(tmp_path, "a.jsonl")
-    items = [
+    items: list[Item] = [
         *((f"a.jsonl:{row}", Document(f"id-{row % 40}", "text")) for row in range(80)),
         Rejected("a.jsonl:81", "wrong", "docs", "a.jsonl", "id-3"),
         Rejected("a.jsonl:82", "no JSON", "docs", "a.jsonl"),

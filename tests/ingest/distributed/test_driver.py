@@ -14,7 +14,8 @@ from aidre.engine.collection.store import Store
 from aidre.engine.errors import ConfigurationError, StorageFailed
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import EmbeddingSpace
-from aidre.ingest.distributed import blocks as blocks_module, driver
+from aidre.engine.storage import durable
+from aidre.ingest.distributed import blocks as blocks_module
 from aidre.ingest.distributed.blocks import Block
 from aidre.ingest.distributed.driver import InProcess, ingest_distributed
 from aidre.ingest.distributed.job import Job, Runner
@@ -253,7 +254,7 @@ def test_the_next_writer_removes_what_a_killed_driver_left(pair: Pair, monkeypat
     before = contents(pair.store("workers").open("c"))
     write_rows(pair.docs / "z.jsonl", *map(row, range(300, 400)))
     with monkeypatch.context() as killed:
-        killed.setattr(driver.durable, "remove_folder", lambda path: None)
+        killed.setattr(durable, "remove_folder", lambda path: None)
         pair.runner = Lossy(RuntimeError("killed"))
         with pytest.raises(RuntimeError):
             pair.distributed()
