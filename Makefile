@@ -5,6 +5,7 @@
 # make bench [NAME=search] [ARGS=]  run the benchmarks, or one with its options, and write their report
 # make hostile [NAME=kills] [ARGS=] kills, power cuts, faults, damage and hostile clients in full: hours, some need root
 # make processors                   the tests of numbers on each kernel that this processor can run: half an hour
+# make scale [ARGS=]                the tests of tests/scale/, with the extras for more than one machine: needs a registry
 # make reference                    write the reference of docs/configuration.md, from api/config
 # make peers                        install the engines that `make bench` compares with
 # make integrations                 the adapters to other frameworks, by the suites of these: needs a registry
@@ -33,10 +34,10 @@ export WITHOUT_KERNEL
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lean lint check test bench hostile processors reference peers integrations clean
+.PHONY: help demo lean lint check test bench hostile processors scale reference peers integrations clean
 
 help:
-	@sed -n '1,10s/^# //p' Makefile
+	@sed -n '1,11s/^# //p' Makefile
 
 # torch goes first and by itself: a resolver that meets it later may choose another build of it.
 $(VENV)/.torch:
@@ -88,6 +89,12 @@ hostile: $(VENV)/.tools
 
 processors: $(VENV)/.tools
 	$(BIN)/python -m tests.support.processors -n auto --dist worksteal
+
+# What CI does without: several hundred MB of libraries, and servers that take half a minute to start.
+SCALE := ray
+scale: $(VENV)/.tools
+	$(PIP) install -c constraints.txt -e '.[$(SCALE)]'
+	$(BIN)/python -m pytest -q tests/scale $(ARGS)
 
 reference: $(VENV)/.tools
 	$(BIN)/python -m tests.support.reference

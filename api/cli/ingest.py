@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,9 +22,27 @@ from aidre.ingest.sources import locate_sources, supplied_spaces
 
 if TYPE_CHECKING:
     from aidre.engine.backend import Source
-    from aidre.engine.embedding import Embedder
+    from aidre.engine.embedding import Embedder, Endpoint
     from aidre.engine.model import EmbeddingSpace
     from aidre.ingest.pipeline import Event, Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Loads the models of some spaces in the process of a worker. `endpoints` have keys: it is never logged."""
+
+    spaces: tuple[EmbeddingSpace, ...]
+    runtime: str
+    endpoints: Mapping[str, Endpoint] = field(repr=False)
+
+    def __call__(self) -> Mapping[str, Embedder]:
+        from aidre.engine.embedding import load_embedder
+
+        return {
+            space.id: load_embedder(space, runtime=self.runtime, endpoints=self.endpoints)
+            for space in self.spaces
+            if space.model
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +54,8 @@ class Ingestion:
     sources: Sequence[str]
     settings: Settings
     options: IngestOptions
+    cluster: str | None = None
+    """Where workers do it: "ray", or an address of a Ray cluster."""
     _embedders: dict[str, Embedder] = field(default_factory=dict)
 
     def run(self, report: Callable[[Event], None]) -> Summary:
@@ -44,7 +64,18 @@ class Ingestion:
         retained = None if self.options.dry_run else self.settings.collection(self.collection).generations
         set_retention(self.store, self.collection, retained, self.options.wait)  # before garbage collection
         embedders = {space.id: self._embedder(space) for space in spaces if space.model}
-        summary = ingest.ingest(
+        summary = (
+            self._run_here(spaces, embedders, report)
+            if self.cluster is None
+            else self._run_there(self.cluster, spaces, embedders, report)
+        )
+        set_retention(self.store, self.collection, retained, self.options.wait)  # of a collection that this run created
+        return summary
+
+    def _run_here(
+        self, spaces: Sequence[EmbeddingSpace], embedders: Mapping[str, Embedder], report: Callable[[Event], None]
+    ) -> Summary:
+        return ingest.ingest(
             self.store,
             self.collection,
             self.sources,
@@ -53,8 +84,28 @@ class Ingestion:
             options=self.options,
             report=report,
         )
-        set_retention(self.store, self.collection, retained, self.options.wait)  # of a collection that this run created
-        return summary
+
+    def _run_there(
+        self,
+        cluster: str,
+        spaces: Sequence[EmbeddingSpace],
+        embedders: Mapping[str, Embedder],
+        report: Callable[[Event], None],
+    ) -> Summary:
+        from aidre.ingest.distributed import connect, ingest_distributed
+
+        with connect(cluster) as runner:
+            return ingest_distributed(
+                self.store,
+                self.collection,
+                self.sources,
+                spaces=spaces,
+                embedders=embedders,
+                load=Models(tuple(spaces), self.settings.embedding.runtime, self.settings.endpoints),
+                options=self.options,
+                report=report,
+                runner=runner,
+            )
 
     def published(self) -> AbstractContextManager[None]:
         """Within this context what is committed is published, where the configuration says so."""
@@ -77,7 +128,13 @@ class Ingestion:
 
 
 def prepare(
-    store: Path, collection: str, sources: Sequence[str], config: Path | None, options: IngestOptions
+    store: Path,
+    collection: str,
+    sources: Sequence[str],
+    config: Path | None,
+    options: IngestOptions,
+    *,
+    cluster: str | None = None,
 ) -> Ingestion:
     """An ingestion with the options of the command line, and those of the configuration of the collection."""
     settings = load_settings(config)
@@ -91,4 +148,4 @@ def prepare(
         # Never makes a private collection public: this run may lack the configuration of the first one.
         visibility="private" if own.visibility == "private" else None,
     )
-    return Ingestion(open_source(store), collection, sources, settings, options)
+    return Ingestion(open_source(store), collection, sources, settings, options, cluster)

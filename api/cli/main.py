@@ -109,6 +109,15 @@ def ingest(
     url_base: UrlBaseOption = None,
     wait: WaitOption = 30.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read, chunk and count; embed and write nothing.")] = False,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            metavar="CLUSTER",
+            help="Embed and write on a Ray cluster: ray://HOST:PORT, or ray for one of this machine, which is slower "
+            "than without. All workers need the store and the sources under the same paths.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Ingest new and changed documents into a collection.
@@ -121,7 +130,7 @@ def ingest(
     from aidre.ingest.pipeline import IngestOptions
 
     options = IngestOptions(source, url_base, mirror, force, commit_every, dry_run, wait=wait)
-    ingestion = prepare(store, collection, sources, config, options)
+    ingestion = prepare(store, collection, sources, config, options, cluster=on)
     with terminable(), ingestion.published(), Reporter(as_json, stores=not dry_run) as report:
         return ingestion.run(report).exit_status
 

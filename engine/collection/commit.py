@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine.backend import CommitResult
+from aidre.engine.collection.adopt import StagedSegments
 from aidre.engine.collection.generations import Generations
 from aidre.engine.collection.indexing import count_written
 from aidre.engine.embedding import available_cores
@@ -40,6 +41,18 @@ class Declaration:
     dates: tuple[str, ...]
     source_roots: Mapping[str, str]
     source_states: Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a commit adds: segments with their masks of dropped documents and numbers of chunks, the changelog, and how
+    many rows were written."""
+
+    segments: tuple[SegmentEntry, ...]
+    masks: dict[str, NDArray[np.bool_]]
+    chunk_counts: dict[str, NDArray[np.int32] | None]
+    changes: pa.RecordBatch
+    rows: int
 
 
 class Committer:
@@ -99,23 +112,39 @@ class Committer:
 
         Requires that no other commit is in flight.
         """
-        generations, manifest = self._generations, self._generations.manifest
-        generation = generations.next_generation
         # All that reads the pending rows comes before the segment is written, which may free them.
-        changes = self._changes(pending)
-        chunk_counts = {view.segment.id: view.segment.chunk_counts for view in generations.segments}
+        changes = changelog.diff_table(pending.rows.states(pending.dropped_rows), self._states_before(pending))
         new_counts = pending.rows.chunk_counts() if pending.dropped_rows else None
-        masks = self._deleted_masks(pending)
-        segments = manifest.segments
+        masks: dict[str, NDArray[np.bool_]] = {}
+        chunk_counts: dict[str, NDArray[np.int32] | None] = {}
+        segments: tuple[SegmentEntry, ...] = ()
         if pending.row_by_id:
-            entry = self._write_segment(pending, declaration.dates or manifest.dates, release=release)
-            segments = (*segments, entry)
+            dates = declaration.dates or self._generations.manifest.dates
+            entry = self._write_segment(pending, dates, release=release)
+            segments = (entry,)
             if pending.dropped_rows:
                 masks[entry.id] = _mask_of(pending.dropped_rows, entry.documents)
                 chunk_counts[entry.id] = new_counts
-        manifest = _declared(manifest, declaration, segments, pending.rows.chunks)
-        manifest = deletes.write_deletes(self._folder, manifest, generation, masks, chunk_counts)
-        manifest = changelog.write_changes(self._folder, manifest, generation, changes)
+        written = Written(segments, masks, chunk_counts, changes, pending.rows.chunks)
+        return self._publish(pending, declaration, written)
+
+    def adopt(self, staged: StagedSegments, pending: PendingCommit, declaration: Declaration) -> CommitResult:
+        """Make staged segments part of the collection, in one generation with the deletions of `pending`, which has no
+        rows. Can be repeated after StorageFailed."""
+        changes = changelog.diff_table(staged.states(), self._states_before(pending))
+        staged.move_to(self._folder)
+        rows = sum(entry.chunks for entry in staged.entries)
+        written = Written(staged.entries, staged.masks, staged.chunk_counts, changes, rows)
+        return self._publish(pending, declaration, written)
+
+    def _publish(self, pending: PendingCommit, declaration: Declaration, written: Written) -> CommitResult:
+        generations, manifest = self._generations, self._generations.manifest
+        generation = generations.next_generation
+        chunk_counts = {view.segment.id: view.segment.chunk_counts for view in generations.segments}
+        masks = self._deleted_masks(pending) | written.masks
+        manifest = _declared(manifest, declaration, (*manifest.segments, *written.segments), written.rows)
+        manifest = deletes.write_deletes(self._folder, manifest, generation, masks, chunk_counts | written.chunk_counts)
+        manifest = changelog.write_changes(self._folder, manifest, generation, written.changes)
         generations.publish(manifest)
         return CommitResult(generation, generations.manifest.documents, generations.manifest.chunks)
 
@@ -146,8 +175,8 @@ class Committer:
             mask[row] = True
         return masks
 
-    def _changes(self, pending: PendingCommit) -> pa.RecordBatch:
-        """The changelog of this commit: chunks added, changed (content or metadata) and deleted."""
+    def _states_before(self, pending: PendingCommit) -> dict[str, changelog.ChunkState]:
+        """The states of the stored chunks that this commit deletes or replaces, by chunk id."""
         before: dict[str, changelog.ChunkState] = {}
         for segment_ord, document_row in pending.deleted:
             segment = self._generations.segments[segment_ord].segment
@@ -156,7 +185,7 @@ class Committer:
                     segment.chunks.fixed("content_hash")[row], segment.chunks.fixed("etag")[row]
                 )
                 before[segment.chunks.bytes("id")[row].decode()] = state
-        return changelog.diff_table(pending.rows.states(pending.dropped_rows), before)
+        return before
 
 
 def _mask_of(rows: set[int], size: int) -> NDArray[np.bool_]:

@@ -30,6 +30,7 @@ The state of a writer is spread over three objects, each the only one to change 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +42,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.backend import CommitResult, EmbedQueries
 from aidre.engine.collection import garbage
+from aidre.engine.collection.adopt import open_staged
 from aidre.engine.collection.commit import Committer, Declaration
 from aidre.engine.collection.generations import Generations
 from aidre.engine.collection.lookup import DocumentLocator, find_vectors, live_documents, stored_records
@@ -49,7 +51,16 @@ from aidre.engine.errors import InvalidDocument, InvalidInput, Missing, SpaceCon
 from aidre.engine.index.vectors import dtype_of, encode
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record, Visibility
 from aidre.engine.segment import PendingCommit, Recompute, RecordColumns, to_columns
-from aidre.engine.storage import Manifest, SpaceState, WriterLock, first_manifest, now
+from aidre.engine.storage import (
+    SEGMENTS,
+    Manifest,
+    SegmentEntry,
+    SpaceState,
+    WriterLock,
+    durable,
+    first_manifest,
+    now,
+)
 
 
 class Writer:
@@ -272,6 +283,42 @@ class Writer:
         """Wait for the commit in flight; return its result or raise its error (StorageFailed) once, then None."""
         return self._committer.take_result()
 
+    # -- segments of other processes ---------------------------------------------------------------------------
+
+    def stage(self) -> Path:
+        """A new folder for segments that other processes write and `adopt` takes. The next writer removes it."""
+        staging = self.generations.folder / SEGMENTS / f".{secrets.token_hex(8)}.tmp"
+        durable.make_folder(staging)
+        return staging
+
+    def adopt(
+        self, staging: Path, segments: Sequence[SegmentEntry], withdrawn: Collection[str] = ()
+    ) -> CommitResult | None:
+        """Make the segments in a folder of `stage` one generation, durable on return. None where that changes nothing.
+
+        Of two documents with one id the later is kept; documents of the collection with these ids are replaced. Those
+        in `withdrawn` are not: their stored version stays. Requires that no upsert is pending; deletions and sources
+        are part of the generation. StorageFailed for a file that does not have its checksum, or where the disk fails:
+        then it can be called again. SpaceConflict while a space is stale, InvalidInput for pending rows.
+        """
+        self.wait_for_commit()
+        if not segments:
+            return self.commit()
+        if self._pending.row_by_id:
+            raise InvalidInput("segments cannot be adopted while documents are pending: commit them first")
+        if {entry.id for entry in self._manifest.segments} & {entry.id for entry in segments}:
+            raise InvalidInput("these segments are part of the collection already: adopt each once")
+        self._check_not_stale()
+        staged = open_staged(staging, segments, withdrawn)
+        ids = staged.live_ids()
+        locations = self._locate(ids)
+        for number in np.flatnonzero(locations[:, 0] >= 0).tolist():
+            segment_ord, row = locations[number].tolist()
+            self._pending.deleted[segment_ord, row] = ids[number]
+        result = self._committer.adopt(staged, self._pending, self._declaration())
+        self._pending = PendingCommit()
+        return result
+
     # -- whole segments ----------------------------------------------------------------------------------------
 
     def merge(self) -> None:
@@ -341,7 +388,7 @@ class Writer:
             empty = records.ids[records.chunks.counts.index(0)]
             raise InvalidDocument(f"document {empty!r} has no chunks: leave it out or delete it", document_id=empty)
 
-    def _check_vectors(self, vectors: Mapping[str, EncodedVectors], chunks: int) -> None:
+    def _check_not_stale(self) -> None:
         if self._stale:
             space_id = next(iter(self._stale))
             raise SpaceConflict(
@@ -349,6 +396,9 @@ class Writer:
                 embedding_space=space_id,
                 member="revision",
             )
+
+    def _check_vectors(self, vectors: Mapping[str, EncodedVectors], chunks: int) -> None:
+        self._check_not_stale()
         for space_id in self.spaces:
             rows = len(vectors[space_id].codes) if space_id in vectors else 0
             if rows != chunks:

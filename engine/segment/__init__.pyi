@@ -19,6 +19,7 @@ from .view import (
 from .workers import MAX_WORKERS as MAX_WORKERS, Workers as Workers
 from .writer import (
     KeyedVectors as KeyedVectors,
+    Staging as Staging,
     add_file as add_file,
     add_vectors as add_vectors,
     key_array as key_array,

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import xxhash
 
+from aidre.engine.errors import StorageFailed
 from aidre.engine.index import build_keys
 from aidre.engine.index.vectors import dtype_of
 from aidre.engine.model import EmbeddingSpace, EncodedVectors
@@ -41,6 +44,22 @@ KeyedVectors = tuple[EncodedVectors, pa.Array]
 """Vectors of consecutive rows, and their embedding keys."""
 
 
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """Where segments wait for their adoption: a temporary folder below `segments`, which the next writer removes.
+
+    A segment is named by a hash of its files, of `mark` and of the folder's own name: writing the same rows again gives
+    the same name, another folder gives another, so that no stored segment has it.
+    """
+
+    folder: Path
+    mark: str
+
+    def name(self, files: Mapping[str, FileEntry]) -> str:
+        checksums = sorted((name, file.checksum) for name, file in files.items())
+        return xxhash.xxh3_128_hexdigest(repr((self.folder.name, self.mark, checksums)).encode())
+
+
 def write_pending(
     folder: Path,
     pending: PendingRows,
@@ -50,8 +69,11 @@ def write_pending(
     executor: BuildExecutor | None = None,
     codebooks: Mapping[str, tuple[str, int]] | None = None,
     release: bool = False,
+    staging: Staging | None = None,
 ) -> SegmentEntry:
     """Write pending rows as a new segment of the collection in `folder`; `executor` builds its derived files.
+
+    With `staging` the segment waits there for `Writer.adopt`.
 
     `codebooks` (trained codebook and number of training rows, by space) gives the segment a vector index too.
     `release` frees the rows as soon as they are written, so a failed write cannot be tried again.
@@ -77,7 +99,7 @@ def write_pending(
             pending.release()
         return files | executor.results([segment_folder / name for name in files])
 
-    return publish_segment(folder, pending.documents, pending.chunks, write)
+    return publish_segment(folder, pending.documents, pending.chunks, write, staging)
 
 
 def _write_rows(segment_folder: Path, pending: PendingRows) -> dict[str, FileEntry]:
@@ -111,23 +133,42 @@ def rebatch(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def publish_segment(
-    folder: Path, documents: int, chunks: int, write: Callable[[Path], dict[str, FileEntry]]
+    folder: Path,
+    documents: int,
+    chunks: int,
+    write: Callable[[Path], dict[str, FileEntry]],
+    staging: Staging | None = None,
 ) -> SegmentEntry:
     """Let `write` fill the folder of a new segment, then make the segment durable under its name."""
     segment_id = secrets.token_hex(8)
-    segments = folder / SEGMENTS
-    durable.make_folder(segments)
+    segments = folder / SEGMENTS if staging is None else staging.folder
+    if staging is None:
+        durable.make_folder(segments)
     temporary = segments / f".{segment_id}.tmp"
     with durable.write_errors(temporary):
         temporary.mkdir(durable.FOLDER_MODE)
     try:
         with durable.write_errors(segments / segment_id):
             files = write(temporary)
-        durable.publish_folder(temporary, segments / segment_id)
+        if staging is None:
+            durable.publish_folder(temporary, segments / segment_id)
+        else:
+            segment_id = staging.name(files)
+            _publish_once(temporary, segments / segment_id)
     except BaseException:
         durable.remove_folder(temporary)
         raise
     return SegmentEntry(segment_id, documents, chunks, files)
+
+
+def _publish_once(temporary: Path, final: Path) -> None:
+    """Publish a folder unless another process has published the same content. The adoption makes the name durable."""
+    try:
+        durable.publish_folder(temporary, final)
+    except StorageFailed:
+        if not (temporary.exists() and final.exists()):
+            raise
+        durable.remove_folder(temporary)
 
 
 def add_file(folder: Path, segment_id: str, name: str, batch: pa.RecordBatch) -> FileEntry:

@@ -2,13 +2,16 @@ from . import ingest as ingest
 from .backfill import drop_space as drop_space, embed_space as embed_space
 from .documents import DocumentWriter as DocumentWriter
 from .last_read import oldest_read_times as oldest_read_times, save_read_times as save_read_times
+from .mirror import Mirror as Mirror, SeenIds as SeenIds
 from .progress import (
     Committed as Committed,
+    Counts as Counts,
     EmbedSummary as EmbedSummary,
     Event as Event,
     Notice as Notice,
     Problem as Problem,
     Progress as Progress,
     Summary as Summary,
+    Tally as Tally,
 )
-from .run import IngestOptions as IngestOptions
+from .run import IngestOptions as IngestOptions, Run as Run

@@ -67,16 +67,16 @@ def ingest(
     failure of a single document is reported as a Problem and counted. The Summary is also the last event.
     """
     started = monotonic()
-    located = _locate(sources, options, f"collections.{collection}.mapping")
+    located = locate(sources, options, f"collections.{collection}.mapping")
     spaces = [embedders[space.id].space if space.id in embedders else space for space in spaces]
     rules = VectorRules(spaces, embedders.keys())
     files = ReadFiles()
     report = _with_files(report, files, located)
-    with _open_writer(store, collection, spaces, embedders, options=options, report=report) as writer, SHARED, TABLES:
+    with open_writer(store, collection, spaces, embedders, options=options, report=report) as writer, SHARED, TABLES:
         report(Progress(0, 0))
-        spaces = _live_spaces(writer, spaces, report) if writer else spaces
+        spaces = live_spaces(writer, spaces, report) if writer else spaces
         chunker = chunker_for(spaces, embedders, options.chunk_tokens)
-        embedded = _reembed(writer, spaces, embedders, chunker, report) if writer and not options.dry_run else 0
+        embedded = reembed(writer, spaces, embedders, chunker, report) if writer and not options.dry_run else 0
         run = Run(
             writer,
             sources=located,
@@ -134,7 +134,7 @@ def chunker_for(
     return Chunker(shortest.count_tokens, shortest.max_tokens, target)
 
 
-def _locate(sources: Sequence[str | Path], options: IngestOptions, mapping_key: str) -> list[Source]:
+def locate(sources: Sequence[str | Path], options: IngestOptions, mapping_key: str) -> list[Source]:
     """Everything that can be checked before the collection is locked; raises ConfigurationError."""
     if options.commit_every is not None and options.commit_every < 1:
         raise ConfigurationError("commit-every must be at least 1")
@@ -144,7 +144,7 @@ def _locate(sources: Sequence[str | Path], options: IngestOptions, mapping_key: 
     return located
 
 
-def _open_writer(
+def open_writer(
     store: backend.Source,
     collection: str,
     spaces: Sequence[EmbeddingSpace],
@@ -175,7 +175,7 @@ def _open_writer(
         return open_writer(wait=options.wait)
 
 
-def _live_spaces(
+def live_spaces(
     writer: Sink, spaces: Sequence[EmbeddingSpace], report: Callable[[Event], None]
 ) -> list[EmbeddingSpace]:
     """The spaces that this run writes; a space that a backfill has not completed is reported and left out."""
@@ -184,7 +184,7 @@ def _live_spaces(
     return [space for space in spaces if space.id not in writer.unfinished_spaces]
 
 
-def _reembed(
+def reembed(
     writer: Sink,
     spaces: Sequence[EmbeddingSpace],
     embedders: Mapping[str, Embedder],

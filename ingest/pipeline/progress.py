@@ -135,7 +135,7 @@ class Tally:
         """Names of sources with at least one failed document."""
         self.unread_sources: set[str] = set()
         """Names of sources that could not be read at all."""
-        self._repeated_ids = 0
+        self.repeated_ids = 0
         self._rows_without_text: Counter[str] = Counter()
         """By file."""
 
@@ -152,11 +152,11 @@ class Tally:
     def add_superseded(self) -> None:
         """A document was replaced by a later one with the same id before it was written."""
         self.counts.documents += 1
-        self._repeated_ids += 1
+        self.repeated_ids += 1
 
     def add_repeated(self, ids: int) -> None:
         """Documents had ids that occurred in an earlier batch."""
-        self._repeated_ids += ids
+        self.repeated_ids += ids
 
     def skip(self, where: str, hint: str) -> None:
         """A document has no text: no failure, and not counted as read."""
@@ -178,8 +178,8 @@ class Tally:
         self.report(Notice(text))
 
     def note_repeated_ids(self) -> None:
-        if self._repeated_ids:
-            self.note(f"{self._repeated_ids} documents repeat the id of an earlier one: the last of each id was kept")
+        if self.repeated_ids:
+            self.note(f"{self.repeated_ids} documents repeat the id of an earlier one: the last of each id was kept")
 
     def note_rows_without_text(self) -> None:
         for file, rows in self._rows_without_text.items():

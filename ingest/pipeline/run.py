@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Protocol
 
 from aidre.engine.backend import Sink
 from aidre.engine.embedding import Embedder
@@ -59,6 +60,13 @@ class IngestOptions:
     wait: float = 0.0
 
 
+class Witness(Protocol):
+    """Learns the outcome of each document that is not written: whoever merges several runs has to know all of them."""
+
+    def unchanged(self, document_ids: Sequence[str]) -> None: ...
+    def rejected(self, rejected: Rejected) -> None: ...
+
+
 class Run:
     """The state of one ingest. A dry run into a collection that does not exist has no `writer`.
 
@@ -77,8 +85,9 @@ class Run:
         options: IngestOptions,
         report: Callable[[Event], None],
         embedded: int = 0,
+        witness: Witness | None = None,
     ) -> None:
-        self._writer, self._options = writer, options
+        self._writer, self._options, self._witness = writer, options, witness
         self._tally = Tally(report, embedded)
         commits = CommitPolicy(options.commit_every)
         models = [space.id for space in spaces if space.id in embedders]
@@ -107,6 +116,11 @@ class Run:
     def unread_sources(self) -> set[str]:
         """Names of sources that could not be read at all."""
         return self._tally.unread_sources
+
+    @property
+    def tally(self) -> Tally:
+        """The counts so far."""
+        return self._tally
 
     def note(self, text: str) -> None:
         self._tally.note(text)
@@ -167,8 +181,16 @@ class Run:
     def _fail(self, where: str, document: Document, reason: str) -> None:
         self._reject(Rejected(where, reason, document.source, document.origin, document.id))
 
+    def _keep_stored(self, document_ids: Sequence[str], changed: Collection[str]) -> None:
+        """Count the documents that are stored already."""
+        self._tally.add_unchanged(len(document_ids) - len(changed))
+        if self._witness is not None:
+            self._witness.unchanged([document_id for document_id in document_ids if document_id not in changed])
+
     def _reject(self, rejected: Rejected) -> None:
         self._tally.reject(rejected)
+        if self._witness is not None:
+            self._witness.rejected(rejected)
         if rejected.document_id is not None:
             self._seen.add([rejected.document_id])
         elif self._mirror is not None:
@@ -179,7 +201,7 @@ class Run:
     def _write_documents(self, batch: Batch) -> None:
         candidates = self._candidates(batch)
         changed = self._changes.changed_documents(candidates)
-        self._tally.add_unchanged(len(candidates) - len(changed))
+        self._keep_stored([one.document.id for one in candidates], {one.document.id for one in changed})
         changed, records = self._build_records(changed)
         if records:
             faults = self._output.write(records)
@@ -260,7 +282,7 @@ class Run:
             dated = self._changes.with_first_dates(rows, changes).take(changed)
             fingerprints = [changes.fingerprints[row] for row in changed]
             self._output.write_columns(dated, fingerprints, vectors.take(changed))
-        self._tally.add_unchanged(len(rows) - len(changed))
+        self._keep_stored(rows.ids, {rows.ids[row] for row in changed})
         self._tally.add_written(len(changed), new=changes.new, chunks=len(changed))
         self._end_batch()
 

@@ -6,6 +6,7 @@ from .folder import (
     count_files as count_files,
     is_ignored as is_ignored,
     read_source as read_source,
+    source_files as source_files,
 )
 from .locate import Source as Source, check_source_roots as check_source_roots, locate_sources as locate_sources
 from .readers import READERS as READERS, read_file as read_file

@@ -61,7 +61,15 @@ def read_source(
 
     A file that has several names (links) is read once; `files` are those that other sources have read.
     """
-    files = files or ReadFiles()
+    for found in source_files(source, note, files or ReadFiles()):
+        if isinstance(found, Rejected):
+            yield found
+        else:
+            yield from read_file(found, rules, mapping)
+
+
+def source_files(source: FileSource, note: Callable[[str], None], files: ReadFiles) -> Iterator[File | Rejected]:
+    """The files of a source that are to be read, in order, as `read_source` reads them."""
     other_kinds: Counter[str] = Counter()
     outside_links: list[str] = []
     second_names: list[str] = []
@@ -72,7 +80,7 @@ def read_source(
             name = f"{source.name}/{source.file(path).origin}"
             first = files.first_name(path, name)
             if first == name:
-                yield from read_file(source.file(path), rules, mapping)
+                yield source.file(path)
             else:
                 second_names.append(f"{name} is {first}")
         else:

@@ -35,14 +35,27 @@ from aidre.engine.index.vectors.encoding import encode
 from aidre.engine.maintenance.backup import back_up
 from aidre.engine.maintenance.history import roll_back
 from aidre.engine.maintenance.restore import restore_archive
+from aidre.engine.segment.pending import PendingRows
+from aidre.engine.segment.records import to_columns
 from aidre.engine.segment.stored_chunk import StoredChunk
-from aidre.engine.storage.manifest import SpaceState
+from aidre.engine.segment.writer import Staging, write_pending
+from aidre.engine.storage.manifest import SegmentEntry, SpaceState
 from tests.hostile import receipts
 from tests.hostile.examination import look
 from tests.hostile.older_receipts import older_receipts
 from tests.hostile.receipts import LOG, Kept
-from tests.hostile.steps import Shape, State, Step, after, marks_in, write, write_all
-from tests.support.stores import NAME, Vectors, normal, space_of
+from tests.hostile.steps import (
+    Shape,
+    State,
+    Step,
+    after,
+    marks_in,
+    record_of,
+    vectors_of,
+    write,
+    write_all,
+)
+from tests.support.stores import NAME, TIME, Vectors, normal, space_of
 
 Acknowledge = Callable[[], None]
 SMALL = Shape(48, 8, 0)
@@ -148,6 +161,36 @@ def _is_purged(folder: Path, acknowledged: int) -> None:
         look(folder / STORE, SMALL, [after({}, STEPS[:2])])
     else:
         assert not (folder / STORE / NAME).exists(), "the collection is back"
+
+
+ADOPTED = (IDS[4:12], IDS[10:14], IDS[40:44])
+"""The documents of the staged segments: new ones, stored ones, and some that are in two segments."""
+
+
+def _adopted(folder: Path, acknowledge: Acknowledge) -> None:
+    with Store(folder / STORE).writer(NAME, spaces=[SMALL.space]) as writer:
+        staging = writer.stage()
+        writer.adopt(staging, [_staged(staging, ids, number) for number, ids in enumerate(ADOPTED)])
+        acknowledge()
+
+
+def _staged(staging: Path, ids: Sequence[str], number: int) -> SegmentEntry:
+    """A segment as a worker writes it."""
+    pending, version = PendingRows(), 4
+    vectors = encode(SMALL.space, vectors_of(SMALL, [(one, version) for one in ids]))
+    pending.add(to_columns([record_of(one, version) for one in ids]), {SMALL.space.id: vectors}, {}, TIME)
+    return write_pending(staging, pending, [SMALL.space], (), staging=Staging(staging, f"scene {number}"))
+
+
+def _is_adopted(folder: Path, acknowledged: int) -> None:
+    before = after({}, STEPS[:2])
+    states = [before, after(before, [Step("put", ids, 4) for ids in ADOPTED])]
+    _in_one_of(SMALL, folder / STORE, states[acknowledged:])
+
+
+def _is_adopted_alone(folder: Path, acknowledged: int) -> None:
+    states = [{}, after({}, [Step("put", ids, 4) for ids in ADOPTED])]
+    _in_one_of(SMALL, folder / STORE, states[acknowledged:])
 
 
 def _begun(folder: Path) -> None:
@@ -461,6 +504,8 @@ SCENES = (
     Scene("roll-back", _begun, _rolled_back, _is_rolled_back),
     Scene("drop", _begun, _dropped, _is_dropped),
     Scene("drop without a trace", _begun, _purged, _is_purged),
+    Scene("adoption", _begun, _adopted, _is_adopted, again=1),
+    Scene("adoption of a new collection", nothing, _adopted, _is_adopted_alone, again=ALL),
     Scene("backfill", _begun, _backfilled, _is_backfilled),
     Scene("backup", _saved, _backed_up, _is_backed_up),
     Scene("restore", _with_backup, _restored, _is_restored, again=1),

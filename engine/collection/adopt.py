@@ -1,0 +1,120 @@
+"""Segments that other processes wrote, on their way into a collection: verified, compared with each other, and moved.
+
+Their documents are those of one run, in the order of the segments: of two with one id the later one is kept. They wait
+in a temporary folder below `segments`, which belongs to the holder of the lock; a later writer removes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from aidre.engine.errors import StorageFailed
+from aidre.engine.storage import (
+    CHUNK_STATE_SCHEMA,
+    CHUNKS_FILE,
+    DOCUMENTS_FILE,
+    SEGMENTS,
+    FileProblem,
+    SegmentEntry,
+    durable,
+    open_file,
+)
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class StagedSegments:
+    """Verified segments in the folder `staging`. `masks` are the documents of a segment that are not kept, where there
+    are any; `ids` and `chunks` are the columns of each segment's documents, and the columns of its chunks."""
+
+    staging: Path
+    entries: tuple[SegmentEntry, ...]
+    masks: dict[str, Mask]
+    chunk_counts: dict[str, NDArray[np.int32] | None]
+    ids: Sequence[Sequence[str]]
+    chunks: Sequence[pa.Table]
+
+    def live_ids(self) -> list[str]:
+        """The ids of all documents that are kept."""
+        return [
+            document_id
+            for entry, ids in zip(self.entries, self.ids, strict=True)
+            for row, document_id in enumerate(ids)
+            if entry.id not in self.masks or not self.masks[entry.id][row]
+        ]
+
+    def states(self) -> pa.Table:
+        """The columns of CHUNK_STATE_SCHEMA of all chunks whose documents are kept."""
+        kept = []
+        for entry, chunks in zip(self.entries, self.chunks, strict=True):
+            mask = self.masks.get(entry.id, np.zeros(entry.documents, np.bool_))
+            is_kept = pa.array(~mask[chunks.column("document_row").to_numpy()])
+            kept.append(chunks.filter(is_kept).select(CHUNK_STATE_SCHEMA.names))
+        return pa.concat_tables([pa.Table.from_batches([], CHUNK_STATE_SCHEMA), *kept])
+
+    def move_to(self, folder: Path) -> None:
+        """Move the segments to their place in the collection, durably; those that were moved already stay."""
+        segments = folder / SEGMENTS
+        with durable.write_errors(segments):
+            for entry in self.entries:
+                if not (segments / entry.id).exists():
+                    (self.staging / entry.id).rename(segments / entry.id)
+            durable.sync_folder(segments)
+
+
+def open_staged(staging: Path, entries: Sequence[SegmentEntry], withdrawn: Collection[str]) -> StagedSegments:
+    """Verify every byte of some segments, and find the documents that are not kept. StorageFailed."""
+    ids: list[list[str]] = []
+    chunks: list[pa.Table] = []
+    counts: dict[str, NDArray[np.int32] | None] = {}
+    for entry in entries:
+        batches = _open(staging, entry)
+        documents = pa.Table.from_batches(batches[DOCUMENTS_FILE])
+        ids.append(documents.column("id").to_pylist())
+        counts[entry.id] = documents.column("chunks").to_numpy()
+        of_segment = pa.Table.from_batches(batches[CHUNKS_FILE])
+        chunks.append(of_segment.select(["document_row", *CHUNK_STATE_SCHEMA.names]))
+    masks = _superseded(entries, ids, frozenset(withdrawn))
+    return StagedSegments(staging, tuple(entries), masks, counts, ids, chunks)
+
+
+def _open(staging: Path, entry: SegmentEntry) -> Mapping[str, Sequence[pa.RecordBatch]]:
+    """The batches of each file of a segment, all of whose bytes are as they were written."""
+    # A repeated adoption finds segments that the first attempt has moved.
+    folder = next((place / entry.id for place in (staging, staging.parent) if (place / entry.id).exists()), staging)
+    batches = {}
+    for name, file in entry.files.items():
+        try:
+            batches[name] = open_file(folder / name, file, whole=True).batches
+        except FileProblem as problem:
+            where = f"{SEGMENTS}/{entry.id}/{name}"
+            raise StorageFailed(f"{where} {problem}: run the ingest again", file=where) from problem
+    for name, rows in ((DOCUMENTS_FILE, entry.documents), (CHUNKS_FILE, entry.chunks)):
+        found = sum(batch.num_rows for batch in batches.get(name, ()))
+        if found != rows:
+            where = f"{SEGMENTS}/{entry.id}/{name}"
+            raise StorageFailed(f"{where} holds {found} rows instead of {rows}: run the ingest again", file=where)
+    return batches
+
+
+def _superseded(
+    entries: Sequence[SegmentEntry], ids: Sequence[Sequence[str]], withdrawn: frozenset[str]
+) -> dict[str, Mask]:
+    """By segment, the documents that a later one replaces or that are withdrawn; segments without any are left out."""
+    last = {document_id: (number, row) for number, rows in enumerate(ids) for row, document_id in enumerate(rows)}
+    masks = {}
+    for number, (entry, rows) in enumerate(zip(entries, ids, strict=True)):
+        mask = np.array(
+            [document_id in withdrawn or last[document_id] != (number, row) for row, document_id in enumerate(rows)],
+            dtype=np.bool_,
+        )
+        if mask.any():
+            masks[entry.id] = mask
+    return masks
