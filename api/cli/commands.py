@@ -17,6 +17,7 @@ from aidre.api.cli.options import (
     ConfigOption,
     EveryCollection,
     JsonOption,
+    NamedCollection,
     StoreOption,
     print_result,
     terminable,
@@ -101,6 +102,31 @@ def delete(
     name = select_collection(opened, collection)
     facts = maintenance.delete(opened, name, document_ids, purge=purge)
     print_result(as_json, f"{name}: {facts['deleted']} deleted, generation {facts['generation']}", **facts)
+    return 0
+
+
+@app.command()
+def drop(
+    store: StoreOption,
+    collection: NamedCollection,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Leave no trace of the name, also that of an earlier drop.")
+    ] = False,
+    wait: Annotated[
+        float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for another writer.")
+    ] = 30.0,
+    as_json: JsonOption = False,
+) -> int:
+    """Remove a collection with its files. A server tells clients whose cursor or change feed has ended."""
+    from aidre.engine.collection import local_store
+
+    opened = open_store(store)
+    name = collection if purge else select_collection(opened, collection)
+    if purge:
+        local_store(opened).drop(name, wait=wait, purge=True)
+    else:
+        opened.drop(name, wait=wait)
+    print_result(as_json, f"{name}: dropped", collection=name, dropped=True)
     return 0
 
 
