@@ -8,4 +8,4 @@ from .change_feed import (
 from .generations import Generations as Generations
 from .merge_policy import LARGE_SEGMENT_ROWS as LARGE_SEGMENT_ROWS
 from .snapshot import Snapshot as Snapshot
-from .store import Store as Store, local_store as local_store
+from .store import Store as Store, local_store as local_store, stale_spaces as stale_spaces
