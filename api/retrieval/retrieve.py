@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from aidre.api.access import Caller
 from aidre.api.access.limits import ChunkBudget
 from aidre.api.config import FusionSettings, Protocol, Settings
-from aidre.api.http import Conflict, Metrics, NotFound, Unavailable
+from aidre.api.http import BadRequest, Conflict, Metrics, NotFound, Unavailable
 from aidre.api.retrieval.cursor import Cursors, SearchCursor, cursor_binding, expired_cursor, next_cursor, snapshot_of
 from aidre.api.retrieval.pagination import Page, PageSearch
 from aidre.api.retrieval.query_embedding import QueryEmbedders
