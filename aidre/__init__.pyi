@@ -10,6 +10,7 @@ from .engine.embedding.endpoint import Endpoint as Endpoint
 from .engine.errors import (
     AccessDenied as AccessDenied,
     AidreError as AidreError,
+    BackendUnavailable as BackendUnavailable,
     Closed as Closed,
     CollectionMissing as CollectionMissing,
     ConfigurationError as ConfigurationError,

@@ -1,1 +1,1 @@
-from .collection.store import open_source as open_source
+from .backends.address import Address as Address, open_source as open_source

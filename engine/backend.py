@@ -49,7 +49,8 @@ class Capabilities:
     complete_filters: bool = False
     """A search with a filter returns as many hits as were asked for, where so many chunks pass."""
     generations: bool = False
-    """`open` finds an older generation while readers may need it, so that pages of one search fit together."""
+    """`open` finds an older generation while readers may need it: pages of one search go on after a commit. Without
+    it a search with an offset raises GenerationMissing where another state was committed since."""
     changes: bool = False
     """Has a change feed."""
     vocabulary: bool = False

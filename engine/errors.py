@@ -22,7 +22,8 @@ AidreError
 ├── StoreDamaged            a file that cannot be derived from others is truncated or altered
 ├── FormatTooNew            written by a newer release
 ├── StorageFailed           the disk failed: full, read-only, input/output error
-│   └── BucketFailed        an object store that is missing, denies access or does not answer
+│   ├── BucketFailed        an object store that is missing, denies access or does not answer
+│   └── BackendUnavailable  another engine that does not answer, or refuses
 ├── ModelUnavailable        an embedding model that cannot be loaded, or whose endpoint gives no vectors
 ├── FetchFailed             a URL that is refused, does not answer, or answers something unusable
 ├── RequestFailed           a server that was asked by the client does not answer, or answers with an error
@@ -159,6 +160,12 @@ class BucketFailed(StorageFailed):
     """Details: url, reason (`missing`, `denied`, `unreachable`)."""
 
     code = "bucket_failed"
+
+
+class BackendUnavailable(StorageFailed):
+    """Details: backend, the engine; address, where it is, without a password."""
+
+    code = "backend_unavailable"
 
 
 class ModelUnavailable(AidreError):

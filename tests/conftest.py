@@ -40,6 +40,11 @@ def pytest_configure() -> None:
     gc.disable()
 
 
+def pytest_unconfigure() -> None:
+    if "tests.support.postgres" in sys.modules:
+        sys.modules["tests.support.postgres"].stop_shared()
+
+
 def pytest_report_header() -> str:
     """What compares vectors in these tests: where the kernel was not built, its own tests are skipped."""
     return f"kernel: {kernel_name()}"
@@ -90,6 +95,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("network") is not None and not reaches_a_registry():
         pytest.skip("no package registry is reached")
+    if os.environ.get("AIDRE_TEST_BACKEND", "local") != "local":
+        from tests.support.engines import lacks
+
+        for capability in (one for marker in item.iter_markers("needs") for one in marker.args):
+            if lacks(capability):
+                pytest.skip(f"the engine lacks the capability {capability}")
 
 
 @cache

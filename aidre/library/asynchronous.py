@@ -180,6 +180,6 @@ class AsyncDatabase:
         await asyncio.to_thread(self.database.backup, target)
 
 
-def open_async(path: str | Path) -> AsyncDatabase:
-    """Open the store in a folder for an asynchronous program; the folder need not exist yet."""
-    return AsyncDatabase(Database(to_path(path, "the store")))
+def open_async(path: str | Path, *, uri: str | None = None) -> AsyncDatabase:
+    """Open the store in a folder, which need not exist yet, for an asynchronous program. `uri` is that of `open`."""
+    return AsyncDatabase(Database(to_path(path, "the store"), uri))

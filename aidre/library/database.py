@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -15,18 +15,20 @@ from aidre.library.collection import WAIT_SECONDS, Collection
 from aidre.library.spaces import Spaces
 
 if TYPE_CHECKING:
+    from aidre.engine import Address
+    from aidre.engine.backends import Backend
     from aidre.engine.embedding import Embedder, Endpoint
 
 
 class Database:
     """A store; also a context manager that closes it. Opening writes nothing: the folder is made at the first write."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, uri: str | None = None) -> None:
         from aidre.engine import open_source
 
         if path.exists() and not path.is_dir():
             raise Missing(f"{path} is a file: name a folder for the store", store=str(path))
-        self._source = open_source(path)
+        self._source = open_source(path) if uri is None else open_source(path, address_of(uri))
         self._embedders: dict[str, Embedder] = {}
         self._is_open = True
 
@@ -112,6 +114,23 @@ class Database:
             raise Closed("the database is closed: open it again by aidre.open")
 
 
-def open(path: str | Path) -> Database:
-    """Open the store in a folder, which need not exist yet."""
-    return Database(to_path(path, "the store"))
+def address_of(uri: str) -> Address:
+    """The engine that a URI means, by its scheme. InvalidInput."""
+    from aidre.engine import Address
+
+    backend = _BACKENDS.get(uri.partition("://")[0])
+    if backend is None:
+        raise InvalidInput("uri= is no address of an engine: write it like postgresql://user@host:5432/database")
+    return Address(backend, uri)
+
+
+_BACKENDS: Mapping[str, Backend] = {"postgresql": "postgres", "postgres": "postgres"}
+
+
+def open(path: str | Path, *, uri: str | None = None) -> Database:
+    """Open the store in a folder, which need not exist yet.
+
+    With `uri` the collections are in another engine, such as "postgresql://user@host:5432/database", and the folder
+    has what this host keeps.
+    """
+    return Database(to_path(path, "the store"), uri)

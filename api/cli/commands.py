@@ -35,9 +35,16 @@ app.add_typer(keys, name="keys")
 _EMPTY = "there is no collection in {}: `aidre ingest` makes one"
 
 
-def _open_filled(path: Path) -> Source:
+def _open(path: Path, config: Path | None) -> Source:
+    """An existing store, with the engine of the configuration."""
+    from aidre.api.config import load_settings
+
+    return open_store(path, load_settings(config))
+
+
+def _open_filled(path: Path, config: Path | None) -> Source:
     """An existing store. An empty one is reported, since the user may have meant another folder."""
-    store = open_store(path)
+    store = _open(path, config)
     if not store.collections():
         console.print_message(_EMPTY.format(store.path))
     return store
@@ -54,7 +61,7 @@ def status(
     from aidre.api.cli.maintenance import collection_statuses
     from aidre.api.config import load_settings
 
-    opened, settings, errors = _open_filled(store), load_settings(config), list[AidreError]()
+    opened, settings, errors = _open_filled(store, config), load_settings(config), list[AidreError]()
     for status_facts in collection_statuses(opened, collection, settings.intent, errors.append):
         if as_json:
             console.print_json(status_facts)
@@ -66,7 +73,7 @@ def status(
 
 
 @app.command()
-def verify(store: StoreOption, as_json: JsonOption = False) -> int:
+def verify(store: StoreOption, config: ConfigOption = None, as_json: JsonOption = False) -> int:
     """Check every byte of the store against its checksums.
 
     Exit status 1: a file is damaged that cannot be derived from the others.
@@ -74,7 +81,7 @@ def verify(store: StoreOption, as_json: JsonOption = False) -> int:
     from aidre.api.cli.verify_logs import log_problems
     from aidre.engine.maintenance import verify as verification
 
-    reports, problems = verification.verify(open_store(store)), list(log_problems(store))
+    reports, problems = verification.verify(_open(store, config)), list(log_problems(store))
     if not reports:
         console.print_message(_EMPTY.format(store))
     ok = all(report.ok for report in reports) and all(problem.derived for problem in problems)
@@ -93,12 +100,13 @@ def delete(
     purge: Annotated[
         bool, typer.Option("--purge", help="Erase deleted documents from the disk now, with all older generations.")
     ] = False,
+    config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Delete documents in one new generation. Unknown ids are ignored."""
     from aidre.api.cli import maintenance
 
-    opened = open_store(store)
+    opened = _open(store, config)
     name = select_collection(opened, collection)
     facts = maintenance.delete(opened, name, document_ids, purge=purge)
     print_result(as_json, f"{name}: {facts['deleted']} deleted, generation {facts['generation']}", **facts)
@@ -115,12 +123,13 @@ def drop(
     wait: Annotated[
         float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for another writer.")
     ] = 30.0,
+    config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Remove a collection with its files. A server tells clients whose cursor or change feed has ended."""
     from aidre.engine.collection import local_store
 
-    opened = open_store(store)
+    opened = _open(store, config)
     name = collection if purge else select_collection(opened, collection)
     if purge:
         local_store(opened).drop(name, wait=wait, purge=True)
@@ -131,11 +140,13 @@ def drop(
 
 
 @app.command()
-def compact(store: StoreOption, collection: EveryCollection = None, as_json: JsonOption = False) -> int:
+def compact(
+    store: StoreOption, collection: EveryCollection = None, config: ConfigOption = None, as_json: JsonOption = False
+) -> int:
     """Rewrite all live rows into as few segments as possible, with newly built and calibrated indexes."""
     from aidre.api.cli import maintenance
 
-    for facts in maintenance.compact(_open_filled(store), collection):
+    for facts in maintenance.compact(_open_filled(store, config), collection):
         print_result(as_json, console.collection_line(facts), **facts)
     return 0
 
@@ -172,8 +183,9 @@ def calibrate(
     from aidre.api.cli import calibrate as calibration
     from aidre.api.config import load_settings
 
-    opened = open_store(store)
-    name, settings = select_collection(opened, collection), load_settings(config)
+    settings = load_settings(config)
+    opened = open_store(store, settings)
+    name = select_collection(opened, collection)
     read = calibration.read_queries(queries)
     space_id, result = calibration.calibrate(opened, name, space, read, settings)
     if as_json:
@@ -197,12 +209,13 @@ def events(
         Path | None,
         typer.Option("--export", metavar="FILE", help="Write to this file, .jsonl or .parquet, or as lines to -."),
     ] = None,
+    config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """List the receipts of Agentic Intent: accesses and citations, in order."""
     from aidre.api.cli import events as event_log
 
-    open_store(store)
+    _open(store, config)
     times = event_log.parse_time(since, "--since"), event_log.parse_time(until, "--until")
     selected = event_log.read_filtered(store, event_log.EventFilter(type, platform, request, *times))
     if export is not None and export != Path("-"):
@@ -223,8 +236,9 @@ def binds(store: StoreOption, config: ConfigOption = None, as_json: JsonOption =
     from aidre.api.cli.binds import decrypted_binds
     from aidre.api.config import load_settings
 
-    open_store(store)
-    for bind in decrypted_binds(store, load_settings(config).intake):
+    settings = load_settings(config)
+    open_store(store, settings)
+    for bind in decrypted_binds(store, settings.intake):
         if as_json:
             console.print_json(bind)
         else:
@@ -240,6 +254,7 @@ def generations(
         int | None,
         typer.Option("--keep", metavar="N", help="Keep N generations from now on, at least 2; recorded in a new one."),
     ] = None,
+    config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """List the generations that `rollback` can restore, newest first.
@@ -248,7 +263,7 @@ def generations(
     """
     from aidre.engine.maintenance import keep_generations, list_generations
 
-    opened = open_store(store)
+    opened = _open(store, config)
     name = select_collection(opened, collection)
     if keep is not None:
         keep_generations(opened, name, keep)
@@ -262,12 +277,13 @@ def rollback(
     generation: Annotated[int, typer.Argument(metavar="N", help="The generation, as `generations` lists it.")],
     store: StoreOption,
     collection: AnyCollection = None,
+    config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Restore the content of an older generation as a new one. Nothing is removed: a rollback can be undone."""
     from aidre.engine.maintenance import roll_back
 
-    opened = open_store(store)
+    opened = _open(store, config)
     name = select_collection(opened, collection)
     newest = roll_back(opened, name, generation)
     text = f"{name}: generation {newest} has the content of generation {generation}"
@@ -280,13 +296,14 @@ def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file outside the store.")],
     store: StoreOption,
     collection: EveryCollection = None,
+    config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Save collections and receipts into one file, while ingest and server continue."""
     from aidre.api.cli.backup import log_files
     from aidre.engine.maintenance import back_up
 
-    opened = _open_filled(store)
+    opened = _open_filled(store, config)
     with terminable(), log_files(store) as logs:
         for saved in back_up(opened, select_collections(opened, collection), file, logs):
             facts = asdict(saved)
@@ -319,7 +336,7 @@ def publish(
     from aidre.api.cli import publish as publishing
     from aidre.api.config import load_settings
 
-    opened, settings = _open_filled(store), load_settings(config)
+    opened, settings = _open_filled(store, config), load_settings(config)
     publisher = publishing.publisher_for(opened, settings, to)
     with terminable():
         drops = publisher.publish_drops() if collection is None else []
@@ -340,6 +357,7 @@ def restore(
     replace: Annotated[
         bool, typer.Option("--replace", help="Also replace collections that the store already has.")
     ] = False,
+    config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Restore the collections of a backup; its receipts only into a store that has none.
@@ -347,11 +365,12 @@ def restore(
     The whole file is verified first. A running server opens the restored collections as it does after an ingest.
     """
     from aidre.api.cli.backup import LOG_FOLDER
-    from aidre.engine import open_source
+    from aidre.api.config import load_settings
     from aidre.engine.maintenance import restore_archive
 
+    opened = load_settings(config).store.open(store)
     with terminable():
-        restored = restore_archive(open_source(store), file, replace_stored=replace, beside=LOG_FOLDER)
+        restored = restore_archive(opened, file, replace_stored=replace, beside=LOG_FOLDER)
     for collection in restored:
         facts = asdict(collection)
         print_result(as_json, f"{console.collection_line(facts)}, restored from {file}", **facts)

@@ -80,7 +80,7 @@ def _counts(facts: Mapping[str, Json]) -> str:
 
 def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
     """One line for a collection, one for its languages by number of chunks, one for the kernel that compares vectors,
-    then one for each space and warning."""
+    then one for each space, what the engine lacks, and each warning."""
     segments = f"{status['segments']} segment{'s' * (status['segments'] != 1)}"
     counts = f"{status['documents']:,} documents, {status['chunks']:,} chunks, {segments}"
     size = format_bytes(status["disk_bytes"])
@@ -93,6 +93,8 @@ def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
         yield f"  kernel: {status['kernel']}"
     for space in status["spaces"]:
         yield f"  {printable(space['id'])}: {space['dimensions']} dimensions, {space['distance']}, {_index(space)}"
+    if status.get("lacking"):
+        yield f"  this engine lacks {', '.join(status['lacking'])}"
     yield from (f"  warning: {printable(warning)}" for warning in status["warnings"])
 
 

@@ -12,8 +12,8 @@ from msgspec.structs import asdict
 
 from aidre.api.cli.maintenance import set_retention
 from aidre.api.cli.publish import publishing
+from aidre.api.cli.select import has_collection
 from aidre.api.config import Settings, load_settings, spaces_for
-from aidre.engine import open_source
 from aidre.engine.storage import check_collection_name
 from aidre.ingest.fetch import FetchRules
 from aidre.ingest.pipeline import IngestOptions, ingest
@@ -112,7 +112,7 @@ class Ingestion:
         return nullcontext() if self.options.dry_run else publishing(self.store, self.settings, self.collection)
 
     def _spaces(self) -> tuple[EmbeddingSpace, ...]:
-        exists = self.store.path.is_dir() and self.collection in self.store.collections()
+        exists = has_collection(self.store, self.collection)
         stored = self.store.open(self.collection).collection.spaces if exists else ()
         supplied = supplied_spaces(locate_sources(self.sources), self.options.mapping)
         return spaces_for(self.settings, self.collection, stored, supplied)
@@ -148,4 +148,4 @@ def prepare(
         # Never makes a private collection public: this run may lack the configuration of the first one.
         visibility="private" if own.visibility == "private" else None,
     )
-    return Ingestion(open_source(store), collection, sources, settings, options, cluster)
+    return Ingestion(settings.store.open(store), collection, sources, settings, options, cluster)

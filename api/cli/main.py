@@ -192,11 +192,12 @@ def embed(
     from aidre.api.config import load_settings
     from aidre.ingest.pipeline import drop_space
 
-    opened = open_store(store)
+    settings = load_settings(config)
+    opened = open_store(store, settings)
     name = select_collection(opened, collection)
     if space is not None and drop is None:
         with Reporter(as_json) as report:
-            spaces.embed(opened, load_settings(config), name, space, report)
+            spaces.embed(opened, settings, name, space, report)
     elif drop is not None and space is None:
         generation = drop_space(opened, name, drop)
         print_result(
@@ -232,10 +233,8 @@ def serve(
     is_replica = "://" in store
     if is_replica and cache is None:
         raise ConfigurationError(f"--cache: name the folder for the generations that are pulled from {store}")
-    if not is_replica:
-        if cache is not None:
-            raise ConfigurationError("--cache is for replicas: name a bucket with --store, such as s3://bucket/prefix")
-        open_store(parse_folder(store))
+    if not is_replica and cache is not None:
+        raise ConfigurationError("--cache is for replicas: name a bucket with --store, such as s3://bucket/prefix")
     from aidre.api.cli import serve as server
 
     if is_replica and cache is not None:
@@ -251,7 +250,6 @@ def mcp(store: StoreOption, config: ConfigOption = None) -> int:
 
     The client has no key: private collections are not visible to it.
     """
-    open_store(store)
     from aidre.api.cli import serve as server
 
     server.serve_stdio(store, config)
@@ -283,7 +281,8 @@ def search(
     from aidre.api.cli.search import search_records
     from aidre.api.config import load_settings
 
-    opened, settings = open_store(store), load_settings(config)
+    settings = load_settings(config)
+    opened = open_store(store, settings)
     if collection is None and settings.server.default_collection in opened.collections():
         collection = settings.server.default_collection
     snapshot = opened.open(select_collection(opened, collection))

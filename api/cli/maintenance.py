@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from aidre.api.cli.select import disk_bytes, select_collections
+from aidre.api.cli.select import disk_bytes, has_collection, select_collections
 from aidre.engine.errors import AidreError, StorageFailed, StoreDamaged
 
 if TYPE_CHECKING:
     from aidre.api.config import Intent
-    from aidre.engine.backend import Source
+    from aidre.engine.backend import Capabilities, Source
     from aidre.engine.model import Json
 
 Facts = dict[str, "Json"]
@@ -42,7 +43,14 @@ def collection_statuses(
             if problem.collection == name
         ]
         warnings = [*status["warnings"], *scrubbed, *explain_unservable(intent, name, snapshot)]
-        yield {**status, "disk_bytes": disk_bytes(store.path / name), "warnings": warnings}
+        folder = store.path / name
+        size = disk_bytes(folder) if folder.is_dir() else status["bytes"]
+        yield {**status, "disk_bytes": size, "lacking": lacking(snapshot.can), "warnings": warnings}
+
+
+def lacking(can: Capabilities) -> list[str]:
+    """The capabilities that an engine declares it lacks."""
+    return [name.name for name in fields(can) if not getattr(can, name.name)]
 
 
 def delete(store: Source, collection: str, document_ids: Sequence[str], *, purge: bool) -> Facts:
@@ -86,5 +94,5 @@ def set_retention(store: Source, collection: str, generations: int | None, wait:
     writer is waited for up to `wait` seconds."""
     from aidre.engine.maintenance import keep_generations
 
-    if generations is not None and store.path.is_dir() and collection in store.collections():
+    if generations is not None and has_collection(store, collection) and store.open(collection).can.generations:
         keep_generations(store, collection, generations, wait=wait)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aidre.engine.errors import CollectionMissing, ConfigurationError
+from aidre.engine.errors import CollectionMissing, ConfigurationError, Missing
 
 if TYPE_CHECKING:
     from aidre.api.config import Settings
@@ -21,13 +21,21 @@ def disk_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def open_store(path: Path) -> Source:
-    """An existing store. Missing, StorageFailed."""
+def open_store(path: Path, settings: Settings | None = None) -> Source:
+    """An existing store, with the engine of the configuration. Missing, StorageFailed, ConfigurationError."""
     from aidre.engine import open_source
 
-    store = open_source(path)
+    store = open_source(path) if settings is None else settings.store.open(path)
     store.collections()
     return store
+
+
+def has_collection(store: Source, name: str) -> bool:
+    """Whether the store, which need not exist, has a collection of that name."""
+    try:
+        return name in store.collections()
+    except Missing:
+        return False
 
 
 def select_collection(store: Source, name: str | None) -> str:

@@ -39,7 +39,6 @@ from aidre.api.http import configure_logging
 from aidre.api.protocols.provenance import provenance_for
 from aidre.api.retrieval import SECRET_BYTES, SECRET_VARIABLE
 from aidre.api.server import Connection, connection_capacity
-from aidre.engine import open_source
 from aidre.engine.errors import ConfigurationError
 
 BACKLOG = 2_048
@@ -59,10 +58,10 @@ WORKER_TIMEOUT_SECONDS = 60
 
 def serve(store: Path, settings_path: Path | None, host: str, port: int, workers: int = 1) -> None:
     """Serve until interrupted or terminated. Raises ConfigurationError."""
-    if not store.is_dir():
-        raise ConfigurationError(f"there is no store at {store}: make one with `aidre ingest`")
     settings = load_settings(settings_path)
-    with publishing(open_source(store), settings):
+    if settings.store.backend == "local" and not store.is_dir():
+        raise ConfigurationError(f"there is no store at {store}: make one with `aidre ingest`")
+    with publishing(settings.store.open(store), settings):
         _serve(store, settings, host, port, workers=workers)
 
 
@@ -79,8 +78,8 @@ def _serve(
 ) -> None:
     if workers < 1:
         raise ConfigurationError(f"--workers must be at least 1, not {workers}")
-    check_granted_collections(open_source(store), settings)
-    check_exposure(settings, host, private_collections(open_source(store), settings))
+    check_granted_collections(settings.store.open(store), settings)
+    check_exposure(settings, host, private_collections(settings.store.open(store), settings))
     with _listen(host, port) as listener:
         settings = with_base_url(settings, host, listener.getsockname()[1])
         provenance_for(settings)  # so that a fault of the keys is reported once and not by every worker
@@ -97,7 +96,7 @@ def _serve(
 
 def _application(store: Path, settings: Settings, replica_of: str | None, folder: Path | None = None) -> Starlette:
     if replica_of is None:
-        return create_app(open_source(store), settings, folder)
+        return create_app(settings.store.open(store), settings, folder)
     source = replica_for(replica_of, store, settings).source
     return create_app(source, settings, folder, replica_age=functools.partial(seconds_since_pull, store))
 
@@ -105,13 +104,13 @@ def _application(store: Path, settings: Settings, replica_of: str | None, folder
 def serve_stdio(store: Path, settings_path: Path | None) -> None:
     """Answer one MCP client until standard input closes. Raises ConfigurationError."""
     settings = load_settings(settings_path)
-    check_granted_collections(open_source(store), settings)
+    check_granted_collections(settings.store.open(store), settings)
     _report_missing(store, settings)
-    asyncio.run(_answer_stdio(create_app(open_source(store), settings)))
+    asyncio.run(_answer_stdio(create_app(settings.store.open(store), settings)))
 
 
 def _report_missing(store: Path, settings: Settings) -> None:
-    for message in missing_collections(open_source(store), settings):
+    for message in missing_collections(settings.store.open(store), settings):
         console.print_message(message)
 
 

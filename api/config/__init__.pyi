@@ -37,6 +37,7 @@ from .settings import (
     load_settings as load_settings,
 )
 from .spaces import declared_spaces as declared_spaces, spaces_for as spaces_for
+from .store import StoreSettings as StoreSettings
 from .templates import (
     fill_all_templates as fill_all_templates,
     fill_template as fill_template,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from aidre.api.config.toml import Period, Secret, Section, Whole, like
+
+if TYPE_CHECKING:
+    from aidre.engine.backend import Source
 
 
 class StoreSettings(Section):
@@ -20,6 +24,15 @@ class StoreSettings(Section):
     poll: Period = Period(1)  #: Between two looks of a replica for a new generation.
     #: The most bytes of a replica's cache; a generation that needs more is not opened. 0: no limit.
     cache_bytes: Whole = 0
+
+    def open(self, folder: Path) -> Source:
+        """What holds the collections: segments in the folder, or the engine; the folder then has the state of this
+        host. ConfigurationError where the address is none or the driver is not installed."""
+        from aidre.engine import Address, open_source
+
+        if self.backend == "local" or self.uri is None:
+            return open_source(folder)
+        return open_source(folder, Address(self.backend, str(self.uri)))
 
     def __post_init__(self) -> None:
         if self.backend != "local" and self.uri is None:

@@ -129,8 +129,8 @@ class Retrieval:
         page = await self._page(cursor, snapshot, collection.snapshot, query, filter_key=filter_key)
         self.metrics.observe_stage(protocol, "search", perf_counter() - started)
         following = None
-        if page.offset is not None and snapshot.can.generations:
-            if cursor is None:
+        if page.offset is not None:
+            if cursor is None and snapshot.can.generations:
                 self.snapshots.pin(collection.name, snapshot)
             following = self._cursors.write(next_cursor(cursor, snapshot, page.offset), binding)
         ignored = () if filter is None else snapshot.unknown_fields(filter)
@@ -178,12 +178,6 @@ class Retrieval:
         return replace(query, fusion=Fusion(fusion.a, fusion.c), rescore=rescore)
 
     async def _resume(self, collection: VisibleCollection, cursor: str, binding: bytes) -> tuple[SearchCursor, Reader]:
-        if not collection.snapshot.can.generations:
-            raise BadRequest(
-                "this collection gives no cursors: its engine lacks the capability generations: ask for "
-                "more results at once",
-                member="cursor",
-            )
         position = self._cursors.read(cursor, binding)
         if position.offset >= self.max_results:
             raise expired_cursor()

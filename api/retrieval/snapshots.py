@@ -124,7 +124,7 @@ class LiveSnapshots:
             snapshot = previous
         elif previous is not None and previous.lineage != snapshot.lineage:
             kept = ()  # another collection of that name
-        elif previous is not None:
+        elif previous is not None and previous.can.generations:
             kept = ((time.monotonic(), previous), *kept)[:MAX_KEPT]
         return OpenCollection(mark, snapshot, opened_at=time.monotonic(), kept=kept)
 

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from aidre.api.config import CollectionSettings, Embedding, Settings, Space
+from aidre.api.config import CollectionSettings, Embedding, Settings, Space, StoreSettings
 from aidre.api.http import Unavailable
 from aidre.api.writing.messages import AnyRequest, WriteAnswer
 from aidre.engine.errors import ModelUnavailable, StoreLocked
@@ -46,10 +46,16 @@ class Start(msgspec.Struct, frozen=True):
     declared_spaces: tuple[Space, ...]
     collections: Mapping[str, CollectionSettings]
     embedding: Embedding
+    engine: StoreSettings = StoreSettings()
 
     @property
     def settings(self) -> Settings:
-        return Settings(declared_spaces=self.declared_spaces, collections=self.collections, embedding=self.embedding)
+        return Settings(
+            declared_spaces=self.declared_spaces,
+            collections=self.collections,
+            embedding=self.embedding,
+            store=self.engine,
+        )
 
 
 def write_start(start: Start) -> bytes:
@@ -127,7 +133,14 @@ class _Process:
             )
         self._socket = ours
         self._connection = Connection(os.dup(ours.fileno()))
-        start = Start(str(store), os.getpid(), settings.declared_spaces, settings.collections, settings.embedding)
+        start = Start(
+            str(store),
+            os.getpid(),
+            settings.declared_spaces,
+            collections=settings.collections,
+            embedding=settings.embedding,
+            engine=settings.store,
+        )
         self._connection.send_bytes(write_start(start))
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="to writer")
         self._answers: dict[int, asyncio.Future[WriteAnswer]] = {}

@@ -36,7 +36,6 @@ from aidre.api.writing.messages import (
     WriteAnswer,
     failed,
 )
-from aidre.engine import open_source
 from aidre.engine.backend import CommitResult, Reader, Sink, Source
 from aidre.engine.embedding import Embedder, load_embedder
 from aidre.engine.errors import AidreError, CollectionMissing, InvalidDocument, StorageFailed
@@ -269,7 +268,7 @@ def main() -> None:
     logging.basicConfig(format="%(message)s")
     connection = Connection(int(sys.argv[1]))
     start = read_start(connection.recv_bytes())
-    serve(open_source(Path(start.store)), start.settings, connection, start.server)
+    serve(start.settings.store.open(Path(start.store)), start.settings, connection, start.server)
 
 
 if __name__ == "__main__":

@@ -194,7 +194,7 @@ class Store:
                 states = _space_states(
                     _stored_spaces(collection, manifest) if spaces is None else spaces, runtimes or {}
                 )
-                stale = _stale_spaces(collection, manifest, states) if manifest is not None else []
+                stale = _stale_states(collection, manifest, states) if manifest is not None else []
                 return Writer(
                     folder,
                     _with_runtimes(manifest, runtimes or {}) if manifest is not None else None,
@@ -305,11 +305,6 @@ class Store:
             ) from None
 
 
-def open_source(path: Path) -> Source:
-    """What stands behind the store at `path`: local segments. Does not touch the disk."""
-    return Store(path)
-
-
 def local_store(source: Source) -> Store:
     """The source as a store of local segments, which work on their files needs. Unsupported."""
     if not isinstance(source, Store):
@@ -348,26 +343,35 @@ def _with_runtimes(manifest: Manifest, runtimes: Mapping[str, str]) -> Manifest:
     return replace(manifest, spaces=tuple(spaces))
 
 
-def _stale_spaces(collection: str, manifest: Manifest, states: Sequence[SpaceState]) -> list[SpaceState]:
+def _stale_states(collection: str, manifest: Manifest, states: Sequence[SpaceState]) -> list[SpaceState]:
+    """The configured spaces that have to be embedded again, but for those of a backfill that is not complete."""
+    stored = manifest.collection.spaces
+    unfinished = {state.space.id for state in manifest.spaces} - {space.id for space in stored}
+    configured = [state.space for state in states if state.space.id not in unfinished]
+    stale = {space.id for space in stale_spaces(collection, stored, configured)}
+    return [state for state in states if state.space.id in stale]
+
+
+def stale_spaces(
+    collection: str, stored: Sequence[EmbeddingSpace], configured: Sequence[EmbeddingSpace]
+) -> list[EmbeddingSpace]:
     """The configured spaces whose stored vectors have another model, revision of it or precision.
 
     SpaceConflict where the configuration contradicts the stored spaces in any other way.
     """
-    stored = {space.id: space for space in manifest.collection.spaces}
-    unfinished = {state.space.id for state in manifest.spaces} - stored.keys()
-    configured = {state.space.id: state for state in states if state.space.id not in unfinished}
-    _check_same_spaces(collection, stored, configured)
-    return [state for space_id, state in configured.items() if _is_stale(collection, stored[space_id], state.space)]
+    by_id = {space.id: space for space in stored}
+    _check_same_spaces(collection, by_id, {space.id: space for space in configured})
+    return [space for space in configured if _is_stale(collection, by_id[space.id], space)]
 
 
 def _check_same_spaces(
-    collection: str, stored: Mapping[str, EmbeddingSpace], configured: Mapping[str, SpaceState]
+    collection: str, stored: Mapping[str, EmbeddingSpace], configured: Mapping[str, EmbeddingSpace]
 ) -> None:
     for space_id in sorted(stored.keys() ^ configured.keys()):
         fault = "is stored but not configured" if space_id in stored else "is configured but not stored"
         if space_id in stored:
             cure = f"add it to the spaces of the collection, or remove it by `aidre embed --drop {quote(space_id)}`"
-        elif configured[space_id].space.model is not None:
+        elif configured[space_id].model is not None:
             cure = f"fill it by `aidre embed --space {quote(space_id)}`"
         else:
             cure = "it has no model, its vectors come with the rows: ingest them into a new collection"

@@ -73,9 +73,16 @@ def test_search_by_words_is_refused(client: Client, mode: str) -> None:
     assert client.get("/collections/docs").json()["modes"] == ["dense"]
 
 
-def test_without_generations_there_are_no_cursors(client: Client) -> None:
-    assert "next_cursor" not in client.search({"query": "tea", "top_k": 1}).json()["meta"]
-    assert "lacks the capability generations" in refused(client, 400, query="tea", cursor="AAAA")
+def test_without_generations_a_cursor_ends_with_the_next_commit(client: Client) -> None:
+    first = client.search({"query": "tea", "top_k": 1}).json()
+    asked = {"query": "tea", "top_k": 1, "cursor": first["meta"]["next_cursor"]}
+    second = client.search(asked).json()
+    assert first["results"][0]["id"] != second["results"][0]["id"]
+    source = client.app.state.retrieval.snapshots.source
+    source.readers["docs"] = DictReader("docs", RECORDS, TEXT)
+    source.readers["docs"].generation = 2
+    client.refresh()
+    assert client.search(asked).status_code == 409
 
 
 def test_without_a_change_feed_there_is_none(client: Client) -> None:
@@ -88,7 +95,7 @@ def test_discovery_says_what_is_left_out(client: Client) -> None:
     document = client.get("/.well-known/ai-discovery").json()
     assert (document["modes"], document["defaults"]["mode"]) == (["dense"], "dense")
     capabilities = document["capabilities"]
-    assert not capabilities["delta_sync"] and not capabilities["pagination"]
+    assert not capabilities["delta_sync"] and capabilities["pagination"]
     assert capabilities["query_text"] and capabilities["query_vector"] and capabilities["filter"]
 
 

@@ -18,10 +18,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from aidre.api.app import create_app
 from aidre.api.config.settings import Settings, parse_settings
 from aidre.engine.backend import Source
-from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import embedding_key, load_embedder
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Record, Visibility
 from tests.support.described import check_described
+from tests.support.engines import chosen_source
 
 AIDRE = "application/aidre+json"
 BASE = "http://127.0.0.1:8000"
@@ -70,13 +70,24 @@ def fill(
     spaces: Sequence[EmbeddingSpace] = (TEXT,),
     visibility: Visibility = "public",
 ) -> None:
+    """Writes one chunk a document into the store of a folder, with vectors in every space, and commits."""
+    fill_source(chosen_source(store), name, documents, spaces, visibility)
+
+
+def fill_source(
+    source: Source,
+    name: str,
+    documents: Sequence[Document],
+    spaces: Sequence[EmbeddingSpace] = (TEXT,),
+    visibility: Visibility = "public",
+) -> None:
     """Writes one chunk a document, with vectors in every space, and commits."""
     records = [
         Record(one, (Chunk(f"{one.id}#chunk_1", 1, one.text, 0, len(one.text), one.section),), _fingerprint(one))
         for one in documents
     ]
     texts = [one.text for one in documents]
-    with Store(store).writer(name, spaces=spaces, description=f"About {name}", visibility=visibility) as writer:
+    with source.writer(name, spaces=spaces, description=f"About {name}", visibility=visibility) as writer:
         encoded, keys = {}, {}
         for space in spaces:
             if space.model is None:
@@ -90,7 +101,7 @@ def fill(
 
 
 def delete(store: Path, name: str, document_ids: Sequence[str], spaces: Sequence[EmbeddingSpace] = (TEXT,)) -> None:
-    with Store(store).writer(name, spaces=spaces) as writer:
+    with chosen_source(store).writer(name, spaces=spaces) as writer:
         writer.delete(document_ids)
         writer.commit()
 
@@ -100,7 +111,7 @@ class Client:
 
     def __init__(self, store: Path, settings: Settings, source: Source | None = None) -> None:
         self.store = store
-        self.app = create_app(Store(store) if source is None else source, settings)
+        self.app = create_app(chosen_source(store) if source is None else source, settings)
         self._runner = asyncio.Runner()
         self._http = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=BASE)
         self._http.headers.clear()

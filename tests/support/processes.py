@@ -56,8 +56,9 @@ def running_command(command: Sequence[str]) -> Iterator[Running]:
         try:
             assert process.stderr is not None
             assert is_readable(process.stderr, START_SECONDS), "the server says nothing"
-            found = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
-            assert found is not None
+            said = process.stderr.readline()
+            found = re.search(r"http://127\.0\.0\.1:\d+", said)
+            assert found is not None, said
             _wait_until_ready(found[0])
             yield Running(process, found[0])
         finally:

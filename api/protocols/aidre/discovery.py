@@ -142,7 +142,7 @@ def _capabilities(collections: list[VisibleCollection], caller: Caller) -> dict[
         "return_vectors": caller.vectors and any(one.settings.return_vectors for one in collections),
         "delta_sync": not collections or any(one.snapshot.can.changes for one in collections),
         "filter": True,
-        "pagination": not collections or any(one.snapshot.can.generations for one in collections),
+        "pagination": True,
     }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import aidre
+from tests.support.engines import chosen_uri
 
 SMALL = aidre.EmbeddingSpace("small", 3, "cosine")
 
@@ -19,7 +20,7 @@ def letters(texts: list[str]) -> list[list[float]]:
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[aidre.Database]:
-    with aidre.open(tmp_path / "store") as database:
+    with aidre.open(tmp_path / "store", uri=chosen_uri(tmp_path / "store")) as database:
         yield database
 
 

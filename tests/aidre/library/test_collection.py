@@ -143,6 +143,7 @@ def test_a_hit_has_the_members_of_its_chunk(docs: aidre.Collection) -> None:
     assert repr(hit).startswith("<Hit 'b#chunk_1', score 0.")
 
 
+@pytest.mark.needs("lexical")
 def test_search_takes_filter_mode_offset_and_a_least_score(docs: aidre.Collection) -> None:
     docs.add([{"id": str(price), "text": f"soup {'a' * price}", "price": price} for price in range(6)])
     assert {hit.document_id for hit in docs.search("soup", filter={"price": {"lt": 2}})} == {"0", "1"}
@@ -170,6 +171,7 @@ def test_search_many_takes_texts(docs: aidre.Collection) -> None:
     assert len(docs.search_many([])) == 0
 
 
+@pytest.mark.needs("lexical")
 def test_a_text_is_searched_lexically_where_no_space_has_a_model(db: aidre.Database) -> None:
     assert vectors_of(db).search("17")[0].document_id == "17"
 
@@ -209,6 +211,7 @@ def test_a_scan_reads_the_state_of_its_call(docs: aidre.Collection) -> None:
     assert (len(list(scan)), len(docs)) == (2, 0)
 
 
+@pytest.mark.needs("generations")
 def test_an_older_state_is_read_by_its_generation(docs: aidre.Collection) -> None:
     docs.add({"id": "a", "text": "one"})
     docs.add({"id": "a", "text": "two"})
@@ -523,6 +526,7 @@ def hold_lock(path: str, held: Any, release: Any) -> None:
         release.wait(60)
 
 
+@pytest.mark.needs("segments")
 def test_a_second_writer_waits_and_is_then_refused_with_the_process_of_the_first(
     db: aidre.Database, docs: aidre.Collection
 ) -> None:
@@ -568,6 +572,7 @@ def test_a_document_of_several_chunks_has_no_vector_of_its_own(docs: aidre.Colle
     assert document.vectors is None
 
 
+@pytest.mark.needs("hybrid")
 def test_a_text_and_its_vector_are_searched_hybrid_without_a_model(db: aidre.Database) -> None:
     collection = vectors_of(db)
     vector = collection.get(["7"], vectors=True)[0].vectors["mine"]  # type: ignore[union-attr,index]

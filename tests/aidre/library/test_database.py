@@ -29,6 +29,7 @@ def test_importing_aidre_loads_nothing_heavy() -> None:
     assert found.stdout.strip() == "[]"
 
 
+@pytest.mark.needs("segments")
 def test_what_one_program_wrote_another_one_reads(tmp_path: Path, docs: aidre.Collection, db: aidre.Database) -> None:
     docs.add({"id": "a", "text": "lentil soup"})
     with aidre.open(db.path) as other:
@@ -60,6 +61,7 @@ def test_dropping_what_does_not_exist_names_it(db: aidre.Database) -> None:
         db.drop("other")
 
 
+@pytest.mark.needs("segments")
 def test_a_backup_can_be_restored(db: aidre.Database, docs: aidre.Collection, tmp_path: Path) -> None:
     docs.add({"id": "a", "text": "one"})
     db.backup(tmp_path / "b.tar")

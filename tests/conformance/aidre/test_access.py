@@ -43,6 +43,7 @@ OWN = [("alice", "hidden", "secret"), ("bob", "shut", "shut")]
 FOREIGN = [("alice", "shut", "shut"), ("bob", "hidden", "secret")]
 
 
+@pytest.mark.needs("changes")
 @pytest.mark.parametrize(("caller", "name", "document"), OWN)
 def test_11_6_a_caller_sees_the_collections_of_its_key(guarded: Client, caller: str, name: str, document: str) -> None:
     listed = [one["name"] for one in guarded.get("/collections", by(caller)).json()["collections"]]

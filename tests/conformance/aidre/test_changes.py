@@ -20,6 +20,8 @@ from aidre.engine.model import Document
 from tests.support.clients import AIDRE, TEXT, Client, a_document, delete, fill, serving
 from tests.support.discovery import CONFIGURATION, DISCOVERY, JSON, refused
 
+pytestmark = pytest.mark.needs("changes")
+
 PATH = "/collections/docs/changes"
 
 

@@ -355,6 +355,7 @@ def test_17_1_errors_are_problem_details_where_those_are_preferred(client: Clien
         assert (body["detail"], body["instance"]) == (body["message"], f"urn:aidre:request:{body['request_id']}")
 
 
+@pytest.mark.needs("segments")
 def test_15_4_what_breaks_is_500_without_a_trace(client: Client, monkeypatch: Any, caplog: Any) -> None:
     def broken(*_: Any) -> None:
         raise RuntimeError("in /home/secret/file.py")

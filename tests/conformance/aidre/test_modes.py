@@ -25,6 +25,7 @@ def _scores(client: Client, **body: object) -> dict[str, float]:
     return {hit["id"][0]: hit["score"] for hit in response.json()["results"]}
 
 
+@pytest.mark.needs("hybrid")
 def test_5_hybrid_is_the_default_and_fuses_both_scores(tmp_path: Path) -> None:
     _fill(tmp_path, TEXT)
     with serving(tmp_path) as client:
@@ -46,6 +47,7 @@ def test_5_the_weights_are_those_of_the_configuration(tmp_path: Path) -> None:
         assert _scores(client) == pytest.approx(_scores(client, mode="dense"))
 
 
+@pytest.mark.needs("rescore")
 def test_5_a_second_space_scores_the_best_again(tmp_path: Path) -> None:
     _fill(tmp_path, TEXT, _SECOND)
     with serving(tmp_path, f'[collections.docs]\nfusion = {{ rescore = "{_SECOND.id}" }}') as client:
@@ -100,6 +102,7 @@ def test_5_vectors_of_any_length_are_not_fused(tmp_path: Path) -> None:
         refused(client.search({"query": "apple", "mode": "hybrid"}), 422, "invalid_request")
 
 
+@pytest.mark.needs("lexical")
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])
 def test_18_pages_of_every_mode_hold_every_match_once(tmp_path: Path, mode: str) -> None:
     documents = [a_document(f"d{number:02d}", f"apple {'tree ' * (number % 5)}{number}") for number in range(30)]
@@ -118,6 +121,7 @@ def test_18_pages_of_every_mode_hold_every_match_once(tmp_path: Path, mode: str)
         assert found == whole
 
 
+@pytest.mark.needs("lexical")
 def test_18_a_cursor_is_of_one_mode(tmp_path: Path) -> None:
     _fill(tmp_path, TEXT)
     with serving(tmp_path) as client:
@@ -125,6 +129,7 @@ def test_18_a_cursor_is_of_one_mode(tmp_path: Path) -> None:
         refused(client.search({"query": "apple tree", "mode": "dense", "cursor": cursor}), 400, "invalid_request")
 
 
+@pytest.mark.needs("vocabulary")
 def test_a_field_that_no_document_has_matches_nothing_and_is_named(tmp_path: Path) -> None:
     _fill(tmp_path, TEXT)
     with serving(tmp_path) as client:

@@ -94,6 +94,7 @@ def test_18_2_pages_end_at_a_thousand_results(tmp_path: Path) -> None:
         assert len(set(crawl(client, {**ALL, "top_k": 99}))) == 1_000
 
 
+@pytest.mark.needs("generations")
 def test_18_2_a_cursor_keeps_reading_its_generation(store: Path) -> None:
     with serving(store) as client:
         before = crawl(client, {**ALL, "top_k": 5})
@@ -104,6 +105,7 @@ def test_18_2_a_cursor_keeps_reading_its_generation(store: Path) -> None:
         assert crawl(client, {**ALL, "top_k": 5, "cursor": cursor}) == before[5:]
 
 
+@pytest.mark.needs("generations")
 def test_18_2_deletions_of_today_apply_to_old_cursors(store: Path) -> None:
     with serving(store) as client:
         before = crawl(client, {**ALL, "top_k": 5})
@@ -126,6 +128,7 @@ def test_18_2_access_of_today_applies_to_old_cursors(store: Path) -> None:
         assert refused(client.search(body), 404, "not_found") == {"collection": "docs"}
 
 
+@pytest.mark.needs("generations")
 def test_18_2_a_cursor_of_a_newer_generation_is_understood_by_every_worker(store: Path) -> None:
     with serving(store) as one, serving(store) as other:
         fill(store, "docs", [a_document(f"new_{n}", "alpha") for n in range(20)])
@@ -145,6 +148,7 @@ def test_18_2_an_expired_cursor_is_a_conflict(store: Path, monkeypatch: pytest.M
         refused(client.search({**ALL, "cursor": cursor}), 409, "conflict")
 
 
+@pytest.mark.needs("segments")
 def test_18_2_a_cursor_of_a_collection_that_was_made_anew_is_a_conflict(store: Path, tmp_path: Path) -> None:
     with serving(store) as client:
         cursor = next_cursor(client.search({**ALL, "top_k": 5}))
@@ -192,6 +196,7 @@ def test_6_without_a_collection_the_only_one_is_searched(store: Path) -> None:
         assert client.search(ALL).json()["collection"] == "docs"
 
 
+@pytest.mark.needs("segments")
 def test_15_4_a_damaged_collection_is_503_and_never_stops_the_others(store: Path) -> None:
     fill(store, "broken", [a_document("x", "alpha")])
     for manifest in (store / "broken" / "manifests").iterdir():
@@ -208,6 +213,7 @@ def test_15_4_a_damaged_collection_is_503_and_never_stops_the_others(store: Path
         assert client.get("/healthz").status_code == 200
 
 
+@pytest.mark.needs("segments")
 def test_15_4_a_server_with_nothing_to_serve_is_not_ready(tmp_path: Path) -> None:
     with serving(tmp_path) as client:
         assert client.get("/readyz").status_code == 200
@@ -216,6 +222,7 @@ def test_15_4_a_server_with_nothing_to_serve_is_not_ready(tmp_path: Path) -> Non
         assert client.get("/healthz").status_code == 200
 
 
+@pytest.mark.needs("segments")
 def test_15_4_a_generation_that_cannot_be_opened_leaves_the_former_one_serving(store: Path) -> None:
     with serving(store) as client:
         before = ids(client.search(ALL))
@@ -227,6 +234,7 @@ def test_15_4_a_generation_that_cannot_be_opened_leaves_the_former_one_serving(s
         assert client.get("/readyz").json() == {"status": "degraded", "damaged": 1}
 
 
+@pytest.mark.needs("lexical")
 def test_5_2_a_model_that_cannot_load_leaves_words_and_vectors(tmp_path: Path, monkeypatch: Any) -> None:
     fill(tmp_path, "docs", [a_document("a", "alpha")], (TEXT, COSINE))
     with serving(tmp_path) as client:

@@ -122,6 +122,7 @@ REQUESTS: list[tuple[str, str, dict[str, Any], int]] = [
 ]
 
 
+@pytest.mark.needs("changes")
 @pytest.mark.parametrize(("method", "path", "options", "status"), REQUESTS)
 def test_what_is_signed_is_every_answer_with_a_body(
     publisher: Client, method: str, path: str, options: dict[str, Any], status: int

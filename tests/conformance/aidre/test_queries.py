@@ -81,6 +81,7 @@ def test_24_1_endpoints_resolve_on_the_running_server(client: Client) -> None:
     assert client.request("POST", path, json=body, headers={"content-type": AIDRE}).status_code == 200
 
 
+@pytest.mark.needs("lexical")
 def test_24_1_vectors_are_no_capability_where_no_space_is(tmp_path: Path) -> None:
     with serving(tmp_path) as empty:
         assert empty.get(DISCOVERY).json()["capabilities"]["query_vector"] is False
@@ -93,6 +94,7 @@ def test_24_1_vectors_are_no_capability_where_no_space_is(tmp_path: Path) -> Non
         assert vectors.get(DISCOVERY).json()["capabilities"]["query_vector"] is True
 
 
+@pytest.mark.needs("changes")
 def test_24_1_capabilities_are_true(client: Client) -> None:
     stated = client.get(DISCOVERY).json()["capabilities"]
     everything = {"text": True, "semantic_payload": True}
@@ -111,6 +113,7 @@ def test_24_1_capabilities_are_true(client: Client) -> None:
     }
 
 
+@pytest.mark.needs("hybrid")
 def test_18_1_discovery_documents_defaults_and_limits(client: Client) -> None:
     document = client.get(DISCOVERY).json()
     assert (document["defaults"]["top_k"], document["limits"]["top_k"]) == (7, 20)
@@ -203,6 +206,7 @@ def test_5_2_text_finds_what_is_nearest(client: Client) -> None:
     assert ids(client.search({"query": "word17", "mode": "dense", "top_k": 1})) == ["doc_17#chunk_1"]
 
 
+@pytest.mark.needs("lexical")
 def test_5_2_text_without_a_model_is_answered_by_its_words(client: Client) -> None:
     body = client.search({"query": "vector 3", "collection": "vectors"}).json()
     assert body["results"][0]["id"] == "v3#chunk_1"

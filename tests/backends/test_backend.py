@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -9,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from aidre.engine import open_source
 from aidre.engine.backend import Capabilities, Reader, Source
 from aidre.engine.embedding import load_embedder
 from aidre.engine.errors import CollectionMissing, Unsupported
@@ -19,6 +19,7 @@ from aidre.engine.model import Query
 from aidre.ingest.pipeline import drop_space
 from tests.support.clients import TEXT
 from tests.support.dict_engine import DictReader, DictSource, plain_chunk
+from tests.support.engines import WRITABLE, store_of
 from tests.support.stores import NAME, record
 
 RECORDS = [
@@ -27,24 +28,26 @@ RECORDS = [
     record("c", ["water 水"], canonical=False, semantic_payload={"litres": [1, 2]}, schema_object={"@type": "Thing"}),
     record("d", ["juice", "\n", "of apples"], schema_object={"@type": "Recipe", "name": "Juice"}),
 ]
-ENGINES = ("local", "dict")
+ENGINES = (*WRITABLE, "dict")
 
 
 def vectors_of(texts: list[str]) -> NDArray[np.float32]:
     return load_embedder(TEXT).embed_documents(texts)
 
 
-@pytest.fixture(params=ENGINES)
-def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
-    """A store of the engine with all records."""
+@pytest.fixture(scope="module", params=ENGINES)
+def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+    """A store of the engine with all records, which no test changes."""
+    folder = tmp_path_factory.mktemp("store")
     if request.param == "dict":
-        return DictSource(tmp_path, [DictReader(NAME, RECORDS, TEXT)])
-    local = open_source(tmp_path)
-    with local.writer(NAME, spaces=[TEXT]) as writer:
-        vectors = vectors_of([chunk.text for one in RECORDS for chunk in one.chunks])
-        writer.upsert(RECORDS, {TEXT.id: writer.encode(TEXT.id, vectors)}, {})
-        writer.commit()
-    return local
+        yield DictSource(folder, [DictReader(NAME, RECORDS, TEXT)])
+        return
+    with store_of(request.param, folder) as filled:
+        with filled.writer(NAME, spaces=[TEXT]) as writer:
+            vectors = vectors_of([chunk.text for one in RECORDS for chunk in one.chunks])
+            writer.upsert(RECORDS, {TEXT.id: writer.encode(TEXT.id, vectors)}, {})
+            writer.commit()
+        yield filled
 
 
 @pytest.fixture

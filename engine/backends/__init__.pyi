@@ -1,0 +1,1 @@
+from .address import Backend as Backend

@@ -1,0 +1,437 @@
+"""The one writer of a collection in PostgreSQL: a `Sink` (engine/backend.py). A commit is one transaction.
+
+It has a connection of its own, which holds an advisory lock of the database for its whole life. A commit that fails
+leaves everything pending. Where the connection was lost, the next call makes another one, takes the lock again and
+looks whether the commit took place after all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Final
+
+import numpy as np
+import psycopg
+from numpy.typing import NDArray
+from psycopg import sql
+
+from aidre.engine.backend import CommitResult, Recompute
+from aidre.engine.backends.connections import Server
+from aidre.engine.backends.pending import Pending, PendingVector, Sources, check_upsert, chosen
+from aidre.engine.backends.postgres_catalog import collection_missing, make_catalog, read_catalog, writer_lock
+from aidre.engine.backends.postgres_lookup import StoredRows
+from aidre.engine.backends.postgres_reader import PostgresReader
+from aidre.engine.backends.postgres_tables import (
+    VECTOR_COLUMNS,
+    Tables,
+    copy_documents,
+    copy_rows,
+    to_uuid,
+    vector_values,
+)
+from aidre.engine.backends.state import CollectionState, StoredSpace, decode_state, first_state
+from aidre.engine.collection import stale_spaces
+from aidre.engine.errors import StoreLocked
+from aidre.engine.index.vectors import encode
+from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record, Visibility
+from aidre.engine.segment import RecordColumns, to_columns
+from aidre.engine.storage import NO_KEY, now, to_utf8, with_precision
+
+_MIN_GRAPH_ROWS: Final = 5_000
+"""Chunks from which a graph is built: to compare fewer takes no longer."""
+
+_REEMBED_ROWS: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a writer declares of its collection. None, or no dates, keeps what is stored."""
+
+    description: str | None
+    visibility: Visibility | None
+    dates: tuple[str, ...]
+    runtimes: Mapping[str, str]
+
+
+class PostgresWriter:
+    """A `Sink` and context manager, made by `PostgresSource.writer`."""
+
+    def __init__(
+        self,
+        server: Server,
+        collection: str,
+        spaces: Sequence[EmbeddingSpace] | None,
+        declared: Declared,
+        wait: float,
+    ) -> None:
+        self._server, self._name, self._declared = server, collection, declared
+        self._lock = writer_lock(server, collection, wait)
+        self._connection = self._lock.__enter__()
+        try:
+            with server.faults():
+                make_catalog(self._connection, server)
+                number, state = self._read()
+            configured = None if spaces is None else [with_precision(space) for space in spaces]
+            if state is None and configured is None:
+                raise collection_missing(collection)
+            self._number = number
+            self._stale: list[EmbeddingSpace] = []
+            if state is None:
+                state = first_state(collection, configured or (), declared.runtimes)
+            elif configured is not None:
+                self._stale = stale_spaces(collection, state.collection.spaces, configured)
+            self._state = state
+        except BaseException:
+            self._lock.__exit__(None, None, None)
+            raise
+        self._pending = Pending()
+        self._sources = Sources(dict(state.source_roots), dict(state.source_states))
+        self._reader: PostgresReader | None = None
+        self._sent: CollectionState | None = None
+        self._replaced: Mapping[str, EmbeddingSpace] = {}
+
+    def __enter__(self) -> PostgresWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None and not self._connection.closed:
+                self._make_graphs()
+        finally:
+            self._lock.__exit__(None, None, None)
+            with suppress(psycopg.Error):
+                self._connection.close()
+
+    # -- what is stored ------------------------------------------------------------------------------------------
+
+    @property
+    def snapshot(self) -> PostgresReader | None:
+        if self._number is None:
+            return None
+        if self._reader is None or self._reader.generation != self._state.generation:
+            self._reader = PostgresReader(self._tables, self._state)
+        return self._reader
+
+    @property
+    def spaces(self) -> Mapping[str, EmbeddingSpace]:
+        return {stored.space.id: stored.space for stored in self._state.spaces}
+
+    @property
+    def stale_spaces(self) -> tuple[str, ...]:
+        return tuple(space.id for space in self._stale)
+
+    @property
+    def unfinished_spaces(self) -> tuple[str, ...]:
+        return ()
+
+    def fingerprints(self, document_ids: Sequence[str]) -> list[bytes | None]:
+        return self._values("fingerprint", document_ids)
+
+    def updated_at(self, document_ids: Sequence[str]) -> list[str | None]:
+        return self._values("updated_at", document_ids)
+
+    def documents_of(self, source: str) -> Iterator[tuple[str, str]]:
+        return ((key.decode(), origin.decode()) for key, origin, _ in self._stored.of_source(source))
+
+    def states_of(self, source: str) -> Iterator[tuple[str, bytes | None]]:
+        return ((origin.decode(), state) for _, origin, state in self._stored.of_source(source))
+
+    def stored_records(
+        self, document_ids: Sequence[str]
+    ) -> tuple[list[Record], Mapping[str, EncodedVectors], Mapping[str, Sequence[bytes]]]:
+        return self._stored.records(document_ids, self._state.spaces)
+
+    def reuse(self, space_id: str, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], EncodedVectors]:
+        if space_id in self._replaced:  # what is stored are vectors of another revision
+            return chosen([None] * len(keys), self._replaced[space_id])
+        stored = next(one for one in self._state.spaces if one.space.id == space_id)
+        found = self._stored.vectors([key for key in keys if key != NO_KEY], stored)
+        vectors = [self._pending.vector(space_id, key) or found.get(key) for key in keys]
+        return chosen(vectors, stored.space)
+
+    def _values(self, column: str, document_ids: Sequence[str]) -> list[Any]:
+        """A column of each document: of the pending one, else of the stored one unless that is pending deletion."""
+        pending = self._pending
+        stored = self._stored.values(column, [one for one in document_ids if one not in pending.deleted])
+        return [
+            getattr(pending.documents[one].rows.document, column) if one in pending.documents else stored.get(one)
+            for one in document_ids
+        ]
+
+    # -- changes -------------------------------------------------------------------------------------------------
+
+    def encode(self, space_id: str, vectors: NDArray[np.float32], *, for_upsert: bool = False) -> EncodedVectors:
+        return encode(self._replaced.get(space_id) or self.spaces[space_id], vectors)
+
+    def upsert(
+        self,
+        records: Sequence[Record] | RecordColumns,
+        vectors: Mapping[str, EncodedVectors],
+        keys: Mapping[str, Sequence[bytes]],
+    ) -> None:
+        columns = records if isinstance(records, RecordColumns) else to_columns(records)
+        check_upsert(columns, vectors, self.spaces, self._stale)
+        self._pending.add(columns, {name: vectors[name] for name in self.spaces}, keys, now())
+
+    def delete(self, document_ids: Sequence[str]) -> int:
+        unseen = [one for one in dict.fromkeys(document_ids) if one not in self._pending.deleted]
+        stored, deleted = self._stored.values("chunk_count", unseen).keys(), 0
+        for document_id in dict.fromkeys(document_ids):
+            was_pending = self._pending.withdraw(document_id)
+            if document_id in stored:
+                self._pending.deleted.add(document_id)
+            deleted += was_pending or document_id in stored
+        return deleted
+
+    def source_roots(self) -> Mapping[str, str]:
+        return dict(self._sources.roots)
+
+    def set_source_root(self, source: str, root: str) -> None:
+        self._sources.set_root(source, root)
+
+    def source_states(self) -> Mapping[str, Mapping[str, str]]:
+        return dict(self._sources.states)
+
+    def set_source_state(self, url: str, state: Mapping[str, str]) -> None:
+        self._sources.set_state(url, state)
+
+    def forget_source(self, source: str) -> None:
+        self._sources.forget(source)
+
+    # -- commits -------------------------------------------------------------------------------------------------
+
+    @property
+    def pending_bytes(self) -> int:
+        return self._pending.size
+
+    @property
+    def is_full(self) -> bool:
+        return self._pending.is_full
+
+    @property
+    def is_commit_done(self) -> bool:
+        return True
+
+    def begin_commit(self) -> CommitResult | None:
+        return self.commit()
+
+    def wait_for_commit(self) -> CommitResult | None:
+        return None
+
+    def commit(self) -> CommitResult | None:
+        """Make all pending changes durable in one transaction; None where nothing is pending. BackendUnavailable leaves
+        them pending."""
+        if self._pending.is_empty and not self._sources.changed:
+            return None
+        self._reconnect()
+        if not self._was_committed():
+            with self._server.faults():
+                self._write()
+        self._pending, self._sent, self._sources.changed = Pending(), None, False
+        return CommitResult(self._state.generation, self._state.documents, self._state.chunks)
+
+    def finish(self) -> None:
+        self.commit()
+        self._make_graphs()
+
+    def compact(self) -> None:
+        """Commit, and let PostgreSQL use the room of deleted rows again."""
+        self.commit()
+        self._vacuum("vacuum (analyze) {}")
+
+    def purge(self) -> None:
+        """Commit, and write the tables anew without deleted rows. Backups and the log of PostgreSQL still have them."""
+        self.commit()
+        self._vacuum("vacuum (full, analyze) {}")
+
+    def reembed(self, recompute: Mapping[str, Recompute]) -> None:
+        """Compute the vectors of every stale space from the stored chunks, in one generation that changes nothing
+        else."""
+        self.commit()
+        self._reconnect()
+        self._replaced = {space.id: space for space in self._stale}
+        try:
+            with self._server.faults():
+                self._reembed(recompute)
+        finally:
+            self._replaced = {}
+        self._make_graphs()
+
+    def _reembed(self, recompute: Mapping[str, Recompute]) -> None:
+        reader, stale = self.snapshot, self._replaced
+        spaces = []
+        next_table = self._state.next_table
+        with self._connection.transaction():
+            self._lock_row()
+            for stored in self._state.spaces:
+                if stored.space.id not in stale or reader is None:
+                    spaces.append(stored)
+                    continue
+                space = stale[stored.space.id]
+                runtime = self._declared.runtimes.get(space.id, stored.runtime)
+                made, next_table = StoredSpace(space, next_table, runtime), next_table + 1
+                self._tables.make_vectors(self._connection, space, made.table)
+                self._fill(reader, made, recompute[space.id])
+                self._connection.execute(sql.SQL("drop table {}").format(self._tables.vectors(stored.table)))
+                spaces.append(made)
+            state = self._state.succeeded_by(spaces=tuple(spaces), next_table=next_table)
+            self._publish(state, self._number)
+        self._state, self._stale, self._sent = state, [], None
+
+    def _fill(self, reader: PostgresReader, made: StoredSpace, recompute: Recompute) -> None:
+        """The vectors of all chunks in the table of a space, in batches."""
+        numbered = reader.numbered()
+        while block := [pair for _, pair in zip(range(_REEMBED_ROWS), numbered, strict=False)]:
+            encoded, keys = recompute([chunk for _, chunk in block])
+            rows = []
+            for (number, chunk), codes, norm, key in zip(block, encoded.codes, encoded.norms, keys, strict=True):
+                vector = PendingVector(codes, float(norm), None if key == NO_KEY else key)
+                rows.append(vector_values(number, int(chunk.document_key), vector))  # type: ignore[call-overload]
+            copy_rows(self._connection, self._tables.vectors(made.table), VECTOR_COLUMNS, rows)
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    @property
+    def _tables(self) -> Tables:
+        return Tables(self._server, self._number or 0)
+
+    @property
+    def _stored(self) -> StoredRows:
+        return StoredRows(self._tables if self._number is not None else None, self._rows)
+
+    def _rows(self, statement: sql.Composable, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        self._reconnect()
+        with self._server.faults():
+            rows: list[tuple[Any, ...]] = self._connection.cursor(binary=True).execute(statement, parameters).fetchall()
+        return rows
+
+    def _read(self) -> tuple[int | None, CollectionState | None]:
+        found = read_catalog(self._connection, self._server, sql.SQL("number, state"), self._name)
+        return next(((number, decode_state(self._name, encoded)) for number, encoded in found), (None, None))
+
+    def _reconnect(self) -> None:
+        """Take the lock again where the connection was lost."""
+        if self._connection.closed:
+            self._lock.__exit__(None, None, None)
+            self._lock = writer_lock(self._server, self._name, 0.0)
+            self._connection = self._lock.__enter__()
+
+    def _was_committed(self) -> bool:
+        """Whether the commit that failed took place: the connection may have been lost before its answer came."""
+        if self._sent is None:
+            return False
+        with self._server.faults():
+            number, state = self._read()
+        if state is None or state.token != self._sent.token:
+            return False
+        self._number, self._state = number, state
+        return True
+
+    def _write(self) -> None:
+        pending = self._pending
+        with self._connection.transaction():
+            state = self._state
+            if self._number is None:
+                number = self._insert()
+                Tables(self._server, number).make(self._connection, state)
+            else:
+                number = self._number
+                self._lock_row()
+                state = self._without_deleted(state)
+            documents = list(pending.documents.values())
+            free = copy_documents(self._connection, Tables(self._server, number), state, documents)
+            rows = [one.rows.document for one in documents]
+            declared = self._declared
+            spaces = [replace(one, runtime=declared.runtimes.get(one.space.id, one.runtime)) for one in state.spaces]
+            state = state.succeeded_by(
+                spaces=tuple(spaces),
+                description=state.description if declared.description is None else declared.description,
+                visibility=declared.visibility or state.visibility,
+                dates=declared.dates or state.dates,
+                source_roots=dict(self._sources.roots),
+                source_states=dict(self._sources.states),
+                documents=state.documents + len(rows),
+                documents_without_url=state.documents_without_url + sum(row.url is None for row in rows),
+                chunks=state.chunks + sum(row.chunk_count for row in rows),
+                next_row=free,
+            )
+            self._publish(state, number)
+        self._number, self._state = number, state
+
+    def _insert(self) -> int:
+        statement = sql.SQL(
+            "insert into {} (name, format, lineage, generation, updated_at, token, state) "
+            "values (%s, 0, '', 0, '', '', '') returning number"
+        ).format(self._server.name("collections"))
+        [(number,)] = self._connection.execute(statement, (self._name,)).fetchall()
+        return int(number)
+
+    def _lock_row(self) -> None:
+        """Nobody else may have changed the collection: the lock was lost and taken again where somebody has."""
+        statement = sql.SQL("select token from {} where number = %s for update").format(
+            self._server.name("collections")
+        )
+        found = self._connection.execute(statement, (self._number,)).fetchall()
+        if found != [(self._state.token,)]:
+            raise StoreLocked(
+                f"collection {self._name!r} was written by another process while the connection was lost: start again",
+                collection=self._name,
+            )
+
+    def _without_deleted(self, state: CollectionState) -> CollectionState:
+        """Delete the stored rows of replaced and deleted documents."""
+        digests = [to_uuid(to_utf8(one)) for one in self._pending.deleted]
+        names = {"documents": self._tables.documents, "chunks": self._tables.chunks, "fields": self._tables.fields}
+        spaces = [
+            sql.SQL("v{} as (delete from {} where document in (select document from gone))").format(
+                sql.Literal(stored.table), self._tables.vectors(stored.table)
+            )
+            for stored in state.spaces
+        ]
+        statement = sql.SQL(
+            "with gone as (delete from {documents} where digest = any (%s) returning document, chunk_count, url), "
+            "c as (delete from {chunks} where document in (select document from gone)), "
+            "f as (delete from {fields} where document in (select document from gone)), {spaces} "
+            "select count(*), coalesce(sum(chunk_count), 0)::int8, count(*) - count(url) from gone"
+        ).format(spaces=sql.SQL(", ").join(spaces), **names)
+        [(documents, chunks, without_url)] = self._connection.execute(statement, (digests,)).fetchall()
+        return replace(
+            state,
+            documents=state.documents - documents,
+            chunks=state.chunks - chunks,
+            documents_without_url=state.documents_without_url - without_url,
+        )
+
+    def _publish(self, state: CollectionState, number: int | None) -> None:
+        """Write the state of the next generation, last in a transaction."""
+        statement = sql.SQL(
+            "update {} set format = %s, lineage = %s, generation = %s, updated_at = %s, token = %s, state = %s "
+            "where number = %s"
+        ).format(self._server.name("collections"))
+        values = [state.format, state.lineage, state.generation, state.updated_at, state.token, state.encode()]
+        self._sent = state
+        self._connection.execute(statement, [*values, number])
+
+    def _make_graphs(self) -> None:
+        if self._number is None or self._state.chunks < _MIN_GRAPH_ROWS:
+            return
+        with self._server.faults():
+            for stored in self._state.spaces:
+                if not self._tables.has_index(self._connection, stored.table):
+                    self._tables.make_index(self._connection, stored.space, stored.table)
+                    self._connection.execute(sql.SQL("analyze {}").format(self._tables.vectors(stored.table)))
+
+    def _vacuum(self, statement: str) -> None:
+        if self._number is None:
+            return
+        self._reconnect()
+        names = [self._tables.documents, self._tables.chunks, self._tables.fields]
+        names += [self._tables.vectors(stored.table) for stored in self._state.spaces]
+        with self._server.faults():
+            for name in names:
+                self._connection.execute(sql.SQL(statement).format(name))

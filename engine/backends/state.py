@@ -1,0 +1,121 @@
+"""The state of a collection that an engine stores beside its rows: declaration, spaces, sources and counts."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Final
+
+import msgspec
+
+from aidre.engine.backend import CollectionStatus, SpaceStatus
+from aidre.engine.errors import FormatTooNew
+from aidre.engine.model import Collection, EmbeddingSpace, Visibility
+from aidre.engine.storage import now
+
+FORMAT: Final = 1
+"""Of the tables and of the state; a newer one is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSpace:
+    """A space, the number of the table that holds its vectors, and the runtime that computes them."""
+
+    space: EmbeddingSpace
+    table: int
+    runtime: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionState:
+    """One state of a collection. `next_row` is greater than every number of a document or chunk that ever was, and
+    `next_table` than that of every space; `token` differs after every commit."""
+
+    name: str
+    lineage: str
+    created_at: str
+    updated_at: str
+    spaces: tuple[StoredSpace, ...]
+    token: str = ""
+    generation: int = 0
+    description: str = ""
+    visibility: Visibility = "public"
+    dates: tuple[str, ...] = ()
+    source_roots: Mapping[str, str] = field(default_factory=dict)
+    source_states: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    documents: int = 0
+    documents_without_url: int = 0
+    chunks: int = 0
+    next_row: int = 1
+    next_table: int = 1
+    format: int = FORMAT
+
+    @property
+    def collection(self) -> Collection:
+        spaces = tuple(stored.space for stored in self.spaces)
+        return Collection(self.name, self.description, self.visibility, self.updated_at, spaces)
+
+    def succeeded_by(self, **members: object) -> CollectionState:
+        """The state of the next generation, which differs in these members."""
+        token = secrets.token_hex(8)
+        return replace(self, generation=self.generation + 1, updated_at=now(), token=token, **members)  # type: ignore[arg-type]
+
+    def encode(self) -> bytes:
+        return msgspec.json.encode(self)
+
+
+class _Versioned(msgspec.Struct):
+    format: int = FORMAT
+
+
+def first_state(name: str, spaces: Sequence[EmbeddingSpace], runtimes: Mapping[str, str]) -> CollectionState:
+    """Generation 0 of a new collection, from which its first commit is made; draws the lineage."""
+    moment = now()
+    stored = tuple(StoredSpace(space, number, runtimes.get(space.id)) for number, space in enumerate(spaces, 1))
+    return CollectionState(name, secrets.token_hex(8), moment, moment, stored, next_table=len(stored) + 1)
+
+
+def decode_state(name: str, encoded: bytes) -> CollectionState:
+    """FormatTooNew, before anything else is looked at."""
+    found = msgspec.json.decode(encoded, type=_Versioned).format
+    if found > FORMAT:
+        raise FormatTooNew(
+            f"collection {name!r} has format {found}, this release reads up to {FORMAT}: use a newer release",
+            collection=name,
+        )
+    return msgspec.json.decode(encoded, type=CollectionState)
+
+
+def collection_status(state: CollectionState, sizes: Mapping[int, Mapping[str, int]], rest: int) -> CollectionStatus:
+    """What operators see. `sizes` are the bytes of each space by its table, `rest` those of documents and chunks."""
+    return {
+        "collection": state.name,
+        "description": state.description,
+        "visibility": state.visibility,
+        "generation": state.generation,
+        "created_at": state.created_at,
+        "updated_at": state.updated_at,
+        "documents": state.documents,
+        "documents_without_url": state.documents_without_url,
+        "chunks": state.chunks,
+        "deleted_chunks": 0,
+        "segments": 0,
+        "bytes": rest + sum(sum(of_space.values()) for of_space in sizes.values()),
+        "kernel": None,
+        "spaces": [_space_status(stored, state.chunks, sizes.get(stored.table, {})) for stored in state.spaces],
+        "languages": {},
+        "warnings": [],
+    }
+
+
+def _space_status(stored: StoredSpace, chunks: int, sizes: Mapping[str, int]) -> SpaceStatus:
+    has_index = bool(sizes.get("index"))
+    return {
+        **asdict(stored.space),  # type: ignore[typeddict-item]
+        "state": "live",
+        "chunks": chunks,
+        "runtime": stored.runtime,
+        "calibration": {"kind": "hnsw", "reason": None, "depths": []} if has_index else None,
+        "bytes": sizes,
+    }

