@@ -37,8 +37,8 @@ from tests import ROOT
 from tests.support.clients import TEXT
 from tests.support.judged_sets import judged
 
-ELSEWHERE = {"quality"}
-"""Has tests of its own."""
+ELSEWHERE = {"footprint", "quality"}
+"""Have tests of their own."""
 
 SERVERS = {"ask", "http", "intent"}
 """Start servers over embedded text, which takes a minute: not run here."""
