@@ -40,8 +40,8 @@ from tests.support.judged_sets import judged
 ELSEWHERE = {"footprint", "quality"}
 """Have tests of their own."""
 
-SERVERS = {"ask", "http", "intent"}
-"""Start servers over embedded text, which takes a minute: not run here."""
+SERVERS = {"ask", "distributed", "http", "intent"}
+"""Start servers, or a cluster, over embedded text, which takes a minute: not run here."""
 
 PASSAGE = "a passage that tells how commits merge segments while readers follow the newest generation of a collection"
 
