@@ -1,3 +1,2 @@
-from .driver import InProcess as InProcess, ingest_distributed as ingest_distributed
-from .job import LoadModels as LoadModels, Runner as Runner
+from .driver import ingest_distributed as ingest_distributed
 from .ray_runner import connect as connect

@@ -33,6 +33,7 @@ from aidre.ingest.pipeline.ingest import ingest
 from aidre.ingest.pipeline.progress import Committed, Event, Problem, Summary
 from aidre.ingest.pipeline.run import IngestOptions
 from tests import ROOT
+from tests.support.clocks import until
 from tests.support.distributed import (
     SPACES,
     WORDS,
@@ -40,6 +41,7 @@ from tests.support.distributed import (
     load_models,
     searches,
     write_corpus,
+    write_pages,
 )
 
 # `importorskip` would import it, and what it reads of the environment is to be set before.
