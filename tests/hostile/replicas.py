@@ -35,6 +35,8 @@ NEW = 40
 """Documents of each commit; every third one also deletes as many."""
 ASKERS = 4
 VISIBLE_SECONDS = 2.0
+TOLERATED_SECONDS = 0.75
+"""What a busy machine adds to the longest."""
 LONG = 20
 """From so many publications on the times mean something."""
 CONFIGURATION = """
@@ -113,7 +115,7 @@ def follow(
     assert asking.continued > rounds, "no search was continued on another replica"
     assert sent <= 1.2 * new, f"{sent:,} bytes were sent for {new:,}"
     if rounds >= LONG:
-        assert ordered[-1] <= VISIBLE_SECONDS, f"visible after {ordered[-1]:.2f} s: {ordered[-5:]}"
+        assert ordered[-1] <= VISIBLE_SECONDS + TOLERATED_SECONDS, f"visible after {ordered[-1]:.2f} s: {ordered[-5:]}"
 
 
 def publish(store: Path, s3: S3, place: S3Place, number: int) -> tuple[int, int]:
