@@ -40,6 +40,8 @@ PROOFS = {
     "fuzzing": ("tests.hostile.fuzzing", "run", 600),
     "kernel": ("tests.hostile.kernel", "run", 100_000),
     "kernel-fuzz": ("tests.hostile.kernel_fuzz", "run", 1_800),
+    "replicas": ("tests.hostile.replicas", "run", 50),
+    "publish-kills": ("tests.hostile.publishing", "run", 200),
     "patterns": ("tests.hostile.patterns", "run", 1_000),
     "schema": ("tests.hostile.schema", "run", 20_000),
     "slow": ("tests.hostile.slow", "run", 60),

@@ -23,6 +23,10 @@ PROGRAM = (
     "import sys\nfrom pathlib import Path\nfrom aidre.api.cli.serve import serve\n"
     "serve(Path(sys.argv[1]), Path(sys.argv[2]), '127.0.0.1', 0, int(sys.argv[3]))\n"
 )
+REPLICA = (
+    "import sys\nfrom pathlib import Path\nfrom aidre.api.cli.serve import serve_replica\n"
+    "serve_replica(sys.argv[4], Path(sys.argv[1]), Path(sys.argv[2]), '127.0.0.1', 0, workers=int(sys.argv[3]))\n"
+)
 SOURCES = Path(durable.__file__).resolve().parents[2]
 """Where the folders of the package lie that this process runs: the server runs the same."""
 
@@ -54,7 +58,8 @@ class Server:
     def complaints(self) -> list[str]:
         """What it wrote to its standard error, but for where it serves and for how short the tests' documents are."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return [line for line in lines if line.strip() and "aidre serves " not in line and "too few chunks" not in line]
+        usual = "aidre serves ", "a replica of ", "too few chunks"
+        return [line for line in lines if line.strip() and not any(one in line for one in usual)]
 
 
 def use(pid: int) -> Use:
@@ -87,11 +92,18 @@ def environment() -> dict[str, str]:
 
 @contextmanager
 def running(
-    store: Path, configuration: Path, workers: int = 1, variables: Mapping[str, str] = MappingProxyType({})
+    store: Path,
+    configuration: Path,
+    workers: int = 1,
+    variables: Mapping[str, str] = MappingProxyType({}),
+    *,
+    replica_of: str | None = None,
 ) -> Iterator[Server]:
-    """A server on a free port of the loopback, ready to answer; `variables` are more of its environment."""
+    """A server on a free port of the loopback, ready to answer; `variables` are more of its environment. As the replica
+    of a bucket it has its cache in `store`."""
     log = configuration.with_name("server.log")
-    command = [sys.executable, "-c", PROGRAM, str(store), str(configuration), str(workers)]
+    program, where = (PROGRAM, []) if replica_of is None else (REPLICA, [replica_of])
+    command = [sys.executable, "-c", program, str(store), str(configuration), str(workers), *where]
     with log.open("wb") as errors:
         process = subprocess.Popen(
             command,
