@@ -181,5 +181,5 @@ class AsyncDatabase:
 
 
 def open_async(path: str | Path, *, uri: str | None = None) -> AsyncDatabase:
-    """Open the store in a folder for an asynchronous program; the folder need not exist yet. `uri` is that of `open`."""
+    """Open the store in a folder for an asynchronous program; the folder need not exist yet. `uri` is as of `open`."""
     return AsyncDatabase(Database(to_path(path, "the store"), uri))
