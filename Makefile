@@ -1,7 +1,7 @@
 # make demo [ONCE=1] [PORT=8321]    install, ingest the demo corpus, serve it, ask over each protocol; VERBOSE=1: all JSON
 # make lean                         install what runs the default model alone, without torch: a third of the size
 # make check [FILE=engine/...]      lint, types and the fast tests; or the tests of one file alone
-# make test                         lint, types and all tests: what CI runs
+# make test                         lint, types and all tests, the AIDRE ones over PostgreSQL too: what CI runs
 # make bench [NAME=search] [ARGS=]  run the benchmarks, or one with its options, and write their report
 # make hostile [NAME=kills] [ARGS=] kills, power cuts, faults, damage and hostile clients in full: hours, some need root
 # make processors                   the tests of numbers on each kernel that this processor can run: half an hour
@@ -79,6 +79,7 @@ check: lint
 endif
 
 test: lint
+	AIDRE_TEST_BACKEND=postgres $(PYTEST) -q tests/conformance/aidre
 	$(PYTEST)
 
 bench: $(VENV)/.tools

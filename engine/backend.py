@@ -306,7 +306,8 @@ class Reader(Protocol):
     """One state of a collection, for searches from several threads; it never changes.
 
     States of one `lineage` with the same `generation` are equal. `dates` are the metadata fields that compare as
-    instants. `warnings` are for operators.
+    instants. `warnings` are for operators. `waits` says that look-ups wait for another machine, so that an event loop
+    has to make them in threads.
     """
 
     can: Capabilities
@@ -317,6 +318,7 @@ class Reader(Protocol):
     chunks: int
     dates: tuple[str, ...]
     warnings: tuple[str, ...]
+    waits: bool
 
     def search(self, query: Query) -> list[Hit]:
         """Hits ordered by (-score, chunk id).

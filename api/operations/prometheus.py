@@ -6,6 +6,7 @@ import asyncio
 import platform
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from importlib.metadata import version
 from itertools import accumulate
 from pathlib import Path
@@ -21,6 +22,7 @@ from aidre.api.http import BUCKET_BOUNDS, DROPPED, IN_FLIGHT, QUEUED, SUM_OFFSET
 from aidre.api.operations.scrubber import Findings
 from aidre.api.retrieval import Retrieval
 from aidre.engine.backend import CollectionStatus
+from aidre.engine.errors import StorageFailed
 from aidre.engine.index.fields import parse_instant
 from aidre.engine.native import kernel_name
 from aidre.ingest.pipeline import oldest_read_times
@@ -51,7 +53,11 @@ def render_metrics(metrics: Metrics, retrieval: Retrieval, caller: Caller, findi
     snapshots = [snapshot for snapshot in visible if snapshot is not None]
     damaged = sum(collection.problem is not None for collection in opened.values())
     checks = oldest_read_times(retrieval.snapshots.source.path)
-    collections = collection_lines([snapshot.status() for snapshot in snapshots], checks, damaged=damaged)
+    statuses = []
+    for snapshot in snapshots:
+        with suppress(StorageFailed):  # an engine that does not answer: the other metrics are wanted all the more
+            statuses.append(snapshot.status())
+    collections = collection_lines(statuses, checks, damaged=damaged)
     return join_lines([*counter_lines(metrics, workers), *process_lines(workers), *collections, *scrub_lines(findings)])
 
 

@@ -6,12 +6,12 @@ It raises errors of the engine and HttpErrors; each protocol renders them in its
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import orjson
@@ -34,6 +34,7 @@ from aidre.engine.errors import CollectionMissing, ModelUnavailable
 from aidre.engine.index.fields import Filter, filter_digest, parse_filter
 from aidre.engine.model import EmbeddingSpace, Fusion, Json, Mode, Query, Rescore
 
+T = TypeVar("T")
 MAX_RESULTS = 1_000
 """Results over all pages of a search, unless `top_k_max` is larger."""
 INLINE_FILTER_BYTES = 2_000
@@ -205,7 +206,13 @@ class Retrieval:
         """The number of chunks that match a filter in its JSON form."""
         return await self._scheduler.run_in_thread(lambda: snapshot.count(parse_filter(filter)))
 
-    def chunk(
+    async def read(self, reader: Reader, look_up: Callable[[str], T], name: str) -> T:
+        """A look-up of a reader by a name, in a thread where it waits for another machine."""
+        if reader.waits:
+            return await self._scheduler.run_in_thread(partial(look_up, name))
+        return look_up(name)
+
+    async def chunk(
         self, chunk_id: str, name: str | None, caller: Caller, protocol: Protocol
     ) -> tuple[VisibleCollection, RetrievedChunk]:
         """A chunk by its id, from the named collection or from all visible ones; charges the budget.
@@ -223,7 +230,7 @@ class Retrieval:
             except Unavailable as error:
                 unavailable = error
                 continue
-            chunk = collection.snapshot.get(chunk_id)
+            chunk = await self.read(collection.snapshot, collection.snapshot.get, chunk_id)
             if chunk is not None:
                 matches.append((collection, chunk))
         if len(matches) > 1:

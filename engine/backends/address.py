@@ -11,7 +11,7 @@ from aidre.engine.errors import ConfigurationError
 if TYPE_CHECKING:
     from aidre.engine.backend import Source
 
-Backend: TypeAlias = Literal["local", "postgres", "milvus"]
+Backend: TypeAlias = Literal["local", "postgres"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,10 @@ def open_source(path: Path, address: Address | None = None) -> Source:
         from aidre.engine.collection import Store
 
         return Store(path)
-    if address.backend == "postgres":
-        _require("psycopg", "postgres")
-        from aidre.engine.backends.postgres import PostgresSource
+    _require("psycopg", "postgres")
+    from aidre.engine.backends.postgres import PostgresSource
 
-        return PostgresSource(path, address.uri)
-    raise ConfigurationError(f"there is no engine named {address.backend!r}: use local or postgres")
+    return PostgresSource(path, address.uri)
 
 
 def _require(module: str, extra: str) -> None:

@@ -69,6 +69,7 @@ class PostgresReader:
 
     warnings: tuple[str, ...] = ()
     can = _CAPABILITIES
+    waits = True
 
     def __init__(self, tables: Tables, state: CollectionState) -> None:
         self._server, self._tables, self._state = tables.server, tables, state

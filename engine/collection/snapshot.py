@@ -83,6 +83,8 @@ class Snapshot:
     snapshot of the collection, whose open segments are shared.
     """
 
+    waits = False
+
     def __init__(self, folder: Path, manifest: Manifest, previous: Snapshot | None = None) -> None:
         self._folder = folder
         self.manifest = manifest

@@ -18,6 +18,7 @@ from aidre.engine.embedding.embedder import load_embedder
 from aidre.engine.errors import ConfigurationError
 from benchmarks import (
     __main__ as runner,
+    bench_backends,
     bench_calibration,
     bench_cost,
     bench_documents,
@@ -59,6 +60,14 @@ def test_filters(results: Path) -> None:
     told = json.loads((results / "bench_filter.json").read_bytes())["1,500 rows"]
     assert len(told) == len(bench_filter.GROUPS) * len(bench_filter.SELECTIVITIES) * 2
     assert {of_case["recall"] for of_case in told.values()} == {1}
+
+
+def test_engines_side_by_side(results: Path) -> None:
+    assert bench_backends.main(["--rows", "600", "--queries", "3", "--synthetic"]) == 0
+    told = json.loads((results / "bench_backends.json").read_bytes())
+    for case, fewest in (("ind, no filter", 10), ("ood, 1%", 6)):
+        for of_engine in told[case].values():
+            assert (of_engine["recall"], of_engine["fewest"]) == (1, fewest)
 
 
 @pytest.mark.slow

@@ -75,6 +75,7 @@ class DictReader:
     lineage = "dicts"
     dates: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    waits = False
 
     def __init__(self, name: str, records: Sequence[Record], space: EmbeddingSpace) -> None:
         self.collection = Collection(name, f"About {name}", "public", TIME, (space,))

@@ -56,17 +56,11 @@ def running_command(command: Sequence[str]) -> Iterator[Running]:
         try:
             assert process.stderr is not None
             assert is_readable(process.stderr, START_SECONDS), "the server says nothing"
-<<<<<<< HEAD
             said = process.stderr.readline()
+            if said.startswith("a replica of "):
+                said = process.stderr.readline()
             found = re.search(r"http://127\.0\.0\.1:\d+", said)
             assert found is not None, said
-=======
-            line = process.stderr.readline()
-            if line.startswith("a replica of "):
-                line = process.stderr.readline()
-            found = re.search(r"http://127\.0\.0\.1:\d+", line)
-            assert found is not None
->>>>>>> w/replicas
             _wait_until_ready(found[0])
             yield Running(process, found[0])
         finally:

@@ -460,7 +460,7 @@ def _collection_response(request: Request, variant: Variant, content: Collection
 async def show_chunk(request: Request) -> Response:
     variant = negotiate(request)
     name = request.query_params.get("collection")
-    collection, chunk = _retrieval(request).chunk(_chunk_id(request), name, caller_of(request), "aidre")
+    collection, chunk = await _retrieval(request).chunk(_chunk_id(request), name, caller_of(request), "aidre")
     provenance = provenance_of(request)
     etag_parts = _etag_parts(collection, variant, provenance)
     signature = None if provenance is None else provenance.chunk(collection.name, chunk)

@@ -221,7 +221,7 @@ async def _fetch(arguments: Arguments, caller: Caller, service: Service) -> byte
         raise _unknown_document()
     collection = service.retrieval.collections.find(name, caller, "nlweb")
     service.retrieval.check_budget(caller)
-    chunks = collection.snapshot.document(document_id)
+    chunks = await service.retrieval.read(collection.snapshot, collection.snapshot.document, document_id)
     if not chunks:
         raise _unknown_document()
     service.retrieval.charge_budget(caller, collection, (chunk.id for chunk in chunks))

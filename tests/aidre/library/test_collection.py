@@ -363,6 +363,7 @@ def test_random_patches_leave_what_a_dict_says(docs: aidre.Collection) -> None:
         assert {document.id: dict(document.metadata) for document in docs.scan()} == model
 
 
+@pytest.mark.needs("lexical")
 def test_a_new_title_is_embedded_again_and_found_by_words(docs: aidre.Collection) -> None:
     long = "\n\n".join(f"# Part {number}\n\nIt is about {number}." for number in range(120))
     rows = [{"id": "a", "text": long, "title": "One", "n": 1}, {"id": "b", "text": "two", "title": "B"}]

@@ -42,6 +42,7 @@ def test_the_key_is_sent_and_never_stored(db: aidre.Database, api: EmbeddingsApi
     assert KEY not in repr(docs)
 
 
+@pytest.mark.needs("lexical")
 def test_without_its_endpoint_a_space_says_how_to_pass_it(db: aidre.Database, api: EmbeddingsApi) -> None:
     db.collection("docs", space=SPACE, endpoint=api.url).add("a text")
     other = db.collection("docs")

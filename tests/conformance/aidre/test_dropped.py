@@ -11,6 +11,8 @@ from aidre.engine.collection.store import Store
 from tests.support.clients import Client, a_document, fill, serving
 from tests.support.discovery import ids, refused
 
+pytestmark = pytest.mark.needs("changes")
+
 ALL: dict[str, Any] = {"query": "alpha", "collection": "docs", "top_k": 5}
 FEED = "/collections/docs/changes"
 

@@ -88,7 +88,8 @@ class Items:
         missing = [document for document, entry in zip(documents, cached, strict=True) if entry is None]
         if missing:
             objects = [document.hits[0].chunk.schema_object for document in missing]
-            if sum(len(stored or b"") for stored in objects) <= INLINE_BYTES:
+            waits = any(document.collection.snapshot.waits for document in missing)
+            if not waits and sum(len(stored or b"") for stored in objects) <= INLINE_BYTES:
                 created = self._create_all(missing, objects, as_articles)
             else:
                 created = await asyncio.to_thread(self._create_all, missing, objects, as_articles)
