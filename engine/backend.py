@@ -518,9 +518,10 @@ class Source(Protocol):
         """The writer of a collection, as `Store.writer` describes it; without `spaces` it takes the stored ones, and
         shares what `previous` has open."""
 
-    def drop(self, collection: str, *, wait: float = 0.0) -> None:
+    def drop(self, collection: str, *, wait: float = 0.0, purge: bool = False) -> None:
         """Remove a collection. `open` may raise CollectionDropped from then on, so that its cursors and feeds are
-        told. CollectionMissing, StoreLocked, StorageFailed."""
+        told; with `purge` no trace of the name stays, also of a collection that was dropped before. CollectionMissing,
+        StoreLocked, StorageFailed."""
 
 
 # -- for engines that store no fragments -----------------------------------------------------------------------

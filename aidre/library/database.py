@@ -92,12 +92,7 @@ class Database:
         self._check_open()
         check_collection_name(name)
         check_wait(wait)
-        if purge:
-            from aidre.engine.collection import local_store
-
-            local_store(self._source).drop(name, wait=wait, purge=True)
-        else:
-            self._source.drop(name, wait=wait)
+        self._source.drop(name, wait=wait, purge=purge)
 
     def backup(self, target: str | Path) -> None:
         """Write the newest generation of every collection into a new tar file, which `aidre restore` reads."""

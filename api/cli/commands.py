@@ -127,14 +127,9 @@ def drop(
     as_json: JsonOption = False,
 ) -> int:
     """Remove a collection with its files. A server tells clients whose cursor or change feed has ended."""
-    from aidre.engine.collection import local_store
-
     opened = _open(store, config)
     name = collection if purge else select_collection(opened, collection)
-    if purge:
-        local_store(opened).drop(name, wait=wait, purge=True)
-    else:
-        opened.drop(name, wait=wait)
+    opened.drop(name, wait=wait, purge=purge)
     print_result(as_json, f"{name}: dropped", collection=name, dropped=True)
     return 0
 

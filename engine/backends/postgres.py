@@ -67,7 +67,7 @@ class PostgresSource:
         declared = Declared(description, visibility, tuple(sorted(dates)), runtimes or {})
         return PostgresWriter(self._server, collection, spaces, declared, wait)
 
-    def drop(self, collection: str, *, wait: float = 0.0) -> None:
+    def drop(self, collection: str, *, wait: float = 0.0, purge: bool = False) -> None:
         with writer_lock(self._server, collection, wait) as connection, self._server.faults():
             found = self._catalog(sql.SQL("number, state"), collection)
             if not found:

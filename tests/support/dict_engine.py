@@ -216,5 +216,5 @@ class DictSource:
     def writer(self, collection: str, **_: Any) -> AbstractContextManager[Sink]:
         raise unsupported("writing")
 
-    def drop(self, collection: str, *, wait: float = 0.0) -> None:
+    def drop(self, collection: str, *, wait: float = 0.0, purge: bool = False) -> None:
         raise unsupported("writing")

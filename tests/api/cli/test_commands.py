@@ -123,3 +123,12 @@ def test_verify_finds_a_flipped_byte(filled: Shell) -> None:
     status, out, err = filled.run("verify", "--store", filled.store)
     assert status == 1
     assert "chunks.arrow" in out + err
+
+
+def test_a_dropped_collection_is_gone_and_purged_without_a_trace(changed: Shell) -> None:
+    assert changed.json("drop", "--collection", "docs") == [{"collection": "docs", "dropped": True}]
+    status, _, err = changed.run("drop", "--store", changed.store, "--collection", "docs")
+    assert (status, "docs is not in the store" in err) == (2, True)
+    assert (Path(changed.store) / "docs").exists()
+    assert changed.json("drop", "--collection", "docs", "--purge") == [{"collection": "docs", "dropped": True}]
+    assert not (Path(changed.store) / "docs").exists()
