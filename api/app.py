@@ -74,7 +74,7 @@ def create_app(
     host has to keep (Agentic Intent, Agent Intake, promises of NLWeb) is not served by a replica.
     """
     settings = _with_base_url(settings if replica_age is None else of_replica(settings))
-    state = state_folder(source.path, settings) if state is None else state
+    state = settings.state_folder(source.path) if state is None else state
     with suppress(OSError):  # a store that cannot be written is served all the same
         make_private_folder(state)
     signatures = mount_provenance(settings)
@@ -107,11 +107,6 @@ def create_app(
         for name, value in one.state.items():
             setattr(app.state, name, value)
     return app
-
-
-def state_folder(store: Path, settings: Settings) -> Path:
-    """The folder of what one host keeps: logs, receipts, secrets."""
-    return store / ".log" if settings.server.state is None else Path(settings.server.state)
 
 
 def of_replica(settings: Settings) -> Settings:

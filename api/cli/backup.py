@@ -33,18 +33,19 @@ _SQLITE_COMPANIONS = ("-wal", "-shm", "-journal")
 
 
 @contextmanager
-def log_files(store: Path) -> Iterator[list[tuple[str, Path]]]:
-    """The files to back up, each with its name in the archive; databases as copies that vanish with the context.
+def log_files(store: Path, folder: Path | None = None) -> Iterator[list[tuple[str, Path]]]:
+    """The files to back up of the folder of receipts, by default that in the store, each with its name in the archive;
+    databases as copies that vanish with the context.
 
     Databases come first, so that the event log of an older release, copied later, has every event that they refer to.
     Raises StorageFailed.
     """
-    folder = store / LOG_FOLDER
+    folder = store / LOG_FOLDER if folder is None else folder
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and not _is_excluded(path)]
     with ExitStack() as copies:
         databases = [path for path in paths if _is_database(path)]
-        files = [(_archive_name(store, path), _copy(path, copies)) for path in databases]
-        files += [(_archive_name(store, path), path) for path in paths if path not in databases]
+        files = [(_archive_name(folder, path), _copy(path, copies)) for path in databases]
+        files += [(_archive_name(folder, path), path) for path in paths if path not in databases]
         yield files
 
 
@@ -58,8 +59,8 @@ def _is_database(path: Path) -> bool:
         return file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
 
 
-def _archive_name(store: Path, path: Path) -> str:
-    return path.relative_to(store).as_posix()
+def _archive_name(folder: Path, path: Path) -> str:
+    return f"{LOG_FOLDER}/{path.relative_to(folder).as_posix()}"
 
 
 def _copy(path: Path, copies: ExitStack) -> Path:

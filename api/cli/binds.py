@@ -14,12 +14,13 @@ from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import Json
 
 
-def decrypted_binds(store: Path, settings: Intake) -> Iterator[dict[str, Json]]:
-    """All binds, oldest first. `bind_data` is None after delivery to a webhook or the end of the retention period.
+def decrypted_binds(store: Path, settings: Intake, folder: Path | None = None) -> Iterator[dict[str, Json]]:
+    """All binds in the folder of receipts, by default that in the store, oldest first. `bind_data` is None after
+    delivery to a webhook or the end of the retention period.
 
     Raises ConfigurationError after the last one if some were sealed with a key other than the configured one.
     """
-    folder = store / ".log"
+    folder = store / ".log" if folder is None else folder
     if not (folder / LEDGER_FILE).exists():
         return
     ledger = Ledger(folder)

@@ -42,6 +42,13 @@ def _open(path: Path, config: Path | None) -> Source:
     return open_store(path, load_settings(config))
 
 
+def _state(store: Path, config: Path | None) -> Path:
+    """The folder of receipts."""
+    from aidre.api.config import load_settings
+
+    return load_settings(config).state_folder(store)
+
+
 def _open_filled(path: Path, config: Path | None) -> Source:
     """An existing store. An empty one is reported, since the user may have meant another folder."""
     store = _open(path, config)
@@ -62,7 +69,7 @@ def status(
     from aidre.api.config import load_settings
 
     opened, settings, errors = _open_filled(store, config), load_settings(config), list[AidreError]()
-    for status_facts in collection_statuses(opened, collection, settings.intent, errors.append):
+    for status_facts in collection_statuses(opened, collection, settings, errors.append):
         if as_json:
             console.print_json(status_facts)
         else:
@@ -81,7 +88,7 @@ def verify(store: StoreOption, config: ConfigOption = None, as_json: JsonOption 
     from aidre.api.cli.verify_logs import log_problems
     from aidre.engine.maintenance import verify as verification
 
-    reports, problems = verification.verify(_open(store, config)), list(log_problems(store))
+    reports, problems = verification.verify(_open(store, config)), list(log_problems(store, _state(store, config)))
     if not reports:
         console.print_message(_EMPTY.format(store))
     ok = all(report.ok for report in reports) and all(problem.derived for problem in problems)
@@ -108,7 +115,7 @@ def delete(
 
     opened = _open(store, config)
     name = select_collection(opened, collection)
-    facts = maintenance.delete(opened, name, document_ids, purge=purge)
+    facts = maintenance.delete(opened, name, document_ids, purge=purge, state=_state(store, config))
     print_result(as_json, f"{name}: {facts['deleted']} deleted, generation {facts['generation']}", **facts)
     return 0
 
@@ -212,7 +219,7 @@ def events(
 
     _open(store, config)
     times = event_log.parse_time(since, "--since"), event_log.parse_time(until, "--until")
-    selected = event_log.read_filtered(store, event_log.EventFilter(type, platform, request, *times))
+    selected = event_log.read_filtered(_state(store, config), event_log.EventFilter(type, platform, request, *times))
     if export is not None and export != Path("-"):
         count = event_log.export(selected, export)
         print_result(as_json, f"{count:,} events in {export}", exported=count)
@@ -233,7 +240,7 @@ def binds(store: StoreOption, config: ConfigOption = None, as_json: JsonOption =
 
     settings = load_settings(config)
     open_store(store, settings)
-    for bind in decrypted_binds(store, settings.intake):
+    for bind in decrypted_binds(store, settings.intake, settings.state_folder(store)):
         if as_json:
             console.print_json(bind)
         else:
@@ -299,7 +306,7 @@ def backup(
     from aidre.engine.maintenance import back_up
 
     opened = _open_filled(store, config)
-    with terminable(), log_files(store) as logs:
+    with terminable(), log_files(store, _state(store, config)) as logs:
         for saved in back_up(opened, select_collections(opened, collection), file, logs):
             facts = asdict(saved)
             print_result(as_json, f"{console.collection_line(facts)}, saved in {file}", **facts)

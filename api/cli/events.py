@@ -56,9 +56,10 @@ def parse_time(text: str | None, option: str) -> int | None:
     return time
 
 
-def read_filtered(store: Path, filter: EventFilter) -> Iterator[Event]:
-    """Events in the order in which they were written. Raises StorageFailed, after those that can be read."""
-    return (event for event in read_events(store / ".log" / LEDGER_FILE) if filter.matches(event))
+def read_filtered(folder: Path, filter: EventFilter) -> Iterator[Event]:
+    """Events in the folder of receipts, in the order in which they were written. Raises StorageFailed, after those
+    that can be read."""
+    return (event for event in read_events(folder / LEDGER_FILE) if filter.matches(event))
 
 
 def export(events: Iterable[Event], path: Path) -> int:

@@ -11,7 +11,9 @@ from aidre.api.cli.select import disk_bytes, has_collection, select_collections
 from aidre.engine.errors import AidreError, StorageFailed, StoreDamaged
 
 if TYPE_CHECKING:
-    from aidre.api.config import Intent
+    from pathlib import Path
+
+    from aidre.api.config import Settings
     from aidre.engine.backend import Capabilities, Source
     from aidre.engine.model import Json
 
@@ -19,7 +21,7 @@ Facts = dict[str, "Json"]
 
 
 def collection_statuses(
-    store: Source, collection: str | None, intent: Intent, on_damaged: Callable[[AidreError], None]
+    store: Source, collection: str | None, settings: Settings, on_damaged: Callable[[AidreError], None]
 ) -> Iterator[Facts]:
     """The status of one collection or of all. Its warnings include damage that the scrub found, and documents that
     Agentic Intent can never serve.
@@ -29,7 +31,7 @@ def collection_statuses(
     from aidre.api.operations import read_findings
     from aidre.api.protocols.intent import explain_unservable
 
-    scrub_problems = read_findings(store.path / ".log").problems
+    scrub_problems = read_findings(settings.state_folder(store.path)).problems
     for name in select_collections(store, collection):
         try:
             snapshot = store.open(name)
@@ -42,7 +44,7 @@ def collection_statuses(
             for problem in scrub_problems
             if problem.collection == name
         ]
-        warnings = [*status["warnings"], *scrubbed, *explain_unservable(intent, name, snapshot)]
+        warnings = [*status["warnings"], *scrubbed, *explain_unservable(settings.intent, name, snapshot)]
         folder = store.path / name
         size = disk_bytes(folder) if folder.is_dir() else status["bytes"]
         yield {**status, "disk_bytes": size, "lacking": lacking(snapshot.can), "warnings": warnings}
@@ -53,10 +55,13 @@ def lacking(can: Capabilities) -> list[str]:
     return [name.name for name in fields(can) if not getattr(can, name.name)]
 
 
-def delete(store: Source, collection: str, document_ids: Sequence[str], *, purge: bool) -> Facts:
+def delete(
+    store: Source, collection: str, document_ids: Sequence[str], *, purge: bool, state: Path | None = None
+) -> Facts:
     """Delete documents; ids that the collection does not have are ignored.
 
-    With `purge` everything that may repeat a deleted document goes as well: older generations, stored results of NLWeb
+    `state` is the folder of receipts, by default that in the store. With `purge` everything that may repeat a deleted
+    document goes as well: older generations, stored results of NLWeb
     promises, and the names of sources without documents, which may be addresses.
     """
     from aidre.api.protocols.nlweb import PROMISES_FILE, delete_results
@@ -70,7 +75,7 @@ def delete(store: Source, collection: str, document_ids: Sequence[str], *, purge
                 if next(writer.documents_of(source), None) is None:
                     writer.forget_source(source)
             save_read_times(store.path, collection, (), writer.source_roots(), time.time())
-            delete_results(store.path / ".log" / PROMISES_FILE)
+            delete_results((store.path / ".log" if state is None else state) / PROMISES_FILE)
             writer.purge()  # last, since it raises for a file that it cannot remove
         return {"deleted": deleted, "generation": None if writer.snapshot is None else writer.snapshot.generation}
 

@@ -20,16 +20,16 @@ _DATABASES = {LEDGER_FILE: False, "intake.sqlite": False, "nlweb-promises.sqlite
 """By file name: whether its loss does no harm. Promises are valid for minutes."""
 
 
-def log_problems(store: Path) -> Iterator[Problem]:
-    """Damage in the folder of receipts, offers, binds and promises."""
-    folder = store / LOG_FOLDER
+def log_problems(store: Path, folder: Path | None = None) -> Iterator[Problem]:
+    """Damage in the folder of receipts, offers, binds and promises, by default that in the store."""
+    folder = store / LOG_FOLDER if folder is None else folder
     for name, is_expendable in _DATABASES.items():
         if (folder / name).exists():
             fault = find_damage(folder / name)
             if fault is not None:
                 yield Problem(f"{LOG_FOLDER}/{name}", fault, is_expendable)
     for path, fault, is_derived in _log_faults(folder):
-        yield Problem(path.relative_to(store).as_posix(), fault, is_derived)
+        yield Problem(f"{LOG_FOLDER}/{path.relative_to(folder).as_posix()}", fault, is_derived)
 
 
 def _log_faults(folder: Path) -> list[tuple[Path, str, bool]]:

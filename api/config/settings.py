@@ -269,6 +269,10 @@ class Settings(Section):
         """Whether callers can authenticate."""
         return bool(self.keys) or self.oauth is not None
 
+    def state_folder(self, store: Path) -> Path:
+        """The folder of what one host keeps: receipts, offers, promises, secrets."""
+        return store / ".log" if self.server.state is None else Path(self.server.state).expanduser()
+
     def collection(self, name: str) -> CollectionSettings:
         """The settings of a collection, or the defaults."""
         return self.collections.get(name, COLLECTION_DEFAULTS)

@@ -13,8 +13,7 @@ import pytest
 from aidre.api.app import create_app
 from aidre.api.cli.console import status_lines
 from aidre.api.cli.maintenance import collection_statuses
-from aidre.api.config.intent import Intent
-from aidre.api.config.settings import parse_settings
+from aidre.api.config.settings import Settings, parse_settings
 from tests.support.clients import AGENTS, TEXT, Client, metrics_of, serving
 from tests.support.dict_engine import DictReader, DictSource
 from tests.support.intakes import a_submission, answered, submit
@@ -138,7 +137,7 @@ def test_operators_see_the_collection_without_recall(client: Client) -> None:
     assert found["aidre_collection_chunks{collection=docs}"] == 4
     assert found[f"aidre_space_search{{collection=docs,kind=hnsw,space={TEXT.id}}}"] == 1
     assert not any(name.startswith("aidre_space_recall") for name in found)
-    [status] = collection_statuses(client.app.state.retrieval.snapshots.source, None, Intent(), print)
+    [status] = collection_statuses(client.app.state.retrieval.snapshots.source, None, Settings(), print)
     assert list(status_lines(status))
 
 
