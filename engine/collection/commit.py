@@ -17,12 +17,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine.backend import CommitResult
-from aidre.engine.collection.adopt import StagedSegments
 from aidre.engine.collection.generations import Generations
 from aidre.engine.collection.indexing import count_written
 from aidre.engine.embedding import available_cores
 from aidre.engine.model import Visibility
-from aidre.engine.segment import MAX_WORKERS, PendingCommit, Workers, write_pending
+from aidre.engine.segment import MAX_WORKERS, PendingCommit, StagedSegments, Workers, write_pending
 from aidre.engine.storage import Manifest, SegmentEntry, changelog, deletes, now
 
 MIN_BACKGROUND_ROWS = 1_000

@@ -42,7 +42,6 @@ from numpy.typing import NDArray
 
 from aidre.engine.backend import CommitResult, EmbedQueries
 from aidre.engine.collection import garbage
-from aidre.engine.collection.adopt import open_staged
 from aidre.engine.collection.commit import Committer, Declaration
 from aidre.engine.collection.generations import Generations
 from aidre.engine.collection.lookup import DocumentLocator, find_vectors, live_documents, stored_records
@@ -50,7 +49,7 @@ from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.errors import InvalidDocument, InvalidInput, Missing, SpaceConflict
 from aidre.engine.index.vectors import dtype_of, encode
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record, Visibility
-from aidre.engine.segment import PendingCommit, Recompute, RecordColumns, to_columns
+from aidre.engine.segment import PendingCommit, Recompute, RecordColumns, open_staged, to_columns
 from aidre.engine.storage import (
     SEGMENTS,
     Manifest,

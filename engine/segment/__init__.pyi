@@ -8,6 +8,7 @@ from .merge import (
 from .pending import PendingCommit as PendingCommit
 from .reader import SegmentReader as SegmentReader
 from .records import ChunkColumns as ChunkColumns, RecordColumns as RecordColumns, to_columns as to_columns
+from .staged import StagedSegments as StagedSegments, open_staged as open_staged
 from .stored_chunk import StoredChunk as StoredChunk
 from .top_k import TopK as TopK, merge_top_k as merge_top_k
 from .view import (
