@@ -40,7 +40,6 @@ class Counts:
     old: int = 0
     new: int = 0
     none: int = 0
-    completed: int = 0
     purges: int = 0
     requests: int = 0
     points: Counter[str] = field(default_factory=Counter)
@@ -88,13 +87,14 @@ class Life:
         while done < kills:
             kind = KINDS[counts.kills % len(KINDS)]
             self._write(chance)
-            if self._kill(kind, counts.points[kind], chance):
+            killed = self._kill(kind, counts.points[kind], chance)
+            if killed:
                 counts.kinds[kind] += 1
                 counts.requests = max(counts.requests, counts.points[kind])
                 done, counts.points[kind] = done + 1, counts.points[kind] + 1
             else:
                 counts.points[kind] = 0
-            self._check()
+            self._check(killed=killed)
 
     def _write(self, chance: random.Random) -> None:
         """One commit that adds, and sometimes deletes or purges."""
@@ -132,17 +132,16 @@ class Life:
             timer.cancel()
         return killed
 
-    def _check(self) -> None:
+    def _check(self, *, killed: bool) -> None:
         """A fresh replica opens the old generation or the new one; then the next publication succeeds."""
         new = everything(Store(self._store).open(NAME))
         found = self._fresh()
         assert found in (self._published, new), f"{found} is neither {self._published} nor {new}"
-        if found is None:
-            self._counts.none += 1
-        elif found == self._published:
-            self._counts.old += 1
-        else:
-            self._counts.new += 1
+        assert killed or found == new, "a publisher that was not killed has not published"
+        if killed:
+            self._counts.none += found is None
+            self._counts.old += found is not None and found != new
+            self._counts.new += found == new
         if found is not None:
             self._pull()
         [published] = _published(Publisher(Store(self._store), self._place.bucket))

@@ -31,6 +31,8 @@ CREDENTIALS = {
     "AWS_REGION": "us-east-1",
 }
 PREFIX = "of/tests"
+_NUMBERS = count(1)
+"""Of buckets: all servers of a process have the same."""
 
 
 class S3:
@@ -43,7 +45,6 @@ class S3:
         self._server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         self._server.start()
         self.port: int = self._server.get_host_and_port()[1]
-        self._numbers = count(1)
 
     @property
     def url(self) -> str:
@@ -51,7 +52,7 @@ class S3:
 
     def make_bucket(self) -> str:
         """A new bucket; its name."""
-        name = f"tests-{os.getpid()}-{next(self._numbers)}"
+        name = f"tests-{os.getpid()}-{next(_NUMBERS)}"
         assert httpx.put(f"{self.url}/{name}", trust_env=False).status_code == 200
         return name
 
@@ -164,17 +165,27 @@ def proxy_of(s3: S3, plan: Plan | None = None) -> Iterator[FaultyServer]:
         yield proxy
 
 
+def failing_from(number: int, fault: Fault) -> Plan:
+    """A plan: this request and all after it meet a fault."""
+    return lambda asked: fault if asked.number >= number else None
+
+
 @dataclass
 class Once:
-    """A plan: the first request of a method whose target has an ending meets a fault."""
+    """A plan: the first request of a method whose target has an ending meets a fault; or the first few."""
 
     method: str
     ending: str
     fault: Fault
+    times: int = 1
     met: list[Asked] = field(default_factory=list)
 
     def __call__(self, asked: Asked) -> Fault | None:
-        if self.met or asked.method != self.method or not asked.target.partition("?")[0].endswith(self.ending):
+        if (
+            len(self.met) == self.times
+            or asked.method != self.method
+            or not asked.target.partition("?")[0].endswith(self.ending)
+        ):
             return None
         self.met.append(asked)
         return self.fault

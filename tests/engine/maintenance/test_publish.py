@@ -26,7 +26,7 @@ from aidre.engine.maintenance.verify import verify
 from aidre.engine.storage.arrow import open_bytes
 from aidre.engine.storage.changelog import read_changelog
 from aidre.engine.storage.manifest import seal
-from tests.support.buckets import S3, Once, Place, S3Place, proxy_of
+from tests.support.buckets import S3, FolderPlace, Once, Place, S3Place, failing_from, proxy_of
 from tests.support.fault_proxy import RESET_AFTER, RESET_BEFORE, Asked, Fault
 from tests.support.stores import NAME, ROWS, SPACE, copied, delete, everything, put, write
 
@@ -183,18 +183,20 @@ def test_another_store_is_refused_unless_forced(place: Place, path: Path, tmp_pa
     assert served(place, tmp_path) == ["w", "x", "y", "z"]
 
 
-def test_what_another_store_published_is_gone_after_force(place: Place, path: Path, tmp_path: Path) -> None:
+def test_what_another_store_published_is_gone_after_force(
+    folder_place: FolderPlace, path: Path, tmp_path: Path
+) -> None:
     for number in range(5):
         write(path, [f"more-{number}"], number)
-        place.publish(path)
+        folder_place.publish(path)
     other = tmp_path / "other"
     write(other, ["x"])
-    place.publish(other, force=True)
-    assert holders(place, "text of more") == holders(place, "text of a") == []
+    folder_place.publish(other, force=True)
+    assert holders(folder_place, "text of more") == holders(folder_place, "text of a") == []
     for number in range(5):
         write(other, [f"y{number}"], 1 + number)
-        place.publish(other)
-    assert len(served(place, tmp_path)) == 6
+        folder_place.publish(other)
+    assert len(served(folder_place, tmp_path)) == 6
 
 
 def test_an_older_generation_is_refused_unless_forced(place: Place, path: Path, tmp_path: Path) -> None:
@@ -215,27 +217,27 @@ def test_an_older_generation_is_refused_unless_forced(place: Place, path: Path, 
 
 
 def test_another_state_of_the_same_generation_is_refused_unless_forced(
-    place: Place, path: Path, tmp_path: Path
+    folder_place: FolderPlace, path: Path, tmp_path: Path
 ) -> None:
-    place.publish(path)
+    folder_place.publish(path)
     other = copied(path, tmp_path / "other")
     write(path, ["d"], 3)
     write(other, ["e"], 4)
-    place.publish(path)
+    folder_place.publish(path)
     with pytest.raises(PublishConflict, match="different generation 2"):
-        place.publish(other)
-    assert served(place, tmp_path) == ["a", "b", "c", "d"]
-    place.publish(other, force=True)
-    assert served(place, tmp_path) == ["a", "b", "c", "e"]
-    assert holders(place, "text of d") == []
+        folder_place.publish(other)
+    assert served(folder_place, tmp_path) == ["a", "b", "c", "d"]
+    folder_place.publish(other, force=True)
+    assert served(folder_place, tmp_path) == ["a", "b", "c", "e"]
+    assert holders(folder_place, "text of d") == []
 
 
 @pytest.mark.parametrize("steps", ["writes", "deletes"])
 def test_a_copy_that_went_its_own_way_is_refused_unless_forced(
-    place: Place, path: Path, tmp_path: Path, steps: str
+    folder_place: FolderPlace, path: Path, tmp_path: Path, steps: str
 ) -> None:
     """Whichever is ahead: its changelogs and tombstones have the names of others that are published."""
-    place.publish(path)
+    folder_place.publish(path)
     other = copied(path, tmp_path / "other")
     if steps == "writes":
         write(path, ["d"], 3)
@@ -243,14 +245,14 @@ def test_a_copy_that_went_its_own_way_is_refused_unless_forced(
     else:
         delete(path, ["a"])
         delete(other, ["b"])
-    place.publish(path)
+    folder_place.publish(path)
     write(other, ["f"], 5)
     with pytest.raises(PublishConflict, match="--force"):
-        place.publish(other)
+        folder_place.publish(other)
     kept = everything(Store(path).open(NAME))
-    assert served(place, tmp_path) == kept
-    place.publish(other, force=True)
-    assert served(place, tmp_path) == everything(Store(other).open(NAME))
+    assert served(folder_place, tmp_path) == kept
+    folder_place.publish(other, force=True)
+    assert served(folder_place, tmp_path) == everything(Store(other).open(NAME))
 
 
 def test_a_manifest_that_somebody_else_put_is_refused_unless_forced(place: Place, path: Path, tmp_path: Path) -> None:
@@ -284,8 +286,7 @@ class Meeting:
         return swapped
 
 
-@pytest.mark.parametrize("ahead", [0, 1, 2])
-@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(("ahead", "first"), [(0, True), (0, False), (1, True), (2, False)])
 def test_of_two_who_publish_at_once_one_wins_and_the_other_is_told(
     place: Place, path: Path, tmp_path: Path, first: bool, ahead: int
 ) -> None:
@@ -355,7 +356,7 @@ def test_two_collections_that_enter_the_catalog_at_once_are_both_in_it(s3: S3, s
     """Another one enters between reading and writing, also where there is no catalog yet."""
     from aidre.engine.maintenance.publication import Catalog
 
-    entered = []
+    entered = list[str]()
 
     def race(asked: Asked) -> Fault | None:
         if asked.method == "PUT" and asked.target.partition("?")[0].endswith(CATALOG) and len(entered) < 3:
@@ -455,7 +456,7 @@ def test_nothing_of_it_stays_where_the_first_publication_was_killed(
         place = s3.place()
         store = copied(path, tmp_path / ending.replace("/", "-"))
         with (
-            proxy_of(s3, lambda asked, ending=ending: RESET_BEFORE if _puts(asked, ending) else None) as proxy,
+            proxy_of(s3, Once("PUT", ending, RESET_BEFORE, times=99)) as proxy,
             pytest.raises(BucketFailed),
         ):
             place.through(proxy).publish(store)
@@ -463,10 +464,6 @@ def test_nothing_of_it_stays_where_the_first_publication_was_killed(
         purged(store, "a")
         place.publish(store)
         assert holders(place, "text of a") == []
-
-
-def _puts(asked: Asked, ending: str) -> bool:
-    return asked.method == "PUT" and asked.target.partition("?")[0].endswith(ending)
 
 
 def test_a_purge_that_was_interrupted_is_completed_by_the_next_publication(
@@ -491,13 +488,13 @@ def test_a_purge_that_was_interrupted_is_completed_by_the_next_publication(
         assert holders(place, "text of a") == []
 
 
-def test_a_purge_takes_what_killed_publishers_left_of_any_age(place: Place, path: Path) -> None:
-    place.publish(path)
+def test_a_purge_takes_what_killed_publishers_left_of_any_age(folder_place: FolderPlace, path: Path) -> None:
+    folder_place.publish(path)
     for key in ("segments/0123456789abcdef/chunks.arrow", "deletes/000001.arrow", "changes/000001-000002.arrow"):
-        place.put(f"{NAME}/{key}", b"text of a")
+        folder_place.put(f"{NAME}/{key}", b"text of a")
     purged(path, "a")
-    place.publish(path)
-    assert holders(place, "text of a") == []
+    folder_place.publish(path)
+    assert holders(folder_place, "text of a") == []
 
 
 # -- damage ------------------------------------------------------------------------------------------------------
@@ -506,48 +503,48 @@ def test_a_purge_takes_what_killed_publishers_left_of_any_age(place: Place, path
 @pytest.mark.parametrize("damage", ["cut", "altered", "missing"])
 @pytest.mark.parametrize("what", ["chunks.arrow", "000002.json", "deletes/000002.arrow", "changes/000002.arrow"])
 def test_damaged_objects_are_sent_again_by_repair(
-    place: Place, path: Path, tmp_path: Path, damage: str, what: str
+    folder_place: FolderPlace, path: Path, tmp_path: Path, damage: str, what: str
 ) -> None:
     with Store(path).writer(NAME, spaces=[SPACE]) as writer:
         put(writer, ["d"], ROWS[3:4])
         writer.delete(["a"])
         writer.commit()
-    place.publish(path)
-    key = place.key_of(what)
-    whole = place.contents()[key]
+    folder_place.publish(path)
+    key = folder_place.key_of(what)
+    whole = folder_place.contents()[key]
     if damage == "missing":
-        place.remove(key)
+        folder_place.remove(key)
     else:
-        place.put(key, whole[:-7] if damage == "cut" else bytes([*whole[:-1], whole[-1] ^ 1]))
+        folder_place.put(key, whole[:-7] if damage == "cut" else bytes([*whole[:-1], whole[-1] ^ 1]))
     if "changes" not in what:
         with pytest.raises(StoreDamaged, match="--repair"):
-            place.replica(tmp_path / "before")
-    published = place.publish(path, repair=True)
+            folder_place.replica(tmp_path / "before")
+    published = folder_place.publish(path, repair=True)
     assert published.bytes >= len(whole)
-    assert place.contents()[key] == whole
-    assert served(place, tmp_path) == ["b", "c", "d"]
+    assert folder_place.contents()[key] == whole
+    assert served(folder_place, tmp_path) == ["b", "c", "d"]
 
 
 @pytest.mark.parametrize("key", [CATALOG, CURRENT])
 @pytest.mark.parametrize("content", [b"", seal(b"[1]"), seal(b"[" * 100_000)], ids=["empty", "list", "deep"])
 def test_a_damaged_record_is_told_and_repaired(
-    place: Place, path: Path, tmp_path: Path, key: str, content: bytes
+    folder_place: FolderPlace, path: Path, tmp_path: Path, key: str, content: bytes
 ) -> None:
-    place.publish(path)
+    folder_place.publish(path)
     other = tmp_path / "other"
     with Store(other).writer("more", spaces=[SPACE]) as writer:
         put(writer, ["x"], ROWS[:1])
         writer.commit()
-    place.publisher(other).publish(["more"])
-    place.put(key, content)
+    folder_place.publisher(other).publish(["more"])
+    folder_place.put(key, content)
     write(path, ["d"], 3)
     with pytest.raises(StoreDamaged, match=f"{key}.* --repair"):
-        place.publish(path)
+        folder_place.publish(path)
     with pytest.raises(StoreDamaged, match="--repair"):
-        place.replica(tmp_path / "cache")
-    place.publish(path, repair=True)
-    assert served(place, tmp_path) == ["a", "b", "c", "d"]
-    assert read_catalog(place.bucket)[0].collections == (NAME, "more")
+        folder_place.replica(tmp_path / "cache")
+    folder_place.publish(path, repair=True)
+    assert served(folder_place, tmp_path) == ["a", "b", "c", "d"]
+    assert read_catalog(folder_place.bucket)[0].collections == (NAME, "more")
 
 
 @pytest.mark.parametrize("key", [CATALOG, CURRENT])
@@ -563,20 +560,21 @@ def test_a_bucket_of_a_newer_format_is_left_alone(place: Place, path: Path, tmp_
         place.replica(tmp_path / "cache")
 
 
-def test_an_object_of_another_size_is_told(place: Place, path: Path) -> None:
+def test_an_object_of_another_size_is_told(folder_place: FolderPlace, path: Path) -> None:
     """A killed publisher cannot leave one, but somebody else can."""
     write(path, ["d"], 3)
     name = next(path.glob(f"{NAME}/segments/*/chunks.arrow")).relative_to(path).as_posix()
-    place.put(name, b"short")
+    folder_place.put(name, b"short")
     with pytest.raises(StoreDamaged, match="--repair"):
-        place.publish(path)
-    assert CURRENT not in place.contents()
-    place.publish(path, repair=True)
+        folder_place.publish(path)
+    assert CURRENT not in folder_place.contents()
+    folder_place.publish(path, repair=True)
 
 
 # -- a failure at any request ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [RESET_BEFORE, RESET_AFTER])
 def test_a_publisher_that_fails_at_any_request_leaves_the_old_or_the_new_generation(
     s3: S3, s3_place: S3Place, path: Path, tmp_path: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch
@@ -589,7 +587,7 @@ def test_a_publisher_that_fails_at_any_request_leaves_the_old_or_the_new_generat
     while True:
         write(path, [f"d{number}"], 3 + number)
         new = everything(Store(path).open(NAME))
-        with proxy_of(s3, lambda asked, number=number: fault if asked.number >= number else None) as proxy:
+        with proxy_of(s3, failing_from(number, fault)) as proxy:
             try:
                 s3_place.through(proxy).publish(path)
             except AidreError:
@@ -598,5 +596,5 @@ def test_a_publisher_that_fails_at_any_request_leaves_the_old_or_the_new_generat
                 break
         s3_place.publish(path)
         assert served(s3_place, tmp_path) == new
-        old, number = new, number + 2
+        old, number = new, number + 4
     assert number > 10, "there was a request to fail at"

@@ -32,6 +32,7 @@ from aidre.engine.maintenance.history import keep_generations, roll_back
 from aidre.engine.maintenance.publication import (
     CATALOG,
     Catalog,
+    checksum,
     encode_record,
     manifest_key,
     read_publication,
@@ -39,10 +40,11 @@ from aidre.engine.maintenance.publication import (
 from aidre.engine.maintenance.replica import pulled_at
 from aidre.engine.maintenance.restore import restore_archive
 from aidre.engine.maintenance.verify import verify
+from aidre.engine.storage import durable
 from aidre.engine.storage.format import REPLICA
 from aidre.engine.storage.lock import WriterLock
 from aidre.engine.storage.manifest import seal, unseal
-from tests.support.buckets import S3, Once, Place, S3Place, denied, proxy_of
+from tests.support.buckets import S3, FolderPlace, Once, Place, S3Place, denied, failing_from, proxy_of
 from tests.support.clocks import until
 from tests.support.fault_proxy import RESET_AFTER, RESET_BEFORE, Fault
 from tests.support.stores import NAME, ROWS, SPACE, copied, everything, put, write
@@ -192,27 +194,29 @@ def test_what_is_lost_from_the_bucket_is_told_and_the_old_is_served(place: Place
 
 @pytest.mark.parametrize("what", ["chunks.arrow", "000002.json", "deletes/000002.arrow"])
 @pytest.mark.parametrize("damage", ["cut", "altered", "longer", "empty", "missing"])
-def test_a_cut_or_altered_object_is_never_opened(place: Place, path: Path, cache: Path, what: str, damage: str) -> None:
-    place.publish(path)
-    replica = place.replica(cache)
-    before = set(place.contents())
+def test_a_cut_or_altered_object_is_never_opened(
+    folder_place: FolderPlace, path: Path, cache: Path, what: str, damage: str
+) -> None:
+    folder_place.publish(path)
+    replica = folder_place.replica(cache)
+    before = set(folder_place.contents())
     with Store(path).writer(NAME, spaces=[SPACE]) as writer:
         put(writer, ["d"], ROWS[3:4])
         writer.delete(["a"])
         writer.commit()
-    place.publish(path)
-    key = next(key for key in sorted(set(place.contents()) - before) if key.endswith(what))
-    whole = place.contents()[key]
+    folder_place.publish(path)
+    key = next(key for key in sorted(set(folder_place.contents()) - before) if key.endswith(what))
+    whole = folder_place.contents()[key]
     if damage == "missing":
-        place.remove(key)
+        folder_place.remove(key)
     else:
         changed = {"cut": whole[:-7], "altered": b"\1" + whole[1:], "longer": whole * 3, "empty": b""}
-        place.put(key, changed[damage])
+        folder_place.put(key, changed[damage])
     for _ in range(2):
         with pytest.raises(StoreDamaged, match="--repair"):
             replica.pull()
         assert found(cache) == ["a", "b", "c"]
-    place.put(key, whole)
+    folder_place.put(key, whole)
     replica.pull()
     assert found(cache) == ["b", "c", "d"]
 
@@ -258,7 +262,7 @@ def crafted(place: Place, change: Callable[[dict[str, object]], None]) -> None:
     publication = read_publication(place.bucket, NAME)
     assert publication is not None
     place.put(key, content)
-    place.put(CURRENT, encode_record(replace(publication[0], manifest=module.checksum(content))))
+    place.put(CURRENT, encode_record(replace(publication[0], manifest=checksum(content))))
 
 
 @pytest.mark.parametrize("name", ["../../../escaped", "/tmp/escaped", "a/../../escaped", "..", ".hidden", "a\0b", ""])
@@ -314,7 +318,7 @@ def test_sizes_that_no_file_has_are_refused(folder_place: Place, path: Path, cac
     publication = read_publication(folder_place.bucket, NAME)
     assert publication is not None
     folder_place.put(manifest_key(NAME, 1), seal(altered))
-    folder_place.put(CURRENT, encode_record(replace(publication[0], manifest=module.checksum(seal(altered)))))
+    folder_place.put(CURRENT, encode_record(replace(publication[0], manifest=checksum(seal(altered)))))
     with pytest.raises(StoreDamaged):
         folder_place.replica(cache)
 
@@ -346,10 +350,10 @@ def test_a_folder_that_is_something_else_is_refused(place: Place, s3: S3, path: 
     assert found(path) == ["a", "b", "c"]
 
 
-def test_no_writer_changes_a_replica(place: Place, path: Path, cache: Path, tmp_path: Path) -> None:
-    place.publish(path)
-    commit(path, place, "d")
-    replica = place.replica(cache)
+def test_no_writer_changes_a_replica(folder_place: FolderPlace, path: Path, cache: Path, tmp_path: Path) -> None:
+    folder_place.publish(path)
+    commit(path, folder_place, "d")
+    replica = folder_place.replica(cache)
     replica.fetch(NAME, 1)
     back_up(Store(path), [NAME], tmp_path / "backup.tar")
     with Store(path).writer("new", spaces=[SPACE]) as writer:
@@ -373,11 +377,13 @@ def test_no_writer_changes_a_replica(place: Place, path: Path, cache: Path, tmp_
     assert after == before
 
 
-def test_a_damaged_generation_of_a_replica_is_not_rolled_back(place: Place, path: Path, cache: Path) -> None:
+def test_a_damaged_generation_of_a_replica_is_not_rolled_back(
+    folder_place: FolderPlace, path: Path, cache: Path
+) -> None:
     """That way past damage does not go through the usual writer."""
-    place.publish(path)
-    replica = place.replica(cache)
-    commit(path, place, "d")
+    folder_place.publish(path)
+    replica = folder_place.replica(cache)
+    commit(path, folder_place, "d")
     replica.pull()
     manifest = cache / NAME / "manifests" / "000002.json"
     manifest.chmod(0o640)
@@ -392,10 +398,10 @@ def test_a_damaged_generation_of_a_replica_is_not_rolled_back(place: Place, path
 @pytest.mark.parametrize("what", ["segments/*/chunks.arrow", "manifests/000001.json", "CURRENT"])
 @pytest.mark.parametrize("damage", ["cut", "altered", "missing"])
 def test_a_damaged_file_of_a_cache_is_pulled_again_when_the_replica_starts(
-    place: Place, path: Path, cache: Path, what: str, damage: str
+    folder_place: FolderPlace, path: Path, cache: Path, what: str, damage: str
 ) -> None:
-    place.publish(path)
-    place.replica(cache)
+    folder_place.publish(path)
+    folder_place.replica(cache)
     file = next((cache / NAME).glob(what))
     whole = file.read_bytes()
     file.chmod(0o640)
@@ -404,20 +410,20 @@ def test_a_damaged_file_of_a_cache_is_pulled_again_when_the_replica_starts(
     else:
         file.write_bytes(whole[:-3] if damage == "cut" else bytes([whole[0] ^ 1]) + whole[1:])
     if damage == "altered" and "*" in what:  # of the same size: a replica does not read its cache when it starts
-        place.replica(cache)
+        folder_place.replica(cache)
         [problem] = verify(Store(cache))[0].problems
         (cache / problem.file).unlink()
-    place.replica(cache)
+    folder_place.replica(cache)
     assert file.read_bytes() == whole
     assert found(cache) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("damage", ["cut", "altered", "missing"])
 def test_a_damaged_file_that_was_removed_is_pulled_again_by_a_running_replica(
-    place: Place, path: Path, cache: Path, damage: str
+    folder_place: FolderPlace, path: Path, cache: Path, damage: str
 ) -> None:
-    place.publish(path)
-    replica = place.replica(cache)
+    folder_place.publish(path)
+    replica = folder_place.replica(cache)
     file = next((cache / NAME).glob("segments/*/chunks.arrow"))
     whole = file.read_bytes()
     file.chmod(0o640)
@@ -434,22 +440,22 @@ def test_a_damaged_file_that_was_removed_is_pulled_again_by_a_running_replica(
 
 @pytest.mark.parametrize("damage", ["cut", "missing"])
 def test_a_changelog_of_a_cache_is_pulled_again_when_the_replica_starts(
-    place: Place, path: Path, cache: Path, damage: str
+    folder_place: FolderPlace, path: Path, cache: Path, damage: str
 ) -> None:
-    place.publish(path)
-    place.replica(cache)
+    folder_place.publish(path)
+    folder_place.replica(cache)
     file = cache / NAME / "changes" / "000001.arrow"
     whole = file.read_bytes()
     file.unlink()
     if damage == "cut":
         file.write_bytes(whole[:-3])
-    place.replica(cache)
+    folder_place.replica(cache)
     assert file.read_bytes() == whole
 
 
-def test_temporary_files_of_a_killed_pull_are_removed(place: Place, path: Path, cache: Path) -> None:
-    place.publish(path)
-    place.replica(cache)
+def test_temporary_files_of_a_killed_pull_are_removed(folder_place: FolderPlace, path: Path, cache: Path) -> None:
+    folder_place.publish(path)
+    folder_place.replica(cache)
     folder = next((cache / NAME / "segments").iterdir())
     for file in (
         folder / ".chunks.arrow.1.tmp",
@@ -459,26 +465,26 @@ def test_temporary_files_of_a_killed_pull_are_removed(place: Place, path: Path, 
         file.write_bytes(b"left")
     (cache / NAME / "segments" / "0123456789abcdef").mkdir()
     (cache / NAME / "segments" / "0123456789abcdef" / ".chunks.arrow.1.tmp").write_bytes(b"left")
-    place.replica(cache)
+    folder_place.replica(cache)
     assert holders(cache, "left") == []
     assert found(cache) == ["a", "b", "c"]
 
 
 def test_a_purge_that_was_killed_in_a_cache_is_completed(
-    place: Place, path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    folder_place: FolderPlace, path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At each removal that it makes."""
-    place.publish(path)
-    commit(path, place, "d")
-    place.replica(cache)
+    folder_place.publish(path)
+    commit(path, folder_place, "d")
+    folder_place.replica(cache)
     purge(path, "a")
-    place.publish(path)
+    folder_place.publish(path)
     removed = 0
     while True:
         again = copied(cache, cache.parent / f"cache{removed}")
-        if not _pull_killed_after(place, again, removed, monkeypatch):
+        if not _pull_killed_after(folder_place, again, removed, monkeypatch):
             break
-        place.replica(again)
+        folder_place.replica(again)
         assert holders(again, "text of a") == holders(again, "a#chunk_1") == []
         assert found(again) == ["b", "c", "d"]
         removed += 1
@@ -491,7 +497,7 @@ class Killed(BaseException):
 
 def _pull_killed_after(place: Place, cache: Path, removals: int, monkeypatch: pytest.MonkeyPatch) -> bool:
     left = [removals]
-    remove = module.durable.remove
+    remove = durable.remove
 
     def counted(path: Path) -> None:
         if left[0] == 0:
@@ -500,7 +506,7 @@ def _pull_killed_after(place: Place, cache: Path, removals: int, monkeypatch: py
         remove(path)
 
     with monkeypatch.context() as patched:
-        patched.setattr(module.durable, "remove", counted)
+        patched.setattr(durable, "remove", counted)
         try:
             place.replica(cache)
         except Killed:
@@ -508,6 +514,7 @@ def _pull_killed_after(place: Place, cache: Path, removals: int, monkeypatch: py
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [RESET_BEFORE, RESET_AFTER])
 def test_a_pull_that_fails_at_any_request_leaves_the_old_generation(
     s3: S3, s3_place: S3Place, path: Path, cache: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch
@@ -521,7 +528,7 @@ def test_a_pull_that_fails_at_any_request_leaves_the_old_generation(
     number = 0
     while True:
         again = copied(cache, cache.parent / f"cache{number}")
-        with proxy_of(s3, lambda asked, number=number: fault if asked.number >= number else None) as proxy:
+        with proxy_of(s3, failing_from(number, fault)) as proxy:
             try:
                 s3_place.through(proxy).replica(again)
                 break
@@ -612,27 +619,29 @@ def test_nothing_of_a_purged_document_stays_in_a_cache(place: Place, path: Path,
         assert not one.fetch(NAME, 2)
 
 
-def test_another_history_replaces_the_whole_cache(place: Place, path: Path, cache: Path, tmp_path: Path) -> None:
+def test_another_history_replaces_the_whole_cache(
+    folder_place: FolderPlace, path: Path, cache: Path, tmp_path: Path
+) -> None:
     for number in range(3):
-        commit(path, place, f"d{number}", first=3 + number)
-    place.replica(cache)
+        commit(path, folder_place, f"d{number}", first=3 + number)
+    folder_place.replica(cache)
     write(tmp_path / "other", ["x"])
-    place.publish(tmp_path / "other", force=True)
-    place.replica(cache)
+    folder_place.publish(tmp_path / "other", force=True)
+    folder_place.replica(cache)
     assert found(cache) == ["x"]
     assert holders(cache, "text of a") == holders(cache, "text of d1") == []
 
 
-def test_older_generations_go_as_in_a_store(place: Place, path: Path, cache: Path) -> None:
-    place.publish(path)
-    replica = place.replica(cache)
+def test_older_generations_go_as_in_a_store(folder_place: FolderPlace, path: Path, cache: Path) -> None:
+    folder_place.publish(path)
+    replica = folder_place.replica(cache)
     for number in range(4):
-        commit(path, place, f"d{number}", first=3 + number)
+        commit(path, folder_place, f"d{number}", first=3 + number)
         replica.pull()
     long_ago = time.time() - 3_600
     for file in (cache / NAME / "manifests").iterdir():
         os.utime(file, (long_ago, long_ago))
-    commit(path, place, "e", first=9)
+    commit(path, folder_place, "e", first=9)
     replica.pull()
     assert len(list((cache / NAME / "manifests").iterdir())) < 6
     assert len(found(cache)) == 8
@@ -645,49 +654,49 @@ def size_of(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def test_a_cache_keeps_its_bound(place: Place, path: Path, cache: Path) -> None:
-    place.publish(path)
-    unbounded = place.replica(cache.parent / "unbounded")
+def test_a_cache_keeps_its_bound(folder_place: FolderPlace, path: Path, cache: Path) -> None:
+    folder_place.publish(path)
+    unbounded = folder_place.replica(cache.parent / "unbounded")
     for number in range(6):
         with Store(path).writer(NAME, spaces=[SPACE]) as writer:
             put(writer, [f"{number}-{one}" for one in range(200)], ROWS)
             writer.delete([f"{number - 1}-{one}" for one in range(200)])
             writer.commit()
-        place.publish(path)
+        folder_place.publish(path)
         unbounded.pull()
         if number == 0:
             bound = 3 * size_of(unbounded.cache)
-            replica = place.replica(cache, max_bytes=bound)
+            replica = folder_place.replica(cache, max_bytes=bound)
         replica.pull()
         assert size_of(cache) <= bound
         assert len(found(cache)) == 203
     assert size_of(unbounded.cache) > bound, "else the bound did nothing"
 
 
-def test_the_generation_before_makes_room_for_the_next(place: Place, path: Path, cache: Path) -> None:
+def test_the_generation_before_makes_room_for_the_next(folder_place: FolderPlace, path: Path, cache: Path) -> None:
     def replace_all(number: int) -> None:
         with Store(path).writer(NAME, spaces=[SPACE]) as writer:
             put(writer, [f"{number}-{one}" for one in range(200)], ROWS)
             writer.delete([f"{number - 1}-{one}" for one in range(200)])
             writer.commit()
-        place.publish(path)
+        folder_place.publish(path)
 
     replace_all(0)
-    one = size_of(place.replica(cache.parent / "measure").cache)
-    replica = place.replica(cache, max_bytes=int(2.7 * one))
+    one = size_of(folder_place.replica(cache.parent / "measure").cache)
+    replica = folder_place.replica(cache, max_bytes=int(2.7 * one))
     for number in range(1, 5):
         replace_all(number)
         replica.pull()
         assert len(found(cache)) == 203
 
 
-def test_a_generation_beyond_the_bound_is_not_opened(place: Place, path: Path, cache: Path) -> None:
-    place.publish(path)
-    replica = place.replica(cache, max_bytes=40_000)
+def test_a_generation_beyond_the_bound_is_not_opened(folder_place: FolderPlace, path: Path, cache: Path) -> None:
+    folder_place.publish(path)
+    replica = folder_place.replica(cache, max_bytes=40_000)
     with Store(path).writer(NAME, spaces=[SPACE]) as writer:
         put(writer, [f"big-{one}" for one in range(200)], ROWS)
         writer.commit()
-    place.publish(path)
+    folder_place.publish(path)
     with pytest.raises(StorageFailed, match=r"needs a cache of [\d,]+ bytes, .* allows 40,000: raise it"):
         replica.pull()
     assert found(cache) == ["a", "b", "c"]
@@ -725,7 +734,7 @@ def changes_of(store: Path, cursor: ChangeCursor | None) -> tuple[list[tuple[str
             return rows, cursor
 
 
-@pytest.mark.parametrize("commits", [3, 140])
+@pytest.mark.parametrize("commits", [3, pytest.param(140, marks=pytest.mark.slow)])
 def test_the_change_feed_goes_on_across_generations_that_were_skipped(
     folder_place: Place, path: Path, cache: Path, commits: int
 ) -> None:
@@ -749,13 +758,13 @@ def test_the_change_feed_goes_on_across_generations_that_were_skipped(
     assert changes_of(fresh.cache, cursor)[0] == expected
 
 
-def test_a_feed_that_a_purge_ended_ends_on_replicas_too(place: Place, path: Path, cache: Path) -> None:
-    place.publish(path)
-    replica = place.replica(cache)
+def test_a_feed_that_a_purge_ended_ends_on_replicas_too(folder_place: FolderPlace, path: Path, cache: Path) -> None:
+    folder_place.publish(path)
+    replica = folder_place.replica(cache)
     _, cursor = changes_of(cache, None)
-    commit(path, place, "d")
+    commit(path, folder_place, "d")
     purge(path, "a")
-    place.publish(path)
+    folder_place.publish(path)
     replica.pull()
     for store in (path, cache):
         with pytest.raises(HistoryMissing):
@@ -763,11 +772,11 @@ def test_a_feed_that_a_purge_ended_ends_on_replicas_too(place: Place, path: Path
 
 
 def test_a_pull_waits_for_another_of_the_same_folder(
-    place: Place, path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    folder_place: FolderPlace, path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place.publish(path)
-    replica = place.replica(cache)
-    commit(path, place, "d")
+    folder_place.publish(path)
+    replica = folder_place.replica(cache)
+    commit(path, folder_place, "d")
     monkeypatch.setattr(module, "LOCK_SECONDS", 0.0)
     with WriterLock(cache / NAME, NAME), pytest.raises(AidreError, match="is being written by process"):
         replica.pull()
@@ -775,11 +784,11 @@ def test_a_pull_waits_for_another_of_the_same_folder(
     assert found(cache) == ["a", "b", "c", "d"]
 
 
-def test_a_cache_that_was_emptied_is_filled_again(place: Place, path: Path, cache: Path) -> None:
-    place.publish(path)
-    place.replica(cache)
+def test_a_cache_that_was_emptied_is_filled_again(folder_place: FolderPlace, path: Path, cache: Path) -> None:
+    folder_place.publish(path)
+    folder_place.replica(cache)
     shutil.rmtree(cache / NAME)
-    place.replica(cache)
+    folder_place.replica(cache)
     assert found(cache) == ["a", "b", "c"]
 
 
