@@ -163,7 +163,7 @@ class BucketFailed(StorageFailed):
 
 
 class BackendUnavailable(StorageFailed):
-    """Details: backend, the engine; address, where it is, without a password."""
+    """Details: backend, the engine; address, where it is, without a password; reason (`lost`, `refused`)."""
 
     code = "backend_unavailable"
 

@@ -10,9 +10,9 @@ import select
 import socket
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Final, LiteralString, TypeAlias
+from typing import Any, Final, LiteralString, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import psycopg
@@ -23,6 +23,8 @@ from aidre.engine.errors import AidreError, BackendUnavailable, ConfigurationErr
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 Parameters: TypeAlias = Mapping[str, Any]
+
+T = TypeVar("T")
 
 MOST_IDLE: Final = 8
 """Connections that are kept open while no thread uses them."""
@@ -89,10 +91,22 @@ class Server:
         """Settings of the session; the types of the extension are found where it was made."""
         connection.execute(_SESSION, {"ef": str(EF_SEARCH)})
 
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """The result of `work`, which reads; it is done again where an idle connection turns out to be lost."""
+        try:
+            with self.borrowed() as connection:
+                return work(connection)
+        except BackendUnavailable as error:
+            if error.details["reason"] != "lost":
+                raise
+        with self.borrowed(fresh=True) as connection:
+            return work(connection)
+
     @contextmanager
-    def borrowed(self) -> Iterator[Connection]:
-        """A connection for one call. What goes wrong on it is BackendUnavailable, and it is not used again."""
-        connection = self._take() or self.connect()
+    def borrowed(self, *, fresh: bool = False) -> Iterator[Connection]:
+        """A connection for one call, an idle one unless it has to be fresh. What goes wrong on it is
+        BackendUnavailable, and it is not used again."""
+        connection = (None if fresh else self._take()) or self.connect()
         try:
             with self.faults():
                 yield connection
@@ -135,9 +149,11 @@ class Server:
     def failure(self, error: psycopg.Error) -> BackendUnavailable:
         first = (error.diag.message_primary or str(error) or type(error).__name__).strip().splitlines()[0]
         shown = first.replace(self._secret, "***") if self._secret else first
-        fault = "does not answer" if (error.sqlstate or "08")[:2] in _CLASSES_OF_LOSS else "failed"
+        kind = (error.sqlstate or "08")[:2]
+        fault = "does not answer" if kind in _CLASSES_OF_LOSS else "failed"
         message = f"PostgreSQL at {self.address} {fault}: {shown}"
-        return BackendUnavailable(message, backend="postgres", address=self.address)
+        reason = "lost" if kind in {"08", "57"} else "refused"
+        return BackendUnavailable(message, backend="postgres", address=self.address, reason=reason)
 
 
 _forgotten: Final[list[Connection]] = []

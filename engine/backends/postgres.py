@@ -80,5 +80,4 @@ class PostgresSource:
 
     def _catalog(self, columns: sql.Composable, collection: str | None) -> list[tuple[Any, ...]]:
         """Columns of one collection or of all; none where nothing was ever written."""
-        with self._server.borrowed() as connection:
-            return read_catalog(connection, self._server, columns, collection)
+        return self._server.read(lambda connection: read_catalog(connection, self._server, columns, collection))

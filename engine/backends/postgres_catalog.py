@@ -29,7 +29,11 @@ _KEEP_COMMITS: Final = (
 
 
 def make_catalog(connection: Connection, server: Server) -> None:
-    """The extension, the schema and the table of collections, where they are missing."""
+    """The extension, the schema and the table of collections, where they are missing: to make what exists needs rights
+    that a writer does without."""
+    statement = "select to_regclass(format('%%I.collections', %s::text)) is not null"
+    if connection.execute(statement, (server.schema,)).fetchall() == [(True,)]:
+        return
     with connection.transaction():
         # `if not exists` does not keep two of them apart.
         connection.execute("select pg_advisory_xact_lock(%s)", (_lock_key(server.schema, ""),))

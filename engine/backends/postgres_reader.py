@@ -37,7 +37,7 @@ from aidre.engine.backends.postgres_tables import (
 from aidre.engine.backends.rows import ChunkRow, DocumentRow, plain_chunk
 from aidre.engine.backends.sql_filters import Conditions
 from aidre.engine.backends.state import CollectionState, StoredSpace, collection_status
-from aidre.engine.errors import GenerationMissing, InvalidInput, SpaceMissing, Unsupported
+from aidre.engine.errors import BackendUnavailable, GenerationMissing, InvalidInput, SpaceMissing, Unsupported
 from aidre.engine.index.fields import Filter, Kind, filter_digest, with_dates
 from aidre.engine.index.vectors import VectorColumn, decode, encode_query, score_rows
 from aidre.engine.model import Query
@@ -101,14 +101,17 @@ class PostgresReader:
         stored = self._stored(query.space)
         vector, k = encode_query(stored.space, query.vector), query.offset + query.top_k
         filter_ = self._with_dates(query.filter)
-        with self._server.borrowed() as connection:
+
+        def best(connection: Connection) -> list[Hit]:
             if query.offset:
                 self._check_unchanged(connection)
             is_exact = filter_ is not None and self._lets_few_pass(connection, filter_)
             hits = self._nearest(connection, stored, vector, k, filter_, is_exact=is_exact)
             if not is_exact and len(hits) < min(k, self.chunks):
                 hits = self._nearest(connection, stored, vector, k, filter_, is_exact=True)
-        return hits[query.offset : k]
+            return hits
+
+        return self._server.read(best)[query.offset : k]
 
     def search_all(self, queries: Sequence[Query]) -> list[list[Hit]]:
         return [self.search(query) for query in queries]
@@ -291,16 +294,18 @@ class PostgresReader:
         return conditions, sql.SQL("true") if dated is None else conditions.of(dated, sql.SQL("d.document"))
 
     def _rows(self, statement: sql.Composable, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        with self._server.borrowed() as connection:
-            rows: list[tuple[Any, ...]] = connection.cursor(binary=True).execute(statement, parameters).fetchall()
-        return rows
+        def rows(connection: Connection) -> list[tuple[Any, ...]]:
+            found: list[tuple[Any, ...]] = connection.cursor(binary=True).execute(statement, parameters).fetchall()
+            return found
+
+        return self._server.read(rows)
 
     def _streamed(self, statement: sql.Composable, parameters: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
         """Rows that are fetched as they are asked for, of the state at the time of the call."""
 
-        def rows() -> Iterator[tuple[Any, ...]]:
+        def rows(*, fresh: bool) -> Iterator[tuple[Any, ...]]:
             with (
-                self._server.borrowed() as connection,
+                self._server.borrowed(fresh=fresh) as connection,
                 connection.transaction(),
                 connection.cursor(name="rows", binary=True) as cursor,
             ):
@@ -309,8 +314,14 @@ class PostgresReader:
                 yield ()
                 yield from cursor
 
-        begun = rows()
-        next(begun)
+        begun = rows(fresh=False)
+        try:
+            next(begun)
+        except BackendUnavailable as error:
+            if error.details["reason"] != "lost":
+                raise
+            begun = rows(fresh=True)
+            next(begun)
         return begun
 
     def _found(self, condition: sql.Composable, name: str) -> list[tuple[Any, ...]]:

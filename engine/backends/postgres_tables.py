@@ -154,8 +154,8 @@ class Tables:
         names = [f"{stem}_documents", f"{stem}_chunks", f"{stem}_fields"]
         for stored in state.spaces:
             names += [f"{stem}_vectors_{stored.table}", f"{stem}_vectors_{stored.table}_graph"]
-        with server.borrowed() as connection:
-            found = dict(connection.execute(statement, {"schema": server.schema, "names": names}).fetchall())
+        asked = {"schema": server.schema, "names": names}
+        found = dict(server.read(lambda connection: connection.execute(statement, asked).fetchall()))
         spaces: dict[int, Mapping[str, int]] = {}
         for stored in state.spaces:
             whole, graph = found[f"{stem}_vectors_{stored.table}"], found[f"{stem}_vectors_{stored.table}_graph"]

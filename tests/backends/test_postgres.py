@@ -18,7 +18,7 @@ from psycopg.transaction import Transaction
 
 from aidre.engine import Address, open_source
 from aidre.engine.backend import Sink, Source
-from aidre.engine.backends import postgres_tables, postgres_writer
+from aidre.engine.backends import connections, postgres_tables, postgres_writer
 from aidre.engine.errors import AidreError, BackendUnavailable, ConfigurationError, FormatTooNew, StoreLocked
 from aidre.engine.index.fields import parse_filter
 from aidre.engine.model import EmbeddingSpace, Query
@@ -200,11 +200,23 @@ def test_many_threads_read_while_one_writes(store: Source) -> None:
 # -- a server that is not there ----------------------------------------------------------------------------------
 
 
-def test_sessions_that_were_ended_are_replaced(store: Source) -> None:
+@pytest.mark.parametrize("is_noticed", [True, False])
+def test_sessions_that_were_ended_are_replaced(
+    store: Source, monkeypatch: pytest.MonkeyPatch, is_noticed: bool
+) -> None:
+    """The message of the server may come after a look for it, and before the answer."""
     reader = filled(store, "a").open(NAME)
-    shared_server().disconnect_all()
-    assert len(reader.search(Query([1, 1, 0, 0], SPACE.id, 1))) == 1
-    assert reader.count(parse_filter({"document_id": "a"})) == 1
+    if not is_noticed:
+        monkeypatch.setattr(connections, "_has_ended", lambda connection: False)
+    for look in (
+        lambda: len(reader.search(Query([1, 1, 0, 0], SPACE.id, 1))),
+        lambda: reader.count(parse_filter({"document_id": "a"})),
+        lambda: len(store.collections()),
+        lambda: len(list(reader.scan())),
+        lambda: len(reader.status()["spaces"]),
+    ):
+        shared_server().disconnect_all()
+        assert look() == 1
 
 
 def test_a_server_that_stops_is_one_error_over_http_until_it_is_back(
@@ -228,7 +240,7 @@ def test_a_server_that_stops_is_one_error_over_http_until_it_is_back(
                 assert (answer.status_code, answer.headers.get("retry-after")) == (503, "5"), answer.text
                 assert "postgres" not in answer.text.lower()
             assert platform.retrieve(platform.request("tea", domain="of.docs"))["status"] == "error"
-            assert client.get("/healthz").status_code == 200
+            assert [client.get(path).status_code for path in ("/healthz", "/metrics")] == [200, 200]
             server.start()
             client.refresh()
             assert client.search({"query": "tea", "top_k": 1}).json()["results"][0]["id"] == "tea#chunk_1"
