@@ -11,7 +11,7 @@ from aidre.engine.maintenance.backup import back_up
 from aidre.engine.model import Record
 from tests.support.buckets import credentials, folder_place, place, s3, s3_place
 from tests.support.calibrations import quick_calibration
-from tests.support.stores import NAME, SPACE, copied, normal, put, record
+from tests.support.stores import NAME, SPACE, copied, normal, put, record, write
 
 __all__ = ["credentials", "folder_place", "place", "s3", "s3_place"]
 
@@ -45,3 +45,15 @@ def backup(store: Store, tmp_path: Path) -> Path:
     """A backup of the store."""
     back_up(store, [NAME], tmp_path / "backup.tar")
     return tmp_path / "backup.tar"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store of one generation."""
+    write(tmp_path / "store", ["a", "b", "c"])
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"

@@ -66,13 +66,6 @@ def holders(place: Place, text: str) -> list[str]:
     return sorted(key for key, content in place.everything().items() if text.encode() in content)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """A store of one generation."""
-    write(tmp_path / "store", ["a", "b", "c"])
-    return tmp_path / "store"
-
-
 # -- what is sent ------------------------------------------------------------------------------------------------
 
 

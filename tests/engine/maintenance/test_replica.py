@@ -1,4 +1,4 @@
-"""Replicas: what they pull, what they refuse, and that they heal and forget as they have to."""
+"""Replicas: what they pull, what they forget, and what they never change."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
-import orjson
 import pytest
 
 from aidre.engine.backend import ChangeCursor
@@ -19,11 +16,9 @@ from aidre.engine.collection.store import Store
 from aidre.engine.errors import (
     AidreError,
     BucketFailed,
-    FormatTooNew,
     GenerationMissing,
     HistoryMissing,
     StorageFailed,
-    StoreDamaged,
     Unsupported,
 )
 from aidre.engine.maintenance import replica as module
@@ -32,65 +27,18 @@ from aidre.engine.maintenance.history import keep_generations, roll_back
 from aidre.engine.maintenance.publication import (
     CATALOG,
     Catalog,
-    checksum,
     encode_record,
-    manifest_key,
-    read_publication,
 )
 from aidre.engine.maintenance.replica import pulled_at
 from aidre.engine.maintenance.restore import restore_archive
-from aidre.engine.maintenance.verify import verify
-from aidre.engine.storage import durable
 from aidre.engine.storage.format import REPLICA
 from aidre.engine.storage.lock import WriterLock
-from aidre.engine.storage.manifest import seal, unseal
-from tests.support.buckets import S3, FolderPlace, Once, Place, S3Place, denied, failing_from, proxy_of
-from tests.support.clocks import until
-from tests.support.fault_proxy import RESET_AFTER, RESET_BEFORE, Fault
-from tests.support.stores import NAME, ROWS, SPACE, copied, everything, put, write
+from tests.support.buckets import S3, FolderPlace, Once, Place, S3Place, proxy_of
+from tests.support.fault_proxy import Fault
+from tests.support.replicas import commit, found, holders, purge
+from tests.support.stores import NAME, ROWS, SPACE, everything, put, write
 
 CURRENT = f"{NAME}/CURRENT"
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """A store of one generation."""
-    write(tmp_path / "store", ["a", "b", "c"])
-    return tmp_path / "store"
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
-def purge(store: Path, *ids: str) -> None:
-    with Store(store).writer(NAME, spaces=[SPACE]) as writer:
-        writer.delete(ids)
-        writer.commit()
-        writer.purge()
-
-
-def commit(store: Path, place: Place, *ids: str, first: int = 3) -> int:
-    """Writes and publishes."""
-    generation = write(store, list(ids), first)
-    place.publish(store)
-    return generation
-
-
-def holders(folder: Path, text: str) -> list[str]:
-    """The files of any kind in which a text is."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return sorted(path.relative_to(folder).as_posix() for path in files if text.encode() in path.read_bytes())
-
-
-def found(cache: Path) -> list[str]:
-    """What a reader of the cache finds; every file is whole, and no temporary one is left."""
-    for report in verify(Store(cache)):
-        assert not report.problems, report
-        assert not report.older, report
-    assert [path for path in cache.rglob("*.tmp*") if path.is_file()] == []
-    return everything(Store(cache).open(NAME))
 
 
 # -- what is pulled ----------------------------------------------------------------------------------------------
@@ -189,147 +137,6 @@ def test_what_is_lost_from_the_bucket_is_told_and_the_old_is_served(place: Place
     assert found(cache) == ["a", "b", "c"]
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("what", ["chunks.arrow", "000002.json", "deletes/000002.arrow"])
-@pytest.mark.parametrize("damage", ["cut", "altered", "longer", "empty", "missing"])
-def test_a_cut_or_altered_object_is_never_opened(
-    folder_place: FolderPlace, path: Path, cache: Path, what: str, damage: str
-) -> None:
-    folder_place.publish(path)
-    replica = folder_place.replica(cache)
-    before = set(folder_place.contents())
-    with Store(path).writer(NAME, spaces=[SPACE]) as writer:
-        put(writer, ["d"], ROWS[3:4])
-        writer.delete(["a"])
-        writer.commit()
-    folder_place.publish(path)
-    key = next(key for key in sorted(set(folder_place.contents()) - before) if key.endswith(what))
-    whole = folder_place.contents()[key]
-    if damage == "missing":
-        folder_place.remove(key)
-    else:
-        changed = {"cut": whole[:-7], "altered": b"\1" + whole[1:], "longer": whole * 3, "empty": b""}
-        folder_place.put(key, changed[damage])
-    for _ in range(2):
-        with pytest.raises(StoreDamaged, match="--repair"):
-            replica.pull()
-        assert found(cache) == ["a", "b", "c"]
-    folder_place.put(key, whole)
-    replica.pull()
-    assert found(cache) == ["b", "c", "d"]
-
-
-def test_a_damaged_collection_does_not_stop_another(place: Place, path: Path, cache: Path) -> None:
-    with Store(path).writer("more", spaces=[SPACE]) as writer:
-        put(writer, ["x"], ROWS[:1])
-        writer.commit()
-    place.publisher(path).publish([NAME, "more"])
-    place.put(manifest_key(NAME, 1), b"altered")
-    replica = place.unpulled(cache)
-    with pytest.raises(StoreDamaged, match="docs/manifests"):
-        replica.pull()
-    assert replica.source.collections() == ["more"]
-
-
-def test_a_huge_object_is_not_read_to_its_end(
-    place: Place, path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place.publish(path)
-    place.put(place.key_of("chunks.arrow"), bytes(8 << 20))
-    read = []
-    write_block = module._Checked.write
-
-    def counted(self: module._Checked, block: bytes) -> int:
-        read.append(len(block))
-        return write_block(self, block)
-
-    monkeypatch.setattr(module._Checked, "write", counted)
-    replica = place.unpulled(cache)
-    with pytest.raises(StoreDamaged, match="--repair"):
-        replica.pull()
-    assert sum(read) < 6 << 20
-    assert list(cache.rglob("*chunks.arrow*")) == []
-
-
-def crafted(place: Place, change: Callable[[dict[str, object]], None]) -> None:
-    """Publishes an altered manifest with right checksums, as whoever can write the bucket may."""
-    key = manifest_key(NAME, 1)
-    value = orjson.loads(unseal(place.contents()[key]))
-    change(value)
-    content = seal(orjson.dumps(value))
-    publication = read_publication(place.bucket, NAME)
-    assert publication is not None
-    place.put(key, content)
-    place.put(CURRENT, encode_record(replace(publication[0], manifest=checksum(content))))
-
-
-@pytest.mark.parametrize("name", ["../../../escaped", "/tmp/escaped", "a/../../escaped", "..", ".hidden", "a\0b", ""])
-@pytest.mark.parametrize("member", ["segment", "file", "deletes"])
-def test_names_that_lead_out_of_the_folder_are_refused(
-    folder_place: Place, path: Path, cache: Path, tmp_path: Path, name: str, member: str
-) -> None:
-    folder_place.publish(path)
-
-    def change(value: dict[str, object]) -> None:
-        segment = value["segments"][0]  # type: ignore[index]
-        entry = next(iter(segment["files"].values()))
-        if member == "segment":
-            segment["id"] = name
-        elif member == "file":
-            segment["files"][name] = entry
-        else:
-            value["deletes"] = {name: entry}
-
-    crafted(folder_place, change)
-    with pytest.raises(StoreDamaged):
-        folder_place.replica(cache)
-    assert list(tmp_path.rglob("*escaped*")) == []
-
-
-@pytest.mark.parametrize("name", ["../escaped", "/escaped", "..", ".log", "a/b", "", "\0", "x" * 300])
-def test_a_catalog_that_leads_out_of_the_folder_is_refused(
-    folder_place: Place, path: Path, cache: Path, name: str
-) -> None:
-    folder_place.publish(path)
-    folder_place.put(CATALOG, encode_record(Catalog((NAME, name))))
-    with pytest.raises(StoreDamaged, match="names a collection that is none"):
-        folder_place.replica(cache)
-
-
-def test_changelogs_with_foreign_names_are_left(s3_place: S3Place, path: Path, cache: Path, tmp_path: Path) -> None:
-    s3_place.publish(path)
-    for name in ("x.arrow", "000001.txt", "-1.arrow", "000009.arrow", "000001/000001.arrow"):
-        s3_place.put(f"{NAME}/changes/{name}", b"x")
-    s3_place.replica(cache)
-    assert [one.name for one in (cache / NAME / "changes").iterdir()] == ["000001.arrow"]
-    assert list(tmp_path.rglob("*escaped*")) == []
-
-
-@pytest.mark.parametrize("size", [1 << 52, 1 << 63, 1 << 200, -1])
-def test_sizes_that_no_file_has_are_refused(folder_place: Place, path: Path, cache: Path, size: int) -> None:
-    folder_place.publish(path)
-    content = folder_place.contents()[manifest_key(NAME, 1)]
-    value = unseal(content)
-    entry = next(iter(orjson.loads(value)["segments"][0]["files"].values()))
-    altered = value.replace(b'"size":%d' % entry["size"], b'"size":%d' % size)
-    assert altered != value
-    publication = read_publication(folder_place.bucket, NAME)
-    assert publication is not None
-    folder_place.put(manifest_key(NAME, 1), seal(altered))
-    folder_place.put(CURRENT, encode_record(replace(publication[0], manifest=checksum(seal(altered)))))
-    with pytest.raises(StoreDamaged):
-        folder_place.replica(cache)
-
-
-def test_a_newer_format_of_a_manifest_is_told(folder_place: Place, path: Path, cache: Path) -> None:
-    folder_place.publish(path)
-    crafted(folder_place, lambda value: value.update(format=99))
-    with pytest.raises(FormatTooNew, match="upgrade aidre"):
-        folder_place.replica(cache)
-
-
 # -- the folder --------------------------------------------------------------------------------------------------
 
 
@@ -390,209 +197,6 @@ def test_a_damaged_generation_of_a_replica_is_not_rolled_back(
     manifest.write_bytes(b"altered")
     with pytest.raises(Unsupported, match="takes no writes"):
         roll_back(replica.source, NAME, 1)
-
-
-# -- healing -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("what", ["segments/*/chunks.arrow", "manifests/000001.json", "CURRENT"])
-@pytest.mark.parametrize("damage", ["cut", "altered", "missing"])
-def test_a_damaged_file_of_a_cache_is_pulled_again_when_the_replica_starts(
-    folder_place: FolderPlace, path: Path, cache: Path, what: str, damage: str
-) -> None:
-    folder_place.publish(path)
-    folder_place.replica(cache)
-    file = next((cache / NAME).glob(what))
-    whole = file.read_bytes()
-    file.chmod(0o640)
-    if damage == "missing":
-        file.unlink()
-    else:
-        file.write_bytes(whole[:-3] if damage == "cut" else bytes([whole[0] ^ 1]) + whole[1:])
-    if damage == "altered" and "*" in what:  # of the same size: a replica does not read its cache when it starts
-        folder_place.replica(cache)
-        [problem] = verify(Store(cache))[0].problems
-        (cache / problem.file).unlink()
-    folder_place.replica(cache)
-    assert file.read_bytes() == whole
-    assert found(cache) == ["a", "b", "c"]
-
-
-@pytest.mark.parametrize("damage", ["cut", "altered", "missing"])
-def test_a_damaged_file_that_was_removed_is_pulled_again_by_a_running_replica(
-    folder_place: FolderPlace, path: Path, cache: Path, damage: str
-) -> None:
-    folder_place.publish(path)
-    replica = folder_place.replica(cache)
-    file = next((cache / NAME).glob("segments/*/chunks.arrow"))
-    whole = file.read_bytes()
-    file.chmod(0o640)
-    if damage == "missing":
-        file.unlink()
-    else:
-        file.write_bytes(whole[:-3] if damage == "cut" else bytes([whole[0] ^ 1]) + whole[1:])
-    [problem] = verify(Store(cache))[0].problems
-    (cache / problem.file).unlink(missing_ok=True)
-    assert replica.pull() == [NAME]
-    assert file.read_bytes() == whole
-    assert found(cache) == ["a", "b", "c"]
-
-
-@pytest.mark.parametrize("damage", ["cut", "missing"])
-def test_a_changelog_of_a_cache_is_pulled_again_when_the_replica_starts(
-    folder_place: FolderPlace, path: Path, cache: Path, damage: str
-) -> None:
-    folder_place.publish(path)
-    folder_place.replica(cache)
-    file = cache / NAME / "changes" / "000001.arrow"
-    whole = file.read_bytes()
-    file.unlink()
-    if damage == "cut":
-        file.write_bytes(whole[:-3])
-    folder_place.replica(cache)
-    assert file.read_bytes() == whole
-
-
-def test_temporary_files_of_a_killed_pull_are_removed(folder_place: FolderPlace, path: Path, cache: Path) -> None:
-    folder_place.publish(path)
-    folder_place.replica(cache)
-    folder = next((cache / NAME / "segments").iterdir())
-    for file in (
-        folder / ".chunks.arrow.1.tmp",
-        cache / NAME / ".CURRENT.1.tmp",
-        cache / NAME / "changes" / ".x.1.tmp",
-    ):
-        file.write_bytes(b"left")
-    (cache / NAME / "segments" / "0123456789abcdef").mkdir()
-    (cache / NAME / "segments" / "0123456789abcdef" / ".chunks.arrow.1.tmp").write_bytes(b"left")
-    folder_place.replica(cache)
-    assert holders(cache, "left") == []
-    assert found(cache) == ["a", "b", "c"]
-
-
-def test_a_purge_that_was_killed_in_a_cache_is_completed(
-    folder_place: FolderPlace, path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At each removal that it makes."""
-    folder_place.publish(path)
-    commit(path, folder_place, "d")
-    folder_place.replica(cache)
-    purge(path, "a")
-    folder_place.publish(path)
-    removed = 0
-    while True:
-        again = copied(cache, cache.parent / f"cache{removed}")
-        if not _pull_killed_after(folder_place, again, removed, monkeypatch):
-            break
-        folder_place.replica(again)
-        assert holders(again, "text of a") == holders(again, "a#chunk_1") == []
-        assert found(again) == ["b", "c", "d"]
-        removed += 1
-    assert removed > 1
-
-
-class Killed(BaseException):
-    """Stands for a SIGKILL."""
-
-
-def _pull_killed_after(place: Place, cache: Path, removals: int, monkeypatch: pytest.MonkeyPatch) -> bool:
-    left = [removals]
-    remove = durable.remove
-
-    def counted(path: Path) -> None:
-        if left[0] == 0:
-            raise Killed
-        left[0] -= 1
-        remove(path)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(durable, "remove", counted)
-        try:
-            place.replica(cache)
-        except Killed:
-            return True
-    return False
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", [RESET_BEFORE, RESET_AFTER])
-def test_a_pull_that_fails_at_any_request_leaves_the_old_generation(
-    s3: S3, s3_place: S3Place, path: Path, cache: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from aidre.engine.maintenance import bucket
-
-    monkeypatch.setattr(bucket, "_RETRY", {"max_retries": 0})
-    s3_place.publish(path)
-    s3_place.replica(cache)
-    commit(path, s3_place, "d")
-    number = 0
-    while True:
-        again = copied(cache, cache.parent / f"cache{number}")
-        with proxy_of(s3, failing_from(number, fault)) as proxy:
-            try:
-                s3_place.through(proxy).replica(again)
-                break
-            except BucketFailed:
-                assert found(again) == ["a", "b", "c"]
-        s3_place.replica(again)
-        assert found(again) == ["a", "b", "c", "d"]
-        number += 2
-    assert number > 6
-
-
-def test_a_bucket_that_goes_away_and_comes_back_is_followed(
-    s3: S3, s3_place: S3Place, path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from aidre.engine.maintenance import bucket
-
-    monkeypatch.setattr(bucket, "_RETRY", {"max_retries": 0})
-    monkeypatch.setattr(module, "_RETRY_SECONDS", 0.01)
-    away = threading.Event()
-    s3_place.publish(path)
-    with proxy_of(s3, lambda asked: denied() if away.is_set() else None) as proxy:
-        replica = s3_place.through(proxy).replica(cache)
-        stopped = threading.Event()
-        thread = threading.Thread(target=replica.follow, args=(stopped, 0.01))
-        thread.start()
-        try:
-            away.set()
-            seen = len(proxy.asked)
-            until(lambda: len(proxy.asked) > seen + 3)
-            commit(path, s3_place, "d")
-            before = pulled_at(cache)
-            seen = len(proxy.asked)
-            until(lambda: len(proxy.asked) > seen + 3)
-            assert pulled_at(cache) == before
-            assert found(cache) == ["a", "b", "c"]
-            away.clear()
-            until(lambda: Store(cache).current(NAME) == 2)
-            until(lambda: (pulled_at(cache) or 0) > (before or 0))
-        finally:
-            stopped.set()
-            thread.join(60)
-    assert found(cache) == ["a", "b", "c", "d"]
-
-
-def test_two_replicas_of_one_folder_do_not_disturb_each_other(place: Place, path: Path, cache: Path) -> None:
-    place.publish(path)
-    replicas = [place.unpulled(cache), place.unpulled(cache)]
-    for number in range(4):
-        failures: list[AidreError] = []
-
-        def pull(one: module.Replica, failures: list[AidreError] = failures) -> None:
-            try:
-                one.pull()
-            except AidreError as error:
-                failures.append(error)
-
-        threads = [threading.Thread(target=pull, args=(one,)) for one in replicas]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        assert failures == []
-        assert len(found(cache)) == 3 + number
-        commit(path, place, f"d{number}", first=3 + number)
 
 
 # -- what it forgets ---------------------------------------------------------------------------------------------
