@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aidre.engine.errors import AidreError, BucketFailed, ConfigurationError, PublishConflict, StorageFailed
+from aidre.engine.errors import AidreError, ConfigurationError, PublishConflict, StorageFailed
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -121,7 +121,7 @@ def publishing(store: Source, settings: Settings, collection: str | None = None)
 def replicating(url: str, cache: Path, settings: Settings) -> Iterator[Replica]:
     """A replica that is pulled once before, and in a thread within this context.
 
-    Where the bucket does not answer at first, the generations that the cache has are served. ConfigurationError,
+    Where that fails, the generations that the cache has are served. ConfigurationError, and without any generation
     BucketFailed, StorageFailed, StoreDamaged, FormatTooNew.
     """
     from aidre.api.cli import console
@@ -130,7 +130,7 @@ def replicating(url: str, cache: Path, settings: Settings) -> Iterator[Replica]:
     replica.prepare()
     try:
         replica.pull()
-    except BucketFailed as error:
+    except AidreError as error:
         if not replica.source.collections():
             raise
         console.print_message(f"{error}; the generations in the cache are served meanwhile")

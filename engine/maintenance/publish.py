@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -55,6 +55,10 @@ from aidre.engine.storage import (
 
 KEEP = timedelta(hours=24)
 """How long an object stays that no newer generation names: a replica may still be pulling it."""
+RECENT = timedelta(minutes=15)
+"""How long cursors may ask for any generation, and a little longer."""
+SLOT = 600.0
+"""Seconds."""
 COLLECT_SECONDS = 3_600
 """Between two garbage collections of a bucket, which list it."""
 _UPLOADS = 4
@@ -391,10 +395,8 @@ class Publisher:
         manifests = _generations(found)
         limit, purged = datetime.now(UTC) - KEEP, publication.purged
         kept = {ours.manifest.generation: ours.manifest}
-        numbers = sorted(manifests)
-        for number, following in zip(numbers, [*numbers[1:], None], strict=True):
-            is_superseded = following is not None and manifests[following].modified < limit
-            if purged <= number < publication.generation and not is_superseded:
+        for number in _needed(manifests, limit):
+            if purged <= number < publication.generation:
                 manifest = self._manifest_or_none(name, number)
                 kept |= {} if manifest is None else {number: manifest}
         named = {key for manifest in kept.values() for key, _ in named_files(name, manifest)}
@@ -453,6 +455,20 @@ def _is_whole(path: Path, entry: FileEntry) -> bool:
     except FileProblem:
         return False
     return True
+
+
+def _needed(manifests: Mapping[int, StoredObject], limit: datetime) -> Iterator[int]:
+    """The generations that were superseded since `limit`: all of the last RECENT, before that the newest one at the
+    end of each SLOT, whose files are those of all that came between, so that few manifests are read."""
+    numbers, recent = sorted(manifests), datetime.now(UTC) - RECENT
+    for number, following in zip(numbers, [*numbers[1:], None], strict=True):
+        until = None if following is None else manifests[following].modified
+        if until is None or until >= recent or (until >= limit and manifests[number].modified.timestamp() // SLOT != until.timestamp() // SLOT):
+            yield number
+
+
+def _slot(manifest: StoredObject) -> float:
+    return manifest.modified.timestamp() // SLOT
 
 
 def _generations(found: Iterable[StoredObject]) -> dict[int, StoredObject]:
