@@ -462,8 +462,9 @@ def _needed(manifests: Mapping[int, StoredObject], limit: datetime) -> Iterator[
     end of each SLOT, whose files are those of all that came between, so that few manifests are read."""
     numbers, recent = sorted(manifests), datetime.now(UTC) - RECENT
     for number, following in zip(numbers, [*numbers[1:], None], strict=True):
-        until = None if following is None else manifests[following].modified
-        if until is None or until >= recent or (until >= limit and manifests[number].modified.timestamp() // SLOT != until.timestamp() // SLOT):
+        until = None if following is None else manifests[following]
+        is_recent = until is None or until.modified >= recent
+        if is_recent or (until is not None and until.modified >= limit and _slot(until) != _slot(manifests[number])):
             yield number
 
 
