@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -208,13 +208,14 @@ def test_sessions_that_were_ended_are_replaced(
     reader = filled(store, "a").open(NAME)
     if not is_noticed:
         monkeypatch.setattr(connections, "_has_ended", lambda connection: False)
-    for look in (
+    looks: list[Callable[[], int]] = [
         lambda: len(reader.search(Query([1, 1, 0, 0], SPACE.id, 1))),
         lambda: reader.count(parse_filter({"document_id": "a"})),
         lambda: len(store.collections()),
         lambda: len(list(reader.scan())),
         lambda: len(reader.status()["spaces"]),
-    ):
+    ]
+    for look in looks:
         shared_server().disconnect_all()
         assert look() == 1
 
