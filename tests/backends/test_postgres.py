@@ -315,6 +315,17 @@ def test_spaces_of_too_many_dimensions_are_compared_one_by_one_or_refused(store:
             sink.commit()
 
 
+def test_a_run_that_ends_builds_graphs_and_counts_for_the_plans(store: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_writer, "_MIN_GRAPH_ROWS", 3)
+    [first] = filled(store, "a", "b").open(NAME).status()["spaces"]
+    assert (first["calibration"], first["bytes"]["index"]) == (None, 0)
+    [then] = filled(store, "c", "d", "e").open(NAME).status()["spaces"]
+    assert then["calibration"] is not None and then["bytes"]["index"] > 0
+    with store.writer(NAME, spaces=None) as sink:
+        tables, connection = sink._tables, sink._connection  # type: ignore[attr-defined]
+        assert tables.counted_chunks(connection) == 5
+
+
 def test_two_stores_in_one_database_are_apart(store: Source, tmp_path: Path) -> None:
     filled(store, "a")
     with store_of("postgres", tmp_path / "other") as other:
