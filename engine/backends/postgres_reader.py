@@ -6,8 +6,9 @@ keeps no older generations. Scores are computed here from the stored vectors, so
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -346,7 +347,13 @@ _KINDS: Final[Mapping[str, Kind]] = {"s": "string", "i": "int", "f": "float", "b
 def _set_candidates(connection: Connection, k: int) -> None:
     """Let the graph keep more candidates for many results, for this connection until it is asked for others."""
     wanted = min(max(EF_SEARCH, 2 * k), _MOST_EF)
-    connection.execute("select set_config('hnsw.ef_search', %s, false)", (str(wanted),))
+    if _candidates.get(connection, EF_SEARCH) != wanted:
+        connection.execute("select set_config('hnsw.ef_search', %s, false)", (str(wanted),))
+        _candidates[connection] = wanted
+
+
+_candidates: Final[MutableMapping[Connection, int]] = WeakKeyDictionary()
+"""What the graph keeps in the sessions of connections, where that is not EF_SEARCH."""
 
 
 def unsupported(capability: str) -> Unsupported:

@@ -144,6 +144,14 @@ class Tables:
         connection.execute(made)
         return True
 
+    def counted_chunks(self, connection: Connection) -> int:
+        """The chunks of which PostgreSQL knows, which its plans depend on; -1 where it never counted."""
+        statement = (
+            "select reltuples::int8 from pg_class where oid = to_regclass(format('%%I.%%I', %s::text, %s::text))"
+        )
+        [(found,)] = connection.execute(statement, (self.server.schema, f"c{self.number}_chunks")).fetchall()
+        return int(found)
+
     def sizes(self, server: Server, state: CollectionState) -> tuple[dict[int, Mapping[str, int]], int]:
         """The bytes of each space by its table, and those of documents and chunks."""
         statement = (

@@ -43,6 +43,9 @@ from aidre.engine.storage import NO_KEY, now, to_utf8, with_precision
 _MIN_GRAPH_ROWS: Final = 5_000
 """Chunks from which a graph is built: to compare fewer takes no longer."""
 
+_NEGLECTED_SHARE: Final = 0.2
+"""Of the chunks: fewer that were written since PostgreSQL counted them change no plan. It counts by itself, later."""
+
 _REEMBED_ROWS: Final = 256
 
 
@@ -101,7 +104,7 @@ class PostgresWriter:
     ) -> None:
         try:
             if kind is None and not self._connection.closed:
-                self._make_graphs()
+                self._keep_up()
         finally:
             self._lock.__exit__(None, None, None)
             with suppress(psycopg.Error):
@@ -237,7 +240,7 @@ class PostgresWriter:
 
     def finish(self) -> None:
         self.commit()
-        self._make_graphs()
+        self._keep_up()
 
     def compact(self) -> None:
         """Commit, and let PostgreSQL use the room of deleted rows again."""
@@ -260,7 +263,7 @@ class PostgresWriter:
                 self._reembed(recompute)
         finally:
             self._replaced = {}
-        self._make_graphs()
+        self._keep_up()
 
     def _reembed(self, recompute: Mapping[str, Recompute]) -> None:
         reader, stale = self.snapshot, self._replaced
@@ -417,21 +420,28 @@ class PostgresWriter:
         self._sent = state
         self._connection.execute(statement, [*values, number])
 
-    def _make_graphs(self) -> None:
+    def _keep_up(self) -> None:
+        """Build the graphs that are due, and count anew where so much was written that the plans of searches would no
+        longer fit."""
         if self._number is None or self._state.chunks < _MIN_GRAPH_ROWS:
             return
         with self._server.faults():
             for stored in self._state.spaces:
                 if not self._tables.has_index(self._connection, stored.table):
                     self._tables.make_index(self._connection, stored.space, stored.table)
-                    self._connection.execute(sql.SQL("analyze {}").format(self._tables.vectors(stored.table)))
+            counted = self._tables.counted_chunks(self._connection)
+            if abs(self._state.chunks - counted) > _NEGLECTED_SHARE * self._state.chunks:
+                names = sql.SQL(", ").join(self._all_tables())
+                self._connection.execute(sql.SQL("analyze {}").format(names))
+
+    def _all_tables(self) -> list[sql.Identifier]:
+        names = [self._tables.documents, self._tables.chunks, self._tables.fields]
+        return names + [self._tables.vectors(stored.table) for stored in self._state.spaces]
 
     def _vacuum(self, statement: str) -> None:
         if self._number is None:
             return
         self._reconnect()
-        names = [self._tables.documents, self._tables.chunks, self._tables.fields]
-        names += [self._tables.vectors(stored.table) for stored in self._state.spaces]
         with self._server.faults():
-            for name in names:
+            for name in self._all_tables():
                 self._connection.execute(sql.SQL(statement).format(name))

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -208,13 +208,14 @@ def test_sessions_that_were_ended_are_replaced(
     reader = filled(store, "a").open(NAME)
     if not is_noticed:
         monkeypatch.setattr(connections, "_has_ended", lambda connection: False)
-    for look in (
+    looks: list[Callable[[], int]] = [
         lambda: len(reader.search(Query([1, 1, 0, 0], SPACE.id, 1))),
         lambda: reader.count(parse_filter({"document_id": "a"})),
         lambda: len(store.collections()),
         lambda: len(list(reader.scan())),
         lambda: len(reader.status()["spaces"]),
-    ):
+    ]
+    for look in looks:
         shared_server().disconnect_all()
         assert look() == 1
 
@@ -312,6 +313,17 @@ def test_spaces_of_too_many_dimensions_are_compared_one_by_one_or_refused(store:
         sink.upsert([record("a")], {"wider": sink.encode("wider", np.ones((1, 16_001), np.float32))}, {})
         with pytest.raises(AidreError, match="pgvector stores 16000"):
             sink.commit()
+
+
+def test_a_run_that_ends_builds_graphs_and_counts_for_the_plans(store: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_writer, "_MIN_GRAPH_ROWS", 3)
+    [first] = filled(store, "a", "b").open(NAME).status()["spaces"]
+    assert (first["calibration"], first["bytes"]["index"]) == (None, 0)
+    [then] = filled(store, "c", "d", "e").open(NAME).status()["spaces"]
+    assert then["calibration"] is not None and then["bytes"]["index"] > 0
+    with store.writer(NAME, spaces=None) as sink:
+        tables, connection = sink._tables, sink._connection  # type: ignore[attr-defined]
+        assert tables.counted_chunks(connection) == 5
 
 
 def test_two_stores_in_one_database_are_apart(store: Source, tmp_path: Path) -> None:

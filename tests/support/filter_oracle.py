@@ -35,7 +35,7 @@ def _compared(metadata: Mapping[str, Any], name: str, op: str, operand: Any) -> 
     values: Sequence[Any] = stored if isinstance(stored, list) else [] if stored is None else [stored]
     match op:
         case "exists":
-            return bool(values) == operand
+            return bool(bool(values) == operand)
         case "ne":
             return not _compared(metadata, name, "eq", operand)
         case "in":
