@@ -23,10 +23,19 @@ import xxhash
 from numpy.typing import NDArray
 
 from aidre.engine import model
-from aidre.engine.model import EmbeddingSpace, EncodedVectors, Json, Query, Record, Visibility
+from aidre.engine.model import (
+    EmbeddingSpace,
+    EncodedVectors,
+    Highlight,
+    HighlightLimits,
+    Json,
+    Query,
+    Record,
+    Visibility,
+)
 
 if TYPE_CHECKING:
-    from aidre.engine.index.fields import Filter, Kind
+    from aidre.engine.index.fields import Filter, Kind, ValueRange
     from aidre.engine.segment import RecordColumns
 
 Passage: TypeAlias = tuple[Hashable, str, str, int | None, bytes]
@@ -55,6 +64,10 @@ class Capabilities:
     """Has a change feed."""
     vocabulary: bool = False
     """Knows its fields and their texts: `fields`, `dictionaries`, `is_object_field`."""
+    facets: bool = False
+    """Counts the values of fields."""
+    highlight: bool = False
+    """Finds the words of a query in hits."""
     recall: bool = False
     """Measures the recall of its searches and reports it."""
 
@@ -248,7 +261,7 @@ class Facet:
     `counts` has each distinct value with the number of documents that have it, the most frequent first, equal ones by
     type and value; a list counts once for each of its values. Dates are RFC 3339. `minimum` and `maximum` are of the
     numbers, or of the dates where there is no number. `missing` documents lack the field. `distinct` values there are,
-    of which `counts` may have the first ones alone.
+    of which `counts` may have the first ones alone. `ranges` counts the documents with a value in each range.
     """
 
     counts: tuple[tuple[str | int | float | bool, int], ...]
@@ -257,6 +270,7 @@ class Facet:
     minimum: str | int | float | None
     maximum: str | int | float | None
     distinct: int = 0
+    ranges: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, counts: Mapping[tuple[Kind, Any], int], documents: int, missing: int) -> Facet:
@@ -346,9 +360,20 @@ class Reader(Protocol):
     def count_documents(self, filter: Filter | None = None) -> int:
         """Documents that pass a filter. InvalidFilter."""
 
-    def facet(self, field: str, filter: Filter | None = None) -> Facet:
-        """The values of a field, by a name as `fields.field_name` returns it, among the documents that pass a filter.
-        InvalidFilter."""
+    def facet(
+        self,
+        field: str,
+        filter: Filter | None = None,
+        *,
+        text: str | None = None,
+        limit: int | None = None,
+        ranges: Sequence[ValueRange] = (),
+    ) -> Facet:
+        """The values of a field, by a name as `fields.field_name` returns it, among the documents that pass a filter;
+        with `text` among those of the matches of a lexical search; `limit` values at most. InvalidFilter."""
+
+    def highlight(self, text: str, hits: Sequence[Hit], limits: HighlightLimits) -> list[Highlight]:
+        """Where words of a query are in each hit."""
 
     def scan(self, filter: Filter | None = None) -> Iterator[RetrievedChunk]:
         """The chunks that pass a filter, those of a document together and in order. InvalidFilter."""

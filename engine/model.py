@@ -164,3 +164,27 @@ class Query:
     mode: Mode = "dense"
     fusion: Fusion = Fusion()
     rescore: Rescore | None = None
+
+
+Span: TypeAlias = tuple[int, int]
+"""Start and end in characters (code points) of a text; the end is not included."""
+
+
+@dataclass(frozen=True, slots=True)
+class HighlightLimits:
+    """`spans` words at most in each text, and `snippets` sentences of at most `snippet_chars` characters."""
+
+    spans: int = 100
+    snippets: int = 1
+    snippet_chars: int = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Highlight:
+    """Where the words of a query are in a chunk: in its text, its title and its section, in order; and the best
+    sentences of the text, which are the first ones where no word is found."""
+
+    text: list[Span]
+    title: list[Span]
+    section: list[Span]
+    snippets: list[Span]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields as dataclass_fields, replace
+from dataclasses import fields as dataclass_fields
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -234,8 +234,7 @@ class CollectionView:
         reader, parsed = self.reader, to_filter(filter)
         if reader is None:
             return {field: Facet((), 0, 0, None, None) for field in fields}
-        found = {field: reader.facet(field_name(field), parsed) for field in fields}
-        return {field: replace(one, counts=one.counts[:limit]) for field, one in found.items()}
+        return {field: reader.facet(field_name(field), parsed, limit=limit) for field in fields}
 
     @overload
     def scan(self, filter: Json | None = None, *, vectors: bool = False) -> Iterator[Document]: ...

@@ -15,6 +15,7 @@ from .cursor import (
     lineage_digest as lineage_digest,
     store_secret as store_secret,
 )
+from .facets import AskedFacet as AskedFacet
 from .query_embedding import QueryEmbedders as QueryEmbedders
 from .question import Question as Question, resolve_mode as resolve_mode, text_modes as text_modes
 from .redaction import is_body_field as is_body_field, strip_bodies as strip_bodies, visible_payload as visible_payload

@@ -22,6 +22,7 @@ from aidre.api.access.limits import ChunkBudget
 from aidre.api.config import FusionSettings, Protocol, Settings
 from aidre.api.http import BadRequest, Conflict, Metrics, NotFound, Unavailable
 from aidre.api.retrieval.cursor import Cursors, SearchCursor, cursor_binding, expired_cursor, next_cursor, snapshot_of
+from aidre.api.retrieval.facets import AskedFacet, count_facets
 from aidre.api.retrieval.pagination import Page, PageSearch
 from aidre.api.retrieval.query_embedding import QueryEmbedders
 from aidre.api.retrieval.question import Question, resolve_mode
@@ -29,10 +30,11 @@ from aidre.api.retrieval.redaction import check_tests_no_body
 from aidre.api.retrieval.scheduler import Scheduler
 from aidre.api.retrieval.snapshots import LiveSnapshots
 from aidre.api.retrieval.visibility import VisibleCollection, VisibleCollections
-from aidre.engine.backend import Hit, Reader, RetrievedChunk, can_fuse
+from aidre.engine.backend import Facet, Hit, Reader, RetrievedChunk, can_fuse
 from aidre.engine.errors import CollectionMissing, ModelUnavailable
 from aidre.engine.index.fields import Filter, filter_digest, parse_filter
-from aidre.engine.model import EmbeddingSpace, Fusion, Json, Mode, Query, Rescore
+from aidre.engine.index.text import MAX_HIGHLIGHTED
+from aidre.engine.model import EmbeddingSpace, Fusion, Highlight, HighlightLimits, Json, Mode, Query, Rescore
 
 T = TypeVar("T")
 MAX_RESULTS = 1_000
@@ -40,6 +42,10 @@ MAX_RESULTS = 1_000
 INLINE_FILTER_BYTES = 2_000
 """JSON bytes up to which a filter is parsed in the event loop; a larger one is parsed in a thread, since thousands of
 values take a tenth of a second."""
+
+
+HIGHLIGHT_SECONDS = 5e-8
+"""About the time in which words are looked for in a character."""
 
 
 class Answer(NamedTuple):
@@ -201,6 +207,22 @@ class Retrieval:
         if _json_bytes(value) > INLINE_FILTER_BYTES:
             return await self._scheduler.run_in_thread(partial(parse_filter, value))
         return parse_filter(value)
+
+    async def facets(self, question: Question, answer: Answer, asked: tuple[AskedFacet, ...]) -> list[Facet]:
+        """The facets of all matches of a question, not only of the page that `answer` has, in the newest state of the
+        collection. Raises InvalidFilter, Overloaded."""
+        filter = None if question.filter is None else await self._parse_filter(question.filter)
+        text = question.text if answer.mode == "lexical" else None
+        count = partial(count_facets, answer.collection.snapshot, asked, filter, text)
+        return await self._scheduler.run_in_thread(count)
+
+    async def highlights(self, question: Question, answer: Answer, limits: HighlightLimits) -> list[Highlight]:
+        """Where the words of a question are in each hit. Raises Overloaded."""
+        snapshot = answer.collection.snapshot
+        lengths = (end - start for start, end in (hit.chunk.span for hit in answer.hits))
+        seconds = sum(min(length, MAX_HIGHLIGHTED) for length in lengths) * HIGHLIGHT_SECONDS
+        find = partial(snapshot.highlight, str(question.text), answer.hits, limits)
+        return await self._scheduler.run(seconds, find)
 
     async def count(self, snapshot: Reader, filter: Json) -> int:
         """The number of chunks that match a filter in its JSON form."""

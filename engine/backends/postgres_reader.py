@@ -7,6 +7,7 @@ keeps no older generations. Scores are computed here from the stored vectors, so
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -39,9 +40,9 @@ from aidre.engine.backends.rows import ChunkRow, DocumentRow, plain_chunk
 from aidre.engine.backends.sql_filters import Conditions
 from aidre.engine.backends.state import CollectionState, StoredSpace, collection_status
 from aidre.engine.errors import BackendUnavailable, GenerationMissing, InvalidInput, SpaceMissing, Unsupported
-from aidre.engine.index.fields import Filter, Kind, filter_digest, with_dates
+from aidre.engine.index.fields import Filter, Kind, ValueRange, filter_digest, with_dates
 from aidre.engine.index.vectors import VectorColumn, decode, encode_query, score_rows
-from aidre.engine.model import Query
+from aidre.engine.model import Highlight, HighlightLimits, Query
 from aidre.engine.storage import to_utf8
 
 _CAPABILITIES: Final = Capabilities(exact_scores=True, complete_filters=True)
@@ -212,7 +213,18 @@ class PostgresReader:
         [(chunks, documents)] = self._rows(statement.format(self._tables.documents, where), conditions.parameters)
         return int(chunks), int(documents)
 
-    def facet(self, field: str, filter: Filter | None = None) -> Facet:
+    def facet(
+        self,
+        field: str,
+        filter: Filter | None = None,
+        *,
+        text: str | None = None,
+        limit: int | None = None,
+        ranges: Sequence[ValueRange] = (),
+    ) -> Facet:
+        """Without `text` and `ranges`."""
+        if text is not None or ranges:
+            raise unsupported("facets")
         conditions, where = self._where(filter)
         key = conditions.parameter(to_uuid(to_utf8(field)), "uuid")
         statement = sql.SQL(
@@ -224,12 +236,16 @@ class PostgresReader:
         ).format(self._tables.documents, where, self._tables.fields, key)
         first, second, *values = self._rows(statement, conditions.parameters)
         counts: dict[Any, int] = {}
-        for kind, text, integer, real, number in values:
+        for kind, word, integer, real, number in values:
             value: Any = integer
             if kind in "sf":
-                value = real if text is None else text.decode("utf-8", "surrogatepass")
+                value = real if word is None else word.decode("utf-8", "surrogatepass")
             counts[_KINDS[kind], bool(value) if kind == "b" else value] = number
-        return Facet.of(counts, first[4], first[4] - second[4])
+        facet = Facet.of(counts, first[4], first[4] - second[4])
+        return replace(facet, counts=facet.counts[:limit])
+
+    def highlight(self, text: str, hits: Sequence[Hit], limits: HighlightLimits) -> list[Highlight]:
+        raise unsupported("highlight")
 
     def scan(self, filter: Filter | None = None) -> Iterator[PlainChunk]:
         """Of the rows at the time of the call."""

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,14 @@ from aidre.engine.backend import (
 )
 from aidre.engine.collection.change_feed import read_changes
 from aidre.engine.errors import InvalidInput, SpaceMissing
-from aidre.engine.index.fields import RESERVED, Compare, Filter, Kind, filter_digest, filter_fields, with_dates
+from aidre.engine.index.fields import RESERVED, Filter, ValueRange, filter_digest, filter_fields, with_dates
+from aidre.engine.index.text import WordFinder
 from aidre.engine.index.vectors import SearchDepth, encode_query, search_depth
-from aidre.engine.model import Query
+from aidre.engine.model import Highlight, HighlightLimits, Query
 from aidre.engine.native import kernel_name
 from aidre.engine.search import (
+    FacetCounter,
+    FacetQuery,
     HybridQuery,
     bm25,
     estimate_dense,
@@ -38,7 +41,7 @@ from aidre.engine.search import (
     search_dense,
     search_dense_batch,
 )
-from aidre.engine.segment import SegmentReader, Segments, SegmentView, StoredChunk, TopK
+from aidre.engine.segment import SegmentReader, Segments, SegmentView, StoredChunk, TopK, highlight_chunk
 from aidre.engine.storage import (
     SEGMENTS,
     Manifest,
@@ -72,6 +75,8 @@ _CAPABILITIES = Capabilities(
     generations=True,
     changes=True,
     vocabulary=True,
+    facets=True,
+    highlight=True,
     recall=True,
 )
 
@@ -99,6 +104,7 @@ class Snapshot:
         self.warnings = tuple(warning for view in self.segments for warning in view.segment.warnings)
         self._segment_ords = {view.segment: segment_ord for segment_ord, view in enumerate(self.segments)}
         self._statistics = bm25.Statistics(self.segments)
+        self._facets = FacetCounter(self.segments, self._statistics, self.dates)
         self._live_fields: dict[tuple[str, bool], bool] = {}
         self._depths: dict[tuple[str, int], SearchDepth | None] = {}
         self._seconds: dict[tuple[str, int, bool], float] = {}
@@ -185,16 +191,22 @@ class Snapshot:
         dated = self._with_dates(filter)
         return sum(int(np.count_nonzero(view.document_mask(dated))) for view in self.segments)
 
-    def facet(self, field: str, filter: Filter | None = None) -> Facet:
-        dated = self._with_dates(filter)
-        counts, documents, present = Counter[tuple[Kind, Any]](), 0, 0
-        for view in self.segments:
-            mask = view.document_mask(dated)
-            documents += int(np.count_nonzero(mask))
-            present += int(np.count_nonzero(mask & view.segment.fields.mask(Compare(field, "exists", True))))
-            for kind, value, number in view.segment.fields.counts(field, mask):
-                counts[kind, value] += number
-        return Facet.of(counts, documents, documents - present)
+    def facet(
+        self,
+        field: str,
+        filter: Filter | None = None,
+        *,
+        text: str | None = None,
+        limit: int | None = None,
+        ranges: Sequence[ValueRange] = (),
+    ) -> Facet:
+        asked = FacetQuery(field, self._with_dates(filter), text, limit, tuple(ranges))
+        return Facet(*self._facets.count(asked))
+
+    def highlight(self, text: str, hits: Sequence[Hit], limits: HighlightLimits) -> list[Highlight]:
+        words = bm25.query_words(self.segments, self._statistics, text)
+        finder = WordFinder([(word.terms, word.weight) for word in words])
+        return [highlight_chunk(finder, cast(StoredChunk, hit.chunk), limits) for hit in hits]
 
     def scan(self, filter: Filter | None = None) -> Iterator[StoredChunk]:
         """In the order of storage: oldest segment first."""

@@ -1,3 +1,5 @@
+from .cache import BoundedCache as BoundedCache
+from .highlights import highlight_chunk as highlight_chunk
 from .merge import (
     LiveRows as LiveRows,
     Recompute as Recompute,

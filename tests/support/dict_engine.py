@@ -33,7 +33,7 @@ from aidre.engine.embedding import load_embedder
 from aidre.engine.errors import CollectionMissing, Unsupported
 from aidre.engine.index.fields import Compare, Filter
 from aidre.engine.index.fields.filters import And, Not
-from aidre.engine.model import Collection, Document, EmbeddingSpace, Query, Record
+from aidre.engine.model import Collection, Document, EmbeddingSpace, Highlight, HighlightLimits, Query, Record
 from tests.support.stores import TIME
 
 
@@ -116,8 +116,11 @@ class DictReader:
     def count_documents(self, filter: Filter | None = None) -> int:
         return len({chunk.document_id for chunk in self.scan(filter)})
 
-    def facet(self, field: str, filter: Filter | None = None) -> Facet:
-        raise unsupported("vocabulary")
+    def facet(self, field: str, filter: Filter | None = None, **_: Any) -> Facet:
+        raise unsupported("facets")
+
+    def highlight(self, text: str, hits: Sequence[Hit], limits: HighlightLimits) -> list[Highlight]:
+        raise unsupported("highlight")
 
     def scan(self, filter: Filter | None = None) -> Iterator[RetrievedChunk]:
         return (chunk for chunk in self._chunks.values() if self._passes(chunk, filter))

@@ -10,6 +10,7 @@ from aidre.api.access import Caller, may_query_by_vector
 from aidre.api.config import Settings
 from aidre.api.http import present
 from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT, CHANGES_MAX
+from aidre.api.protocols.aidre.extensions import extensions
 from aidre.api.protocols.aidre.messages import (
     FILTER,
     VERSION,
@@ -92,6 +93,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
             "relevance": {"minimum": 0, "maximum": 1, "bound": RELEVANT},
             "query_vector": VECTOR_ENCODING,
             "filter_operators": ["nin", "contains"],
+            **extensions(collections),
             **({"replica": {"protocols": ["aidre", "nlweb"]}} if retrieval.is_replica else {}),
             **({"documents": WRITING} if _may_write(settings, caller) else {}),
         },

@@ -13,6 +13,8 @@ from aidre.api.http import AtLeastOne, Count, DateTime, Message, NotBlank, OpenM
 
 VERSION = "1"
 FLOAT32_MAX = 3.4e38
+MAX_FACETS, MAX_RANGES = 20, 100
+"""Facets of a request, and ranges of a facet."""
 FILTER = (
     'a JSON object: {"field": value}, {"field": {OPERATOR: value}} with eq, ne, in, nin, gt, gte, lt, lte, contains '
     '(a part of a string, an element of a list) or exists, {"and": [filter, ...]}, {"or": [filter, ...]} or '
@@ -23,6 +25,7 @@ FILTER = (
 Visibility: TypeAlias = Literal["public", "private"]
 Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
 Relevance: TypeAlias = Annotated[float, Meta(ge=0, le=1, description="0 to 1, on one scale for all collections")]
+Span: TypeAlias = Annotated[list[Count], Meta(min_length=2, max_length=2)]
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]
 Vector: TypeAlias = list[Annotated[float, Meta(ge=-FLOAT32_MAX, le=FLOAT32_MAX)]]
 Base64: TypeAlias = Annotated[str, Meta(pattern="^(?:[A-Za-z0-9+/]{16})*(?:[A-Za-z0-9+/]{6}==|[A-Za-z0-9+/]{11}=)?$")]
@@ -70,6 +73,38 @@ class DocumentFilter(Message):
     filter: Annotated[dict[str, Any], Meta(description=FILTER)]
 
 
+class FacetRange(Message):
+    """A range of numbers or dates: values from `from` on and below `to`. At least one of them is sent."""
+
+    from_: Annotated[int | float | str | None, Meta(description="As `gte` of a filter")] = field(
+        default=None, name="from"
+    )
+    to: Annotated[int | float | str | None, Meta(description="As `lt` of a filter")] = None
+
+
+class FacetRequest(Message):
+    """A field whose values are counted."""
+
+    field: Annotated[str, Meta(description="A field as filters name it")]
+    limit: Annotated[
+        AtLeastOne | None, Meta(description="Values at most; a larger one than the maximum is clamped")
+    ] = None
+    ranges: Annotated[
+        Annotated[list[FacetRange], Meta(max_length=MAX_RANGES)] | None, Meta(description="Ranges to count, too")
+    ] = None
+    exclude_own: Annotated[
+        bool | None, Meta(description="Count without the conditions of `filter` on this field; false if left out")
+    ] = None
+
+
+class HighlightRequest(Message):
+    """What to mark in each result."""
+
+    spans: Annotated[AtLeastOne | None, Meta(description="Words at most in each text")] = None
+    snippets: Annotated[Count | None, Meta(description="Sentences at most")] = None
+    snippet_chars: Annotated[AtLeastOne | None, Meta(description="Characters of a sentence at most")] = None
+
+
 class SearchRequest(Message):
     """A search. Send exactly one of `query` and `query_vector`; a `query_vector` needs its `embedding_space`.
 
@@ -90,6 +125,13 @@ class SearchRequest(Message):
     return_: Annotated[ReturnFields | None, Meta(description="Which members each result has")] = field(
         default=None, name="return"
     )
+    facets: Annotated[
+        Annotated[list[str | FacetRequest], Meta(max_length=MAX_FACETS)] | None,
+        Meta(description="Fields whose values are counted in the documents of all matches"),
+    ] = None
+    highlight: Annotated[
+        bool | HighlightRequest | None, Meta(description="Mark the words of `query` in each result")
+    ] = None
 
 
 class Source(Message):
@@ -121,6 +163,44 @@ class Metadata(OpenMessage):
     ) = UNSET
 
 
+class Highlight(Message):
+    """Where the words of the query are in a result, as pairs of start and end in characters (code points) of `text`,
+    `source.title` and `source.section`; the end is not included."""
+
+    text: list[Span]
+    title: list[Span]
+    section: list[Span]
+    snippets: Annotated[list[Span], Meta(description="The best sentences of `text`; without a word the first one")]
+
+
+class FacetValue(Message):
+    """A value of a field."""
+
+    value: str | int | float | bool
+    count: Annotated[Count, Meta(description="Documents that have it")]
+
+
+class FacetRangeCount(Message):
+    """A range of the request."""
+
+    count: Annotated[Count, Meta(description="Documents with a value in it")]
+    from_: int | float | str | UnsetType = field(default=UNSET, name="from")
+    to: int | float | str | UnsetType = UNSET
+
+
+class Facet(Message):
+    """The values of a field in the documents of all matches: in mode lexical of the chunks with a word of the query,
+    else of all that pass the filter."""
+
+    documents: Annotated[Count, Meta(description="Documents that are counted")]
+    missing: Annotated[Count, Meta(description="Documents that lack the field")]
+    distinct: Annotated[Count, Meta(description="Different values, of which `values` may have the first")]
+    values: Annotated[list[FacetValue], Meta(description="The most frequent first")]
+    min: Annotated[int | float | str, Meta(description="Of the numbers, else of the dates")] | UnsetType = UNSET
+    max: Annotated[int | float | str, Meta(description="Of the numbers, else of the dates")] | UnsetType = UNSET
+    ranges: list[FacetRangeCount] | UnsetType = UNSET
+
+
 class Result(Message):
     """One chunk that was found."""
 
@@ -132,6 +212,7 @@ class Result(Message):
     text: str | UnsetType = UNSET
     semantic_payload: Any | UnsetType = UNSET
     vectors: Annotated[dict[str, list[float]], Meta(description="By embedding space")] | UnsetType = UNSET
+    highlight: Highlight | UnsetType = UNSET
 
 
 class SearchMeta(Message):
@@ -156,6 +237,7 @@ class SearchAnswer(Message):
     collection: str
     results: list[Result]
     meta: SearchMeta
+    facets: Annotated[dict[str, Facet], Meta(description="By field, as the request names it")] | UnsetType = UNSET
 
 
 class Chunk(Message):

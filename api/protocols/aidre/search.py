@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from time import perf_counter
@@ -58,6 +58,13 @@ from aidre.api.http import (
     request_id,
 )
 from aidre.api.protocols.aidre import discovery
+from aidre.api.protocols.aidre.extensions import (
+    check_extensions,
+    parse_facets,
+    parse_highlight,
+    render_facets,
+    render_highlight,
+)
 from aidre.api.protocols.aidre.messages import (
     Collection,
     CollectionAnswer,
@@ -70,6 +77,7 @@ from aidre.api.protocols.provenance import Provenance, provenance_of
 from aidre.api.retrieval import (
     RELEVANT,
     Answer,
+    AskedFacet,
     Question,
     RelevanceScale,
     Retrieval,
@@ -78,7 +86,7 @@ from aidre.api.retrieval import (
     visible_payload,
 )
 from aidre.engine.backend import Layout, RetrievedChunk
-from aidre.engine.model import Visibility
+from aidre.engine.model import Highlight, HighlightLimits, Visibility
 from aidre.engine.native import read_vector
 
 BODY_TYPES = frozenset({AIDRE_JSON, JSON})
@@ -113,6 +121,8 @@ class Search:
     collection: str | None
     top_k: int | None
     fields: ReturnFields
+    facets: tuple[AskedFacet, ...] = ()
+    highlight: HighlightLimits | None = None
 
 
 class EtagParts(NamedTuple):
@@ -148,7 +158,7 @@ def parse_content(content: bytes, limits: Limits) -> Search:
     with_vector = Question(
         question.top_k, None, vector, question.space, question.filter, question.cursor, question.mode
     )
-    return Search(with_vector, asked.collection, asked.top_k, asked.fields)
+    return Search(with_vector, asked.collection, asked.top_k, asked.fields, asked.facets)
 
 
 @lru_cache(maxsize=MAX_CACHED_BODIES)
@@ -184,7 +194,14 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
         cursor=request.cursor,
         mode=request.mode,
     )
-    return Search(question, request.collection, request.top_k, request.return_ or DEFAULT_FIELDS)
+    return Search(
+        question,
+        request.collection,
+        request.top_k,
+        request.return_ or DEFAULT_FIELDS,
+        parse_facets(request.facets) if request.facets else (),
+        parse_highlight(request.highlight, request.query),
+    )
 
 
 def _parse_vector(value: Any) -> NDArray[np.float32] | None:
@@ -262,6 +279,8 @@ def render(
     *,
     relevance: RelevanceScale | None = None,
     provenance: Provenance | None = None,
+    highlights: Sequence[Highlight] | None = None,
+    facets: bytes = b"",
 ) -> bytes:
     """The search response (7, 16), spliced from the JSON stored at ingest; `relevance` is None for a vector query."""
     layout = _layout(fields.ids, fields.metadata, _etag_parts(answer.collection, variant, provenance))
@@ -271,15 +290,20 @@ def render(
         scale = orjson.dumps(relevance.relevances(score for _, score in answer.hits))[1:-1].split(b",")
         scores = [b'%b,"relevance":%b' % pair for pair in zip(scores, scale, strict=True)]
     results = None
-    if not (fields.text or fields.semantic_payload or fields.vectors):
+    if not (fields.text or fields.semantic_payload or fields.vectors or highlights):
         results = answer.collection.snapshot.splice(answer.hits, scores, layout)
     if results is None:
+        more = [_more_members(chunk, fields, answer.collection) for chunk, _ in answer.hits]
+        if highlights:
+            pairs = zip(more, highlights, strict=True)
+            more = [b'%b,"highlight":%b' % (members, render_highlight(one)) for members, one in pairs]
         results = layout.between.join(
-            _result(chunk, score, layout, _more_members(chunk, fields, answer.collection))
-            for (chunk, _), score in zip(answer.hits, scores, strict=True)
+            _result(chunk, score, layout, members)
+            for (chunk, _), score, members in zip(answer.hits, scores, more, strict=True)
         )
     start = orjson.dumps({"request_id": identifier, "collection": answer.collection.name})[:-1]
-    return b'%b,"results":[%b],"meta":%b}' % (start, results, msgspec.json.encode(meta))
+    end = b',"facets":%b}' % facets if facets else b"}"
+    return b'%b,"results":[%b],"meta":%b%b' % (start, results, msgspec.json.encode(meta), end)
 
 
 def _result(chunk: RetrievedChunk, score: bytes, layout: Layout, more: bytes) -> bytes:
@@ -410,12 +434,23 @@ async def search(request: Request) -> Response:
     if question.vector is not None and not may_query_by_vector(caller, collection.settings):
         raise _vector_query_refused(request, caller)
     check_granted(asked.fields, collection, caller.vectors)
+    check_extensions(bool(asked.facets), asked.highlight is not None, collection)
     answer = await retrieval.search(collection, question, caller, "aidre")
     relevance = None if question.text is None else await relevance_scale(retrieval, question, answer)
+    facets = await retrieval.facets(question, answer, asked.facets) if asked.facets else []
+    highlights = None if asked.highlight is None else await retrieval.highlights(question, answer, asked.highlight)
     meta = _meta(answer, question.top_k, asked.top_k, relevance is not None)
     started = perf_counter()
     content = render(
-        answer, asked.fields, meta, request_id(request), variant, relevance=relevance, provenance=provenance_of(request)
+        answer,
+        asked.fields,
+        meta,
+        request_id(request),
+        variant,
+        relevance=relevance,
+        provenance=provenance_of(request),
+        highlights=highlights,
+        facets=render_facets(asked.facets, facets) if facets else b"",
     )
     retrieval.metrics.observe_stage("aidre", "render", perf_counter() - started)
     return PreparedResponse(content, SEARCH_HEADERS[variant.mark])

@@ -5,7 +5,9 @@ from .builder import (
     field_names as field_names,
 )
 from .columns import Kind as Kind
+from .counting import ValueCounts as ValueCounts
 from .filters import (
+    MAX_CHARACTERS as MAX_CHARACTERS,
     MAX_DEPTH as MAX_DEPTH,
     MAX_NODES as MAX_NODES,
     MAX_VALUES as MAX_VALUES,
@@ -17,6 +19,7 @@ from .filters import (
     Not as Not,
     Or as Or,
     Scalar as Scalar,
+    ValueRange as ValueRange,
     field_name as field_name,
     filter_digest as filter_digest,
     filter_fields as filter_fields,
@@ -24,8 +27,11 @@ from .filters import (
     metadata_name as metadata_name,
     parse_filter as parse_filter,
     parse_instant as parse_instant,
+    parse_range as parse_range,
+    range_with_dates as range_with_dates,
     site_of as site_of,
     with_dates as with_dates,
+    without_field as without_field,
 )
 from .reader import (
     FieldIndex as FieldIndex,

@@ -104,6 +104,14 @@ class Compare:
 Filter: TypeAlias = And | Or | Not | Compare
 
 
+@dataclass(frozen=True, slots=True)
+class ValueRange:
+    """The values from `low` on and below `high`, compared as `gte` and `lt` do; None is no bound. Not both are None."""
+
+    low: Scalar | None
+    high: Scalar | None
+
+
 def metadata_name(path: str) -> str:
     """The name of the metadata member `path` in a filter: prefixed if a reserved name hides it."""
     return _METADATA + path if path in RESERVED or path.startswith(_METADATA) else path
@@ -191,6 +199,47 @@ def _convert_dates(filter_: Filter, names: frozenset[str]) -> Filter:
 
 def _asked_of_date(path: str) -> InvalidFilter:
     return InvalidFilter(f"{path} cannot be asked of a date; use eq, ne, gt, gte, lt or lte")
+
+
+def parse_range(field: str, low: Json, high: Json, path: str) -> ValueRange:
+    """The range of a field, by a name as `field_name` returns it; None is no bound. Raises InvalidFilter."""
+    if low is None and high is None:
+        raise InvalidFilter(f"{path} has neither from nor to: send one of them")
+    return ValueRange(*(_bound(field, *bound) for bound in (("gte", low, f"{path}.from"), ("lt", high, f"{path}.to"))))
+
+
+def _bound(field: str, op: Operator, value: Json, path: str) -> Scalar | None:
+    if value is None:
+        return None
+    convert = _CONVERSIONS.get(field, _instant_if_date if is_schema_date(field) else _unchanged)
+    return convert(_scalar(op, value, path), path)
+
+
+def range_with_dates(field: str, wanted: ValueRange, dates: Collection[str]) -> ValueRange:
+    """The same range, of instants if the field is declared a date. Raises InvalidFilter, also where the range has its
+    ends exchanged or of two types, so that no value is in it."""
+    path = f"facets.{printable_name(field)}.ranges"
+    bounds = [wanted.low, wanted.high]
+    if field in set(map(field_name, dates)):
+        bounds = [bound if bound is None else _instant(bound, path) for bound in bounds]
+    low, high = bounds
+    if low is not None and high is not None:
+        is_ordered = isinstance(low, str) == isinstance(high, str) and isinstance(low, Instant) == isinstance(
+            high, Instant
+        )
+        if not is_ordered or not low < high:  # type: ignore[operator]
+            raise InvalidFilter(f"{path} has a range whose from is not less than its to: exchange them")
+    return ValueRange(low, high)
+
+
+def without_field(filter_: Filter, name: str) -> Filter | None:
+    """The filter without its conditions on a field: those that stand for themselves, or joined by `and`; None if
+    nothing is left. Conditions that also name another field stay."""
+    if filter_fields(filter_) == {name}:
+        return None
+    if not isinstance(filter_, And):
+        return filter_
+    return And(tuple(rest for operand in filter_.operands if (rest := without_field(operand, name)) is not None))
 
 
 def filter_fields(filter_: Filter) -> frozenset[str]:

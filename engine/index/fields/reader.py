@@ -34,7 +34,8 @@ from aidre.engine.index.fields.columns import (
     build_column,
     dtype_of,
 )
-from aidre.engine.index.fields.filters import RESERVED, And, Compare, Filter, Instant, Not, Or, Scalar
+from aidre.engine.index.fields.counting import ValueCounts, bounds_of, count_values
+from aidre.engine.index.fields.filters import RESERVED, And, Compare, Filter, Instant, Not, Or, Scalar, ValueRange
 from aidre.engine.storage import BinaryArray, StringDictionary, build_dictionary, empty_binary_array, to_utf8
 
 _NUMBERS: Final[dict[str, Any]] = {
@@ -180,23 +181,29 @@ class FieldIndex:
                     )
         return reduce(np.logical_or, masks) if masks else np.zeros(self.rows, np.bool_)
 
-    def counts(self, name: str, mask: Mask) -> Iterator[tuple[Kind, Any, int]]:
-        """The distinct values of a field among the rows of a mask, with the number of these rows that have each.
+    def counts(self, name: str, mask: Mask | None) -> Iterator[ValueCounts]:
+        """By kind, the distinct values of a field among the rows of a mask, with the number of these rows that have
+        each. A string counts as a string only; values that compare with nothing are left out."""
+        kinds = self._entries(name)
+        for kind in kinds:
+            if kind != "other" and not (kind == "date" and "string" in kinds):
+                yield count_values(self.column(name, kind), mask)
 
-        A list counts once for each of its values, a string as a string only, an instant in microseconds. Values that
-        compare with nothing are left out.
-        """
-        for kind in self._entries(name):
-            if kind == "other" or (kind == "date" and "string" in self._entries(name)):
-                continue
-            column = self.column(name, kind)
-            rows, values = column.pairs()
-            found, counts = np.unique(values[mask[rows]], return_counts=True)
-            for value, number in zip(found.tolist(), counts.tolist(), strict=True):
-                if kind == "string":
-                    yield kind, column.dictionary[value].decode("utf-8", "surrogatepass"), number
-                else:
-                    yield kind, bool(value) if kind == "bool" else value, number
+    def bounds(self, name: str, kind: Kind, mask: Mask | None) -> tuple[Any, Any] | None:
+        """The least and the greatest stored value of a kind among the rows of a mask; None where there is none."""
+        return bounds_of(self.column(name, kind), mask) if kind in self._entries(name) else None
+
+    def within(self, name: str, wanted: ValueRange) -> Mask:
+        """The rows that have a value in the range."""
+        mask = np.zeros(self.rows, np.bool_)
+        bounds = [(op, value) for op, value in (("gte", wanted.low), ("lt", wanted.high)) if value is not None]
+        for kind in self.kinds(name):
+            if all(type(value) in _COMPARABLE[kind] for _, value in bounds):
+                column = self.column(name, kind)
+                sides = [column.adjacent_values(_stored_form(value)).interval(op) for op, value in bounds]
+                if all(low <= high for low, high in sides):  # an empty side may have no number on its other end
+                    mask |= column.mask_within([(max(low for low, _ in sides), min(high for _, high in sides))])
+        return mask
 
     def stored(self) -> Iterator[tuple[str, Kind]]:
         """The name and kind of every column of the batch."""

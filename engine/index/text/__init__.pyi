@@ -4,6 +4,7 @@ from .analysis import (
     tokenize as tokenize,
     tokenize_query as tokenize_query,
 )
+from .highlight import MAX_HIGHLIGHTED as MAX_HIGHLIGHTED, WordFinder as WordFinder
 from .languages import LANGUAGES as LANGUAGES, declared_language as declared_language
 from .postings import (
     LexicalText as LexicalText,

@@ -30,7 +30,7 @@ MAX_CACHED_CHARACTERS: Final = 24
 entries below, the caches hold some megabytes in all."""
 
 # \w matches letters and digits but no combining marks, without which words of Indic and other scripts would be split.
-_MARKS: Final = (
+MARKS: Final = (
     "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
     "\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u07a6-\u07b0\u0816-\u082d\u0900-\u0903"
     "\u093a-\u094f\u0951-\u0957\u0962\u0963\u0981-\u0983\u09bc-\u09cd\u09d7\u0a01-\u0a03\u0a3c-\u0a4d\u0a70\u0a71"
@@ -38,18 +38,18 @@ _MARKS: Final = (
     "\u0c81-\u0c83\u0cbc-\u0cd6\u0d00-\u0d03\u0d3b-\u0d4d\u0d57\u0d81-\u0d83\u0dca-\u0ddf\u1dc0-\u1dff\u20d0-\u20f0"
 )
 # Han, kana, Bopomofo, Thai, Lao, Tibetan, Myanmar and Khmer; and Hangul, which attaches particles to words.
-_UNSPACED: Final = (
+UNSPACED: Final = (
     "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3041-\u3096\u3099-\u30fa"
     "\u30fc-\u30ff\u3105-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f"
     "\uac00-\ud7ff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
-UNSPACED_RUN: Final = re.compile(rf"[{_UNSPACED}]+")
-TOKEN: Final = re.compile(rf"[\w{_MARKS}{_UNSPACED}]+")
+UNSPACED_RUN: Final = re.compile(rf"[{UNSPACED}]+")
+TOKEN: Final = re.compile(rf"[\w{MARKS}{UNSPACED}]+")
 _COMPOUND: Final = re.compile("[a-z0-9][A-Z]|[A-Z][A-Z][a-z]|_")
 _HUMP: Final = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _TO_SPACE: Final = re.compile(r".+(?=\s)", re.DOTALL)
-_TO_GAP: Final = re.compile(rf".+(?=[^\w{_MARKS}{_UNSPACED}])", re.DOTALL)
-_PIECE: Final = re.compile(r".{1,1024}(?=\s)|.{1,1024}", re.DOTALL)
+_TO_GAP: Final = re.compile(rf".+(?=[^\w{MARKS}{UNSPACED}])", re.DOTALL)
+PIECE: Final = re.compile(r".{1,1024}(?=\s)|.{1,1024}", re.DOTALL)
 """Normalisation takes time quadratic in the length of a run of combining marks, so texts are normalised in pieces."""
 
 _STEMMER_LOCK: Final = threading.Lock()
@@ -87,7 +87,7 @@ def normalize(text: str) -> str:
     """The text in Unicode's form NFKC."""
     if text.isascii():
         return text
-    return "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECE.findall(text))
+    return "".join(unicodedata.normalize("NFKC", piece) for piece in PIECE.findall(text))
 
 
 def split_text(text: str, max_characters: int) -> list[str]:

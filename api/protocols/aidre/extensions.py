@@ -1,0 +1,138 @@
+"""Facets and highlights of `POST /search`, as extensions of the draft: what is asked, and how it is said.
+
+Both are refused where a collection withholds its text: counts and spans would tell its words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from msgspec import UNSET, json, structs
+
+from aidre.api.http import BadRequest, Unprocessable, UnsupportedReturnField, present
+from aidre.api.protocols.aidre.messages import (
+    MAX_FACETS,
+    MAX_RANGES,
+    Facet,
+    FacetRangeCount,
+    FacetRequest,
+    FacetValue,
+    HighlightRequest,
+)
+from aidre.api.retrieval import AskedFacet, VisibleCollection
+from aidre.engine import backend
+from aidre.engine.errors import printable_name
+from aidre.engine.index.fields import MAX_CHARACTERS, field_name, parse_range
+from aidre.engine.index.text import MAX_HIGHLIGHTED
+from aidre.engine.model import Highlight, HighlightLimits
+
+FACET_VALUES, MAX_FACET_VALUES = 20, 1_000
+"""Values of a facet, unless the request says how many, and at most."""
+DEFAULTS = HighlightLimits()
+MOST = HighlightLimits(spans=1_000, snippets=10, snippet_chars=2_000)
+
+FACETS = {
+    "limit": FACET_VALUES,
+    "limit_max": MAX_FACET_VALUES,
+    "facets_max": MAX_FACETS,
+    "ranges_max": MAX_RANGES,
+    "counts": "documents of all matches, not of the page: in mode lexical of the chunks with a word of the query, else "
+    "of all that pass the filter; every condition of the filter holds, but with exclude_own those on the field itself "
+    "that are joined by and",
+}
+HIGHLIGHT = {
+    **structs.asdict(HighlightRequest(DEFAULTS.spans, DEFAULTS.snippets, DEFAULTS.snippet_chars)),
+    "spans_max": MOST.spans,
+    "snippets_max": MOST.snippets,
+    "snippet_chars_max": MOST.snippet_chars,
+    "text_chars": MAX_HIGHLIGHTED,
+    "unit": "code points; in JavaScript Array.from(text)",
+}
+
+
+def parse_facets(requests: Sequence[str | FacetRequest] | None) -> tuple[AskedFacet, ...]:
+    """Raises BadRequest, InvalidFilter."""
+    asked = [_parse_facet(one, f"facets[{number}]") for number, one in enumerate(requests or ())]
+    names = [one.name for one in asked]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise BadRequest(f"facets names {printable_name(name)} twice: send it once", member=f"facets[{number}]")
+    return tuple(asked)
+
+
+def _parse_facet(request: str | FacetRequest, path: str) -> AskedFacet:
+    asked = FacetRequest(request) if isinstance(request, str) else request
+    if not asked.field or len(asked.field) > MAX_CHARACTERS:
+        raise BadRequest(f"{path} must name a field in 1 to {MAX_CHARACTERS:,} characters", member=path)
+    field = field_name(asked.field)
+    ranges = tuple(
+        parse_range(field, one.from_, one.to, f"{path}.ranges[{number}]")
+        for number, one in enumerate(asked.ranges or ())
+    )
+    written = tuple((one.from_, one.to) for one in asked.ranges or ())
+    limit = min(asked.limit or FACET_VALUES, MAX_FACET_VALUES)
+    return AskedFacet(asked.field, field, limit, ranges, written, bool(asked.exclude_own))
+
+
+def parse_highlight(request: bool | HighlightRequest | None, query: str | None) -> HighlightLimits | None:
+    """Raises BadRequest."""
+    if request is None or request is False:
+        return None
+    if query is None:
+        raise BadRequest("highlight needs query: a vector has no words", member="highlight")
+    if request is True:
+        return DEFAULTS
+    return HighlightLimits(
+        min(request.spans or DEFAULTS.spans, MOST.spans),
+        min(DEFAULTS.snippets if request.snippets is None else request.snippets, MOST.snippets),
+        min(request.snippet_chars or DEFAULTS.snippet_chars, MOST.snippet_chars),
+    )
+
+
+def check_extensions(facets: bool, highlight: bool, collection: VisibleCollection) -> None:
+    """Raises UnsupportedReturnField where the collection withholds its text, Unprocessable where its engine cannot."""
+    can = collection.snapshot.can
+    for name, is_asked, is_possible in (("facets", facets, can.facets), ("highlight", highlight, can.highlight)):
+        if is_asked and not collection.settings.return_text:
+            raise UnsupportedReturnField(f"this collection does not return text, so it has no {name}", field=name)
+        if is_asked and not is_possible:
+            raise Unprocessable(
+                f"this collection has no {name}: its engine lacks the capability {name}: leave {name} out", member=name
+            )
+
+
+def extensions(collections: Sequence[VisibleCollection]) -> dict[str, Any]:
+    """The members of `extensions` in the discovery document: what some collection has."""
+    open_ones = [one.snapshot.can for one in collections if one.settings.return_text]
+    return {
+        **({"facets": FACETS} if not collections or any(can.facets for can in open_ones) else {}),
+        **({"highlight": HIGHLIGHT} if not collections or any(can.highlight for can in open_ones) else {}),
+    }
+
+
+def render_facets(asked: Sequence[AskedFacet], counted: Sequence[backend.Facet]) -> bytes:
+    """The JSON of the member `facets`."""
+    return json.encode({one.name: _facet(one, facet) for one, facet in zip(asked, counted, strict=True)})
+
+
+def _facet(asked: AskedFacet, counted: backend.Facet) -> Facet:
+    ranges = [
+        FacetRangeCount(count, present(low), present(high))
+        for (low, high), count in zip(asked.written, counted.ranges, strict=True)
+    ]
+    return Facet(
+        documents=counted.documents,
+        missing=counted.missing,
+        distinct=counted.distinct,
+        values=[FacetValue(value, count) for value, count in counted.counts],
+        min=present(counted.minimum),
+        max=present(counted.maximum),
+        ranges=ranges or UNSET,
+    )
+
+
+def render_highlight(found: Highlight) -> bytes:
+    """The JSON of the member `highlight` of a result."""
+    return orjson.dumps(found)

@@ -1,0 +1,182 @@
+"""Facets of a generation: the distinct values of a field among some documents, counted by segment and joined.
+
+The documents are those that pass a filter; with the text of a query only those with a chunk that has one of its words,
+which are the matches of a lexical search. Counts are cached, since a page shows the same facets for many queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from aidre.engine.index.fields import Compare, Filter, Kind, ValueCounts, ValueRange, filter_digest, range_with_dates
+from aidre.engine.search import bm25
+from aidre.engine.segment import BoundedCache, SegmentView
+from aidre.engine.storage import build_dictionary
+
+_MAX_CACHED: Final = 256
+_MAX_CACHED_VALUES: Final = 1_000
+"""Facets that are cached, and the values that one may have."""
+
+_TYPE_ORDER: Final[dict[Kind, int]] = {"bool": 0, "int": 1, "float": 1, "date": 2, "string": 3, "other": 4}
+_EPOCH: Final = datetime(1970, 1, 1)
+_Mask: TypeAlias = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class FacetQuery:
+    """What `Reader.facet` is asked. Fields declared as dates are instants in the filter already, not in the ranges."""
+
+    field: str
+    filter: Filter | None
+    text: str | None
+    limit: int | None
+    ranges: tuple[ValueRange, ...]
+
+
+class FacetCounts(NamedTuple):
+    """The members of `Facet` of engine/backend.py."""
+
+    counts: tuple[tuple[Any, int], ...]
+    documents: int
+    missing: int
+    minimum: Any
+    maximum: Any
+    distinct: int
+    ranges: tuple[int, ...]
+
+
+class FacetCounter:
+    """Counts the facets of one generation."""
+
+    def __init__(self, segments: Sequence[SegmentView], statistics: bm25.Statistics, dates: Sequence[str]) -> None:
+        self._segments, self._statistics, self._dates = segments, statistics, dates
+        self._cache: BoundedCache[Any, FacetCounts] = BoundedCache(_MAX_CACHED)
+
+    def count(self, asked: FacetQuery) -> FacetCounts:
+        """InvalidFilter."""
+        filter_key = None if asked.filter is None else filter_digest(asked.filter)
+        key = asked.field, filter_key, asked.text, asked.limit, asked.ranges
+        facet = self._cache.get(key)
+        if facet is None:
+            facet = self._count(asked)
+            if len(facet.counts) <= _MAX_CACHED_VALUES:
+                self._cache.add(key, facet)
+        return facet
+
+    def _count(self, asked: FacetQuery) -> FacetCounts:
+        ranges = [range_with_dates(asked.field, one, self._dates) for one in asked.ranges]
+        words = None
+        if asked.text is not None:
+            words = bm25.query_words(self._segments, self._statistics, asked.text)
+        counted: dict[Kind, list[ValueCounts]] = {}
+        instants: list[int] = []
+        within = [0] * len(ranges)
+        documents = present = 0
+        for view in self._segments:
+            fields = view.segment.fields
+            mask = _documents(view, asked.filter, words)
+            documents += view.segment.entry.documents if mask is None else int(np.count_nonzero(mask))
+            present += _count_both(fields.mask(Compare(asked.field, "exists", True)), mask)
+            for counts in fields.counts(asked.field, mask):
+                counted.setdefault(counts.kind, []).append(counts)
+            instants += fields.bounds(asked.field, "date", mask) or ()
+            for number, one in enumerate(ranges):
+                within[number] += _count_both(fields.within(asked.field, one), mask)
+        joined = [_join(parts) for parts in counted.values()]
+        minimum, maximum = _bounds(joined, instants)
+        return FacetCounts(
+            tuple(_most_frequent(joined, asked.limit)),
+            documents,
+            documents - present,
+            minimum,
+            maximum,
+            sum(len(one.values) for one in joined),
+            tuple(within),
+        )
+
+
+def _documents(view: SegmentView, filter_: Filter | None, words: Sequence[bm25.QueryWord] | None) -> _Mask | None:
+    """The live documents that pass the filter and have one of the words; None where all do."""
+    if filter_ is None and words is None and view.deleted is None:
+        return None
+    mask = view.document_mask(filter_)
+    return mask if words is None else mask & _documents_with(view, words)
+
+
+def _documents_with(view: SegmentView, words: Iterable[bm25.QueryWord]) -> _Mask:
+    """The documents with a chunk that has any of the words."""
+    counts, mask = view.segment.chunk_counts, np.zeros(view.segment.entry.documents, np.bool_)
+    starts = None if counts is None else np.cumsum(counts) - counts
+    for term in {term for word in words for term in word.terms}:
+        postings = view.postings(term)
+        if postings is not None:
+            rows = postings.rows if starts is None else np.searchsorted(starts, postings.rows, "right") - 1
+            mask[rows] = True
+    return mask
+
+
+def _count_both(chosen: _Mask, mask: _Mask | None) -> int:
+    return int(np.count_nonzero(chosen if mask is None else chosen & mask))
+
+
+def _join(parts: Sequence[ValueCounts]) -> ValueCounts:
+    """The counts of one kind in all segments together."""
+    if len(parts) == 1:
+        return parts[0]
+    kind, dictionary = parts[0].kind, parts[0].dictionary
+    codes: NDArray[Any]
+    if kind == "string":
+        strings = [part.dictionary.array.take(pa.array(part.values)) for part in parts]
+        dictionary, codes = build_dictionary(pa.concat_arrays(strings))
+        values: Any = np.arange(len(dictionary))
+    else:
+        values, codes = np.unique(np.concatenate([part.values for part in parts]), return_inverse=True)
+    counts = np.zeros(len(values), np.int64)
+    np.add.at(counts, codes, np.concatenate([part.counts for part in parts]))
+    return ValueCounts(kind, values, counts, dictionary)
+
+
+def _most_frequent(joined: Sequence[ValueCounts], limit: int | None) -> list[tuple[Any, int]]:
+    """The values with their counts, the most frequent first, equal ones by type and value; at most `limit`."""
+    total = sum(len(one.values) for one in joined)
+    chosen: list[tuple[int, int, Any, Kind]] = []
+    least = _least_count([one.counts for one in joined], limit) if limit is not None and limit < total else 0
+    for kind, values, counts, dictionary in joined:
+        # Of those as frequent as the last one that is shown, the first are enough: values are in order.
+        places = np.flatnonzero(counts > least) if least else np.arange(len(values))
+        ties = np.flatnonzero(counts == least)[:limit] if least else places[:0]
+        for place in (*places.tolist(), *ties.tolist()):
+            value = values[place].item()
+            if kind == "string":
+                value = dictionary[value].decode("utf-8", "surrogatepass")
+            chosen.append((-int(counts[place]), _TYPE_ORDER[kind], value, kind))
+    chosen.sort(key=lambda one: one[:3])
+    return [(_shown(kind, value), -count) for count, _, value, kind in chosen[:limit]]
+
+
+def _least_count(counts: Sequence[NDArray[np.int64]], limit: int) -> int:
+    """The count of the last of the `limit` most frequent values, of which there are more."""
+    with_count = np.bincount(np.concatenate(counts))
+    return len(with_count) - 1 - int(np.searchsorted(with_count[::-1].cumsum(), limit))
+
+
+def _bounds(joined: Sequence[ValueCounts], instants: Sequence[int]) -> tuple[Any, Any]:
+    """The least and the greatest of the numbers, or of the dates where there is no number."""
+    numeric = [one.values for one in joined if one.kind in {"int", "float"} and len(one.values)]
+    numbers = [values[end].item() for values in numeric for end in (0, -1)]
+    if numbers:
+        return min(numbers), max(numbers)
+    return (_shown("date", min(instants)), _shown("date", max(instants))) if instants else (None, None)
+
+
+def _shown(kind: Kind, value: Any) -> Any:
+    if kind == "bool":
+        return bool(value)
+    return f"{(_EPOCH + timedelta(microseconds=value)).isoformat()}Z" if kind == "date" else value
