@@ -63,7 +63,7 @@ def test_facets_of_a_vector_query_are_those_of_the_filter(client: Client) -> Non
 
 
 def test_ranges_are_counted_from_their_first_value_to_before_their_last(client: Client) -> None:
-    ranges = [{"from": 0, "to": 10}, {"from": 39}, {"to": 0}, {"from": 0.5, "to": 1.5}]
+    ranges: list[dict[str, Any]] = [{"from": 0, "to": 10}, {"from": 39}, {"to": 0}, {"from": 0.5, "to": 1.5}]
     facet = _facets(client, {"field": "n", "limit": 2, "ranges": ranges})["n"]
     assert facet["ranges"] == [dict(one, count=count) for one, count in zip(ranges, (10, 1, 0, 1), strict=True)]
     assert facet["values"] == [{"value": 0, "count": 1}, {"value": 1, "count": 1}]
