@@ -21,14 +21,18 @@ from aidre.engine.index.fields.filters import (
     Instant,
     Not,
     Or,
+    ValueRange,
     field_name,
     filter_digest,
     filter_fields,
     metadata_name,
     parse_filter,
     parse_instant,
+    parse_range,
+    range_with_dates,
     site_of,
     with_dates,
+    without_field,
 )
 
 
@@ -296,3 +300,34 @@ def test_any_json_is_either_a_filter_or_refused_by_name(value: Any) -> None:
         assert error.message.startswith("filter")
     else:
         assert key == filter_digest(parse_filter(json.loads(json.dumps(value))))
+
+
+@pytest.mark.parametrize(
+    ("written", "rest"),
+    [
+        ({"a": 1}, None),
+        ({"a": {"gt": 1, "lt": 3}}, None),
+        ({"a": 1, "b": 2}, And((Compare("b", "eq", 2),))),
+        ({"and": [{"and": [{"not": {"a": 1}}, {"b": 2}]}]}, And((Compare("b", "eq", 2),))),
+        ({"or": [{"a": 1}, {"a": 2}]}, None),
+        ({"or": [{"a": 1}, {"b": 2}]}, Or((Compare("a", "eq", 1), Compare("b", "eq", 2)))),
+        ({}, And(())),
+    ],
+)
+def test_conditions_on_one_field_are_left_out_where_they_can_be(written: Any, rest: Any) -> None:
+    assert without_field(parse_filter(written), "a") == rest
+
+
+def test_a_range_reads_its_ends_as_a_filter_does() -> None:
+    assert parse_range("a", 1.0, None, "r") == ValueRange(1, None)
+    assert parse_range("updated_at", None, "1970-01-01T00:00:01Z", "r") == ValueRange(None, Instant(1_000_000))
+    dated = range_with_dates("day", parse_range("day", "1970-01-01", "1970-01-01T00:00:01Z", "r"), ["day"])
+    assert dated == ValueRange(Instant(0), Instant(1_000_000))
+
+
+@pytest.mark.parametrize("bound", [math.nan, True, [1], {}])
+def test_an_end_of_a_range_is_a_number_or_a_string(bound: Any) -> None:
+    with pytest.raises(InvalidFilter, match=r"^r\.from "):
+        parse_range("a", bound, None, "r")
+    with pytest.raises(InvalidFilter, match=r"^r has neither"):
+        parse_range("a", None, None, "r")
