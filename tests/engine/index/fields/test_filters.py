@@ -308,7 +308,7 @@ def test_any_json_is_either_a_filter_or_refused_by_name(value: Any) -> None:
         ({"a": 1}, None),
         ({"a": {"gt": 1, "lt": 3}}, None),
         ({"a": 1, "b": 2}, And((Compare("b", "eq", 2),))),
-        ({"and": [{"and": [{"not": {"a": 1}}, {"b": 2}]}]}, And((Compare("b", "eq", 2),))),
+        ({"and": [{"not": {"a": 1}}, {"and": [{"a": 3}, {"b": 2}]}]}, And((And((Compare("b", "eq", 2),)),))),
         ({"or": [{"a": 1}, {"a": 2}]}, None),
         ({"or": [{"a": 1}, {"b": 2}]}, Or((Compare("a", "eq", 1), Compare("b", "eq", 2)))),
         ({}, And(())),
