@@ -40,25 +40,25 @@ class PendingDocument(NamedTuple):
 
 @dataclass(slots=True)
 class Sources:
-    """The roots of sources, and the states of fetched listings by URL; `changed` since the last commit."""
+    """The roots of sources, and the states of fetched listings by URL; `changes` since the last commit."""
 
     roots: dict[str, str]
     states: dict[str, Mapping[str, str]]
-    changed: bool = False
+    changes: int = 0
 
     def set_root(self, source: str, root: str) -> None:
-        self.changed = self.changed or self.roots.get(source) != root
+        self.changes += self.roots.get(source) != root
         self.roots[source] = root
 
     def set_state(self, url: str, state: Mapping[str, str]) -> None:
-        self.changed = self.changed or self.states.get(url) != state
+        self.changes += self.states.get(url) != state
         self.states[url] = dict(state)
 
     def forget(self, source: str) -> None:
         """Remove the root of a source, and the states of listings whose default source name it is."""
         states = {url: state for url, state in self.states.items() if _default_source_name(url) != source}
         if self.roots.pop(source, None) is not None or len(states) < len(self.states):
-            self.states, self.changed = states, True
+            self.states, self.changes = states, self.changes + 1
 
 
 def _default_source_name(url: str) -> str:
@@ -68,12 +68,14 @@ def _default_source_name(url: str) -> str:
 
 @dataclass(slots=True)
 class Pending:
-    """`documents` by id; `deleted` are ids that a commit removes first, replaced ones included. `size` is in bytes."""
+    """`documents` by id; `deleted` are ids that a commit removes first, replaced ones included. `size` is in bytes.
+    `changes` grows with every change."""
 
     documents: dict[str, PendingDocument] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
     size: int = 0
     chunks: int = 0
+    changes: int = 0
     _by_key: dict[tuple[str, bytes], PendingVector] = field(default_factory=dict)
 
     @property
@@ -92,6 +94,7 @@ class Pending:
         moment: str,
     ) -> None:
         """Take documents, of two with one id the later; row i of the vectors belongs to chunk i over all documents."""
+        self.changes += 1
         first = 0
         for document_id, rows in zip(records.ids, rows_of(records, moment), strict=True):
             last = first + len(rows.chunks)
@@ -103,6 +106,16 @@ class Pending:
             for space, of_space in own.items():
                 self._by_key |= {(space, vector.key): vector for vector in of_space if vector.key is not None}
             first = last
+
+    def delete(self, document_id: str, *, is_stored: bool) -> bool:
+        """Delete a document; False if it is neither pending nor stored, or deleted already."""
+        self.changes += 1
+        was_pending, was_deleted = self.withdraw(document_id), document_id in self.deleted
+        if is_stored:
+            self.deleted.add(document_id)
+        else:
+            self.deleted.discard(document_id)
+        return was_pending or (is_stored and not was_deleted)
 
     def withdraw(self, document_id: str) -> bool:
         """Drop a document that was not committed; False if it is not pending."""

@@ -94,6 +94,7 @@ class PostgresWriter:
         self._sources = Sources(dict(state.source_roots), dict(state.source_states))
         self._reader: PostgresReader | None = None
         self._sent: CollectionState | None = None
+        self._sent_changes = 0, 0
         self._replaced: Mapping[str, EmbeddingSpace] = {}
 
     def __enter__(self) -> PostgresWriter:
@@ -182,14 +183,8 @@ class PostgresWriter:
         self._pending.add(columns, {name: vectors[name] for name in self.spaces}, keys, now())
 
     def delete(self, document_ids: Sequence[str]) -> int:
-        unseen = [one for one in dict.fromkeys(document_ids) if one not in self._pending.deleted]
-        stored, deleted = self._stored.values("chunk_count", unseen).keys(), 0
-        for document_id in dict.fromkeys(document_ids):
-            was_pending = self._pending.withdraw(document_id)
-            if document_id in stored:
-                self._pending.deleted.add(document_id)
-            deleted += was_pending or document_id in stored
-        return deleted
+        stored = self._stored.values("chunk_count", document_ids)
+        return sum(self._pending.delete(one, is_stored=one in stored) for one in document_ids)
 
     def source_roots(self) -> Mapping[str, str]:
         return dict(self._sources.roots)
@@ -229,13 +224,15 @@ class PostgresWriter:
     def commit(self) -> CommitResult | None:
         """Make all pending changes durable in one transaction; None where nothing is pending. BackendUnavailable leaves
         them pending."""
-        if self._pending.is_empty and not self._sources.changed:
+        if self._pending.is_empty and not self._sources.changes:
             return None
         self._reconnect()
-        if not self._was_committed():
+        changes = self._pending.changes, self._sources.changes
+        if not self._was_committed() or changes != self._sent_changes:
+            self._sent_changes = changes
             with self._server.faults():
                 self._write()
-        self._pending, self._sent, self._sources.changed = Pending(), None, False
+        self._pending, self._sent, self._sources.changes = Pending(), None, 0
         return CommitResult(self._state.generation, self._state.documents, self._state.chunks)
 
     def finish(self) -> None:

@@ -120,6 +120,19 @@ def test_a_filter_selects_what_brute_force_selects(reader: Reader, written: dict
     assert {hit.document_id for hit in hits} <= set(expected)
 
 
+@pytest.mark.parametrize("op", ["eq", "ne", "gt", "gte", "lt", "lte", "contains"])
+@pytest.mark.parametrize("name", ["a", "day"])
+def test_an_operator_selects_what_brute_force_selects_for_every_value(reader: Reader, name: str, op: str) -> None:
+    if name == "day":
+        asked: list[Any] = [] if op == "contains" else [*MOMENTS[:-1]]
+    else:
+        asked = [one for one in SCALARS if not isinstance(one, bool) or op in {"eq", "ne", "contains"}]
+    for value in asked:
+        written = {name: {op: value}}
+        expected = sorted(one for one, metadata in DOCUMENTS.items() if passes(metadata, written))
+        assert sorted(chunk.document_id for chunk in reader.scan(parse_filter(written))) == expected, written
+
+
 def test_reserved_fields_are_compared(reader: Reader) -> None:
     assert reader.count(parse_filter({"document_id": "d003"})) == 1
     assert reader.count(parse_filter({"document_id": {"in": ["d003", "d004", "gone"]}})) == 2

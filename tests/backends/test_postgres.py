@@ -136,6 +136,30 @@ def test_a_commit_whose_answer_is_lost_took_place_once(store: Source, monkeypatc
     assert (stored(store), store.open(NAME).generation) == (["a", "b", "c"], 3)
 
 
+def test_what_came_after_a_commit_whose_answer_is_lost_is_written_too(
+    store: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(store, "a")
+    leave = Transaction.__exit__
+
+    def lose(self: Any, *error: Any) -> None:
+        leave(self, *error)
+        shared_server().disconnect_all()
+        self.connection.execute("select 1")
+
+    with store.writer(NAME, spaces=[SPACE]) as sink:
+        put(sink, "b")
+        with monkeypatch.context() as patched:
+            patched.setattr(Transaction, "__exit__", lose)
+            with pytest.raises(BackendUnavailable):
+                sink.commit()
+        put(sink, "c")
+        sink.delete(["a"])
+        result = sink.commit()
+        assert result is not None and (result.generation, result.documents) == (3, 2)
+    assert stored(store) == ["b", "c"]
+
+
 def test_a_writer_that_lost_its_lock_to_another_one_gives_up(store: Source) -> None:
     filled(store, "a")
     with store.writer(NAME, spaces=[SPACE]) as sink:

@@ -107,6 +107,18 @@ def test_a_deleted_document_is_gone_when_that_is_committed(store: Source) -> Non
     assert [hit.document_id for hit in reader.search(Query([1, 1, 0, 0], SPACE.id, 5))] == ["c"]
 
 
+def test_what_is_withdrawn_before_a_commit_needs_none(store: Source) -> None:
+    with store.writer(NAME, spaces=[SPACE]) as sink:
+        put(sink, [record("a")], rows_of(1))
+        sink.commit()
+        put(sink, [record("b")], rows_of(2))
+        assert sink.delete(["b", "b"]) == 1
+        assert sink.commit() is None
+        put(sink, [record("a", ["again"])], rows_of(3))
+        assert sink.delete(["a"]) == 1
+        assert sink.commit() == CommitResult(2, 0, 0)
+
+
 def test_what_is_stored_or_pending_is_told(store: Source) -> None:
     given: dict[str, Any] = {"source": "wiki", "origin": "a.md", "state": {"etag": "x"}}
     with store.writer(NAME, spaces=[SPACE]) as sink:
