@@ -20,8 +20,8 @@ from aidre.engine.search import bm25
 from aidre.engine.segment import BoundedCache, SegmentView
 from aidre.engine.storage import build_dictionary
 
-_MAX_CACHED: Final = 256
-_MAX_CACHED_VALUES: Final = 1_000
+_MAX_CACHED: Final = 128
+_MAX_CACHED_VALUES: Final = 100
 """Facets that are cached, and the values that one may have."""
 
 _TYPE_ORDER: Final[dict[Kind, int]] = {"bool": 0, "int": 1, "float": 1, "date": 2, "string": 3, "other": 4}
