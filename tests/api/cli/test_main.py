@@ -62,7 +62,7 @@ def test_every_command_on_a_store_takes_it_from_the_environment(shell: Shell, mo
     monkeypatch.setenv("AIDRE_STORE", "/nowhere/by-environment")
     words = {"search": ["tea"], "delete": ["a"], "rollback": ["1"], "backup": ["/nowhere/b"], "restore": ["/nowhere/b"]}
     words |= {"calibrate": ["--queries", "q"], "embed": ["--collection", "c", "--space", "s"]}
-    words["ingest"] = [".", "--collection", "c"]
+    words |= {"ingest": [".", "--collection", "c"], "drop": ["--collection", "c"]}
     help_text = shell.run("--help")[1]
     commands = [line.split()[0] for line in help_text.partition("Commands:")[2].splitlines() if line.strip()]
     assert {"ingest", "serve", "search", "status"} < set(commands)
