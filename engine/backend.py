@@ -70,6 +70,8 @@ class Capabilities:
     """Finds the words of a query in hits."""
     recall: bool = False
     """Measures the recall of its searches and reports it."""
+    words: bool = False
+    """Knows the words of its texts: `corrected`, `completions`."""
 
 
 # -- reading ---------------------------------------------------------------------------------------------------
@@ -405,6 +407,18 @@ class Reader(Protocol):
 
         A filter does not distinguish the two.
         """
+
+    def corrected(self, text: str) -> str | None:
+        """The text of a query with its typing errors repaired; None where it has none that can be.
+
+        A word is repaired where no live chunk holds it, or another form of it, and a word that one holds differs by one
+        letter; of several the most frequent. Long texts are left alone. Words of deleted chunks may count until they
+        are compacted away. None without the capability `words`.
+        """
+
+    def completions(self, text: str, limit: int) -> list[str]:
+        """The text of a query with its last word completed: by the most frequent words that begin with it, the most
+        frequent first. Words of deleted chunks may count, as in `corrected`. Empty without the capability `words`."""
 
     def status(self) -> CollectionStatus: ...
 

@@ -35,6 +35,7 @@ from aidre.engine.search import (
     FacetCounter,
     FacetQuery,
     HybridQuery,
+    Speller,
     bm25,
     estimate_dense,
     estimate_lexical,
@@ -78,6 +79,7 @@ _CAPABILITIES = Capabilities(
     facets=True,
     highlight=True,
     recall=True,
+    words=True,
 )
 
 
@@ -105,6 +107,7 @@ class Snapshot:
         self._segment_ords = {view.segment: segment_ord for segment_ord, view in enumerate(self.segments)}
         self._statistics = bm25.Statistics(self.segments)
         self._facets = FacetCounter(self.segments, self._statistics, self.dates)
+        self._speller = Speller(self.segments, self._statistics)
         self._live_fields: dict[tuple[str, bool], bool] = {}
         self._depths: dict[tuple[str, int], SearchDepth | None] = {}
         self._seconds: dict[tuple[str, int, bool], float] = {}
@@ -296,6 +299,14 @@ class Snapshot:
             cached = cached or any(view.has_field(name, with_schema_object=with_schema_object) for view in views)
             self._live_fields[key] = cached
         return cached
+
+    # -- words -------------------------------------------------------------------------------------------------
+
+    def corrected(self, text: str) -> str | None:
+        return self._speller.corrected(text)
+
+    def completions(self, text: str, limit: int) -> list[str]:
+        return self._speller.completions(text, limit)
 
     # -- status ------------------------------------------------------------------------------------------------
 

@@ -9,3 +9,4 @@ from .endpoint import OPENAI as OPENAI, Endpoint as Endpoint
 from .function import FUNCTION_MODEL as FUNCTION_MODEL, EmbedTexts as EmbedTexts, FunctionEmbedder as FunctionEmbedder
 from .graph import available_cores as available_cores
 from .self_test import probes as probes
+from .weights import default_vocabulary as default_vocabulary

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.embedding.cache import cache_folder, write_file
+from aidre.engine.embedding.graph import TOKENIZER
 from aidre.engine.errors import ModelUnavailable
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -92,6 +94,16 @@ def _packaged_folder() -> Path:
             package=DEFAULT_PACKAGE,
         )
     return Path(spec.submodule_search_locations[0]) / "model"
+
+
+@cache
+def default_vocabulary() -> frozenset[str]:
+    """The English words, in lower case, that the tokenizer of the default model does not split; empty without it."""
+    try:
+        tokenizer = _read_json(_packaged_folder() / TOKENIZER, default={})
+    except ModelUnavailable:
+        return frozenset()
+    return frozenset(filter(str.isalpha, tokenizer.get("model", {}).get("vocab", {})))
 
 
 def _local_folder(model: str) -> Path:

@@ -10,7 +10,7 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from aidre.engine.index import build_ids, build_keys
 from aidre.engine.index.fields import Content, ReservedColumns, SparseStrings, build_fields
-from aidre.engine.index.text import LexicalText, build_lexicon, declared_language, lexical_column
+from aidre.engine.index.text import LexicalText, WordCounts, build_lexicon, declared_language, lexical_column
 from aidre.engine.model import Json
 from aidre.engine.storage import (
     CHUNKS_FILE,
@@ -30,6 +30,7 @@ from aidre.engine.storage import (
     FIELDS_FILE,
     IDS_FILE,
     LEXICON_FILE,
+    WORDS_FILE,
     BinaryArray,
     FileEntry,
     index_file,
@@ -62,7 +63,7 @@ class Codebook:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One derived file to build in the segment at `folder`.
+    """One kind of derived file to build in the segment at `folder`; with the lexicon, the words are built, too.
 
     `space` is the space id for keys and index, `dates` the declared date fields for fields, `codebook` is for index.
     """
@@ -74,10 +75,12 @@ class Task:
     codebook: Codebook | None = None
 
 
-def build_file(task: Task) -> tuple[str, FileEntry]:
-    """Build and write one file; returns its name and its entry."""
-    name, batch = _BUILDERS[task.kind](task)
-    return name, write_file(Path(task.folder) / name, [batch], batch.schema)
+def build_files(task: Task) -> dict[str, FileEntry]:
+    """Build and write the files of a task; returns their entries by name."""
+    return {
+        name: write_file(Path(task.folder) / name, [batch], batch.schema)
+        for name, batch in _BUILDERS[task.kind](task).items()
+    }
 
 
 # -- documents and chunks as the indexes take them -------------------------------------------------------------
@@ -110,7 +113,7 @@ def _contents(documents: Batches) -> Iterator[Content]:
         yield metadata, None if schema_object is None else orjson.loads(schema_object)
 
 
-def lexical_texts(documents: Batches, chunks: Batches) -> Iterator[LexicalText]:
+def lexical_texts(documents: Batches, chunks: Iterable[pa.RecordBatch]) -> Iterator[LexicalText]:
     """The text that the lexicon indexes of each chunk, in order."""
     titles = _concatenated(documents, "title")
     languages = list(_declared_languages(documents))
@@ -158,25 +161,27 @@ def _chunked_ids(batches: Batches) -> pa.ChunkedArray:
     return pa.chunked_array([batch.column("id") for batch in batches], pa.large_string())
 
 
-def _fields(task: Task) -> tuple[str, pa.RecordBatch]:
-    return FIELDS_FILE, build_stored_fields(_open(task, DOCUMENTS_FILE), task.dates)
+def _fields(task: Task) -> dict[str, pa.RecordBatch]:
+    return {FIELDS_FILE: build_stored_fields(_open(task, DOCUMENTS_FILE), task.dates)}
 
 
-def _lexicon(task: Task) -> tuple[str, pa.RecordBatch]:
-    return LEXICON_FILE, build_lexicon(lexical_texts(_open(task, DOCUMENTS_FILE), _open(task, CHUNKS_FILE)))
+def _lexicon(task: Task) -> dict[str, pa.RecordBatch]:
+    words = WordCounts()
+    lexicon = build_lexicon(lexical_texts(_open(task, DOCUMENTS_FILE), _open(task, CHUNKS_FILE)), words)
+    return {LEXICON_FILE: lexicon, WORDS_FILE: words.to_batch()}
 
 
-def _ids(task: Task) -> tuple[str, pa.RecordBatch]:
+def _ids(task: Task) -> dict[str, pa.RecordBatch]:
     chunks, documents = (_chunked_ids(_open(task, name)) for name in (CHUNKS_FILE, DOCUMENTS_FILE))
-    return IDS_FILE, build_ids(chunks, documents)
+    return {IDS_FILE: build_ids(chunks, documents)}
 
 
-def _keys(task: Task) -> tuple[str, pa.RecordBatch]:
+def _keys(task: Task) -> dict[str, pa.RecordBatch]:
     (batch,) = _open(task, vectors_file(task.space))
-    return keys_file(task.space), build_keys(pa.chunked_array([batch.column("key")]))
+    return {keys_file(task.space): build_keys(pa.chunked_array([batch.column("key")]))}
 
 
-def _index(task: Task) -> tuple[str, pa.RecordBatch]:
+def _index(task: Task) -> dict[str, pa.RecordBatch]:
     from aidre.engine.index.vectors import build_index_batch  # loads FAISS, which the other kinds do without
 
     codebook = task.codebook
@@ -185,10 +190,10 @@ def _index(task: Task) -> tuple[str, pa.RecordBatch]:
     column = batch.column("vector")
     vectors = column.values.to_numpy(zero_copy_only=True).reshape(len(column), -1)
     encoded = build_index_batch(vectors, codebook.data, codebook.vectors_checksum, codebook.trained_rows)
-    return index_file(task.space), encoded
+    return {index_file(task.space): encoded}
 
 
-_BUILDERS: Mapping[FileKind, Callable[[Task], tuple[str, pa.RecordBatch]]] = {
+_BUILDERS: Mapping[FileKind, Callable[[Task], dict[str, pa.RecordBatch]]] = {
     "fields": _fields, "lexicon": _lexicon, "ids": _ids, "keys": _keys, "index": _index,
 }  # fmt: skip
 
@@ -202,10 +207,10 @@ def to_line(task: Task) -> bytes:
 
 def _reply(line: bytes) -> Json:
     try:
-        name, entry = build_file(msgspec.json.decode(line, type=Task))
+        files = build_files(msgspec.json.decode(line, type=Task))
     except Exception as error:  # the parent tries again in its own process, where the traceback is seen
         return {"fault": f"{type(error).__name__}: {error}"}
-    return {"name": name, "entry": entry}
+    return {"files": files}
 
 
 def main() -> None:

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from aidre.engine.index import build_ids
 from aidre.engine.index.fields import merge_fields
-from aidre.engine.index.text import merge_lexicons
+from aidre.engine.index.text import WordCounts, merge_lexicons
 from aidre.engine.index.vectors import row_blocks
 from aidre.engine.model import EmbeddingSpace, EncodedVectors
+from aidre.engine.segment.build import lexical_texts
 from aidre.engine.segment.reader import SegmentReader
 from aidre.engine.segment.stored_chunk import StoredChunk
 from aidre.engine.segment.writer import KeyedVectors, key_array, publish_segment, rebatch, write_vector_blocks
@@ -33,6 +34,7 @@ from aidre.engine.storage import (
     FIELDS_FILE,
     IDS_FILE,
     LEXICON_FILE,
+    WORDS_FILE,
     FileEntry,
     SegmentEntry,
     durable,
@@ -119,6 +121,7 @@ def _write_merged_rows(segment_folder: Path, sources: Sequence[LiveRows]) -> dic
         CHUNKS_FILE: write_file(segment_folder / CHUNKS_FILE, chunks, CHUNKS_SCHEMA),
         FIELDS_FILE: write_file(segment_folder / FIELDS_FILE, [fields], fields.schema),
         LEXICON_FILE: _write_merged_lexicon(segment_folder, sources),
+        WORDS_FILE: _write_merged_words(segment_folder, sources),
     }
     chunk_ids = [_taken_column(source.segment.chunks.chunked("id"), source.chunk_rows) for source in sources]
     document_ids = [_taken_column(source.segment.documents.chunked("id"), source.document_rows) for source in sources]
@@ -189,6 +192,33 @@ def _write_merged_lexicon(segment_folder: Path, sources: Sequence[LiveRows]) -> 
     del lexicon  # its columns are mapped from the scratch folder
     durable.remove_folder(scratch)
     return entry
+
+
+def _write_merged_words(segment_folder: Path, sources: Sequence[LiveRows]) -> FileEntry:
+    counts = WordCounts()
+    for source in sources:
+        _add_words(counts, source)
+    batch = counts.to_batch()
+    return write_file(segment_folder / WORDS_FILE, [batch], batch.schema)
+
+
+def _add_words(counts: WordCounts, source: LiveRows) -> None:
+    """Add the words of the rows: those of the segment without those of its other rows, or by reading the texts."""
+    segment, rows = source.segment, source.chunk_rows
+    if segment.words is None or 2 * len(rows) < segment.entry.chunks:
+        counts.add_texts(_texts_of(segment, rows))
+        return
+    counts.add_words(segment.words)
+    if len(rows) < segment.entry.chunks:
+        dropped = WordCounts()
+        dropped.add_texts(_texts_of(segment, np.setdiff1d(np.arange(segment.entry.chunks), rows, assume_unique=True)))
+        counts.subtract(dropped)
+
+
+def _texts_of(segment: SegmentReader, rows: NDArray[np.int64]) -> Iterator[str]:
+    """The text that the lexicon indexes of each chunk row."""
+    taken = _taken_batches(segment.chunks.file.batches, rows)
+    return (text for text, _ in lexical_texts(segment.documents.file.batches, taken))
 
 
 def _taken_column(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.ChunkedArray:

@@ -2,7 +2,7 @@
 
 The segment opens only if the primary files (documents, chunks, vectors) have their size and a sound frame (see
 `storage.arrow`); their bodies are not checked. Derived files (ids, fields,
-lexicon, keys, vector index) that are missing or damaged are rebuilt in memory or bypassed, with a warning.
+lexicon, words, keys, vector index) that are missing or damaged are rebuilt in memory or bypassed, with a warning.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from aidre.engine.errors import StorageFailed, StoreDamaged
 from aidre.engine.index import ids as ids_file
 from aidre.engine.index.fields import FieldIndex, Filter, filter_digest
-from aidre.engine.index.text import Lexicon, build_lexicon
+from aidre.engine.index.text import Lexicon, Words, build_lexicon
 from aidre.engine.index.vectors import VectorColumn, VectorIndex, open_index, trained_rows_of
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.segment.build import build_stored_fields, lexical_texts
@@ -31,6 +31,7 @@ from aidre.engine.storage import (
     FIELDS_FILE,
     IDS_FILE,
     LEXICON_FILE,
+    WORDS_FILE,
     ArrowFile,
     FileProblem,
     FileUnreadable,
@@ -73,6 +74,7 @@ class SegmentReader:
         self.ids = self._open_derived(IDS_FILE, ids_file.IdIndex, self._rebuild_ids)
         self.fields = self._open_derived(FIELDS_FILE, FieldIndex, self._rebuild_fields)
         self.lexicon = self._open_derived(LEXICON_FILE, Lexicon, self._rebuild_lexicon)
+        self.words = self._open_words()
         self.columns: dict[str, VectorColumn] = {}
         self.scans: dict[str, VectorIndex] = {}
         self.trained_rows: dict[str, int] = {}
@@ -110,6 +112,16 @@ class SegmentReader:
             missing = "is of an older release, which wrote none; compact the collection"
             self._warn(name, f"{missing if name not in self.entry.files else problem}; rebuilt in memory")
             return make(rebuild())
+
+    def _open_words(self) -> Words | None:
+        """None where an older release wrote no file, or it is damaged: the segment then knows no words to offer."""
+        if WORDS_FILE not in self.entry.files:
+            return None
+        try:
+            return Words(open_file(self._folder / WORDS_FILE, self.entry.files[WORDS_FILE], whole=True).batches[0])
+        except (FileProblem, IndexError, ValueError) as problem:
+            self._warn(WORDS_FILE, f"{problem}; searched without corrections instead")
+            return None
 
     def _open_space(self, space: EmbeddingSpace) -> None:
         """Open the vectors of a space, and its index if there is a sound one that was built from these vectors."""

@@ -20,7 +20,7 @@ import msgspec
 import orjson
 
 from aidre.engine.errors import StorageFailed
-from aidre.engine.segment.build import Task, build_file, to_line
+from aidre.engine.segment.build import Task, build_files, to_line
 from aidre.engine.storage import FileEntry, durable
 
 PROGRAM = ("-m", "aidre.engine.segment.build")
@@ -50,8 +50,7 @@ class InProcess:
         self._files: dict[str, FileEntry] = {}
 
     def submit(self, task: Task) -> None:
-        name, entry = build_file(task)
-        self._files[name] = entry
+        self._files |= build_files(task)
 
     def results(self, written: Sequence[Path] = ()) -> dict[str, FileEntry]:
         files, self._files = self._files, {}
@@ -111,15 +110,13 @@ class Workers:
         if built is None:
             self._build(task)
         else:
-            name, entry = built
-            self._files[name] = entry
+            self._files |= built
 
     def _build(self, task: Task) -> None:
         """Do a task in this process."""
         if self._is_closed:
             raise StorageFailed("the commit was cancelled")
-        name, entry = build_file(task)
-        self._files[name] = entry
+        self._files |= build_files(task)
 
 
 class _Worker:
@@ -149,13 +146,13 @@ class _Worker:
         self.task = task
         return True
 
-    def receive(self) -> tuple[Task, tuple[str, FileEntry] | None]:
-        """Wait for the reply: the task with the name and entry of its file, or with None if it failed."""
+    def receive(self) -> tuple[Task, dict[str, FileEntry] | None]:
+        """Wait for the reply: the task with the entries of its files by name, or with None if it failed."""
         task, self.task = self.task, None
         assert task is not None
         try:
             reply = orjson.loads(self.replies.readline())
-            return task, (reply["name"], msgspec.convert(reply["entry"], FileEntry))
+            return task, msgspec.convert(reply["files"], dict[str, FileEntry])
         except (OSError, ValueError, KeyError):
             return task, None
 

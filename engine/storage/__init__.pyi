@@ -72,6 +72,7 @@ from .format import (
     PINS as PINS,
     REPLICA as REPLICA,
     SEGMENTS as SEGMENTS,
+    WORDS_FILE as WORDS_FILE,
     check_collection_name as check_collection_name,
     find_index_file as find_index_file,
     index_file as index_file,

@@ -36,6 +36,8 @@ CHUNKS_FILE = "chunks.arrow"
 IDS_FILE = "ids.arrow"
 FIELDS_FILE = "fields.arrow"
 LEXICON_FILE = "lexicon.arrow"
+WORDS_FILE = "words.arrow"
+"""Optional: segments of older releases lack it, and older releases pay it no attention."""
 
 BATCH_ROWS = 1 << 16
 """Rows of every batch but the last in documents and chunks: row -> batch (row >> 16), index (row & 0xFFFF)."""

@@ -1,6 +1,9 @@
 from .analysis import (
+    TOKEN as TOKEN,
     analyze_query as analyze_query,
+    normalize as normalize,
     to_term as to_term,
+    token_words as token_words,
     tokenize as tokenize,
     tokenize_query as tokenize_query,
 )
@@ -13,4 +16,9 @@ from .postings import (
     build_lexicon as build_lexicon,
     lexical_column as lexical_column,
     merge_lexicons as merge_lexicons,
+)
+from .words import (
+    WordCounts as WordCounts,
+    Words as Words,
+    is_plain as is_plain,
 )

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from aidre.engine.index.text.analysis import ANALYSIS_VERSION, split_text, to_terms
 from aidre.engine.index.text.detection import detect_languages
 from aidre.engine.index.text.inversion import EncodedWords, Tokens, split_tokens, split_words
+from aidre.engine.index.text.words import WordCounts
 from aidre.engine.storage import (
     BinaryArray,
     StringDictionary,
@@ -120,10 +121,10 @@ class Lexicon:
 # -- building --------------------------------------------------------------------------------------------------
 
 
-def build_lexicon(chunks: Iterable[LexicalText]) -> pa.RecordBatch:
-    """The lexicon of these chunks, one row each, in order."""
+def build_lexicon(chunks: Iterable[LexicalText], words: WordCounts | None = None) -> pa.RecordBatch:
+    """The lexicon of these chunks, one row each, in order. Their words are added to `words`."""
     continuations: list[int] = []
-    blocks = list(_build_blocks(_split_long_texts(chunks, continuations)))
+    blocks = list(_build_blocks(_split_long_texts(chunks, continuations), words))
     if len(blocks) == 1:
         built = blocks[0]
     else:
@@ -169,7 +170,7 @@ def _join_rows(pieces: Lexicon, continuations: Sequence[int]) -> pa.RecordBatch:
     )
 
 
-def _build_blocks(chunks: Iterable[LexicalText]) -> Iterator[pa.RecordBatch]:
+def _build_blocks(chunks: Iterable[LexicalText], counts: WordCounts | None) -> Iterator[pa.RecordBatch]:
     """Lexicons of consecutive chunks, at least one, each of some _BLOCK_WORDS words."""
     slices, declared, waiting = list[Tokens](), list[str | None](), list[str]()
     words = characters = 0
@@ -182,17 +183,21 @@ def _build_blocks(chunks: Iterable[LexicalText]) -> Iterator[pa.RecordBatch]:
             words += slices[-1].max_words
             waiting, characters = [], 0
         if words >= _BLOCK_WORDS:
-            yield _invert(split_words(slices), declared)
+            yield _invert(split_words(slices), declared, counts)
             slices, declared, words = [], [], 0
-    yield _invert(split_words([*slices, split_tokens(waiting)]), declared)
+    yield _invert(split_words([*slices, split_tokens(waiting)]), declared, counts)
 
 
-def _invert(words: EncodedWords, declared: Sequence[str | None]) -> pa.RecordBatch:
+def _invert(
+    words: EncodedWords, declared: Sequence[str | None], word_counts: WordCounts | None = None
+) -> pa.RecordBatch:
     """The lexicon of some chunks: from the words of each row to the rows of each term.
 
     A posting is one integer while they are sorted and counted: (term code << 32) | row.
     """
     vocabulary, codes, counts = words
+    if word_counts is not None:
+        word_counts.add(list(vocabulary), np.bincount(codes, minlength=len(vocabulary)))
     rows = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
     languages = _languages(declared, vocabulary, codes, rows)
     tags = sorted(set(languages))

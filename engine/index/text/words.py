@@ -1,0 +1,268 @@
+"""The words of a segment as people write them: how often each occurs, and which differ from another by one letter.
+
+The lexicon holds stems, which nobody would read; corrections and completions are shown, so they need whole words. The
+dictionary of deletes follows Garbe's SymSpell: two words differ by one letter (inserted, left out, replaced, or swapped
+with its neighbour) only if they become equal by leaving out at most one letter of each. It has the hash of each word
+and of each of its deletes, sorted, with the word's code. A hash is a hint: a word that it gives is compared itself.
+
+Only plain words are listed: MIN_CHARACTERS to MAX_CHARACTERS letters of a script with spaces. That bounds an entry at
+some 300 bytes; an English word takes 80.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from operator import add, mul
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from aidre.engine.index.text.analysis import UNSPACED_RUN, split_text
+from aidre.engine.index.text.inversion import split_tokens, split_words
+from aidre.engine.storage import (
+    BinaryArray,
+    StringDictionary,
+    binary_array,
+    build_dictionary,
+    empty_binary_array,
+    list_array,
+    list_values,
+    to_utf8,
+)
+
+MIN_CHARACTERS: Final = 3
+MAX_CHARACTERS: Final = 24
+MAX_FREQUENCY: Final = (1 << 32) - 1
+
+_VERSION: Final = b"1"
+"""Of the rules by which words are listed and hashed. A file of another version is not used until `compact` writes it."""
+
+_MULTIPLIER: Final = 0x9E3779B97F4A7C15
+_MIXER: Final = 0xD6E8FEB86659FD93
+_MASK: Final = (1 << 64) - 1
+_POWERS: Final = tuple(pow(_MULTIPLIER, i, 1 << 64) for i in range(MAX_CHARACTERS + 1))
+_SLICE_CHARACTERS: Final = 1 << 19
+_MAX_PARTS: Final = 16
+"""Lists of words that are collected before they are merged into one."""
+
+_SCHEMA: Final = pa.schema(
+    [
+        ("words", pa.large_list(pa.large_binary())),
+        ("frequencies", pa.large_list(pa.uint32())),
+        ("hashes", pa.large_list(pa.uint32())),
+        ("codes", pa.large_list(pa.uint32())),
+    ]
+)
+
+
+class _Counts(NamedTuple):
+    """Distinct words in ascending order, and how often each occurs."""
+
+    words: StringDictionary
+    frequencies: NDArray[np.int64]
+
+
+class Words:
+    """A view over a batch of `WordCounts.to_batch`; immutable.
+
+    `words` are in ascending order of their UTF-8; `frequencies` counts the occurrences of each in titles, section paths
+    and texts. Raises ValueError for a batch of another version.
+    """
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        if not batch.schema.equals(_SCHEMA) or (batch.schema.metadata or {}).get(b"version") != _VERSION:
+            raise ValueError("is of another version; compact the collection")
+        self.words = StringDictionary(list_array(batch.column("words")))
+        self.frequencies: NDArray[np.uint32] = list_values(batch.column("frequencies"))
+        self._hashes: NDArray[np.uint32] = list_values(batch.column("hashes"))
+        self._codes: NDArray[np.uint32] = list_values(batch.column("codes"))
+
+    def frequency(self, word: str) -> int:
+        """0 for a word that is not listed."""
+        key = to_utf8(word)
+        code = self.words.first(key)
+        return int(self.frequencies[code]) if code < len(self.words) and self.words[code] == key else 0
+
+    def near(self, word: str, most: int) -> list[tuple[str, int]]:
+        """The listed words that differ from a plain word by one letter, and their frequencies.
+
+        Of more than `most` words that may differ so, only the most frequent are compared.
+        """
+        hashes = np.array(deletes(word), np.uint32)
+        starts = self._hashes.searchsorted(hashes, "left")
+        ends = self._hashes.searchsorted(hashes, "right")
+        codes = {
+            code
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+            if start < end
+            for code in self._codes[start:end].tolist()
+        }
+        if len(codes) > most:
+            codes = set(sorted(codes, key=lambda code: (-int(self.frequencies[code]), code))[:most])
+        return [entry for entry in map(self._entry, codes) if word != entry[0] and is_one_edit(word, entry[0])]
+
+    def starting(self, prefix: str, most: int) -> tuple[list[tuple[str, int]], int]:
+        """The most frequent words with a prefix, with frequencies; and the greatest frequency of those left out."""
+        key = to_utf8(prefix)
+        start, end = self.words.first(key), self.words.first(key + b"\xff")
+        frequencies = self.frequencies[start:end]
+        if len(frequencies) <= most:
+            return [self._entry(code) for code in range(start, end)], 0
+        order = np.argpartition(frequencies, (-most - 1, -most))
+        return [self._entry(start + code) for code in order[-most:].tolist()], int(frequencies[order[-most - 1]])
+
+    def _entry(self, code: int) -> tuple[str, int]:
+        return self.words[code].decode("utf-8", "surrogatepass"), int(self.frequencies[code])
+
+
+# -- building --------------------------------------------------------------------------------------------------
+
+
+class WordCounts:
+    """Collects how often plain words occur, and makes the file of a segment of it."""
+
+    def __init__(self) -> None:
+        self._parts: list[_Counts] = []
+
+    def add(self, words: Sequence[str], frequencies: NDArray[np.int64]) -> None:
+        """Add distinct words; those that are not plain are left out."""
+        is_listed = np.fromiter(map(is_plain, words), np.bool_, len(words))
+        listed = [word for word, is_kept in zip(words, is_listed.tolist(), strict=True) if is_kept]
+        distinct, codes = build_dictionary(binary_array(listed))
+        counted = np.zeros(len(distinct), np.int64)
+        counted[codes] = frequencies[is_listed]
+        self._append(_Counts(distinct, counted))
+
+    def add_words(self, words: Words) -> None:
+        self._append(_Counts(words.words, words.frequencies.astype(np.int64)))
+
+    def add_texts(self, texts: Iterable[str]) -> None:
+        """Add the words of texts, as `build_lexicon` does for chunks."""
+        waiting: list[str] = []
+        characters = 0
+        for text in texts:
+            for piece in split_text(text, _SLICE_CHARACTERS):
+                waiting.append(piece)
+                characters += len(piece)
+                if characters >= _SLICE_CHARACTERS:
+                    self._add_slice(waiting)
+                    waiting, characters = [], 0
+        if waiting:
+            self._add_slice(waiting)
+
+    def subtract(self, other: WordCounts) -> None:
+        """Take away the words of texts whose words have been added."""
+        words, frequencies = other._merged()
+        self._append(_Counts(words, -frequencies))
+
+    def to_batch(self) -> pa.RecordBatch:
+        """A batch of one row, a list in each column of the schema."""
+        words, frequencies = self._merged()
+        is_left = frequencies > 0
+        listed = words.array if is_left.all() else words.array.filter(pa.array(is_left))
+        hashes, codes = _table(list(StringDictionary(listed).texts()))
+        stored = np.minimum(frequencies[is_left], MAX_FREQUENCY).astype(np.uint32)
+        columns = []
+        for column, values in zip(_SCHEMA, (listed, stored, hashes, codes), strict=True):
+            flat = values if isinstance(values, pa.Array) else pa.array(values, column.type.value_type)
+            columns.append(pa.LargeListArray.from_arrays(pa.array([0, len(flat)], pa.int64()), flat, type=column.type))
+        return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA.with_metadata({b"version": _VERSION}))
+
+    def _add_slice(self, texts: Sequence[str]) -> None:
+        vocabulary, codes, _ = split_words([split_tokens(texts)])
+        self.add(list(vocabulary), np.bincount(codes, minlength=len(vocabulary)))
+
+    def _append(self, counts: _Counts) -> None:
+        self._parts.append(counts)
+        if len(self._parts) >= _MAX_PARTS:
+            self._parts = [self._merged()]
+
+    def _merged(self) -> _Counts:
+        if len(self._parts) == 1:
+            return self._parts[0]
+        strings = pa.concat_arrays([empty_binary_array(), *(part.words.array for part in self._parts)])
+        words, codes = build_dictionary(strings)
+        frequencies = np.zeros(len(words), np.int64)
+        np.add.at(frequencies, codes, np.concatenate([np.empty(0, np.int64), *(part.frequencies for part in self._parts)]))
+        return _Counts(words, frequencies)
+
+
+def is_plain(word: str) -> bool:
+    """Whether a word can be listed: letters alone, of a script with spaces, neither short nor long."""
+    return (
+        MIN_CHARACTERS <= len(word) <= MAX_CHARACTERS
+        and word.isalpha()
+        and (word.isascii() or UNSPACED_RUN.search(word) is None)
+    )
+
+
+# -- deletes ---------------------------------------------------------------------------------------------------
+
+
+def deletes(word: str) -> list[int]:
+    """The hashes of a word and of what is left of it without one letter: as `_hashes`, faster for a single word."""
+    values = [ord(letter) + 1 for letter in word]
+    powers = _POWERS[: len(values)]
+    before = list(accumulate(map(mul, values, powers), initial=0))
+    after = list(accumulate(map(mul, reversed(values[1:]), reversed(powers[:-1])), initial=0))
+    return list(map(_mixed, (before[-1], *map(add, before, reversed(after)))))
+
+
+def _mixed(value: int) -> int:
+    value &= _MASK
+    return ((value ^ (value >> 32)) * _MIXER & _MASK) >> 32
+
+
+def is_one_edit(word: str, other: str) -> bool:
+    """Whether two different words differ by one letter: inserted, left out, replaced, or swapped with its neighbour."""
+    if len(word) > len(other):
+        word, other = other, word
+    i = next((i for i, (mine, its) in enumerate(zip(word, other, strict=False)) if mine != its), len(word))
+    if len(word) < len(other):
+        return word[i:] == other[i + 1 :]
+    is_swapped = word[i : i + 2] == other[i : i + 2][::-1] and word[i + 2 :] == other[i + 2 :]
+    return word[i + 1 :] == other[i + 1 :] or is_swapped
+
+
+def _table(words: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """The hashes of words and their deletes, ascending, and the code of the word of each."""
+    lengths = np.fromiter(map(len, words), np.int64, len(words))
+    entries = [np.empty(0, np.uint64)]
+    for length in np.unique(lengths).tolist():
+        codes = np.flatnonzero(lengths == length)
+        hashes = _hashes(_points([words[code] for code in codes.tolist()], length)).astype(np.uint64)
+        entries.append(((hashes << np.uint64(32)) | codes.astype(np.uint64)[:, None]).reshape(-1))
+    # Leaving out either of two equal neighbours gives the same word: the entry is there once.
+    table = np.unique(np.concatenate(entries))
+    return (table >> np.uint64(32)).astype(np.uint32), table.astype(np.uint32)
+
+
+def _points(words: Sequence[str], length: int) -> NDArray[np.uint64]:
+    """The code points of words of one length, shape (words, length)."""
+    encoded = "".join(words).encode("utf-32-le", "surrogatepass")
+    return np.frombuffer(encoded, "<u4").astype(np.uint64).reshape(-1, length)
+
+
+def _hashes(points: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    """The hash of each row (column 0) and of each row without one of its columns, shape (rows, 1 + columns).
+
+    A polynomial modulo 2^64, so that the hash without column i follows from those of the columns before and after it.
+    """
+    rows, length = points.shape
+    powers = np.array(_POWERS[: length + 1], np.uint64)
+    weighted = (points + np.uint64(1)) * powers[:length]
+    before = np.zeros((rows, length + 1), np.uint64)
+    np.cumsum(weighted, axis=1, out=before[:, 1:])
+    # Letter j counts with power j; after the column that is left out, with one power less.
+    shifted = (points[:, 1:] + np.uint64(1)) * powers[: length - 1]
+    after = np.zeros((rows, length), np.uint64)
+    after[:, : length - 1] = np.cumsum(shifted[:, ::-1], axis=1)[:, ::-1]
+    hashes = np.empty((rows, length + 1), np.uint64)
+    hashes[:, 0] = before[:, length]
+    hashes[:, 1:] = before[:, :length] + after
+    hashes ^= hashes >> np.uint64(32)
+    hashes *= np.uint64(_MIXER)
+    return (hashes >> np.uint64(32)).astype(np.uint32)

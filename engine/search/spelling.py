@@ -1,0 +1,151 @@
+"""Repairs typing errors in a query and completes its last word, from the words of all segments of a generation.
+
+A word is a typing error only if no live chunk has a term of it, and if it is no common English word: a collection lacks
+many of these, and their neighbours mean something else. It is replaced by the most frequent word of the collection that
+differs by one letter, of equally frequent ones by the first. The frequencies of all segments are added, so the choice
+does not depend on how chunks are divided among them.
+
+Frequencies include deleted chunks until a merge drops them. A word all of whose terms are gone is never offered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from aidre.engine.embedding import default_vocabulary
+from aidre.engine.index.text import TOKEN, is_plain, normalize, to_term, token_words
+from aidre.engine.search.bm25 import Statistics
+from aidre.engine.segment import SegmentView
+
+MIN_CORRECTED: Final = 4
+"""Letters of a word that may be a typing error: shorter ones have a neighbour by chance."""
+
+MAX_TEXT_CHARACTERS: Final = 2_000
+MAX_UNKNOWN: Final = 8
+"""A longer text, or one with more unknown words, is not a question with a few typing errors, and is left alone."""
+
+_MAX_NEAR: Final = 512
+"""Words of one segment that are compared with an unknown one. Real collections have a few dozen."""
+
+_COMPLETIONS_FACTOR: Final = 3
+"""Words that are read for each completion at first: some are stop words, or of deleted chunks."""
+
+_MAX_COMPLETIONS_READ: Final = 8_192
+
+_MAX_CACHED: Final = 8_192
+_MAX_CACHED_CHARACTERS: Final = 24
+"""Tokens of queries that are known to be errors or none, and the characters of one: callers choose them."""
+
+_LAST_WORD: Final = re.compile(r"[^\W\d_]+\Z")
+
+
+class Speller:
+    """The words of one generation. Safe to use from several threads."""
+
+    def __init__(self, segments: Sequence[SegmentView], statistics: Statistics) -> None:
+        self._segments = segments
+        self._statistics = statistics
+        self._words = [view.segment.words for view in segments if view.segment.words is not None]
+        self._is_error: dict[str, bool] = {}
+
+    def corrected(self, text: str) -> str | None:
+        """`Reader.corrected`: the text in Unicode's form NFKC with its errors replaced; None where none is."""
+        if not self._words or len(text) > MAX_TEXT_CHARACTERS:
+            return None
+        text = normalize(text)
+        errors = [token for token in TOKEN.finditer(text) if self._may_be_error(token[0])]
+        distinct = {token[0].lower() for token in errors}
+        if not errors or len(distinct) > MAX_UNKNOWN:
+            return None
+        repairs = {word: self._repair(word) for word in distinct}
+        parts, end = list[str](), 0
+        for token in errors:
+            repair = repairs[token[0].lower()]
+            if repair is not None:
+                parts += text[end : token.start()], _in_case_of(token[0], repair)
+                end = token.end()
+        return "".join((*parts, text[end:])) if parts else None
+
+    def completions(self, text: str, limit: int) -> list[str]:
+        """`Reader.completions`: at most `limit` texts, in Unicode's form NFKC."""
+        text = normalize(text)
+        last = _LAST_WORD.search(text[-MAX_TEXT_CHARACTERS:])
+        if last is None or len(prefix := last[0].lower()) != len(last[0]):
+            return []
+        before = text[: len(text) - len(prefix)][-1:]
+        if before and TOKEN.match(before):
+            return []
+        most = _COMPLETIONS_FACTOR * limit
+        while True:
+            found, is_complete = self._most_frequent(prefix, most)
+            shown = [word for word in found if word != prefix and self._is_offered(word, stop_words=False)]
+            if is_complete or len(shown) >= limit or most >= _MAX_COMPLETIONS_READ:
+                return [text + word[len(prefix) :] for word in shown[:limit]]
+            most *= _COMPLETIONS_FACTOR
+
+    # -- errors ------------------------------------------------------------------------------------------------
+
+    def _may_be_error(self, token: str) -> bool:
+        found = self._is_error.get(token)
+        if found is None:
+            found = self._is_unknown(token)
+            if len(self._is_error) >= _MAX_CACHED:
+                self._is_error.clear()
+            if len(token) <= _MAX_CACHED_CHARACTERS:
+                self._is_error[token] = found
+        return found
+
+    def _is_unknown(self, token: str) -> bool:
+        """Whether a token of the query is one plain word of which no live chunk holds any form."""
+        if len(token) < MIN_CORRECTED or not is_plain(token) or len(token_words(token)) != 1:
+            return False
+        terms = self._terms(token.lower())
+        return None not in terms and not self._is_held(terms) and token.lower() not in default_vocabulary()
+
+    def _repair(self, unknown: str) -> str | None:
+        """The most frequent word that differs by one letter; None where there is none."""
+        candidates = Counter[str]()
+        for words in self._words:
+            for word, frequency in words.near(unknown, _MAX_NEAR):
+                candidates[word] += frequency
+        ordered = sorted(candidates, key=lambda word: (-candidates[word], word))
+        return next((word for word in ordered if self._is_offered(word, stop_words=True)), None)
+
+    # -- words -------------------------------------------------------------------------------------------------
+
+    def _terms(self, word: str) -> set[str | None]:
+        """The terms of a word in the languages of the collection; None among them where it is a stop word in one."""
+        return {to_term(word, language) for language in self._statistics.languages}
+
+    def _is_held(self, terms: Iterable[str | None]) -> bool:
+        return any(view.document_frequency(term) for term in terms if term is not None for view in self._segments)
+
+    def _is_offered(self, word: str, *, stop_words: bool) -> bool:
+        """Whether people may be shown a listed word: a live chunk holds a form of it, or it is a stop word."""
+        terms = self._terms(word)
+        return stop_words if None in terms else self._is_held(terms)
+
+    def _most_frequent(self, prefix: str, most: int) -> tuple[list[str], bool]:
+        """Words with a prefix, the most frequent first, and whether they are all; those left out are less frequent.
+
+        Fagin's threshold algorithm: a word that is not among the `most` best of any segment has at most the sum of the
+        frequencies at which these end.
+        """
+        candidates, bound = set[str](), 0
+        for words in self._words:
+            found, left_out = words.starting(prefix, most)
+            candidates.update(word for word, _ in found)
+            bound += left_out
+        totals = {word: sum(words.frequency(word) for words in self._words) for word in candidates}
+        ordered = sorted((word for word in candidates if totals[word] > bound), key=lambda word: (-totals[word], word))
+        return ordered, not bound
+
+
+def _in_case_of(token: str, word: str) -> str:
+    """The word in capitals, or with a capital, as the token is."""
+    if token.isupper():
+        return word.upper()
+    return word[0].upper() + word[1:] if token[0].isupper() else word
