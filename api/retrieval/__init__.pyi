@@ -7,6 +7,14 @@ from .content_words import (
     stop_words as stop_words,
     words_except as words_except,
 )
+from .correction import (
+    Finding as Finding,
+    Found as Found,
+    finding as finding,
+    is_answered_instead as is_answered_instead,
+    repaired_text as repaired_text,
+    search_corrected as search_corrected,
+)
 from .cursor import (
     LIFETIME_SECONDS as LIFETIME_SECONDS,
     SECRET_BYTES as SECRET_BYTES,

@@ -37,6 +37,11 @@ class VisibleCollection:
         return self.settings.lexical and self.snapshot.can.lexical
 
     @property
+    def tells_words(self) -> bool:
+        """Whether callers may be shown words of its texts: corrections and completions."""
+        return self.settings.return_text and self.settings.lexical and self.snapshot.can.words
+
+    @property
     def text_modes(self) -> list[Mode]:
         """The modes in which it is searched by text, the default one first."""
         return text_modes(self.snapshot, self.settings.lexical)

@@ -11,7 +11,6 @@ Frequencies include deleted chunks until a merge drops them. A word all of whose
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -107,10 +106,10 @@ class Speller:
 
     def _repair(self, unknown: str) -> str | None:
         """The most frequent word that differs by one letter; None where there is none."""
-        candidates = Counter[str]()
+        candidates: dict[str, int] = {}
         for words in self._words:
             for word, frequency in words.near(unknown, _MAX_NEAR):
-                candidates[word] += frequency
+                candidates[word] = candidates.get(word, 0) + frequency
         ordered = sorted(candidates, key=lambda word: (-candidates[word], word))
         return next((word for word in ordered if self._is_offered(word, stop_words=True)), None)
 

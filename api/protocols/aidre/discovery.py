@@ -21,6 +21,7 @@ from aidre.api.protocols.aidre.messages import (
     Endpoints,
     ReturnFields,
 )
+from aidre.api.protocols.aidre.suggestions import SUGGESTIONS_DEFAULT, SUGGESTIONS_MAX
 from aidre.api.protocols.provenance import Provenance
 from aidre.api.retrieval import LIFETIME_SECONDS, RELEVANT, Retrieval, VisibleCollection
 from aidre.engine.index.fields import MAX_DEPTH, MAX_NODES, MAX_VALUES
@@ -58,6 +59,11 @@ BEHAVIOUR = {
     "limit says how many at most, a larger one than the maximum is clamped. A token is good for changes_seconds; "
     "afterwards, and where the collection was made anew or purged, the answer is 410 gone: begin again without "
     "since, and forget what is not listed then",
+    "correct": "a word of query that the collection lacks, one letter from a word that it has, may be a typing error: "
+    "where query as typed finds nothing relevant, or much less, the repaired text is answered and "
+    "meta.corrected is that text; else meta.suggestion offers it; correct: false refuses both",
+    "suggest": "endpoints.suggest completes the last word of q by the words of the collection, the most frequent "
+    "first; limit says how many at most; a collection that does not return text refuses (403)",
     "media_types": "application/aidre+json is provisional and preferred; application/json is accepted and sent too",
     "null": "a request member that is null counts as absent; unknown request members are ignored",
 }
@@ -81,7 +87,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
         version=VERSION,
         service="AIDRE",
         organization=present(settings.server.organization),
-        endpoints=_endpoints(retrieval, caller),
+        endpoints=_endpoints(retrieval, caller, collections),
         capabilities=_capabilities(collections, caller),
         embedding_spaces=_spaces(collections),
         auth=Authentication(type="bearer", required=False) if settings.knows_callers else Authentication(type="none"),
@@ -92,6 +98,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
         extensions={
             "relevance": {"minimum": 0, "maximum": 1, "bound": RELEVANT},
             "query_vector": VECTOR_ENCODING,
+            **({"correct": True, "suggest": {"default": SUGGESTIONS_DEFAULT}} if _tells_words(collections) else {}),
             "filter_operators": ["nin", "contains"],
             **extensions(collections),
             **({"replica": {"protocols": ["aidre", "nlweb"]}} if retrieval.is_replica else {}),
@@ -103,7 +110,11 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
     )
 
 
-def _endpoints(retrieval: Retrieval, caller: Caller) -> Endpoints:
+def _tells_words(collections: list[VisibleCollection]) -> bool:
+    return not collections or any(one.tells_words for one in collections)
+
+
+def _endpoints(retrieval: Retrieval, caller: Caller, collections: list[VisibleCollection]) -> Endpoints:
     settings = retrieval.settings
     base = settings.server.base_url
     origin = (settings.server.origin or str(base)).rstrip("/")
@@ -113,6 +124,7 @@ def _endpoints(retrieval: Retrieval, caller: Caller) -> Endpoints:
         collections=f"{base}/collections",
         changes=f"{base}/collections/{{name}}/changes",
         chunk=f"{base}/chunks/{{id}}",
+        suggest=present(f"{base}/collections/{{name}}/suggest" if _tells_words(collections) else None),
         documents=present(f"{base}/collections/{{name}}/documents" if _may_write(settings, caller) else None),
         nlweb=present(f"{base}/ask" if speaks_nlweb else None),
         mcp=present(f"{base}/mcp" if speaks_nlweb else None),
@@ -185,6 +197,7 @@ def _limits(retrieval: Retrieval) -> dict[str, int]:
         "cursor_seconds": LIFETIME_SECONDS,
         "changes": CHANGES_DEFAULT if limits.chunks_per_day else CHANGES_MAX,
         "changes_seconds": PROMISED_SECONDS,
+        "suggestions": SUGGESTIONS_MAX,
         "query_chars": limits.query_chars,
         "body_bytes": limits.body_bytes,
         "filter_depth": MAX_DEPTH,

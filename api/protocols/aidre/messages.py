@@ -122,6 +122,9 @@ class SearchRequest(Message):
     cursor: Annotated[str | None, Meta(description="`meta.next_cursor` of the page before")] = None
     mode: Annotated[Mode | None, Meta(description="Left out: the first of the modes of the collection")] = None
     filter: Annotated[dict[str, Any] | None, Meta(description=FILTER)] = None
+    correct: Annotated[
+        bool | None, Meta(description="false: answer `query` as it is typed, and suggest nothing; true if left out")
+    ] = None
     return_: Annotated[ReturnFields | None, Meta(description="Which members each result has")] = field(
         default=None, name="return"
     )
@@ -227,6 +230,8 @@ class SearchMeta(Message):
         UnsetType
     ) = UNSET
     ignored: Annotated[list[str], Meta(description="Fields of the filter that no document has")] | UnsetType = UNSET
+    corrected: Annotated[str, Meta(description="The text that was answered in place of `query`")] | UnsetType = UNSET
+    suggestion: Annotated[str, Meta(description="`query` without what may be typing errors")] | UnsetType = UNSET
     next_cursor: Annotated[str, Meta(description="Send it as `cursor` for the next page")] | UnsetType = UNSET
 
 
@@ -277,6 +282,14 @@ class CollectionList(Message):
     request_id: str
 
 
+class Suggestions(Message):
+    """A text with its last word completed, in several ways."""
+
+    collection: str
+    suggestions: Annotated[list[str], Meta(description="Whole texts, the one with the most frequent word first")]
+    request_id: str
+
+
 class Change(Message):
     """What happened to one chunk. A deleted chunk has no source."""
 
@@ -317,6 +330,7 @@ class Endpoints(Message):
     collections: str
     changes: str
     chunk: str
+    suggest: Annotated[str | UnsetType, Meta(description="Where a text is completed")] = UNSET
     documents: Annotated[str | UnsetType, Meta(description="Where this caller may write documents")] = UNSET
     nlweb: str | UnsetType = UNSET
     mcp: str | UnsetType = UNSET

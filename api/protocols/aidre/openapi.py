@@ -19,8 +19,10 @@ from aidre.api.protocols.aidre.messages import (
     DocumentFilter,
     SearchAnswer,
     SearchRequest,
+    Suggestions,
     Written,
 )
+from aidre.api.protocols.aidre.suggestions import SUGGESTIONS_DEFAULT
 
 TYPES = (JSON, AIDRE_JSON)
 """Generated clients take the first one of an answer."""
@@ -30,6 +32,10 @@ NARROWED = Parameter("collection", "query", "Look in this collection only", "doc
 SINCE = Parameter("since", "query", "The `next` of an earlier answer; left out: from the beginning", "")
 LIMIT = Parameter(
     "limit", "query", f"Changes at most; {CHANGES_DEFAULT} if left out", 100, {"type": "integer", "minimum": 1}
+)
+TYPED = Parameter("q", "query", "The text to complete, as it is typed", "how is a ba", {"type": "string"}, True)
+COMPLETIONS = Parameter(
+    "limit", "query", f"Completions at most; {SUGGESTIONS_DEFAULT} if left out", 8, {"type": "integer", "minimum": 1}
 )
 BODY = "$response.body#"
 
@@ -128,6 +134,16 @@ OPERATIONS: tuple[Operation, ...] = (
             "next": link("listChanges", "The next page", name=f"{BODY}/collection", since=f"{BODY}/next"),
             "chunk": link("showChunk", "A listed chunk", id=f"{BODY}/changes/0/id", collection=f"{BODY}/collection"),
         },
+    ),
+    _get(
+        path="/collections/{name}/suggest",
+        name="suggest",
+        summary="A text with its last word completed",
+        description=BEHAVIOUR["suggest"],
+        answers={200: Content(Suggestions, TYPES)},
+        errors=(400, 403, 404, 406, 500),
+        parameters=(NAME, TYPED, COMPLETIONS),
+        conditional=True,
     ),
     _operation(
         method="post",

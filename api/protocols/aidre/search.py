@@ -11,7 +11,7 @@ import math
 import struct
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -78,11 +78,12 @@ from aidre.api.retrieval import (
     RELEVANT,
     Answer,
     AskedFacet,
+    Found,
     Question,
     RelevanceScale,
     Retrieval,
     VisibleCollection,
-    relevance_scale,
+    search_corrected,
     visible_payload,
 )
 from aidre.engine.backend import Layout, RetrievedChunk
@@ -123,6 +124,7 @@ class Search:
     fields: ReturnFields
     facets: tuple[AskedFacet, ...] = ()
     highlight: HighlightLimits | None = None
+    correct: bool = True
 
 
 class EtagParts(NamedTuple):
@@ -201,6 +203,7 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
         request.return_ or DEFAULT_FIELDS,
         parse_facets(request.facets) if request.facets else (),
         parse_highlight(request.highlight, request.query),
+        request.correct is not False,
     )
 
 
@@ -392,15 +395,18 @@ def render_collection(collection: VisibleCollection) -> Collection:
     )
 
 
-def _meta(answer: Answer, top_k: int, requested: int | None, has_relevance: bool) -> SearchMeta:
+def _meta(found: Found, top_k: int, requested: int | None) -> SearchMeta:
+    answer = found.answer
     return SearchMeta(
         returned=len(answer.hits),
         top_k=top_k,
         top_k_requested=requested if requested is not None and requested > top_k else UNSET,
         mode=answer.mode,
         embedding_space=answer.space or UNSET,
-        relevance_bound=RELEVANT if has_relevance else UNSET,
+        relevance_bound=UNSET if found.scale is None else RELEVANT,
         ignored=list(answer.ignored) if answer.ignored else UNSET,
+        corrected=found.corrected or UNSET,
+        suggestion=found.suggestion or UNSET,
         next_cursor=answer.next_cursor or UNSET,
     )
 
@@ -435,11 +441,13 @@ async def search(request: Request) -> Response:
         raise _vector_query_refused(request, caller)
     check_granted(asked.fields, collection, caller.vectors)
     check_extensions(bool(asked.facets), asked.highlight is not None, collection)
-    answer = await retrieval.search(collection, question, caller, "aidre")
-    relevance = None if question.text is None else await relevance_scale(retrieval, question, answer)
+    found = await search_corrected(retrieval, collection, question, caller, "aidre", correct=asked.correct)
+    if found.corrected is not None:
+        question = replace(question, text=found.corrected)
+    answer = found.answer
     facets = await retrieval.facets(question, answer, asked.facets) if asked.facets else []
     highlights = None if asked.highlight is None else await retrieval.highlights(question, answer, asked.highlight)
-    meta = _meta(answer, question.top_k, asked.top_k, relevance is not None)
+    meta = _meta(found, question.top_k, asked.top_k)
     started = perf_counter()
     content = render(
         answer,
@@ -447,7 +455,7 @@ async def search(request: Request) -> Response:
         meta,
         request_id(request),
         variant,
-        relevance=relevance,
+        relevance=found.scale,
         provenance=provenance_of(request),
         highlights=highlights,
         facets=render_facets(asked.facets, facets) if facets else b"",

@@ -53,6 +53,9 @@ class AskPrefer(OpenMessage):
     accept_language: Annotated[str | None, Meta(description="As the header field Accept-Language")] = field(
         default=None, name="accept-language"
     )
+    correct: Annotated[
+        bool | None, Meta(description="false: answer the question as it is typed, and suggest nothing")
+    ] = None
 
 
 class AskMeta(OpenMessage):
@@ -114,6 +117,10 @@ class NlwebMeta(OpenMessage):
     session_context: dict[str, Any] | UnsetType = UNSET
     processing_time_ms: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
     decontextualized_query: str | UnsetType = UNSET
+    corrected: Annotated[str, Meta(description="The question that was answered in place of the one as typed")] | (
+        UnsetType
+    ) = UNSET
+    suggestion: Annotated[str, Meta(description="The question without what may be typing errors")] | UnsetType = UNSET
     ignored_filters: Annotated[list[str], Meta(description="Members of the query that do not filter")] | UnsetType = (
         UNSET
     )

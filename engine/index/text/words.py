@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from operator import add, mul
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from aidre.engine.index.text.analysis import UNSPACED_RUN, split_text
 from aidre.engine.index.text.inversion import split_tokens, split_words
 from aidre.engine.storage import (
-    BinaryArray,
     StringDictionary,
     binary_array,
     build_dictionary,
@@ -38,7 +37,7 @@ MAX_CHARACTERS: Final = 24
 MAX_FREQUENCY: Final = (1 << 32) - 1
 
 _VERSION: Final = b"1"
-"""Of the rules by which words are listed and hashed. A file of another version is not used until `compact` writes it."""
+"""Of the rules by which words are listed and hashed. Files of another one are not used until `compact` writes them."""
 
 _MULTIPLIER: Final = 0x9E3779B97F4A7C15
 _MIXER: Final = 0xD6E8FEB86659FD93
@@ -186,7 +185,9 @@ class WordCounts:
         strings = pa.concat_arrays([empty_binary_array(), *(part.words.array for part in self._parts)])
         words, codes = build_dictionary(strings)
         frequencies = np.zeros(len(words), np.int64)
-        np.add.at(frequencies, codes, np.concatenate([np.empty(0, np.int64), *(part.frequencies for part in self._parts)]))
+        np.add.at(
+            frequencies, codes, np.concatenate([np.empty(0, np.int64), *(part.frequencies for part in self._parts)])
+        )
         return _Counts(words, frequencies)
 
 

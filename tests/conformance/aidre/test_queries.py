@@ -40,6 +40,7 @@ def test_3_1_published_addresses_are_https_or_loopback(client: Client) -> None:
             "collections": "https://ai.example.com/collections",
             "changes": "https://ai.example.com/collections/{name}/changes",
             "chunk": "https://ai.example.com/chunks/{id}",
+            "suggest": "https://ai.example.com/collections/{name}/suggest",
             "nlweb": "https://ai.example.com/ask",
             "mcp": "https://ai.example.com/mcp",
         }

@@ -12,7 +12,7 @@ from aidre.engine.segment.build import (
     FileKind,
     Task,
     _reply as reply,
-    build_file,
+    build_files,
     lexical_texts,
     to_line,
 )
@@ -45,9 +45,10 @@ def segment(store: Path) -> SegmentReader:
 @pytest.mark.parametrize("kind", ["fields", "lexicon", "ids", "keys"])
 def test_a_file_built_again_is_the_same(kind: FileKind, segment: SegmentReader, store: Path) -> None:
     folder = store / SEGMENTS / segment.id
-    name, entry = build_file(Task(str(folder), kind, SPACE.id, ("born",)))
-    assert name == (keys_file(SPACE.id) if kind == "keys" else f"{kind}.arrow")
-    assert entry == segment.entry.files[name]
+    files = build_files(Task(str(folder), kind, SPACE.id, ("born",)))
+    names = {"keys": [keys_file(SPACE.id)], "lexicon": ["lexicon.arrow", "words.arrow"]}
+    assert list(files) == names.get(kind, [f"{kind}.arrow"])
+    assert files == {name: segment.entry.files[name] for name in files}
 
 
 def test_the_lexicon_reads_titles_and_declared_languages(segment: SegmentReader) -> None:

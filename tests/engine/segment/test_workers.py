@@ -12,7 +12,7 @@ import pytest
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import AidreError, StorageFailed
 from aidre.engine.segment import build
-from aidre.engine.segment.build import Task, build_file
+from aidre.engine.segment.build import Task, build_files
 from aidre.engine.segment.workers import Workers
 from aidre.engine.storage.arrow import FileEntry
 from tests.support.clocks import until
@@ -39,7 +39,7 @@ def tasks(place: Path) -> list[Task]:
 
 
 def in_this_process(place: Path) -> dict[str, FileEntry]:
-    return dict(build_file(task) for task in tasks(place))
+    return {name: entry for task in tasks(place) for name, entry in build_files(task).items()}
 
 
 def test_a_worker_that_ends_costs_no_file(place: Path) -> None:

@@ -15,7 +15,17 @@ from aidre.api.access import Caller
 from aidre.api.config import Settings
 from aidre.api.protocols.nlweb.answer.rewriting import RewrittenQuery
 from aidre.api.protocols.nlweb.query import Ask, AttributeFilter, build_filter, has_location
-from aidre.api.retrieval import RELEVANT, Question, Retrieval, VisibleCollection, relevance_scale
+from aidre.api.retrieval import (
+    RELEVANT,
+    Finding,
+    Question,
+    Retrieval,
+    VisibleCollection,
+    finding,
+    is_answered_instead,
+    relevance_scale,
+    repaired_text,
+)
 from aidre.engine.backend import Hit, Reader
 from aidre.engine.index.fields import site_of
 from aidre.engine.model import Json
@@ -53,11 +63,25 @@ class DocumentHit:
 @dataclass(frozen=True, slots=True)
 class DocumentPage:
     """The documents of one page, best first. `ignored` names filter attributes that were not applied; `irrelevant` is
-    true if there were hits and all of them were below the relevance bound."""
+    true if there were hits and all of them were below the relevance bound. `corrected` is the text that was answered in
+    place of the query, `suggestion` one that finds something, too."""
 
     documents: tuple[DocumentHit, ...]
     ignored: tuple[str, ...] = ()
     irrelevant: bool = False
+    corrected: str | None = None
+    suggestion: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The documents of all scopes, best first; whether the bound, a percentage, cut hits off; how well the question
+    does; and its text."""
+
+    documents: tuple[DocumentHit, ...]
+    cut: bool
+    found: Finding
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +104,32 @@ async def find_documents(retrieval: Retrieval, ask: Ask, query: RewrittenQuery, 
     k = max(end, MIN_RERANKED) if query.keywords else end
     question = Question(k, text=query.query, filter=filtered.filter)
     bound = _bound(retrieval.settings, ask)
-    searches = [_search_scope(retrieval, scope, question, caller, bound) for scope in scopes]
-    results = [await searches[0]] if len(searches) == 1 else await asyncio.gather(*searches)
-    documents = list(chain.from_iterable(documents for documents, _ in results))
-    if query.keywords:
-        documents = [_boost(document, query.keywords) for document in documents]
-    # sorted() is stable: ties keep the order of the collections, and inside a collection the order of the engine.
-    ranked = sorted(documents, key=lambda document: -document.score)
-    page = tuple(ranked[ask.start : end])
+
+    async def search(text: str) -> Ranking:
+        asked = replace(question, text=text)
+        return await _search_scopes(retrieval, scopes, asked, caller, bound=bound, keywords=query.keywords)
+
+    ranking = await search(query.query)
+    corrected, suggestion = None, _repaired(ranking, scopes) if ask.correct else None
+    if suggestion is not None:
+        repaired = await search(suggestion)
+        if is_answered_instead(repaired.found, ranking.found):
+            ranking, corrected, suggestion = repaired, suggestion, None
+        elif not repaired.documents:
+            suggestion = None
+    page = ranking.documents[ask.start : end]
     retrieval.check_budget(caller)  # a concurrent request may have used it up
     for document in page:
         retrieval.charge_budget(caller, document.collection, (hit.chunk.id for hit in document.hits))
-    return DocumentPage(page, filtered.ignored, irrelevant=not ranked and any(cut for _, cut in results))
+    irrelevant = not ranking.documents and ranking.cut
+    return DocumentPage(page, filtered.ignored, irrelevant, corrected, suggestion)
+
+
+def _repaired(ranking: Ranking, scopes: Sequence[SearchScope]) -> str | None:
+    """The query without typing errors: by the words of the collection of the best document, which may know a word that
+    others lack; where nothing was found, of the first collection that can repair it."""
+    best = [document.collection for document in ranking.documents[:1]] or [scope.collection for scope in scopes]
+    return next(filter(None, (repaired_text(collection, ranking.text) for collection in best)), None)
 
 
 def _boost(document: DocumentHit, keywords: Sequence[str]) -> DocumentHit:
@@ -193,10 +231,32 @@ def _spell_host(host: str) -> list[str]:
 # -- search ----------------------------------------------------------------------------------------------------
 
 
+async def _search_scopes(
+    retrieval: Retrieval,
+    scopes: Sequence[SearchScope],
+    question: Question,
+    caller: Caller,
+    *,
+    bound: float,
+    keywords: Sequence[str],
+) -> Ranking:
+    searches = [_search_scope(retrieval, scope, question, caller, bound) for scope in scopes]
+    results = [await searches[0]] if len(searches) == 1 else await asyncio.gather(*searches)
+    documents = list(chain.from_iterable(documents for documents, _, _ in results))
+    if keywords:
+        documents = [_boost(document, keywords) for document in documents]
+    # sorted() is stable: ties keep the order of the collections, and inside a collection the order of the engine.
+    ranked = tuple(sorted(documents, key=lambda document: -document.score))
+    share = max((found.share for _, _, found in results), default=0.0)
+    cut = any(cut for _, cut, _ in results)
+    return Ranking(ranked, cut, Finding(bool(ranked), share), str(question.text))
+
+
 async def _search_scope(
     retrieval: Retrieval, scope: SearchScope, question: Question, caller: Caller, bound: float
-) -> tuple[list[DocumentHit], bool]:
-    """The best documents of one scope, at most `question.top_k`, and whether the bound, a percentage, cut hits off."""
+) -> tuple[list[DocumentHit], bool, Finding]:
+    """The best documents of one scope, at most `question.top_k`; whether the bound, a percentage, cut hits off; and how
+    well the question does."""
     snapshot, k = scope.collection.snapshot, question.top_k
     if scope.filter is not None:
         conjunction = scope.filter if question.filter is None else {"and": [scope.filter, question.filter]}
@@ -217,7 +277,7 @@ async def _search_scope(
             documents = [
                 DocumentHit(answer.collection, tuple(hit for _, hit in group), group[0][0]) for group in groups[:k]
             ]
-            return documents, cut
+            return documents, cut, finding(answer.hits, scale)
         question = replace(question, top_k=question.top_k * DEPTH_FACTOR)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -144,6 +144,9 @@ async def _find(ask: Ask, caller: Caller, service: Service, now: float) -> Parti
     if query.changed:
         meta["rewriting_method"] = query.method
     page = await find_documents(retrieval, ask, query, caller)
+    for name, text in (("corrected", page.corrected), ("suggestion", page.suggestion)):
+        if text is not None:
+            meta[name] = text
     if page.ignored:
         meta["ignored_filters"] = list(page.ignored)
     if not page.documents:
@@ -195,12 +198,17 @@ def _build_answer(ask: Ask, partial: PartialAnswer, summary: Summary | None, set
     template = settings.nlweb.template
     if template is not None:
         meta |= {"openai/outputTemplate": template.uri, "openai/widgetAccessible": template.widget_accessible}
-    return AnswerResponse(items, text, [*([text] if text else []), render_list(ask, partial.items)], meta)
+    return AnswerResponse(items, text, [*([text] if text else []), render_list(ask, partial.items, meta)], meta)
 
 
-def render_list(ask: Ask, items: Sequence[Item]) -> str:
+def render_list(ask: Ask, items: Sequence[Item], meta: Mapping[str, Json]) -> str:
     """The items as a numbered list in prose, for a language model."""
-    lines = [f"{len(items)} {'result' if len(items) == 1 else 'results'} for \u201c{ask.text}\u201d:"]
+    corrected, suggestion = meta.get("corrected"), meta.get("suggestion")
+    lines = [f"{len(items)} {'result' if len(items) == 1 else 'results'} for \u201c{corrected or ask.text}\u201d:"]
+    if corrected is not None:
+        lines.insert(0, f"Nothing fits \u201c{ask.text}\u201d as well.")
+    if suggestion is not None:
+        lines.insert(0, f"Did you mean \u201c{suggestion}\u201d?")
     for number, item in enumerate(items, 1):
         url = f" ({item.url})" if item.url else ""
         description = f": {excerpt(item.description)}" if item.description else ""

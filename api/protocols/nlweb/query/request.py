@@ -76,6 +76,7 @@ class Ask:
     language: str | None = None
     session: Members | None = None
     remember: bool = False
+    correct: bool = True
     dialect: Dialect = "0.55"
 
 
@@ -105,6 +106,7 @@ def read_ask(body: Members, settings: Settings, *, streaming: bool = False) -> A
         language=_language(prefer.accept_language),
         session=check_session_context(meta.session_context),
         remember=meta.remember or False,
+        correct=prefer.correct is not False,
         dialect=dialect,
     )
 

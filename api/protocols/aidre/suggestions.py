@@ -1,0 +1,77 @@
+"""Completions of a query as it is typed (an extension of ours): the collection's own words, the most frequent first.
+
+A completion tells a word of the collection, so one that withholds its texts refuses them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from aidre.api.access import caller_of
+from aidre.api.config import Limits
+from aidre.api.http import (
+    BadRequest,
+    Forbidden,
+    NotFound,
+    Representation,
+    conditional_response,
+    etag_digest,
+    negotiate,
+    render_error,
+    renders_errors_with,
+    request_id,
+)
+from aidre.api.protocols.aidre.messages import Suggestions
+from aidre.api.retrieval import Retrieval, VisibleCollection
+
+SUGGESTIONS_DEFAULT = 8
+SUGGESTIONS_MAX = 50
+
+
+def parse_query(value: str | None, limits: Limits) -> str:
+    """Raises BadRequest. A blank text is none to complete, and no error: a page sends what is typed."""
+    if value is None:
+        raise BadRequest("q is missing: send the text to complete", missing=["q"])
+    if len(value) > limits.query_chars:
+        raise BadRequest(f"q must have at most {limits.query_chars} characters", member="q")
+    return value
+
+
+def parse_limit(value: str | None) -> int:
+    """The number of completions, clamped to `SUGGESTIONS_MAX`. Raises BadRequest."""
+    if value is None:
+        return SUGGESTIONS_DEFAULT
+    if not (value.isascii() and value.isdigit() and int(value[:20]) > 0):
+        raise BadRequest("limit must be a whole number of at least 1", member="limit")
+    return min(int(value[:20]), SUGGESTIONS_MAX)
+
+
+def check_tells_words(collection: VisibleCollection) -> None:
+    """Raises Forbidden where the texts are withheld, NotFound where there are no words to offer."""
+    if not collection.settings.return_text:
+        raise Forbidden("this collection does not return text, and completions would tell its words")
+    if not collection.snapshot.can.words:
+        raise NotFound("this collection completes no words: its engine lacks the capability words")
+    if not collection.settings.lexical:
+        raise NotFound(f"this collection completes no words: collections.{collection.name}.lexical is false")
+
+
+@renders_errors_with(render_error)
+async def suggest(request: Request) -> Response:
+    variant = negotiate(request)
+    retrieval: Retrieval = request.app.state.retrieval
+    text = parse_query(request.query_params.get("q"), retrieval.settings.limits)
+    limit = parse_limit(request.query_params.get("limit"))
+    collection = retrieval.collections.find(request.path_params["name"], caller_of(request), "aidre")
+    check_tells_words(collection)
+    suggestions = collection.snapshot.completions(text, limit)
+    content = Suggestions(collection=collection.name, suggestions=suggestions, request_id="")
+    etag = f'W/"{etag_digest(msgspec.json.encode(content))}-{variant.mark}"'  # weak: the request_id differs
+    body = msgspec.json.encode(msgspec.structs.replace(content, request_id=request_id(request)))
+    return conditional_response(request, Representation(body, variant, etag, "no-cache"))
+
+
+routes = [Route("/collections/{name}/suggest", suggest, methods=["GET"])]

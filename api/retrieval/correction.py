@@ -1,0 +1,133 @@
+"""Searches that forgive typing errors: a question with words that its collection lacks is also asked repaired.
+
+The repaired question is answered instead only where the one as typed finds nothing relevant, or where its best hit has
+less than 1 / CLEARLY_MORE of the share that the best hit of the repaired one has: so much less is what a typing error
+costs, not what another word finds. In every other case the repaired text is a suggestion. A question all of whose words
+the collection has is never searched twice.
+
+CLEARLY_MORE was chosen on the nine test collections of `relevance.py`, from a seeded wrong letter in a third of the
+words of their queries: see `benchmarks/bench_typos.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from aidre.api.access import Caller
+from aidre.api.config import Protocol
+from aidre.api.http import BadRequest, Overloaded
+from aidre.api.retrieval.question import Question
+from aidre.api.retrieval.relevance import RELEVANT, RelevanceScale, relevance_scale, to_share
+from aidre.api.retrieval.retrieve import Answer, Retrieval
+from aidre.api.retrieval.visibility import VisibleCollection
+from aidre.engine.backend import Hit
+from aidre.engine.errors import ModelUnavailable
+
+CLEARLY_MORE: Final = 1.1
+
+
+class Found(NamedTuple):
+    """The answer to a question, and its relevance scale (None for a vector).
+
+    `corrected` is the text that was answered in place of the one as typed; `suggestion` one that finds something, too.
+    """
+
+    answer: Answer
+    scale: RelevanceScale | None
+    corrected: str | None = None
+    suggestion: str | None = None
+
+
+class Finding(NamedTuple):
+    """How well a question does: whether anything relevant was found, and the share of its best hit; 0 if shares of the
+    collection have no bound, and so cannot be compared."""
+
+    is_relevant: bool
+    share: float
+
+
+def finding(hits: Sequence[Hit], scale: RelevanceScale) -> Finding:
+    """Of the hits of the first page, best first."""
+    if not hits:
+        return Finding(False, 0.0)
+    best = hits[0].score
+    share = to_share(best, scale.mode, scale.space) if scale.bound > 0 else 0.0
+    return Finding(scale.relevances([best])[0] >= RELEVANT, share)
+
+
+def is_answered_instead(repaired: Finding, typed: Finding) -> bool:
+    """Whether the repaired question is answered in place of the one as typed."""
+    if not repaired.is_relevant:
+        return False
+    return not typed.is_relevant or repaired.share > typed.share * CLEARLY_MORE > 0
+
+
+def repaired_text(collection: VisibleCollection, text: str) -> str | None:
+    """The text without its typing errors; None where it has none, or the collection may tell no words."""
+    return collection.snapshot.corrected(text) if collection.tells_words else None
+
+
+async def search_corrected(
+    retrieval: Retrieval,
+    collection: VisibleCollection,
+    question: Question,
+    caller: Caller,
+    protocol: Protocol,
+    *,
+    correct: bool,
+) -> Found:
+    """As `Retrieval.search`, with the repaired question where there is one and `correct` allows it."""
+    repaired = repaired_text(collection, question.text) if correct and question.text is not None else None
+    if repaired is None:
+        answer = await retrieval.search(collection, question, caller, protocol)
+        return Found(answer, await _scale(retrieval, question, answer))
+    other = replace(question, text=repaired)
+    if question.cursor is not None:
+        return await _later_page(retrieval, collection, (question, other), caller, protocol)
+    answer = await retrieval.search(collection, question, caller, protocol, charge=False)
+    found = Found(answer, await _scale(retrieval, question, answer), suggestion=repaired)
+    with suppress(Overloaded, ModelUnavailable):  # the question as typed has been answered
+        found = await _better(retrieval, found, other, caller, protocol)
+    retrieval.check_budget(caller)
+    retrieval.charge_budget(caller, found.answer.collection, (hit.chunk.id for hit in found.answer.hits))
+    return found
+
+
+async def _better(retrieval: Retrieval, typed: Found, repaired: Question, caller: Caller, protocol: Protocol) -> Found:
+    """The answer as typed, with the repaired text as suggestion if that finds anything; or the repaired one."""
+    scale = typed.scale
+    if scale is None or (scale.bound == 0 and typed.answer.hits):
+        return typed
+    answer = await retrieval.search(typed.answer.collection, repaired, caller, protocol, charge=False)
+    repaired_scale = await relevance_scale(retrieval, repaired, answer)
+    found = finding(answer.hits, repaired_scale)
+    if is_answered_instead(found, finding(typed.answer.hits, scale)):
+        return Found(answer, repaired_scale, corrected=repaired.text)
+    return typed if found.is_relevant else typed._replace(suggestion=None)
+
+
+async def _later_page(
+    retrieval: Retrieval,
+    collection: VisibleCollection,
+    questions: tuple[Question, Question],
+    caller: Caller,
+    protocol: Protocol,
+) -> Found:
+    """The page of a cursor, which belongs to the question as typed or to the repaired one."""
+    typed, repaired = questions
+    try:
+        answer = await retrieval.search(collection, typed, caller, protocol)
+        return Found(answer, await _scale(retrieval, typed, answer), suggestion=repaired.text)
+    except BadRequest as refusal:
+        try:
+            answer = await retrieval.search(collection, repaired, caller, protocol)
+        except BadRequest:
+            raise refusal from None
+        return Found(answer, await _scale(retrieval, repaired, answer), corrected=repaired.text)
+
+
+async def _scale(retrieval: Retrieval, question: Question, answer: Answer) -> RelevanceScale | None:
+    return None if question.text is None else await relevance_scale(retrieval, question, answer)
