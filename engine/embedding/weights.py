@@ -97,13 +97,14 @@ def _packaged_folder() -> Path:
 
 
 @cache
-def default_vocabulary() -> frozenset[str]:
-    """The English words, in lower case, that the tokenizer of the default model does not split; empty without it."""
+def default_vocabulary() -> Mapping[str, int]:
+    """The English words, in lower case, that the tokenizer of the default model does not split, and their numbers, of
+    which frequent words have low ones; empty without the model."""
     try:
         tokenizer = _read_json(_packaged_folder() / TOKENIZER, default={})
     except ModelUnavailable:
-        return frozenset()
-    return frozenset(filter(str.isalpha, tokenizer.get("model", {}).get("vocab", {})))
+        return {}
+    return {word: number for word, number in tokenizer.get("model", {}).get("vocab", {}).items() if word.isalpha()}
 
 
 def _local_folder(model: str) -> Path:

@@ -12,19 +12,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import islice
+from operator import itemgetter
 from typing import Final
 
+import numpy as np
+
 from aidre.engine.embedding import default_vocabulary
-from aidre.engine.index.text import TOKEN, is_plain, normalize, to_term, token_words
+from aidre.engine.index.text import TOKEN, WordCounts, Words, is_plain, normalize, to_term, token_words
 from aidre.engine.search.bm25 import Statistics
 from aidre.engine.segment import SegmentView
 
-MIN_CORRECTED: Final = 4
-"""Letters of a word that may be a typing error: shorter ones have a neighbour by chance."""
+MIN_CORRECTED: Final = 3
+"""Letters of a word that may be a typing error. In capitals, fewer than MIN_CORRECTED_CAPITALS are an abbreviation."""
+
+MIN_CORRECTED_CAPITALS: Final = 5
 
 MAX_TEXT_CHARACTERS: Final = 2_000
-MAX_UNKNOWN: Final = 8
-"""A longer text, or one with more unknown words, is not a question with a few typing errors, and is left alone."""
+"""A longer text is no question."""
+
+MAX_REPAIRED: Final = 32
+"""Words of one text that are repaired; those that follow are left alone."""
 
 _MAX_NEAR: Final = 512
 """Words of one segment that are compared with an unknown one. Real collections have a few dozen."""
@@ -48,6 +57,7 @@ class Speller:
         self._segments = segments
         self._statistics = statistics
         self._words = [view.segment.words for view in segments if view.segment.words is not None]
+        self._has_deleted = any(view.live.mask is not None for view in segments)
         self._is_error: dict[str, bool] = {}
 
     def corrected(self, text: str) -> str | None:
@@ -55,11 +65,10 @@ class Speller:
         if not self._words or len(text) > MAX_TEXT_CHARACTERS:
             return None
         text = normalize(text)
-        errors = [token for token in TOKEN.finditer(text) if self._may_be_error(token[0])]
-        distinct = {token[0].lower() for token in errors}
-        if not errors or len(distinct) > MAX_UNKNOWN:
+        errors = list(islice((token for token in TOKEN.finditer(text) if self._may_be_error(token[0])), MAX_REPAIRED))
+        if not errors:
             return None
-        repairs = {word: self._repair(word) for word in distinct}
+        repairs = {word: self._repair(word) for word in {token[0].lower() for token in errors}}
         parts, end = list[str](), 0
         for token in errors:
             repair = repairs[token[0].lower()]
@@ -99,19 +108,21 @@ class Speller:
 
     def _is_unknown(self, token: str) -> bool:
         """Whether a token of the query is one plain word of which no live chunk holds any form."""
-        if len(token) < MIN_CORRECTED or not is_plain(token) or len(token_words(token)) != 1:
+        least = MIN_CORRECTED_CAPITALS if token.isupper() else MIN_CORRECTED
+        if len(token) < least or not is_plain(token) or len(token_words(token)) != 1:
             return False
         terms = self._terms(token.lower())
         return None not in terms and not self._is_held(terms) and token.lower() not in default_vocabulary()
 
     def _repair(self, unknown: str) -> str | None:
-        """The most frequent word that differs by one letter; None where there is none."""
+        """The most frequent word that differs by one letter, of the collection, else of English; None without one."""
         candidates: dict[str, int] = {}
         for words in self._words:
             for word, frequency in words.near(unknown, _MAX_NEAR):
                 candidates[word] = candidates.get(word, 0) + frequency
         ordered = sorted(candidates, key=lambda word: (-candidates[word], word))
-        return next((word for word in ordered if self._is_offered(word, stop_words=True)), None)
+        repair = next((word for word in ordered if self._is_offered(word, stop_words=True)), None)
+        return repair or max(_english().near(unknown, _MAX_NEAR), key=itemgetter(1), default=(None, 0))[0]
 
     # -- words -------------------------------------------------------------------------------------------------
 
@@ -124,8 +135,10 @@ class Speller:
 
     def _is_offered(self, word: str, *, stop_words: bool) -> bool:
         """Whether people may be shown a listed word: a live chunk holds a form of it, or it is a stop word."""
+        if stop_words and not self._has_deleted:
+            return True
         terms = self._terms(word)
-        return stop_words if None in terms else self._is_held(terms)
+        return stop_words if None in terms else not self._has_deleted or self._is_held(terms)
 
     def _most_frequent(self, prefix: str, most: int) -> tuple[list[str], bool]:
         """Words with a prefix, the most frequent first, and whether they are all; those left out are less frequent.
@@ -141,6 +154,14 @@ class Speller:
         totals = {word: sum(words.frequency(word) for words in self._words) for word in candidates}
         ordered = sorted((word for word in candidates if totals[word] > bound), key=lambda word: (-totals[word], word))
         return ordered, not bound
+
+
+@cache
+def _english() -> Words:
+    """The common English words; each is as frequent as its number in the vocabulary is low."""
+    counts, vocabulary = WordCounts(), default_vocabulary()
+    counts.add(list(vocabulary), 1 + max(vocabulary.values(), default=0) - np.fromiter(vocabulary.values(), np.int64))
+    return Words(counts.to_batch())
 
 
 def _in_case_of(token: str, word: str) -> str:

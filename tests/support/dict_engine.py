@@ -122,6 +122,12 @@ class DictReader:
     def highlight(self, text: str, hits: Sequence[Hit], limits: HighlightLimits) -> list[Highlight]:
         raise unsupported("highlight")
 
+    def corrected(self, text: str) -> str | None:
+        return None
+
+    def completions(self, text: str, limit: int) -> list[str]:
+        return []
+
     def scan(self, filter: Filter | None = None) -> Iterator[RetrievedChunk]:
         return (chunk for chunk in self._chunks.values() if self._passes(chunk, filter))
 

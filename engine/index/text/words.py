@@ -27,6 +27,7 @@ from aidre.engine.storage import (
     binary_array,
     build_dictionary,
     empty_binary_array,
+    is_run_start,
     list_array,
     list_values,
     to_utf8,
@@ -162,7 +163,7 @@ class WordCounts:
         words, frequencies = self._merged()
         is_left = frequencies > 0
         listed = words.array if is_left.all() else words.array.filter(pa.array(is_left))
-        hashes, codes = _table(list(StringDictionary(listed).texts()))
+        hashes, codes = _table(listed.cast(pa.large_string()).to_pylist())
         stored = np.minimum(frequencies[is_left], MAX_FREQUENCY).astype(np.uint32)
         columns = []
         for column, values in zip(_SCHEMA, (listed, stored, hashes, codes), strict=True):
@@ -236,8 +237,10 @@ def _table(words: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]
         codes = np.flatnonzero(lengths == length)
         hashes = _hashes(_points([words[code] for code in codes.tolist()], length)).astype(np.uint64)
         entries.append(((hashes << np.uint64(32)) | codes.astype(np.uint64)[:, None]).reshape(-1))
+    table = np.concatenate(entries)
+    table.sort()
     # Leaving out either of two equal neighbours gives the same word: the entry is there once.
-    table = np.unique(np.concatenate(entries))
+    table = table[is_run_start(table)]
     return (table >> np.uint64(32)).astype(np.uint32), table.astype(np.uint32)
 
 

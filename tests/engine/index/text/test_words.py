@@ -1,0 +1,157 @@
+"""The words of a segment: which are listed and counted, and the dictionary of deletes against brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from aidre.engine.index.text import words as module
+from aidre.engine.index.text.analysis import tokenize
+from aidre.engine.index.text.postings import LexicalText, build_lexicon
+from aidre.engine.index.text.words import MAX_CHARACTERS, WordCounts, Words, deletes, is_one_edit, is_plain
+
+_few_letters = st.text("abc", min_size=3, max_size=6)
+
+
+def words_of(*texts: str) -> Words:
+    counts = WordCounts()
+    counts.add_texts(texts)
+    return Words(counts.to_batch())
+
+
+def listed(words: Words) -> dict[str, int]:
+    return dict(zip(words.words.texts(), words.frequencies.tolist(), strict=True))
+
+
+def distance(word: str, other: str) -> int:
+    """Optimal string alignment: letters inserted, left out, replaced, or swapped with a neighbour."""
+    rows = [list(range(len(other) + 1))]
+    for i, mine in enumerate(word, 1):
+        row = [i]
+        for j, its in enumerate(other, 1):
+            best = min(rows[i - 1][j] + 1, row[j - 1] + 1, rows[i - 1][j - 1] + (mine != its))
+            if i > 1 and j > 1 and mine == other[j - 2] and word[i - 2] == its:
+                best = min(best, rows[i - 2][j - 2] + 1)
+            row.append(best)
+        rows.append(row)
+    return rows[-1][-1]
+
+
+def test_plain_words_are_counted_and_no_others() -> None:
+    words = words_of(
+        "The cat, the CAT and fromBytes; A1B2 x 42 no", "Café über 東京の塔 ภาษาไทย snake_case " + "x" * 25
+    )
+    assert listed(words) == {
+        "the": 2, "cat": 2, "and": 1, "from": 1, "bytes": 1, "frombytes": 1, "café": 1, "über": 1, "snake": 1,
+        "case": 1, "snakecase": 1,
+    }  # fmt: skip
+    assert list(words.words.texts()) == sorted(listed(words))
+    assert (words.frequency("cat"), words.frequency("dog"), words.frequency("\ud800")) == (2, 0, 0)
+
+
+@pytest.mark.parametrize("word", ["", "ab", "x" * (MAX_CHARACTERS + 1), "a1b2", "don't", "한국어", "नमस्ते", "\ud800ab"])
+def test_what_is_no_plain_word_is_not_listed(word: str) -> None:
+    assert not is_plain(word)
+
+
+@given(st.lists(st.text(max_size=60), max_size=5))
+@settings(max_examples=60)
+def test_the_lexicon_counts_the_words_that_tokenizing_gives(texts: list[str]) -> None:
+    expected: dict[str, int] = {}
+    for word in (word for text in texts for word in tokenize(text) if is_plain(word)):
+        expected[word] = expected.get(word, 0) + 1
+    counts = WordCounts()
+    build_lexicon(map(LexicalText, texts), counts)
+    assert listed(Words(counts.to_batch())) == listed(words_of(*texts)) == expected
+
+
+@given(st.lists(st.lists(_few_letters, max_size=8), max_size=5), st.data())
+@settings(max_examples=60)
+def test_parts_are_added_and_taken_away_as_if_counted_together(parts: list[list[str]], data: st.DataObject) -> None:
+    dropped = [data.draw(st.booleans()) for _ in parts]
+    counts = WordCounts()
+    for part, is_dropped in zip(parts, dropped, strict=True):
+        texts = [" ".join(part)]
+        counts.add_words(words_of(*texts))
+        if is_dropped:
+            other = WordCounts()
+            other.add_texts(texts)
+            counts.subtract(other)
+    left = [" ".join(part) for part, is_dropped in zip(parts, dropped, strict=True) if not is_dropped]
+    assert counts.to_batch().equals(_batch(left), check_metadata=True)
+
+
+def _batch(texts: list[str]) -> object:
+    counts = WordCounts()
+    counts.add_texts(texts)
+    return counts.to_batch()
+
+
+def test_long_texts_and_many_of_them_are_counted_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"alpha beta{'x' * (n % 3)} gamma" for n in range(50)]
+    whole = listed(words_of(*texts))
+    monkeypatch.setattr(module, "_SLICE_CHARACTERS", 20)
+    monkeypatch.setattr(module, "_MAX_PARTS", 3)
+    assert listed(words_of(*texts)) == listed(words_of(" ".join(texts))) == whole
+
+
+@given(st.sets(_few_letters, max_size=40), _few_letters)
+@settings(max_examples=200)
+def test_the_words_that_differ_by_one_letter_are_found(vocabulary: set[str], word: str) -> None:
+    found = words_of(*vocabulary).near(word, 1_000)
+    assert {one for one, _ in found} == {one for one in vocabulary if distance(word, one) == 1}
+
+
+@given(_few_letters, _few_letters)
+@settings(max_examples=300)
+def test_one_edit_is_a_distance_of_one(word: str, other: str) -> None:
+    if word != other:
+        assert is_one_edit(word, other) is is_one_edit(other, word) is (distance(word, other) == 1)
+
+
+@given(st.text(min_size=1, max_size=MAX_CHARACTERS))
+@settings(max_examples=100)
+def test_the_hash_of_a_delete_is_that_of_the_word_it_leaves(word: str) -> None:
+    hashes = deletes(word)
+    assert hashes == module._hashes(module._points([word], len(word)))[0].tolist()
+    assert hashes[1:] == [deletes(left)[0] if (left := word[:i] + word[i + 1 :]) else 0 for i in range(len(word))]
+
+
+def test_words_that_only_share_a_hash_are_not_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_mixed", lambda _: 7)
+    monkeypatch.setattr(module, "_hashes", lambda points: np.full((len(points), points.shape[1] + 1), 7, np.uint32))
+    assert words_of("alpha gamma delta").near("alpah", 10) == [("alpha", 1)]
+
+
+def test_of_too_many_words_the_most_frequent_are_compared() -> None:
+    words = words_of("aaa abb " + "aab " * 3, "aac " * 2)
+    assert set(words.near("aad", 2)) == {("aab", 3), ("aac", 2)}
+
+
+def test_the_most_frequent_words_with_a_prefix_and_the_frequency_of_the_rest() -> None:
+    words = words_of("bat " * 4 + "bar " * 3 + "bad " * 2 + "base cat \u00e9t\u00e9")
+    found, left_out = words.starting("ba", 2)
+    assert (sorted(found), left_out) == ([("bar", 3), ("bat", 4)], 2)
+    found, left_out = words.starting("ba", 4)
+    assert (len(found), left_out) == (4, 0)
+    assert words.starting("\u00e9", 5) == ([("\u00e9t\u00e9", 1)], 0)
+    assert words.starting("zz", 5) == ([], 0)
+
+
+def test_a_file_of_another_version_is_refused() -> None:
+    batch = _batch(["alpha"])
+    with pytest.raises(ValueError, match="another version; compact"):
+        Words(batch.replace_schema_metadata({b"version": b"0"}))  # type: ignore[attr-defined]
+
+
+def test_no_text_gives_no_word() -> None:
+    words = words_of()
+    assert (listed(words), words.near("alpha", 5), words.starting("a", 5)) == ({}, [], ([], 0))
+
+
+def test_an_entry_takes_a_bounded_number_of_bytes() -> None:
+    longest = words_of("x" * MAX_CHARACTERS, "".join(chr(0x10400 + n) for n in range(MAX_CHARACTERS)))
+    sizes = [column.nbytes for column in _batch(["x"]).columns]  # type: ignore[attr-defined]
+    assert len(longest._hashes) <= 2 * (MAX_CHARACTERS + 1)
+    assert sum(sizes) < 200
