@@ -1,0 +1,24 @@
+"""When a repaired question is answered in place of the one as typed."""
+
+from __future__ import annotations
+
+import pytest
+
+from aidre.api.retrieval.correction import CLEARLY_MORE, Finding, is_answered_instead
+
+
+@pytest.mark.parametrize(
+    ("repaired", "typed", "is_answered"),
+    [
+        (Finding(True, 0.6), Finding(False, 0.0), True),  # as typed it finds nothing
+        (Finding(True, 0.6), Finding(False, 0.5), True),  # or nothing relevant
+        (Finding(False, 0.6), Finding(False, 0.0), False),  # neither does
+        (Finding(False, 0.6), Finding(True, 0.1), False),
+        (Finding(True, 0.5 * CLEARLY_MORE), Finding(True, 0.5), False),
+        (Finding(True, 0.5 * CLEARLY_MORE + 0.001), Finding(True, 0.5), True),
+        (Finding(True, 0.9), Finding(True, 0.0), False),  # shares without a bound say nothing
+        (Finding(True, 0.0), Finding(True, 0.0), False),
+    ],
+)
+def test_the_repaired_question_must_find_clearly_more(repaired: Finding, typed: Finding, is_answered: bool) -> None:
+    assert is_answered_instead(repaired, typed) is is_answered
