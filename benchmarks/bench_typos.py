@@ -126,8 +126,9 @@ async def measure(
         began = time.perf_counter()
         snapshot.corrected(typed)
         seconds = time.perf_counter() - began
-        gains = (ndcg(documents(each), topic.grades) for each in (plain, misspelled, answered, taken))
-        outcomes.append(Outcome(*gains, plain["results"] != default["results"], 1e6 * seconds))
+        gains = [ndcg(documents(each), topic.grades) for each in (plain, misspelled, answered, taken)]
+        is_changed = plain["results"] != default["results"]
+        outcomes.append(Outcome(gains[0], gains[1], gains[2], gains[3], is_changed, 1e6 * seconds))
     return outcomes
 
 

@@ -133,6 +133,7 @@ class AsyncRemoteCollection:
         min_score: float | None = None,
         payload: bool = False,
         vectors: bool = False,
+        correct: bool = False,
     ) -> list[Hit]:
         """As `RemoteCollection.search`."""
         asked = check_asked(
@@ -144,6 +145,7 @@ class AsyncRemoteCollection:
             min_score=min_score,
             payload=payload,
             vectors=vectors,
+            correct=correct,
         )
         return await self._transport.run(self._reader.search(asked, k, offset))
 
@@ -188,6 +190,10 @@ class AsyncRemoteCollection:
         pager = Pager(self._reader, asked, check_number("size", size, 1, MAX_K), restart)
         while (page := await self._transport.run(pager.next_page())) is not None:
             yield page
+
+    async def suggest(self, text: str, *, limit: int = 8) -> list[str]:
+        """As `RemoteCollection.suggest`."""
+        return await self._transport.run(self._reader.suggest(text, limit))
 
     async def chunk(self, chunk_id: str) -> RemoteChunk:
         """A chunk by its id; its signed statement, if it has one, is verified. Missing."""

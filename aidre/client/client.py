@@ -175,11 +175,13 @@ class RemoteCollection:
         min_score: float | None = None,
         payload: bool = False,
         vectors: bool = False,
+        correct: bool = False,
     ) -> list[Hit]:
         """The `k` best chunks after the `offset` best ones, as `Collection.search` of a local collection.
 
         Asks for as many pages as that takes, all of one state of the collection. `payload` asks for the semantic
-        payload of each chunk, `vectors` for its vectors. AccessDenied, CollectionMissing, DimensionMismatch,
+        payload of each chunk, `vectors` for its vectors. With `correct` the server may answer a text without what may
+        be typing errors in it, where it finds little as it is. AccessDenied, CollectionMissing, DimensionMismatch,
         InvalidFilter, InvalidInput, RequestFailed, SpaceMissing, Unsupported, VerificationFailed.
         """
         asked = check_asked(
@@ -191,6 +193,7 @@ class RemoteCollection:
             min_score=min_score,
             payload=payload,
             vectors=vectors,
+            correct=correct,
         )
         return self._transport.run(self._reader.search(asked, k, offset))
 
@@ -230,6 +233,13 @@ class RemoteCollection:
         )
         pager = Pager(self._reader, asked, check_number("size", size, 1, MAX_K), restart)
         return iter(lambda: self._transport.run(pager.next_page()), None)
+
+    def suggest(self, text: str, *, limit: int = 8) -> list[str]:
+        """A text with its last word completed by the words of the collection, the most frequent first.
+
+        AccessDenied where the collection withholds its texts; Unsupported.
+        """
+        return self._transport.run(self._reader.suggest(text, limit))
 
     def chunk(self, chunk_id: str) -> RemoteChunk:
         """A chunk by its id; its signed statement, if it has one, is verified. Missing."""

@@ -34,6 +34,7 @@ class Endpoints(Struct, frozen=True):
     collections: str | None = None
     chunk: str | None = None
     changes: str | None = None
+    suggest: str | None = None
     nlweb: str | None = None
     intent: str | None = None
     intake: str | None = None
@@ -135,6 +136,12 @@ class ChunkAnswer(Struct, frozen=True):
     metadata: dict[str, Any] = {}
     text: str | None = None
     semantic_payload: Json = None
+
+
+class SuggestionsAnswer(Struct, frozen=True):
+    """Texts that begin as the one that was sent, an extension."""
+
+    suggestions: list[str]
 
 
 class Change(Struct, frozen=True):

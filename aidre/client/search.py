@@ -27,6 +27,7 @@ from aidre.client.messages import (
     DeclaredSpace,
     Discovery,
     SearchAnswer,
+    SuggestionsAnswer,
 )
 from aidre.client.session import Session, encode, expand
 from aidre.engine.backend import Hit
@@ -67,6 +68,8 @@ class Asked:
     min_score: float | None
     payload: bool
     vectors: bool
+    correct: bool = False
+    """Whether the server may answer the text without what may be typing errors in it."""
 
 
 def check_asked(
@@ -79,6 +82,7 @@ def check_asked(
     min_score: float | None,
     payload: bool,
     vectors: bool,
+    correct: bool = False,
 ) -> Asked:
     """InvalidInput, with the rules of a local search."""
     if (text is None) == (vector is None):
@@ -98,7 +102,7 @@ def check_asked(
         array = _to_numbers(vector)
         if array.ndim != 1:
             raise InvalidInput(f"a vector has one axis, not {array.ndim}")
-    return Asked(text, array, filter, mode, space, min_score, payload, vectors)
+    return Asked(text, array, filter, mode, space, min_score, payload, vectors, correct)
 
 
 def _to_numbers(vector: Any) -> NDArray[np.float32]:
@@ -202,6 +206,8 @@ class RemoteReader:
             space, vector = local
             return members | {"embedding_space": space, "query_vector": _encode_vector(vector, found)}
         members["query"] = asked.text
+        if "correct" in found.extensions:  # by default; a list of hits could not say what was asked instead
+            members["correct"] = asked.correct
         if asked.space is not None:
             members["embedding_space"] = asked.space
         if asked.mode is not None:
@@ -237,6 +243,19 @@ class RemoteReader:
         return may
 
     # -- look-up -----------------------------------------------------------------------------------------------------
+
+    def suggest(self, text: str, limit: int) -> Steps[list[str]]:
+        """Completions of a text; an extension of AIDRE."""
+        if not isinstance(text, str):
+            raise InvalidInput("the text to complete must be a string")
+        check_number("limit", limit, 1, MAX_K)
+        template = (yield from self.session.discovery()).endpoints.suggest
+        if template is None:
+            raise Unsupported("the server completes no texts", capability="suggest")
+        name = self.name or (yield from self.info()).name
+        url = expand(template, name=name) + expand("?q={q}&limit={limit}", q=text, limit=str(limit))
+        response = yield from self.session.respond("GET", url)
+        return decode(response, SuggestionsAnswer).suggestions
 
     def info(self) -> Steps[CollectionInfo]:
         """What the server lists about the collection. CollectionMissing."""

@@ -90,6 +90,14 @@ class AsyncCollectionView:
         """As `Collection.facets`."""
         return await asyncio.to_thread(self.view.facets, *fields, filter=filter, limit=limit)
 
+    async def suggest(self, text: str, *, limit: int = 8) -> list[str]:
+        """As `Collection.suggest`."""
+        return await asyncio.to_thread(self.view.suggest, text, limit=limit)
+
+    async def corrected(self, text: str) -> str | None:
+        """As `Collection.corrected`."""
+        return await asyncio.to_thread(self.view.corrected, text)
+
     async def scan(
         self, filter: Json | None = None, *, fields: Sequence[str] | None = None, vectors: bool = False
     ) -> AsyncIterator[Any]:

@@ -236,6 +236,22 @@ class CollectionView:
             return {field: Facet((), 0, 0, None, None) for field in fields}
         return {field: reader.facet(field_name(field), parsed, limit=limit) for field in fields}
 
+    def suggest(self, text: str, *, limit: int = 8) -> list[str]:
+        """The text with its last word completed by the words of the collection, the most frequent first."""
+        if not isinstance(text, str):
+            raise InvalidInput("the text to complete must be a string")
+        _check_range("limit", limit, 1, MAX_K)
+        reader = self.reader
+        return [] if reader is None or not reader.can.words else reader.completions(text, limit)
+
+    def corrected(self, text: str) -> str | None:
+        """The text of a search without what may be typing errors in it: words that the collection lacks, one letter
+        away from words that it has. None where there is none. `search` asks what it is given."""
+        if not isinstance(text, str):
+            raise InvalidInput("the text to correct must be a string")
+        reader = self.reader
+        return None if reader is None or not reader.can.words else reader.corrected(text)
+
     @overload
     def scan(self, filter: Json | None = None, *, vectors: bool = False) -> Iterator[Document]: ...
     @overload

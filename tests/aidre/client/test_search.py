@@ -374,3 +374,30 @@ def test_a_space_with_a_model_of_this_machine_is_no_reason_to_load_it(tmp_path: 
     with foreign(plan) as proxy, connected(proxy.url) as client:
         assert client.collection().search("words", mode="dense") == []
         assert json.loads(proxy.asked[-1].body)["query"] == "words"
+
+
+def test_a_text_is_completed_by_the_words_of_the_collection(tmp_path: Path) -> None:
+    fill(tmp_path, "docs", [a_document("a", "wombats and wallabies & wombats")])
+    fill(tmp_path, "silent", [a_document("a", "wombats")])
+    configuration = "[collections.silent]\nreturn_text = false"
+    with (
+        aidre.open(tmp_path) as database,
+        faulty(tmp_path, configuration) as (proxy, _),
+        connected(proxy.url) as client,
+    ):
+        docs, local = client.collection("docs"), database.collection("docs")
+        assert docs.suggest("two w") == local.suggest("two w") == ["two wombats", "two wallabies"]
+        assert docs.suggest("two w", limit=1) == local.suggest("two w", limit=1) == ["two wombats"]
+        with pytest.raises(aidre.InvalidInput, match="limit"):
+            docs.suggest("w", limit=0)
+        with pytest.raises(aidre.AccessDenied):
+            client.collection("silent").suggest("w")
+        assert (local.corrected("wmobats"), local.corrected("wombats")) == ("wombats", None)
+
+
+def test_a_search_is_corrected_where_the_program_asks_for_it(tmp_path: Path) -> None:
+    fill(tmp_path, "docs", [a_document("a", "wombats")])
+    with faulty(tmp_path) as (proxy, _), connected(proxy.url) as client:
+        docs = client.collection("docs")
+        assert docs.search("wmobats", mode="lexical") == []
+        assert [hit.id for hit in docs.search("wmobats", mode="lexical", correct=True)] == ["a#chunk_1"]

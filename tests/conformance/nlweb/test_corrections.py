@@ -19,7 +19,7 @@ protocols = ["aidre", "nlweb"]
 
 @pytest.fixture(scope="module")
 def animals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """A collection without a model, which is searched by words; another of other words; and one that withholds them."""
+    """Two collections without a model, which are searched by words, and one that withholds its words."""
     store = tmp_path_factory.mktemp("store")
     fill(store, "animals", [a_document(one, f"{one} in burrows") for one in ("wombats", "kiwis")], ())
     fill(store, "plants", [a_document("fernzz", "womabts is a fern of plants")], ())
@@ -28,7 +28,9 @@ def animals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         yield client
 
 
-def meta_of(client: Client, text: str, site: str | list[str] = "animals", **members: Any) -> tuple[dict[str, Any], list[str]]:
+def meta_of(
+    client: Client, text: str, site: str | list[str] = "animals", **members: Any
+) -> tuple[dict[str, Any], list[str]]:
     answer = told(ask(client, {**query(text, site=site), **members}), "answer")
     meta = {name: answer["_meta"][name] for name in ("corrected", "suggestion") if name in answer["_meta"]}
     return meta, [item["grounding"]["chunk_ids"][0] for item in answer["results"]]

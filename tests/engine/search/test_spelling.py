@@ -232,7 +232,12 @@ def test_words_that_crowd_around_a_question_are_not_all_compared(
     snapshot = store_of(tmp_path, {"a": " ".join(words) + f" {words[3]}"})
     compared: list[str] = []
     monkeypatch.setattr(spelling, "_MAX_NEAR", 5)
-    monkeypatch.setattr(words_module, "is_one_edit", lambda word, other: compared.append(other) is None)
+
+    def compare(word: str, other: str) -> bool:
+        compared.append(other)
+        return True
+
+    monkeypatch.setattr(words_module, "is_one_edit", compare)
     assert len(words) > 100
     assert snapshot.corrected("aaaab") == words[3]
     assert len(compared) == 5
