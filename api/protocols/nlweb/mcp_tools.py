@@ -194,7 +194,8 @@ async def _search(arguments: Arguments, caller: Caller, service: Service) -> byt
     ask = read_ask({"query": arguments["query"]}, retrieval.settings)
     page = await find_documents(retrieval, ask, rewrite(ask.text), caller)
     results = [_search_result(document.collection, document.hits[0].chunk, service) for document in page.documents]
-    return orjson.dumps({"results": results})
+    spelling = {"corrected": page.corrected, "suggestion": page.suggestion}
+    return orjson.dumps({"results": results, **{name: text for name, text in spelling.items() if text is not None}})
 
 
 def _search_result(collection: VisibleCollection, chunk: RetrievedChunk, service: Service) -> dict[str, Json]:

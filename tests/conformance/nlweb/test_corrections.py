@@ -79,3 +79,20 @@ def test_a_collection_that_withholds_its_words_tells_none(animals: Client) -> No
     response = ask(animals, query("quokkaz", site="textless"))
     assert "quokkas" not in response.text.replace("quiet", "")
     assert {"corrected", "suggestion"}.isdisjoint(response.json()["_meta"])
+
+
+def test_the_mcp_tool_search_says_what_it_answered(animals: Client) -> None:
+    called = animals.request(
+        "POST",
+        "/mcp",
+        json={
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": "search", "arguments": {"query": {"text": "womabts", "site": "animals"}}},
+        },
+        headers={"accept": "application/json, text/event-stream"},
+    )
+    content = called.json()["result"]["structuredContent"]
+    assert content["corrected"] == "wombats"
+    assert [one["id"] for one in content["results"]] == ["animals:wombats"]
