@@ -1,8 +1,9 @@
 """Typing errors: the nDCG@10 that they cost, and how much of it corrections give back, over test collections.
 
-    python -m benchmarks.bench_typos PATH... [--keep DIR] [--topics N] [--seed SEED]
+    python -m benchmarks.bench_typos [PATH...] [--keep DIR] [--topics N] [--seed SEED]
 
-A PATH is a test set or a folder of sets, as for bench_quality, whose --keep folder can be used again. A third of the
+A PATH is a test set or a folder of sets, as for bench_quality, whose --keep folder can be used again; without one, a
+set is made from this Python's standard library. A third of the
 words of each query, at least one, gets one wrong letter: left out, put in, replaced, or swapped with its neighbour. The
 queries are asked through AIDRE in this process: clean and misspelled, with corrections and without, and with the
 suggestion taken. A clean query counts as changed if its results differ with corrections; the changed ones are printed,
@@ -34,6 +35,7 @@ from aidre.engine.model import Query
 from benchmarks.bench_quality import ingested, kept
 from benchmarks.quality import JudgedSet, Topic, ndcg, read_set, sets_in
 from benchmarks.report import record
+from benchmarks.stdlib_corpus import write_set
 
 BASE: Final = "http://127.0.0.1:8000"
 CONFIGURATION: Final = f'[server]\nbase_url = "{BASE}"\nscrub = "0s"'
@@ -61,6 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     data = [read_set(folder) for path in options.paths for folder in sets_in(path)]
     embedder = load_embedder(DEFAULT_SPACE)
     with kept(options.keep) as folder:
+        if not data:
+            write_set(folder / "stdlib")
+            data = [read_set(folder / "stdlib")]
         for one in data:
             ingested(Store(folder / "store"), one.name, one.corpus, embedder)
         results = asyncio.run(measure_all(folder / "store", data, options.topics, options.seed))
@@ -71,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench_typos", description=__doc__)
-    parser.add_argument("paths", nargs="+", type=Path, help="test sets, or folders of test sets")
+    parser.add_argument("paths", nargs="*", type=Path, help="test sets, or folders of test sets")
     parser.add_argument("--keep", type=Path, help="keep the stores in this folder, and reuse existing ones")
     parser.add_argument("--topics", type=int, default=150, help="queries of a set at most, chosen by the seed")
     parser.add_argument("--seed", type=int, default=1, help="of the errors")

@@ -413,12 +413,12 @@ class Reader(Protocol):
 
         A word is repaired where no live chunk holds it, or another form of it, and a word that one holds differs by one
         letter; of several the most frequent. Long texts are left alone. Words of deleted chunks may count until they
-        are compacted away. None without the capability `words`.
+        are compacted away.
         """
 
     def completions(self, text: str, limit: int) -> list[str]:
         """The text of a query with its last word completed: by the most frequent words that begin with it, the most
-        frequent first. Words of deleted chunks may count, as in `corrected`. Empty without the capability `words`."""
+        frequent first. Words of deleted chunks may count, as in `corrected`."""
 
     def status(self) -> CollectionStatus: ...
 

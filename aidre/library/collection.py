@@ -240,7 +240,7 @@ class CollectionView:
         """The text with its last word completed by the words of the collection, the most frequent first."""
         if not isinstance(text, str):
             raise InvalidInput("the text to complete must be a string")
-        _check_range("limit", limit, 1, MAX_K)
+        check_range("limit", limit, 1, MAX_K)
         reader = self.reader
         return [] if reader is None or not reader.can.words else reader.completions(text, limit)
 

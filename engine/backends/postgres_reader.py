@@ -283,6 +283,12 @@ class PostgresReader:
     def is_object_field(self, name: str) -> bool:
         raise unsupported("vocabulary")
 
+    def corrected(self, text: str) -> str | None:
+        raise unsupported("words")
+
+    def completions(self, text: str, limit: int) -> list[str]:
+        raise unsupported("words")
+
     def status(self) -> CollectionStatus:
         sizes = self._tables.sizes(self._server, self._state)
         return collection_status(self._state, *sizes)

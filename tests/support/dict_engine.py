@@ -123,10 +123,10 @@ class DictReader:
         raise unsupported("highlight")
 
     def corrected(self, text: str) -> str | None:
-        return None
+        raise unsupported("words")
 
     def completions(self, text: str, limit: int) -> list[str]:
-        return []
+        raise unsupported("words")
 
     def scan(self, filter: Filter | None = None) -> Iterator[RetrievedChunk]:
         return (chunk for chunk in self._chunks.values() if self._passes(chunk, filter))
