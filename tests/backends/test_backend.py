@@ -151,3 +151,14 @@ def test_work_on_files_needs_local_segments(tmp_path: Path) -> None:
         list_generations(source, NAME)
     with pytest.raises(Unsupported, match="no local segments"):
         drop_space(source, NAME, TEXT.id)
+
+
+def test_a_reader_that_knows_its_words_repairs_and_completes_texts(reader: Reader) -> None:
+    if reader.can.words:
+        assert (reader.corrected("coffeee from Asam"), reader.corrected("coffee")) == ("coffee from Assam", None)
+        assert reader.completions("green cof", 3) == ["green coffee"]
+        return
+    for ask in (lambda: reader.corrected("coffeee"), lambda: reader.completions("cof", 3)):
+        with pytest.raises(Unsupported) as refused:
+            ask()
+        assert refused.value.details["capability"] == "words"
