@@ -12,6 +12,7 @@ from .correction import (
     Found as Found,
     finding as finding,
     is_answered_instead as is_answered_instead,
+    is_surely_error as is_surely_error,
     repaired_text as repaired_text,
     search_corrected as search_corrected,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.api.retrieval.correction import CLEARLY_MORE, Finding, is_answered_instead
+from aidre.api.retrieval.correction import CLEARLY_MORE, Finding, is_answered_instead, is_surely_error
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,24 @@ from aidre.api.retrieval.correction import CLEARLY_MORE, Finding, is_answered_in
     ],
 )
 def test_the_repaired_question_must_find_clearly_more(repaired: Finding, typed: Finding, is_answered: bool) -> None:
-    assert is_answered_instead(repaired, typed) is is_answered
+    assert is_answered_instead(repaired, typed, is_sure=True) is is_answered
+    assert is_answered_instead(repaired, typed, is_sure=False) is (is_answered and not typed.is_relevant)
+
+
+@pytest.mark.parametrize(
+    ("typed", "repaired", "is_sure"),
+    [
+        ("Retreival of wombats", "Retrieval of wombats", True),
+        ("septicemia", "septicemic", False),  # another ending
+        ("Californian wine", "California wine", False),
+        ("scapula", "scapular", False),
+        ("xqzj", "xqzk", True),  # too short to be forms of one word
+        ("the superset", "the supernet", False),  # two words in one
+        ("the superset retreival", "the supernet retrieval", True),
+        ("\uff54\uff48\uff45 superset", "the supernet", False),  # NFKC
+        ("one two", "one", False),
+        ("", "", False),
+    ],
+)
+def test_a_word_that_may_be_meant_is_no_sure_error(typed: str, repaired: str, is_sure: bool) -> None:
+    assert is_surely_error(typed, repaired) is is_sure

@@ -23,6 +23,7 @@ from aidre.api.retrieval import (
     VisibleCollection,
     finding,
     is_answered_instead,
+    is_surely_error,
     relevance_scale,
     repaired_text,
 )
@@ -113,7 +114,8 @@ async def find_documents(retrieval: Retrieval, ask: Ask, query: RewrittenQuery, 
     corrected, suggestion = None, _repaired(ranking, scopes) if ask.correct else None
     if suggestion is not None:
         repaired = await search(suggestion)
-        if is_answered_instead(repaired.found, ranking.found):
+        is_sure = is_surely_error(ranking.text, suggestion)
+        if is_answered_instead(repaired.found, ranking.found, is_sure=is_sure):
             ranking, corrected, suggestion = repaired, suggestion, None
         elif not repaired.documents:
             suggestion = None
