@@ -71,13 +71,13 @@ def _check_of(body: bytes) -> bytes:
     return hashlib.blake2b(body, digest_size=CHECK_BYTES, person=b"aidre.changes").digest()
 
 
-def parse_limit(value: str | None) -> int:
-    """The size of a page, clamped to `CHANGES_MAX`. Raises BadRequest."""
+def parse_limit(value: str | None, default: int = CHANGES_DEFAULT, most: int = CHANGES_MAX) -> int:
+    """The size of a page, clamped to `most`. Raises BadRequest."""
     if value is None:
-        return CHANGES_DEFAULT
+        return default
     if not (value.isascii() and value.isdigit() and int(value[:20]) > 0):
         raise BadRequest("limit must be a whole number of at least 1", member="limit")
-    return min(int(value[:20]), CHANGES_MAX)
+    return min(int(value[:20]), most)
 
 
 def render(page: ChangesPage, collection: VisibleCollection, identifier: str) -> bytes:

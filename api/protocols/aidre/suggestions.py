@@ -24,6 +24,7 @@ from aidre.api.http import (
     renders_errors_with,
     request_id,
 )
+from aidre.api.protocols.aidre.changes import parse_limit
 from aidre.api.protocols.aidre.messages import Suggestions
 from aidre.api.retrieval import Retrieval, VisibleCollection
 
@@ -38,15 +39,6 @@ def parse_query(value: str | None, limits: Limits) -> str:
     if len(value) > limits.query_chars:
         raise BadRequest(f"q must have at most {limits.query_chars} characters", member="q")
     return value
-
-
-def parse_limit(value: str | None) -> int:
-    """The number of completions, clamped to `SUGGESTIONS_MAX`. Raises BadRequest."""
-    if value is None:
-        return SUGGESTIONS_DEFAULT
-    if not (value.isascii() and value.isdigit() and int(value[:20]) > 0):
-        raise BadRequest("limit must be a whole number of at least 1", member="limit")
-    return min(int(value[:20]), SUGGESTIONS_MAX)
 
 
 def check_tells_words(collection: VisibleCollection) -> None:
@@ -64,7 +56,7 @@ async def suggest(request: Request) -> Response:
     variant = negotiate(request)
     retrieval: Retrieval = request.app.state.retrieval
     text = parse_query(request.query_params.get("q"), retrieval.settings.limits)
-    limit = parse_limit(request.query_params.get("limit"))
+    limit = parse_limit(request.query_params.get("limit"), SUGGESTIONS_DEFAULT, SUGGESTIONS_MAX)
     collection = retrieval.collections.find(request.path_params["name"], caller_of(request), "aidre")
     check_tells_words(collection)
     suggestions = collection.snapshot.completions(text, limit)
