@@ -61,7 +61,7 @@ def test_truth_that_cannot_be_read_needs_no_backup(file: str, store: Path, monke
     assert [problem.derived for report in verify(Store(store)) for problem in report.problems] == [False]
 
 
-@pytest.mark.parametrize("file", ["ids.arrow", "fields.arrow", "lexicon.arrow"])
+@pytest.mark.parametrize("file", ["ids.arrow", "fields.arrow", "lexicon.arrow", "words.arrow"])
 def test_what_is_derived_and_cannot_be_read_is_rebuilt(file: str, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "open", broken(Path.open, file))
     snapshot = Store(store).open(NAME)
