@@ -41,7 +41,7 @@ _MAX_NEAR: Final = 512
 _COMPLETIONS_FACTOR: Final = 3
 """Words that are read for each completion at first: some are stop words, or of deleted chunks."""
 
-_MAX_COMPLETIONS_READ: Final = 8_192
+_MAX_COMPLETIONS_READ: Final = 1_024
 
 _MAX_CACHED: Final = 8_192
 _MAX_CACHED_CHARACTERS: Final = 24
@@ -146,13 +146,15 @@ class Speller:
         Fagin's threshold algorithm: a word that is not among the `most` best of any segment has at most the sum of the
         frequencies at which these end.
         """
-        candidates, bound = set[str](), 0
-        for words in self._words:
-            found, left_out = words.starting(prefix, most)
-            candidates.update(word for word, _ in found)
-            bound += left_out
-        totals = {word: sum(words.frequency(word) for words in self._words) for word in candidates}
-        ordered = sorted((word for word in candidates if totals[word] > bound), key=lambda word: (-totals[word], word))
+        parts = [(words, *words.starting(prefix, most)) for words in self._words]
+        bound = sum(left_out for _, _, left_out in parts)
+        totals = dict.fromkeys((word for _, found, _ in parts for word, _ in found), 0)
+        for words, found, left_out in parts:
+            known = dict(found)
+            for word in totals:
+                # What is not among the best of a segment that left none out is not in it.
+                totals[word] += known.get(word) or (words.frequency(word) if left_out else 0)
+        ordered = sorted((word for word in totals if totals[word] > bound), key=lambda word: (-totals[word], word))
         return ordered, not bound
 
 

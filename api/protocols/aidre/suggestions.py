@@ -5,6 +5,8 @@ A completion tells a word of the collection, so one that withholds its texts ref
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
@@ -59,7 +61,7 @@ async def suggest(request: Request) -> Response:
     limit = parse_limit(request.query_params.get("limit"), SUGGESTIONS_DEFAULT, SUGGESTIONS_MAX)
     collection = retrieval.collections.find(request.path_params["name"], caller_of(request), "aidre")
     check_tells_words(collection)
-    suggestions = collection.snapshot.completions(text, limit)
+    suggestions = await asyncio.to_thread(collection.snapshot.completions, text, limit)  # long in many segments
     content = Suggestions(collection=collection.name, suggestions=suggestions, request_id="")
     etag = f'W/"{etag_digest(msgspec.json.encode(content))}-{variant.mark}"'  # weak: the request_id differs
     body = msgspec.json.encode(msgspec.structs.replace(content, request_id=request_id(request)))
