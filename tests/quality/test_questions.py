@@ -9,6 +9,7 @@ are never changed, a judgement only where reading the document shows that it is 
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
 from aidre.engine.model import Mode, Query
 from benchmarks.bench_quality import ingested
+from benchmarks.bench_typos import misspell
 from benchmarks.rankings import MODES, ranking
 from tests.support.clients import Client, serving
 from tests.support.recipes import ask, query
@@ -34,6 +36,8 @@ SAMPLES = HERE / "samples"
 HYBRID_FLOOR = 0.85
 """Of the mean reciprocal rank of the first document that answers."""
 MAX_UNANSWERED = 1
+MIN_REGAINED = 0.4
+"""Of the reciprocal rank that one wrong letter in a third of the words costs, without taking a suggestion."""
 MAX_FOREIGN_ANSWERED = 6
 """Of ten; five are, and one may be more on another processor. A word that a sample has, or a script that the model
 cannot read, makes some of them look relevant."""
@@ -155,3 +159,42 @@ def test_questions_that_have_an_answer_are_answered(client: Client) -> None:
 def test_most_questions_on_other_subjects_have_no_relevant_hit(client: Client) -> None:
     answered = _answered(client, FOREIGN)
     assert len(answered) <= MAX_FOREIGN_ANSWERED, answered
+
+
+# -- typing errors -------------------------------------------------------------------------------------------------
+
+
+def _asked(client: Client, text: str, *, correct: bool = True) -> dict[str, Any]:
+    response = client.search({"query": text, "top_k": 10, "correct": correct})
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def test_a_question_without_an_error_is_answered_as_it_is(client: Client) -> None:
+    """One of the forty is misspelled."""
+    corrected = {}
+    for question in QUESTIONS:
+        answer = _asked(client, question.text)
+        if "corrected" in answer["meta"]:
+            corrected[question.text] = answer["meta"]["corrected"]
+        else:
+            assert answer["results"] == _asked(client, question.text, correct=False)["results"]
+    [(typed, repaired)] = corrected.items()
+    assert (typed.split()[3], repaired.split()[3]) == ("compnent", "component")
+
+
+def test_most_of_what_wrong_letters_cost_is_regained(client: Client) -> None:
+    def reciprocal(question: Question, text: str, *, correct: bool) -> float:
+        ids = [result["id"].rpartition("#chunk_")[0] for result in _asked(client, text, correct=correct)["results"]]
+        return next((1 / rank for rank, id in enumerate(ids, 1) if id in question.documents), 0.0)
+
+    chance = random.Random(1)
+    lost = regained = 0.0
+    for question in QUESTIONS * 2:
+        typed = misspell(question.text, chance)
+        misspelled = reciprocal(question, typed, correct=False)
+        lost += reciprocal(question, question.text, correct=False) - misspelled
+        regained += reciprocal(question, typed, correct=True) - misspelled
+    assert lost > 2
+    assert regained > MIN_REGAINED * lost
