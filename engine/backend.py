@@ -337,20 +337,16 @@ class Reader(Protocol):
     waits: bool
 
     def search(self, query: Query) -> list[Hit]:
-        """Hits ordered by (-score, chunk id).
-
-        SpaceMissing, DimensionMismatch, InvalidVector, InvalidFilter. InvalidInput where `top_k` or `offset` is out of
-        range, where the query lacks what its mode needs, or where a hybrid search is not possible in the space.
-        """
+        """Hits ordered by (-score, chunk id). SpaceMissing, DimensionMismatch, InvalidVector, InvalidFilter;
+        InvalidInput where `top_k` or `offset` is out of range, where the query lacks what its mode needs, or where a
+        hybrid search is not possible in the space."""
 
     def search_all(self, queries: Sequence[Query]) -> list[list[Hit]]:
         """The hits of each query; raises the errors of `search`, for any of the queries."""
 
     def splice(self, hits: Sequence[Hit], scores: Sequence[bytes], layout: Layout) -> bytes | None:
-        """The `fragments` of hits and the JSON of their scores in a layout, one after the other, in one step.
-
-        None where the engine does not do that, or not for these hits: the caller joins the fragments itself.
-        """
+        """The `fragments` of hits and the JSON of their scores in a layout, one after the other, in one step; None
+        where the engine does not do that, or not for these hits: the caller joins the fragments itself."""
 
     def estimated_seconds(self, query: Query) -> float:
         """About how long `search` takes on one core, told at once and for any query: a caller decides by it whether to
@@ -388,10 +384,8 @@ class Reader(Protocol):
         """The number of documents that have so many chunks, by number of chunks."""
 
     def unknown_fields(self, filter: Filter) -> tuple[str, ...]:
-        """The fields that a filter names and no document has, sorted; none where that is not known.
-
-        Only `ne` and `exists: false` hold there. Names are as `fields.field_name` returns them.
-        """
+        """The fields that a filter names and no document has, sorted; none where that is not known. Only `ne` and
+        `exists: false` hold there. Names are as `fields.field_name` returns them."""
 
     def changes(self, cursor: ChangeCursor | None, limit: int) -> ChangesPage:
         """The page of the change feed after `cursor`; None begins with the listing of all chunks. HistoryMissing."""
@@ -403,22 +397,15 @@ class Reader(Protocol):
         """The distinct texts of a field, in parts."""
 
     def is_object_field(self, name: str) -> bool:
-        """Whether a document with a schema.org object has the field, in the object or in its metadata.
-
-        A filter does not distinguish the two.
-        """
+        """Whether a document with a schema.org object has the field, in the object or in its metadata: a filter does
+        not distinguish the two."""
 
     def corrected(self, text: str) -> str | None:
-        """The text of a query with its typing errors repaired; None where it has none that can be.
-
-        A word is repaired where no live chunk holds it, or another form of it, and a word that one holds differs by one
-        letter; of several the most frequent. Long texts are left alone. Words of deleted chunks may count until they
-        are compacted away.
-        """
+        """The text of a query with words repaired that no live chunk has, as `search/spelling.py` says; None: nothing
+        is repaired."""
 
     def completions(self, text: str, limit: int) -> list[str]:
-        """The text of a query with its last word completed: by the most frequent words that begin with it, the most
-        frequent first. Words of deleted chunks may count, as in `corrected`."""
+        """The text of a query with its last word completed, by the most frequent words first."""
 
     def status(self) -> CollectionStatus: ...
 
