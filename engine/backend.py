@@ -401,8 +401,7 @@ class Reader(Protocol):
         not distinguish the two."""
 
     def corrected(self, text: str) -> str | None:
-        """The text of a query with words repaired that no live chunk has, as `search/spelling.py` says; None: nothing
-        is repaired."""
+        """The text of a query with words repaired that no live chunk has; None where nothing is repaired."""
 
     def completions(self, text: str, limit: int) -> list[str]:
         """The text of a query with its last word completed, by the most frequent words first."""

@@ -60,6 +60,12 @@ def test_what_finds_nothing_as_typed_is_answered_repaired(client: Client) -> Non
     assert [hit["id"] for hit in answer["results"]] == ["wombats#chunk_1"]
 
 
+def test_facets_and_highlights_are_those_of_the_corrected_text(client: Client) -> None:
+    answer = asked(client, "womabts", mode="lexical", facets=["document_id"], highlight=True)
+    assert answer["results"][0]["highlight"]["text"] == [[0, 7]]
+    assert answer["facets"]["document_id"]["documents"] == 1
+
+
 def test_what_finds_something_stays_and_the_repaired_text_is_offered(client: Client) -> None:
     answer = asked(client, "womabts in burrows", mode="lexical")
     assert told(answer) == {"suggestion": "wombats in burrows"}
