@@ -134,7 +134,7 @@ class Fusion:
     """Weights of a hybrid search: score = a * cosine + (1 - a) * bm25 / (bm25 + c), 0 <= a <= 1, c > 0."""
 
     a: float = 0.5
-    c: float = 15.0
+    c: float = 20.0
 
 
 @dataclass(frozen=True, slots=True)

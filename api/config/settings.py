@@ -116,7 +116,7 @@ class FusionSettings(Section):
 
     a: Annotated[float, Meta(ge=0, le=1)] = 0.5  #: From 0 (BM25 alone) to 1 (vectors alone).
     #: The BM25 score that counts as one half.
-    c: Annotated[float, Meta(gt=0, le=sys.float_info.max, extra={"must": "be a positive number"})] = 15.0
+    c: Annotated[float, Meta(gt=0, le=sys.float_info.max, extra={"must": "be a positive number"})] = 20.0
     #: A second space, whose cosine replaces that of the first one for the best `depth` hits.
     rescore: Annotated[str, like("another-space")] | None = None
     depth: Annotated[int, Meta(ge=1, le=1_000)] = 50  #: The number of hits that `rescore` applies to.

@@ -32,6 +32,7 @@ from aidre.engine.index.vectors import SearchDepth, encode_query, search_depth
 from aidre.engine.model import Highlight, HighlightLimits, Query
 from aidre.engine.native import kernel_name
 from aidre.engine.search import (
+    FEEDBACK_DEPTH,
     FacetCounter,
     FacetQuery,
     HybridQuery,
@@ -350,10 +351,12 @@ class Snapshot:
         ranked = hybrid.search(
             state.space,
             vector,
-            k=k if rescore is None else max(k, rescore.depth),
+            k=max(k, FEEDBACK_DEPTH if rescore is None else rescore.depth),
             depth_for=lambda candidates: self._depth(state, candidates),
         )
-        if rescore is not None:
+        if rescore is None:
+            ranked = hybrid.with_feedback(ranked, state.space)
+        else:
             second, second_vector = self._encode(rescore.space, rescore.vector)
             ranked = hybrid.rescored(ranked, second.space, second_vector, rescore.depth)
         return TopK(ranked.segment_ords[:k], ranked.rows[:k], ranked.scores[:k])

@@ -25,6 +25,9 @@ from aidre.engine.segment import SegmentView, TopK, merge_top_k
 
 K1: Final = 1.2
 B: Final = 0.75
+DELTA: Final = 0.2
+"""What a term adds at least, as a share of its weight, in hybrid search: BM25+ of Lv and Zhai, "Lower-Bounding Term
+Frequency Normalization" (2011). There long chunks gain by it; in lexical search it costs relevance."""
 
 ROUNDING: Final = 1e-5
 """Bound on the relative error of a sum in float32. Final scores are summed in float64, in the order of words."""
@@ -182,7 +185,12 @@ def query_words(segments: Sequence[SegmentView], statistics: Statistics, text: s
 
 
 def score_rows(
-    view: SegmentView, statistics: Statistics, words: Sequence[QueryWord], rows: NDArray[np.int64]
+    view: SegmentView,
+    statistics: Statistics,
+    words: Sequence[QueryWord],
+    rows: NDArray[np.int64],
+    *,
+    delta: float = 0.0,
 ) -> Scores:
     """The scores of some chunks of a segment; several times faster if the rows ascend."""
     sums, half_weight_counts = np.zeros(len(rows)), statistics.half_weight_counts(view)[rows]
@@ -193,15 +201,20 @@ def score_rows(
             if postings is not None:
                 positions, present = _lookup(postings.rows, narrow)
                 counts = postings.counts[positions].astype(np.float64)
-                sums[present] += word.weight * (counts / (counts + half_weight_counts[present]))
+                sums[present] += word.weight * (counts / (counts + half_weight_counts[present]) + delta)
     return sums
 
 
 class Bm25Scorer:
-    """The words of one query over the segments of a generation. Small segments are scored whole, together and once."""
+    """The words of one query over the segments of a generation. Small segments are scored whole, together and once.
 
-    def __init__(self, segments: Sequence[SegmentView], statistics: Statistics, text: str) -> None:
-        self._segments, self._statistics = segments, statistics
+    `delta` is 0 for BM25, DELTA for BM25+.
+    """
+
+    def __init__(
+        self, segments: Sequence[SegmentView], statistics: Statistics, text: str, *, delta: float = 0.0
+    ) -> None:
+        self._segments, self._statistics, self._delta = segments, statistics, delta
         self.words = query_words(segments, statistics, text)
 
     def score(self, segment_ords: NDArray[np.int64], rows: NDArray[np.int64]) -> Scores:
@@ -214,7 +227,8 @@ class Bm25Scorer:
         scores[is_small] = self._small_scores[(first_rows + rows)[is_small]]
         for segment_ord in np.flatnonzero(np.bincount(segment_ords[~is_small])).tolist():
             own = segment_ords == segment_ord
-            scores[own] = score_rows(self._segments[segment_ord], self._statistics, self.words, rows[own])
+            view = self._segments[segment_ord]
+            scores[own] = score_rows(view, self._statistics, self.words, rows[own], delta=self._delta)
         return scores
 
     def top_candidates(
@@ -233,7 +247,13 @@ class Bm25Scorer:
             # A hit of another segment must reach the k-th best so far.
             min_score = max(min_score, _kth_best(np.concatenate(scores), k) * (1 - ROUNDING))
             segment_rows, segment_scores = _top_of_segment(
-                self._segments[segment_ord], self._statistics, self.words, k=k, min_score=min_score, filter=filter
+                self._segments[segment_ord],
+                self._statistics,
+                self.words,
+                k=k,
+                min_score=min_score,
+                filter=filter,
+                delta=self._delta,
             )
             segment_ords.append(np.full(len(segment_rows), segment_ord))
             rows.append(segment_rows)
@@ -270,7 +290,7 @@ class Bm25Scorer:
         for word in self.words:
             for term in word.terms:
                 rows, weights = small.term_weights(term)
-                np.add.at(sums, rows, word.weight * weights)
+                np.add.at(sums, rows, word.weight * (weights + self._delta))
         return sums
 
 
@@ -294,6 +314,7 @@ def _top_of_segment(
     k: int,
     min_score: float,
     filter: Filter | None,
+    delta: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Rows and scores as in `top_candidates`, by MaxScore over blocks of rows.
 
@@ -308,14 +329,14 @@ def _top_of_segment(
     threshold = min_score * (1 - ROUNDING)
     if allowed.count * _LOOKUP_COST < sum(len(postings.rows) for postings, _ in present):
         rows = allowed.rows()
-        scores = score_rows(view, statistics, words, rows).astype(np.float32)
+        scores = score_rows(view, statistics, words, rows, delta=delta).astype(np.float32)
         reaches = (scores >= threshold) & (scores > 0)
         return rows[reaches], scores[reaches]
     half_weight_counts = statistics.half_weight_counts(view)
     rows, scores = np.empty(0, np.int64), np.empty(0, np.float32)
     for first in range(0, len(half_weight_counts), _BLOCK_ROWS):
         block = slice(first, first + _BLOCK_ROWS)
-        block_lists = _lists_of_block(present, first, float(half_weight_counts[block].min()))
+        block_lists = _lists_of_block(present, first, float(half_weight_counts[block].min()), delta)
         mask = None if allowed.mask is None else allowed.mask[block]
         block_rows, block_scores = _top_of_block(block_lists, half_weight_counts[block], mask, threshold)
         if len(block_rows):
@@ -333,11 +354,12 @@ class _PostingList:
     counts: NDArray[np.uint16]
     weight: np.float32
     bound: float
+    delta: np.float32
 
     def add_all(self, sums: NDArray[np.float32], half_weight_counts: NDArray[np.float32]) -> None:
         """Add the scores of all postings to the sums of their rows."""
         rows, counts = self.rows.astype(np.intp), self.counts.astype(np.float32)
-        sums[rows] += self.weight * (counts / (counts + half_weight_counts[rows]))
+        sums[rows] += self.weight * (counts / (counts + half_weight_counts[rows]) + self.delta)
 
     def add_chosen(
         self, chosen: NDArray[np.intp], sums: NDArray[np.float32], half_weight_counts: NDArray[np.float32]
@@ -345,11 +367,11 @@ class _PostingList:
         """Add the scores of those postings whose rows are chosen."""
         positions, present = _lookup(self.rows, chosen.astype(np.uint32))
         rows, counts = chosen[present], self.counts[positions].astype(np.float32)
-        sums[rows] += self.weight * (counts / (counts + half_weight_counts[rows]))
+        sums[rows] += self.weight * (counts / (counts + half_weight_counts[rows]) + self.delta)
 
 
 def _lists_of_block(
-    present: Sequence[tuple[Postings, float]], first: int, min_half_weight_count: float
+    present: Sequence[tuple[Postings, float]], first: int, min_half_weight_count: float, delta: float
 ) -> list[_PostingList]:
     """The posting lists of the block that begins at row `first`, highest bound first.
 
@@ -363,8 +385,8 @@ def _lists_of_block(
             rows, counts = rows[start:stop] - limits[0], counts[start:stop]
         if len(rows):
             max_count = int(counts.max())
-            bound = weight * max_count / (max_count + min_half_weight_count)
-            lists.append(_PostingList(rows, counts, np.float32(weight), bound))
+            bound = weight * (max_count / (max_count + min_half_weight_count) + delta)
+            lists.append(_PostingList(rows, counts, np.float32(weight), bound, np.float32(delta)))
     return sorted(lists, key=lambda postings: -postings.bound)
 
 
