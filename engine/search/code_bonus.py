@@ -29,8 +29,8 @@ WEIGHT: Final = 0.2
 """The bonus of a code that one chunk of many contains, where a = 0.5."""
 _MAX_CODES: Final = 8
 """Codes of a query that count; a query of more is a list, in which none stands out."""
-_WORD: Final = re.compile(r"(?<![^\W_])(?=[^\s\d]*\d)[^\W_](?:[\w./:+#-]{1,62}[^\W_])")
-"""A word with a digit in it, and signs inside."""
+_WORD: Final = re.compile(r"(?<![^\W_])(?=[^\s\d]{0,63}\d)[^\W_][\w./:+#-]{1,62}[^\W_](?![^\W_])")
+"""A word with a digit in it, and signs inside; every repetition is bounded, so that a long text takes linear time."""
 _SIGNS: Final = re.compile(r"[\W_]+")
 _PLAIN: Final = re.compile(r"\d+(?:st|nd|rd|th|s|[a-z]{1,2})")
 """Ordinals, decades, and numbers with a unit: 21st, 1980s, 15mm."""
@@ -58,9 +58,11 @@ def _is_code(word: str) -> bool:
     if letters:
         few = all(len(part) <= 3 for part in letters) and max(map(len, numbers)) >= 3
         return few or any(part.isupper() and len(part) > 1 for part in letters)
-    if len(numbers) < 3:
-        is_decimal = len(numbers) == 2 and "." in word
-        return max(map(len, numbers)) >= _MIN_DIGITS and not is_decimal
+    if len(numbers) == 2:
+        is_long = max(map(len, numbers)) >= _MIN_DIGITS or sum(map(len, numbers)) >= 2 * _MIN_DIGITS - 2
+        return is_long and "." not in word and not all(len(one) == 4 and one[0] in "12" for one in numbers)
+    if len(numbers) == 1:
+        return len(numbers[0]) >= _MIN_DIGITS
     return len(numbers) != len(parts) or not _is_date(numbers)
 
 

@@ -45,8 +45,8 @@ _FEEDBACK_SEEDS: Final = 10
 _FEEDBACK_WEIGHT: Final = 0.2
 """Weight of the similarity to the mean of the best hits, where a = 0.5; it grows with a."""
 
-_FEEDBACK_SHARPNESS: Final = 50.0
-"""A hit whose score is .05 less than the first one has a twelfth of its share in the mean."""
+_FEEDBACK_SHARPNESS: Final = 40.0
+"""A hit whose score is .05 less than the first one has a seventh of its share in the mean."""
 
 _MAX_LEXICAL: Final = 4_096
 """Chunks that are no neighbours, scored because of their words, before more neighbours are searched."""

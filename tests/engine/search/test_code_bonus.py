@@ -1,0 +1,147 @@
+"""A rare code in a query leads to the chunks that contain it: what a code is, how rare, and in which chunks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
+from aidre.engine.index.fields import parse_filter
+from aidre.engine.model import Fusion, Query
+from aidre.engine.search import bm25
+from aidre.engine.search.code_bonus import WEIGHT, code_chunks, find_codes
+from tests.support.fused import bm25_plus, found
+from tests.support.stores import NAME, normal, put, record, space_of
+
+_SPACE = space_of("cosine", 16)
+_CODE = "AB-4711"
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["TR4410", "sha256", "AB-1234", "ab-1234", "0x80070005", "2.13.0", "192.168.0.1", "4711-0815", "12345-6", "E_1042", "x86",
+     "KX/200/B", "ISO-8859", "8839201", "config2.toml", "RFC#9110", "3M-8210"],
+)  # fmt: skip
+def test_words_like_part_numbers_versions_and_names_of_files_are_codes(code: str) -> None:
+    for text in (code, f"do you have {code} in stock?", f"({code}), please", f'"{code}".'):
+        assert find_codes(text) == [code]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["word", "21st", "1980s", "15mm", "in 1998", "1.5", "1914-1918", "100000.25", "3,000", "24/7", "2024-05-06", "06.05.2024",
+     "covid-19", "3-year-old", "10", "5g", "part-time", "", "!?", "B-2"],
+)  # fmt: skip
+def test_words_quantities_and_dates_are_none(text: str) -> None:
+    assert find_codes(text) == []
+
+
+def test_each_code_counts_once_and_a_list_of_codes_not_at_all_beyond_eight() -> None:
+    assert find_codes("AB-1234 or CD-5678, not AB-1234") == ["AB-1234", "CD-5678"]
+    assert len(find_codes(" ".join(f"AB-{number}" for number in range(1000, 1100)))) == 8
+
+
+@pytest.mark.parametrize("piece", ["a", "1", "-", "a-", "1-", "a1", "a1.", "_", "a_", "é-", "１/"])
+def test_a_long_text_takes_time_in_proportion_to_its_length(piece: str) -> None:
+    """Quadratic time would take many minutes here, and exponential time for ever."""
+    assert len(find_codes(piece * 100_000)) <= 8
+    assert find_codes(piece * 20_000 + f" {_CODE}")[-1:] == [_CODE]
+
+
+# -- chunks ------------------------------------------------------------------------------------------------------------
+
+
+def _store(path: Path, texts: Sequence[str], commits: int = 1) -> Snapshot:
+    vectors = normal(len(texts), 16)
+    with Store(path).writer(NAME, spaces=[_SPACE]) as writer:
+        for part in np.array_split(np.arange(len(texts)), commits):
+            chosen = [record(f"d{row:03d}", [texts[row]], metadata={"odd": row % 2}) for row in part.tolist()]
+            put(writer, chosen, vectors[part])
+            writer.commit()
+    return Store(path).open(NAME)
+
+
+def _texts(holding: int, count: int = 200) -> list[str]:
+    """The code stands in the chunks before the last one, counted from there."""
+    return [f"cold soup {_CODE}" if count - holding <= row + 1 < count else "cold soup AB 17" for row in range(count)]
+
+
+def _bonuses(snapshot: Snapshot, text: str, only: object = None) -> dict[str, float]:
+    filter = None if only is None else parse_filter(only)
+    segments = snapshot.segments
+    ords, rows, bonuses = code_chunks(segments, bm25.Statistics(segments), text, filter=filter)
+    places = zip(ords.tolist(), rows.tolist(), bonuses.tolist(), strict=True)
+    return {segments[place].segment.chunks.value("id", row): bonus for place, row, bonus in places}
+
+
+@pytest.mark.parametrize("commits", [1, 7])
+def test_the_bonus_falls_with_the_chunks_that_hold_the_whole_code(tmp_path: Path, commits: int) -> None:
+    for holding in (1, 5, 14, 15, 100):
+        snapshot = _store(tmp_path / str(holding), _texts(holding), commits)
+        expected = WEIGHT * (1 - 2 * math.log(holding) / math.log(200))
+        ids = {f"d{row:03d}#chunk_1": pytest.approx(expected) for row in range(199 - holding, 199)}
+        assert _bonuses(snapshot, f"is {_CODE} cold?") == (ids if holding < math.sqrt(200) else {})
+
+
+def test_chunks_that_hold_a_part_of_the_code_get_none(tmp_path: Path) -> None:
+    snapshot = _store(tmp_path, ["AB 12", "4711", "AB-4711", "AB and then 4711", *["soup"] * 100])
+    assert set(_bonuses(snapshot, _CODE)) == {"d002#chunk_1", "d003#chunk_1"}
+    assert _bonuses(snapshot, "AB-9999") == {}
+
+
+def test_two_codes_of_a_chunk_add_up(tmp_path: Path) -> None:
+    snapshot = _store(tmp_path, ["AB-4711 with CD-8888", "CD-9999", *["soup"] * 100])
+    single = _bonuses(snapshot, "AB-4711")["d000#chunk_1"]
+    assert _bonuses(snapshot, "AB-4711 and CD-8888 and CD-9999") == {
+        "d000#chunk_1": pytest.approx(2 * single), "d001#chunk_1": pytest.approx(single),
+    }  # fmt: skip
+
+
+def test_a_filter_narrows_the_chunks_and_leaves_their_bonus(tmp_path: Path) -> None:
+    snapshot = _store(tmp_path, _texts(5), 3)
+    everywhere = _bonuses(snapshot, _CODE)
+    assert _bonuses(snapshot, _CODE, {"odd": 1}) == {id: everywhere[id] for id in ("d195#chunk_1", "d197#chunk_1")}
+    assert _bonuses(snapshot, _CODE, {"odd": 2}) == {}
+
+
+def test_deleted_chunks_neither_get_a_bonus_nor_make_a_code_less_rare(tmp_path: Path) -> None:
+    _store(tmp_path, _texts(20), 3)
+    with Store(tmp_path).writer(NAME, spaces=[_SPACE]) as writer:
+        writer.delete([f"d{row:03d}" for row in range(180, 199)])
+        writer.commit()
+    assert _bonuses(Store(tmp_path).open(NAME), _CODE) == {"d179#chunk_1": pytest.approx(WEIGHT)}
+
+
+@pytest.mark.parametrize("a", [0.0, 0.3, 0.5])
+def test_a_code_in_a_long_question_comes_first(tmp_path: Path, a: float) -> None:
+    filler = "the question is long and about cold soup of many kinds as cooks like soup best"
+    snapshot = _store(
+        tmp_path, [f"{filler} {row % 10}" for row in range(200)] + [f"spare lid {_CODE}"] + ["lid"] * 9, 4
+    )
+    text = f"{filler} do you have {_CODE}"
+    vector = normal(1, 16, seed=3)[0]
+    hits = snapshot.search(Query(vector, _SPACE.id, 210, text=text, mode="hybrid", fusion=Fusion(a)))
+    cosine = found(snapshot, "dense", vector=vector, space=_SPACE.id)["d200#chunk_1"]
+    words = bm25_plus(snapshot, text)["d200#chunk_1"]
+    plain = a * cosine + (1 - a) * words / (words + Fusion().c)
+    if a == 0:  # without feedback, the score is that of the formula
+        assert hits[0].score == pytest.approx(plain + 2 * WEIGHT)
+    assert hits[0].chunk.id == "d200#chunk_1"
+
+
+def test_with_vectors_alone_a_code_counts_nothing(tmp_path: Path) -> None:
+    snapshot = _store(tmp_path, _texts(3))
+    vector = normal(1, 16, seed=3)[0]
+    asked = [
+        [
+            hit.score
+            for hit in snapshot.search(Query(vector, _SPACE.id, 99, text=text, mode="hybrid", fusion=Fusion(1.0)))
+        ]
+        for text in (_CODE, "soup")
+    ]
+    assert asked[0] == asked[1]
