@@ -124,7 +124,7 @@ def measure(
     data: JudgedSet, embedder: Embedder, fusion: Fusion, folder: Path, *, whole: bool = False, raw: Path | None = None
 ) -> Result:
     """Ingests a set into a store in `folder` and runs all its queries."""
-    name = re.sub(r"[^a-z0-9._-]+", "-", data.name.lower()) + (WHOLE if whole else "")
+    name = collection_of(data.name) + (WHOLE if whole else "")
     source = as_whole(data, embedder, folder / name) if whole else data.corpus
     started = time.perf_counter()
     snapshot = ingested(Store(folder / "store"), name, source, embedder)
@@ -147,6 +147,11 @@ def measure(
     if raw is not None:
         rankings.write(raw / f"{name}.json", result, data.topics, found)
     return result
+
+
+def collection_of(name: str) -> str:
+    """The name of the collection that stores a set."""
+    return re.sub(r"[^a-z0-9._-]+", "-", name.lower())
 
 
 def ingested(store: Store, collection: str, source: Path, embedder: Embedder) -> Snapshot:

@@ -15,7 +15,7 @@ from aidre.engine.model import Fusion, Query
 from aidre.engine.search import bm25
 
 DELTA: Final = 0.2
-SEEDS, WEIGHT, SHARPNESS, DEPTH = 10, 0.2, 40.0, 50
+SEEDS, WEIGHT, SHARPNESS, DEPTH = 10, 0.2, 40.0, 25
 TOLERANCE: Final = 1e-5
 """Products of matrices are not equal to the last bit over instruction sets."""
 

@@ -20,7 +20,7 @@ from aidre.engine.model import EmbeddingSpace, Fusion, Query, Record, Rescore
 from aidre.engine.search import bm25 as lexical, hybrid
 from aidre.engine.search.dense import search_dense
 from aidre.engine.segment.top_k import TopK
-from tests.support.fused import assert_same, found, fused, hybrid as hybrid_ranking, with_feedback, word, words
+from tests.support.fused import DEPTH, assert_same, found, fused, hybrid as hybrid_ranking, with_feedback, word, words
 from tests.support.stores import NAME, Vectors, normal, put, record, space_of, structured
 
 _SPACE = space_of("cosine", 16)
@@ -81,12 +81,12 @@ def test_hits_are_those_of_brute_force(
     for number, vector in enumerate(normal(8, 16, seed=9)):
         text = words(f"word{number} word{2 * number + 1} word40")
         expected = hybrid_ranking(snapshot, fusion, vector, text, _SPACE.id)
-        for top_k in (1, 10, 50, 51, 120):
+        for top_k in (1, 10, DEPTH, DEPTH + 1, 120):
             hits = _search(snapshot, vector, text, top_k, fusion=fusion)
             assert len(hits) == top_k
             assert_same(hits, expected)
         assert_same(_search(snapshot, vector, text, 10, fusion=fusion, offset=5), expected, 5)
-        assert_same(_search(snapshot, vector, text, 10, fusion=fusion, offset=45), expected, 45)
+        assert_same(_search(snapshot, vector, text, 10, fusion=fusion, offset=DEPTH - 5), expected, DEPTH - 5)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -178,7 +178,7 @@ def test_words_that_nobody_wrote_leave_the_vectors_alone(tmp_path: Path) -> None
     for text in ("unheard", "the"):
         hits = _search(snapshot, vector, text, 100)
         assert_same(hits, fused)
-        assert [hit.chunk.id for hit in hits[50:]] == dense[50:]
+        assert [hit.chunk.id for hit in hits[DEPTH:]] == dense[DEPTH:]
 
 
 @pytest.mark.parametrize("text", ["word1", "word3 word9", "nobody"])
