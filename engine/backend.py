@@ -53,6 +53,8 @@ class Capabilities:
     """Searches in mode hybrid, in the spaces that `can_fuse` admits."""
     rescore: bool = False
     """Rescores a hybrid search in a second space."""
+    feedback: bool = False
+    """Orders the best hits of a hybrid search anew by what the first ones have in common."""
     exact_scores: bool = False
     """A score is the one that a comparison with the whole vector gives."""
     complete_filters: bool = False

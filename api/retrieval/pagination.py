@@ -17,17 +17,20 @@ from aidre.engine.model import Query
 
 
 class Page(NamedTuple):
-    """`offset` is that of the next page, None after the last one."""
+    """`offset` is that of the next page, None after the last one; `best` is the best hit of all pages."""
 
     hits: list[Hit]
     offset: int | None
+    best: Hit | None
 
 
 def first_page(snapshot: Reader, query: Query, max_results: int) -> Page:
     """The best `query.top_k` hits. `max_results` is the limit over all pages."""
     if query.mode == "lexical":  # searching for one hit more costs nothing, counting all matches costs a search
         hits = snapshot.search(replace(query, top_k=query.top_k + 1))
-        return Page(hits[: query.top_k], query.top_k if query.top_k < min(len(hits), max_results) else None)
+        return Page(
+            hits[: query.top_k], query.top_k if query.top_k < min(len(hits), max_results) else None, _best(hits)
+        )
     return _first_page_of(snapshot, query, snapshot.search(query), max_results)
 
 
@@ -40,8 +43,12 @@ def first_pages(snapshot: Reader, queries: Sequence[Query], max_results: int) ->
 
 def _first_page_of(snapshot: Reader, query: Query, hits: list[Hit], max_results: int) -> Page:
     if len(hits) < query.top_k or len(hits) >= max_results:
-        return Page(hits, None)
-    return Page(hits, len(hits) if len(hits) < snapshot.count(query.filter) else None)
+        return Page(hits, None, _best(hits))
+    return Page(hits, len(hits) if len(hits) < snapshot.count(query.filter) else None, _best(hits))
+
+
+def _best(hits: Sequence[Hit]) -> Hit | None:
+    return hits[0] if hits else None
 
 
 def later_page(then: Reader, now: Reader, query: Query, first_size: int, max_results: int) -> Page:
@@ -49,7 +56,8 @@ def later_page(then: Reader, now: Reader, query: Query, first_size: int, max_res
 
     `then` is the snapshot of the first page; hits deleted from `now` are skipped.
     """
-    first_ids = {hit.chunk.id for hit in then.search(replace(query, top_k=first_size, offset=0))}
+    first = then.search(replace(query, top_k=first_size, offset=0))
+    first_ids = {hit.chunk.id for hit in first}
     ranking = then.search(replace(query, top_k=max_results, offset=0))
     rest = [hit for hit in ranking if hit.chunk.id not in first_ids][: max_results - first_size]
     position = query.offset - first_size
@@ -58,7 +66,7 @@ def later_page(then: Reader, now: Reader, query: Query, first_size: int, max_res
         if then is now or now.get(rest[position].chunk.id) is not None:
             hits.append(rest[position])
         position += 1
-    return Page(hits, first_size + position if position < len(rest) else None)
+    return Page(hits, first_size + position if position < len(rest) else None, _best(first))
 
 
 class PageSearch:

@@ -8,67 +8,65 @@ best possible score, then so that the bound, a share that was calibrated for the
 
 NLWeb's percentages, an intake's `min_score` and AIDRE's `relevance` are views of this scale.
 
-The bound was calibrated on nine test collections (metatool, msmarco, med, xquad, cisi, cranfield, climate-fever,
-scifact, docstrings of Python) and on samples of 10, 30 and 100 of their documents. A collection's own queries, whole
-and cut down to a few words, were compared with foreign queries: those of the other collections, which ask for something
-the collection does not have. For both kinds the best score grows with the logarithm of the collection, because rare
-words weigh more in a large one and the nearest of many neighbours is nearer by chance, and with the number of words of
-the query. So does the bound:
+Whether an answer has a relevant hit is told by its best one: by its cosine and by the share of the question's words
+that it contains, unknown words among those that it lacks,
 
-    slope / 100 * ln(10 + chunks) * min(1, 0.3 + 0.1 * words)    slope 3.7 for hybrid scores, 4.9 for cosines
+    evidence  cosine * (1 + share of words) / 2
+    demanded  (0.035 * ln(50 + chunks) - 0.076) * min(1, 0.5 + 0.1 * words)
 
-where `chunks` counts the chunks that pass the filter and `words` the content words of the query: 17 and 23 hundredths
-for a long query in a hundred chunks, 34 and 45 from ten thousand on, beyond which nothing was measured. Share of
-foreign queries, then of own queries, whose best score is below the bound:
+where `chunks` counts the chunks that pass the filter, up to ten thousand, and `words` the content words of the
+question: the nearest of many neighbours is nearer by chance, and a long question is nearer than a short one. The bound
+is the share at which the best hit would have just what is demanded. A hit with a code of the question counts as near.
 
-    chunks          1 word      2 words     3 words     4 or 5      6 and more
-    10 and 30       39, 14 %    51, 6 %     59, 2 %     78, 2 %     85, 2 %      hybrid
-                    21, 6 %     26, 3 %     34, 1 %     56, 1 %     72, 1 %      dense
-    100 to 240      20, 1 %     33, 2 %     42, 2 %     62, 2 %     74, 5 %      hybrid
-                     8, 0 %     13, 1 %     20, 0 %     44, 1 %     63, 2 %      dense
-    1,000 to 9,000  29, 5 %     32, 2 %     42, 2 %     67, 1 %     81, 1 %      hybrid
-                    12, 2 %     19, 1 %     31, 2 %     63, 0 %     85, 0 %      dense
+TABLE
 
-Many foreign queries share words with a collection and are rightly answered. If no word of a query occurs in the best
-hits, the factor of the bound is at least 0.65: that rejects nine of ten queries of one meaningless word, and a quarter
-to a half of the own queries of that kind, which are 4 to 8 % of the own queries of one or two words.
+Many foreign questions share a subject with a collection and are rightly answered. A collection that is not searched by
+words is judged by cosines alone, with a bound of 0.049 * ln(10 + chunks) * min(1, 0.3 + 0.1 * words).
 
-Lexical scores do not separate the two kinds: the bound that loses 1.5 % of the own queries with hits rejects 4 % of the
-foreign ones, and in a small collection, where a word that every document has weighs little, also what was meant. So
-lexical scores have no bound, and the others have one only for the model that this release ships, because each model
-spreads its cosines differently. Without a bound every hit has at least RELEVANT.
+Lexical scores do not separate the two kinds, and other models spread their cosines differently: they have no bound, and
+every hit has at least RELEVANT there.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
+
+import numpy as np
 
 from aidre.api.retrieval.content_words import word_count
 from aidre.api.retrieval.question import Question
 from aidre.api.retrieval.retrieve import Answer, Retrieval
 from aidre.engine.embedding import DEFAULT_SPACE
-from aidre.engine.index.text import to_term, tokenize_query
+from aidre.engine.index.text import to_term, tokenize, tokenize_query
 from aidre.engine.model import EmbeddingSpace, Mode
+from aidre.engine.search import find_codes
 
 RELEVANT: Final = 0.51
 """The relevance from which on a hit counts as relevant. NLWeb's first implementation demands a score above 51."""
 
-_SLOPES: Final[dict[Mode, float]] = {"hybrid": 0.037, "dense": 0.049}
-_CHUNK_OFFSET: Final = 10
-_MAX_MEASURED_CHUNKS: Final = 10_000
-_FACTOR: Final = 0.3
+_SLOPE: Final = 0.035
+_OFFSET: Final = -0.076
+_CHUNK_OFFSET: Final = 50
+_FACTOR: Final = 0.5
+_COSINE_SLOPE: Final = 0.049
+_COSINE_CHUNK_OFFSET: Final = 10
+_COSINE_FACTOR: Final = 0.3
 _FACTOR_PER_WORD: Final = 0.1
-_MIN_FACTOR_UNMATCHED: Final = 0.65
+_MAX_MEASURED_CHUNKS: Final = 10_000
+_CODE_COSINE: Final = 0.4
+"""Models see little in a code, so the cosine of a hit that contains one of the question counts as this, at least."""
 _EXPONENT: Final = 3
-"""Steepness above the bound. With it the best hits of the questions in `tests/quality` have 0.71 to 0.90 (the tenth
-and the ninetieth percentile), and those of its questions on other subjects 0.58 at most."""
+"""Steepness above the bound."""
 _BM25_SATURATION: Final = 15.0
 """The BM25 score that is a share of one half."""
-_MATCHED_HITS: Final = 3
-"""Best hits in which the words of the query are searched for."""
+_MAX_HYBRID: Final = 1.2
+"""The highest hybrid score with equal weights and without a code: feedback adds a fifth."""
+_MAX_BOUND: Final = 0.95
+_MAX_TEXT_CHARS: Final = 4_000
+"""Characters of a hit in which the words of a question are searched for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,58 +92,83 @@ async def relevance_scale(retrieval: Retrieval, question: Question, answer: Answ
     snapshot = answer.collection.snapshot
     spaces = () if answer.space is None else snapshot.collection.spaces
     space = next((space for space in spaces if space.id == answer.space), None)
-    if answer.mode not in _SLOPES or space is None or space.model != DEFAULT_SPACE.model:
+    cosine = _cosine(answer)
+    if space is None or space.model != DEFAULT_SPACE.model or cosine is None or answer.best is None:
         return RelevanceScale(answer.mode, space, 0.0)
     chunks = snapshot.chunks if question.filter is None else await retrieval.count(snapshot, question.filter)
-    factor = word_factor(str(question.text))
-    if factor < _MIN_FACTOR_UNMATCHED and not _is_matched(question, answer):
-        factor = _MIN_FACTOR_UNMATCHED
-    return RelevanceScale(answer.mode, space, calibrated_bound(answer.mode, chunks, factor))
+    text = str(question.text)
+    if answer.collection.settings.lexical:
+        demanded = demanded_evidence(chunks, word_factor(text))
+        found = evidence(text, cosine, answer.collection.searched_text(answer.best.chunk))
+    else:
+        demanded, found = demanded_cosine(chunks, text), cosine
+    share = to_share(answer.best.score, answer.mode, space)
+    return RelevanceScale(answer.mode, space, bound_at(share, found, demanded))
 
 
-def _is_matched(question: Question, answer: Answer) -> bool:
-    """Whether a word of the query occurs in the best hits.
+def bound_at(share: float, found: float, demanded: float) -> float:
+    """The bound of an answer whose best hit has a share of the best possible score and the evidence `found`."""
+    return min(max(share * demanded / found, 1e-6), _MAX_BOUND) if found > 0 else _MAX_BOUND
 
-    A filtered search counts as matched, since its filter selects more than words; so does a page after the first, whose
-    hits are not the best ones.
-    """
-    if question.filter is not None or question.cursor is not None:
-        return True
-    best = (answer.collection.searched_text(hit.chunk) for hit in answer.hits[:_MATCHED_HITS])
-    return matches_any_word(str(question.text), best)
+
+def evidence(question: str, cosine: float, text: str) -> float:
+    """That a hit with a cosine and a text answers a question."""
+    terms = _terms(tokenize(text[:_MAX_TEXT_CHARS]))
+    if any(_terms(tokenize_query(code)) <= terms for code in find_codes(question)):
+        cosine = max(cosine, _CODE_COSINE)
+    return cosine * (1 + coverage(question, terms)) / 2
+
+
+def coverage(question: str, terms: Collection[str]) -> float:
+    """The share of the words of a question, without stop words, whose terms are among those of a hit."""
+    asked = _terms(tokenize_query(question))
+    return sum(term in terms for term in asked) / len(asked) if asked else 0.0
+
+
+def demanded_evidence(chunks: int, factor: float) -> float:
+    """The evidence from which on a hit of the default model is relevant among `chunks` that pass the filter."""
+    return (_SLOPE * math.log(_CHUNK_OFFSET + min(chunks, _MAX_MEASURED_CHUNKS)) + _OFFSET) * factor
+
+
+def demanded_cosine(chunks: int, question: str) -> float:
+    """As `demanded_evidence`, for cosines alone."""
+    factor = min(_COSINE_FACTOR + _FACTOR_PER_WORD * word_count(question), 1.0)
+    return _COSINE_SLOPE * math.log(_COSINE_CHUNK_OFFSET + min(chunks, _MAX_MEASURED_CHUNKS)) * factor
+
+
+def word_factor(question: str) -> float:
+    """Grows with the content words of the question to 1."""
+    return min(_FACTOR + _FACTOR_PER_WORD * word_count(question), 1.0)
+
+
+def _terms(words: Iterable[str]) -> set[str]:
+    """English stems; words of other languages are cut alike in a question and in a text."""
+    return {term for word in set(words) if (term := to_term(word, "en")) is not None}
+
+
+def _cosine(answer: Answer) -> float | None:
+    """The cosine of the question and the best hit; None where it is not known."""
+    if answer.best is None or answer.vector is None or answer.space is None:
+        return None
+    stored = answer.best.chunk.vectors().get(answer.space)
+    length = 0.0 if stored is None else float(np.linalg.norm(stored) * np.linalg.norm(answer.vector))
+    return None if stored is None or length == 0 else float(stored @ answer.vector) / length
 
 
 def to_share(score: float, mode: Mode, space: EmbeddingSpace | None = None) -> float:
     """The score as a share of the best possible one, 0 to 1, monotonically; `space` is None for lexical scores.
 
-    Hybrid scores and cosines are shares of 1 already. BM25 has no upper end and is saturated as in the hybrid score.
+    Cosines are shares of 1 already. BM25 has no upper end and is saturated as in the hybrid score.
     """
     distance = "cosine" if space is None else space.distance
     if mode == "lexical":
         share = score / (score + _BM25_SATURATION) if score > 0 else 0.0
-    elif mode == "hybrid" or distance == "cosine":
+    elif mode == "hybrid":
+        share = score / _MAX_HYBRID
+    elif distance == "cosine":
         share = score
     elif distance == "euclidean":
         share = 1 / (1 - score) if score < 0 else 1.0
     else:
         share = 0.5 + math.atan(score) / math.pi
     return min(max(share, 0.0), 1.0)
-
-
-def calibrated_bound(mode: Mode, chunks: int, factor: float) -> float:
-    """The share below which a hit of the default model is irrelevant; `mode` is hybrid or dense.
-
-    `chunks` is the number of chunks that pass the filter, `factor` grows with the words of the query to 1.
-    """
-    return _SLOPES[mode] * math.log(_CHUNK_OFFSET + min(chunks, _MAX_MEASURED_CHUNKS)) * factor
-
-
-def word_factor(query: str) -> float:
-    """Grows with the content words of the query to 1."""
-    return min(_FACTOR + _FACTOR_PER_WORD * word_count(query), 1.0)
-
-
-def matches_any_word(query: str, texts: Iterable[str]) -> bool:
-    """Whether the stem of any word of the query occurs in any of the texts, which are those of the best hits."""
-    stems = [stem for word in tokenize_query(query) if (stem := to_term(word, "en")) is not None]
-    return any(stem in text for text in map(str.lower, texts) for stem in stems)

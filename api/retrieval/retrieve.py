@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import orjson
@@ -47,9 +47,14 @@ values take a tenth of a second."""
 HIGHLIGHT_SECONDS = 5e-8
 """About the time in which words are looked for in a character."""
 
+Reranked: TypeAlias = Literal["feedback", "rescore"]
+
 
 class Answer(NamedTuple):
-    """`space` is None for a lexical search; `ignored` names the fields of the filter that no document has."""
+    """`space` and `vector` are None for a lexical search; `ignored` names the filter's fields that no document has.
+
+    `best` is the best hit of all pages. `reranked` says what ordered the first hits anew: feedback or a second space.
+    """
 
     collection: VisibleCollection
     mode: Mode
@@ -57,6 +62,9 @@ class Answer(NamedTuple):
     hits: list[Hit]
     next_cursor: str | None
     ignored: tuple[str, ...] = ()
+    best: Hit | None = None
+    vector: NDArray[np.float32] | None = None
+    reranked: Reranked | None = None
 
 
 class Retrieval:
@@ -144,7 +152,9 @@ class Retrieval:
         if charge and self._budget is not None:
             self.check_budget(caller)  # concurrent requests may have spent it
             self.charge_budget(caller, collection, (hit.chunk.id for hit in page.hits))
-        return Answer(collection, mode, space_id, page.hits, following, ignored)
+        return Answer(
+            collection, mode, space_id, page.hits, following, ignored, page.best, vector, _reranked(snapshot, query)
+        )
 
     async def _mode_and_vector(
         self, collection: VisibleCollection, question: Question, caller: Caller, protocol: Protocol
@@ -284,6 +294,14 @@ class Retrieval:
     def close(self) -> None:
         self.embedders.close()
         self._scheduler.close()
+
+
+def _reranked(snapshot: Reader, query: Query) -> Reranked | None:
+    if query.mode != "hybrid":
+        return None
+    if query.rescore is not None:
+        return "rescore"
+    return "feedback" if snapshot.can.feedback and query.fusion.a > 0 else None
 
 
 def _json_bytes(value: Any) -> int:

@@ -72,6 +72,7 @@ _CAPABILITIES = Capabilities(
     lexical=True,
     hybrid=True,
     rescore=True,
+    feedback=True,
     exact_scores=True,
     complete_filters=True,
     generations=True,

@@ -226,6 +226,13 @@ class SearchMeta(Message):
     top_k_requested: Annotated[int, Meta(ge=1, description="As sent, if it was above the maximum")] | UnsetType = UNSET
     mode: Mode | UnsetType = UNSET
     embedding_space: str | UnsetType = UNSET
+    reranked: (
+        Annotated[
+            Literal["feedback", "rescore"],
+            Meta(description="What ordered the best hits of a hybrid search anew: each other, or a second space"),
+        ]
+        | UnsetType
+    ) = UNSET
     relevance_bound: Annotated[float, Meta(ge=0, le=1, description="From here on a result counts as relevant")] | (
         UnsetType
     ) = UNSET

@@ -403,6 +403,7 @@ def _meta(found: Found, top_k: int, requested: int | None) -> SearchMeta:
         top_k_requested=requested if requested is not None and requested > top_k else UNSET,
         mode=answer.mode,
         embedding_space=answer.space or UNSET,
+        reranked=answer.reranked or UNSET,
         relevance_bound=UNSET if found.scale is None else RELEVANT,
         ignored=list(answer.ignored) if answer.ignored else UNSET,
         corrected=found.corrected or UNSET,
