@@ -95,8 +95,7 @@ def means(searched: Sequence[Searched], setting: Setting) -> Means:
 def tuned(setting: Setting) -> Any:
     """Hybrid search with other parameters."""
     weight, sharpness, seeds = setting
-    named = {"_FEEDBACK_WEIGHT": weight, "_FEEDBACK_SHARPNESS": sharpness, "_FEEDBACK_SEEDS": seeds}
-    with patch.multiple(hybrid, **named):
+    with patch.multiple(hybrid, _FEEDBACK_WEIGHT=weight, _FEEDBACK_SHARPNESS=sharpness, _FEEDBACK_SEEDS=seeds):
         yield
 
 

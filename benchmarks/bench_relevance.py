@@ -135,7 +135,8 @@ def sample(one: Searched, size: int, folder: Path) -> tuple[Snapshot, frozenset[
     others = sorted({chunk.document_id for chunk in one.snapshot.scan()} - answering)
     chosen = [*sorted(answering)[: size // 2], *rng.sample(others, min(len(others), size - size // 2))]
     documents = {id: list(chunks) for id in chosen if (chunks := one.snapshot.document(id))}
-    records, vectors = [], []
+    records: list[Record] = []
+    vectors = []
     for id, chunks in documents.items():
         document = Document(id, "".join(chunk.text for chunk in chunks), title=chunks[0].title)
         parts = tuple(Chunk(f"{id}#{n}", n, chunk.text, 0, len(chunk.text)) for n, chunk in enumerate(chunks, 1))
