@@ -31,6 +31,7 @@ _MAX_CODES: Final = 8
 """Codes of a query that count; a query of more is a list, in which none stands out."""
 _WORD: Final = re.compile(r"(?<![^\W_])(?=[^\s\d]{0,63}\d)[^\W_][\w./:+#-]{1,62}[^\W_](?![^\W_])")
 """A word with a digit in it, and signs inside; every repetition is bounded, so that a long text takes linear time."""
+_DIGIT: Final = re.compile(r"\d")
 _SIGNS: Final = re.compile(r"[\W_]+")
 _PLAIN: Final = re.compile(r"\d+(?:st|nd|rd|th|s|[a-z]{1,2})")
 """Ordinals, decades, and numbers with a unit: 21st, 1980s, 15mm."""
@@ -43,7 +44,8 @@ CodeChunks = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
 def find_codes(text: str) -> list[str]:
     """The words of a query that look like codes, each once, in order."""
-    return [word for word in dict.fromkeys(_WORD.findall(text)) if _is_code(word)][:_MAX_CODES]
+    words = _WORD.findall(text) if _DIGIT.search(text) else []
+    return [word for word in dict.fromkeys(words) if _is_code(word)][:_MAX_CODES]
 
 
 def _is_code(word: str) -> bool:

@@ -35,7 +35,7 @@ from aidre.engine.search.code_bonus import code_chunks
 from aidre.engine.search.dense import search_dense
 from aidre.engine.segment import Segments, TopK, merge_top_k
 
-MIN_NEIGHBOURS: Final = 150
+MIN_NEIGHBOURS: Final = 100
 """Neighbours searched first, however small k is: the more there are, the fewer chunks are scored for their words."""
 
 FEEDBACK_DEPTH: Final = 25
@@ -86,6 +86,20 @@ class _ScoredChunks:
         own, others = np.sort(self.segment_ords << 32 | self.rows), segment_ords << 32 | rows
         missing: NDArray[np.bool_] = own[np.minimum(np.searchsorted(own, others), len(own) - 1)] != others
         return missing
+
+    def split(self, count: int) -> tuple[_ScoredChunks, _ScoredChunks]:
+        """The best `count` chunks, and the others."""
+        if len(self.rows) <= count:
+            return self, _NO_CHUNKS
+        order = np.argpartition(-self.scores, count)
+        return self._chosen(order[:count]), self._chosen(order[count:])
+
+    def at_least(self, score: float) -> _ScoredChunks:
+        """The chunks with this score or a larger one."""
+        return self._chosen(np.flatnonzero(self.scores >= score)) if len(self.rows) else self
+
+    def _chosen(self, places: NDArray[np.intp]) -> _ScoredChunks:
+        return _ScoredChunks(self.segment_ords[places], self.rows[places], self.scores[places])
 
     def kth_best(self, k: int) -> float:
         """The k-th best score, minus infinity if there are fewer."""
@@ -141,7 +155,8 @@ class HybridQuery:
                     scored = self._add_first_by_id(scored, k)
                 break
             neighbours, max_lexical = neighbours * _DEEPER, max_lexical * _DEEPER
-        return merge_top_k(self._segments, [scored.segment_ords], [scored.rows], [scored.scores], k)
+        best = scored.at_least(scored.kth_best(k))
+        return merge_top_k(self._segments, [best.segment_ords], [best.rows], [best.scores], k)
 
     def rescored(self, hits: TopK, space: EmbeddingSpace, query: NDArray[np.float32], depth: int) -> TopK:
         """The same hits, the best `depth` of them scored with the cosine of another space.
@@ -165,27 +180,23 @@ class HybridQuery:
         """
         if len(hits.rows) < 2 or self._fusion.a == 0:
             return hits
-        first = hits.scores[:_FEEDBACK_SEEDS]
-        shares = np.exp(_FEEDBACK_SHARPNESS * (first - first[0]))
-        seeds = self._vectors(space, hits.segment_ords[:_FEEDBACK_SEEDS], hits.rows[:_FEEDBACK_SEEDS])
-        mean = (shares / shares.sum()) @ seeds
-        length = float(np.linalg.norm(mean))
-        if length == 0:
-            return hits
-        order = _storage_order(hits.segment_ords[:FEEDBACK_DEPTH], hits.rows[:FEEDBACK_DEPTH])
-        chunks = hits.segment_ords[order], hits.rows[order]
-        similarities = length * self._cosines(space, (mean / length).astype(np.float32), chunks)
-        scores = hits.scores[order] + 2 * self._fusion.a * _FEEDBACK_WEIGHT * similarities
-        best = merge_top_k(self._segments, [chunks[0]], [chunks[1]], [scores], FEEDBACK_DEPTH)
-        return best if len(hits.rows) <= FEEDBACK_DEPTH else _followed_by(best, hits, FEEDBACK_DEPTH)
+        best = TopK(hits.segment_ords[:FEEDBACK_DEPTH], hits.rows[:FEEDBACK_DEPTH], hits.scores[:FEEDBACK_DEPTH])
+        vectors = self._vectors(space, best)
+        shares = np.exp(_FEEDBACK_SHARPNESS * (best.scores[:_FEEDBACK_SEEDS] - best.scores[0]))
+        mean = (shares / shares.sum()).astype(np.float32) @ vectors[:_FEEDBACK_SEEDS]
+        # Each row on its own, unlike a product of matrices: equal vectors must have equal scores.
+        similarities = np.einsum("ij,j->i", vectors, mean).astype(np.float64)
+        scores = best.scores + 2 * self._fusion.a * _FEEDBACK_WEIGHT * similarities
+        anew = merge_top_k(self._segments, [best.segment_ords], [best.rows], [scores], FEEDBACK_DEPTH)
+        return anew if len(hits.rows) <= FEEDBACK_DEPTH else _followed_by(anew, hits, FEEDBACK_DEPTH)
 
-    def _vectors(
-        self, space: EmbeddingSpace, segment_ords: NDArray[np.int64], rows: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """The unit vectors of some chunks, shape (n, dimensions)."""
-        places = zip(segment_ords.tolist(), rows.tolist(), strict=True)
-        columns = [view.segment.columns[space.id] for view in self._segments]
-        return np.array([columns[segment_ord].codes[row] for segment_ord, row in places], np.float64)
+    def _vectors(self, space: EmbeddingSpace, hits: TopK) -> NDArray[np.float32]:
+        """The unit vectors of hits, shape (n, dimensions)."""
+        stored = [view.segment.columns[space.id].codes for view in self._segments]
+        if len(stored) == 1:
+            return np.asarray(stored[0])[hits.rows].astype(np.float32)
+        places = zip(hits.segment_ords.tolist(), hits.rows.tolist(), strict=True)
+        return np.array([stored[segment_ord][row] for segment_ord, row in places], np.float32)
 
     def _score(self, cosines: NDArray[np.float64], chunks: Rows) -> NDArray[np.float64]:
         """Fused scores of chunks from their cosines, their words and the codes that they contain."""
@@ -214,19 +225,19 @@ class HybridQuery:
         `max_lexical` are added, as beyond that it is better to search more neighbours.
         """
         promising, is_complete = self._promising(scored, scored.kth_best(k) - bound, max_lexical)
-        start, step = 0, _FIRST_LEXICAL
-        while start < len(promising.rows):
-            segment_ords = promising.segment_ords[start : start + step]
-            rows = promising.rows[start : start + step]
-            order = _storage_order(segment_ords, rows)
-            chunks = segment_ords[order], rows[order]
-            cosines = self._cosines(space, query, chunks)
-            scored = scored.extended(chunks, self._score(cosines, chunks))
-            start, step = start + len(rows), step * _DEEPER
-            min_score = self._min_bm25(scored.kth_best(k) - bound)
-            if promising.scores[start - 1] < min_score * (1 - bm25.ROUNDING):
-                return scored, True
-        return scored, is_complete
+        if not len(promising.rows):
+            return scored, is_complete
+        lowest, step = float(promising.scores.min()), _FIRST_LEXICAL
+        while True:
+            best, rest = promising.split(step)
+            order = _storage_order(best.segment_ords, best.rows)
+            chunks = best.segment_ords[order], best.rows[order]
+            scored = scored.extended(chunks, self._score(self._cosines(space, query, chunks), chunks))
+            min_score = self._min_bm25(scored.kth_best(k) - bound) * (1 - bm25.ROUNDING)
+            promising = rest.at_least(min_score)
+            if not len(promising.rows):
+                return scored, is_complete or lowest < min_score
+            step *= _DEEPER
 
     def _add_first_by_id(self, scored: _ScoredChunks, k: int) -> _ScoredChunks:
         """Add the first k chunks of each segment by id: with a = 0 all chunks without a word tie at score 0."""
@@ -250,7 +261,7 @@ class HybridQuery:
     def _promising(self, scored: _ScoredChunks, least: float, count: int) -> tuple[_ScoredChunks, bool]:
         """The allowed chunks that are not scored yet and whose words add at least `least`, with their BM25 scores.
 
-        The best `count` of them, best first; also returns whether these are all.
+        The best `count` of them, in no order; also returns whether these are all.
         """
         min_score = self._min_bm25(least)
         if min_score == np.inf:
@@ -259,9 +270,8 @@ class HybridQuery:
         segment_ords, rows, scores = self._scorer.top_candidates(k=k, min_score=min_score, filter=self._filter)
         is_complete, fresh = len(rows) < k, scored.lacks(segment_ords, rows)
         segment_ords, rows, scores = segment_ords[fresh], rows[fresh], scores[fresh]
-        order = np.argsort(-scores)[:count]
-        promising = _ScoredChunks(segment_ords[order], rows[order], scores[order])
-        return promising, is_complete and len(order) == len(scores)
+        promising = _ScoredChunks(segment_ords, rows, scores)
+        return promising.split(count)[0], is_complete and len(rows) <= count
 
     def _cosines(self, space: EmbeddingSpace, query: NDArray[np.float32], chunks: Rows) -> NDArray[np.float64]:
         """The cosines of the query with chunks in storage order, computed like every other score."""
