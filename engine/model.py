@@ -131,7 +131,10 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """Weights of a hybrid search: score = a * cosine + (1 - a) * bm25 / (bm25 + c), 0 <= a <= 1, c > 0."""
+    """Weights of a hybrid search: score = a * cosine + (1 - a) * bm25 / (bm25 + c), 0 <= a <= 1, c > 0.
+
+    A bonus for codes and the feedback of the best hits have weights in proportion to 1 - a and to a.
+    """
 
     a: float = 0.5
     c: float = 20.0

@@ -112,7 +112,7 @@ class Limits(Section):
 
 
 class FusionSettings(Section):
-    """The hybrid score: `a * cosine + (1 - a) * bm25 / (bm25 + c)`."""
+    """The hybrid score: `a * cosine + (1 - a) * bm25 / (bm25 + c)`, and a bonus for rare codes such as part numbers."""
 
     a: Annotated[float, Meta(ge=0, le=1)] = 0.5  #: From 0 (BM25 alone) to 1 (vectors alone).
     #: The BM25 score that counts as one half.

@@ -39,7 +39,9 @@ BEHAVIOUR = {
     "relevance": "a result of a text query has relevance beside its score: 0 to 1, on one scale for all modes and "
     "collections; from extensions.relevance.bound on it counts as relevant; top_k results come all the same",
     "mode": "how query is answered: dense compares vectors, lexical words (score: BM25), hybrid both (score: "
-    "a * cosine + (1 - a) * bm25 / (bm25 + c)); left out it is the first of the collection's modes: hybrid where "
+    "a * cosine + (1 - a) * bm25 / (bm25 + c), by BM25+ and with a bonus for rare codes such as part numbers; the best "
+    "hits are then ordered anew, by what the first ones have in common or in a second space: meta.reranked says by "
+    "which); left out it is the first of the collection's modes: hybrid where "
     "it has a model, else lexical; one without lexical refuses that mode (422) and answers hybrid as dense; "
     "meta.mode says which; query_vector is always dense",
     "top_k": "a top_k above the maximum is clamped: meta.top_k is what was applied, meta.top_k_requested what was sent",
