@@ -6,12 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.store import Store
+from aidre.engine.embedding.hashing import HashingEmbedder
 from aidre.engine.errors import ModelUnavailable
-from aidre.engine.model import EmbeddingSpace
+from aidre.engine.model import EmbeddingSpace, Fusion
 from tests.support.clients import COSINE, DOT, TEXT, Client, a_document, fill, serving
 from tests.support.discovery import ids, refused
+from tests.support.fused import Ranking, fused, with_feedback
 
 _SECOND = EmbeddingSpace("aidre:hashing:32:cosine:v1", 32, "cosine", True, "aidre", "hashing", "hashing;v1")
+_FUSION = Fusion()
+_NEAR = 1e-3
+"""The vectors of half precision that feedback adds up are not quite of unit length."""
 _TEXTS = {"a": "red apple pie", "b": "green apple tree", "c": "the tree of liberty", "d": "sailing boats at sea"}
 
 
@@ -25,26 +32,42 @@ def _scores(client: Client, **body: object) -> dict[str, float]:
     return {hit["id"][0]: hit["score"] for hit in response.json()["results"]}
 
 
+def _fused(snapshot: Snapshot, space: EmbeddingSpace, fusion: Fusion = _FUSION) -> Ranking:
+    (vector,) = HashingEmbedder(space).embed_queries(["apple tree"])
+    return fused(snapshot, fusion, vector, "apple tree", space.id)
+
+
+def _named(ranked: Ranking) -> dict[str, float]:
+    return {chunk[0]: score for chunk, score in ranked}
+
+
 @pytest.mark.needs("hybrid")
 def test_5_hybrid_is_the_default_and_fuses_both_scores(tmp_path: Path) -> None:
     _fill(tmp_path, TEXT)
     with serving(tmp_path) as client:
-        dense, lexical = _scores(client, mode="dense"), _scores(client, mode="lexical")
-        assert set(dense) == set("abcd")
-        assert set(lexical) == set("abc")
-        expected = {
-            name: 0.5 * cosine + 0.5 * lexical.get(name, 0.0) / (lexical.get(name, 0.0) + 15)
-            for name, cosine in dense.items()
-        }
-        assert _scores(client) == _scores(client, mode="hybrid") == pytest.approx(expected)
+        assert set(_scores(client, mode="dense")) == set("abcd")
+        assert set(_scores(client, mode="lexical")) == set("abc")
+        snapshot = Store(tmp_path).open("docs")
+        expected = with_feedback(snapshot, Fusion(), _fused(snapshot, TEXT), TEXT.id)
+        assert _scores(client) == _scores(client, mode="hybrid") == pytest.approx(_named(expected), abs=_NEAR)
         meta = client.search({"query": "apple"}).json()["meta"]
         assert (meta["mode"], meta["embedding_space"]) == ("hybrid", TEXT.id)
+        assert meta["reranked"] == "feedback"
+        for mode in ("dense", "lexical"):
+            assert "reranked" not in client.search({"query": "apple", "mode": mode}).json()["meta"]
 
 
 def test_5_the_weights_are_those_of_the_configuration(tmp_path: Path) -> None:
     _fill(tmp_path, TEXT)
     with serving(tmp_path, "[collections.docs]\nfusion = { a = 1.0, c = 3.0 }") as client:
-        assert _scores(client) == pytest.approx(_scores(client, mode="dense"))
+        snapshot = Store(tmp_path).open("docs")
+        fusion = Fusion(1.0, 3.0)
+        expected = with_feedback(snapshot, fusion, _fused(snapshot, TEXT, fusion), TEXT.id)
+        assert _scores(client) == pytest.approx(_named(expected), abs=_NEAR)
+    with serving(tmp_path, "[collections.docs]\nfusion = { a = 0, c = 3.0 }") as client:
+        expected = _fused(snapshot, TEXT, Fusion(0.0, 3.0))
+        assert _scores(client) == pytest.approx(_named(expected), abs=_NEAR)
+        assert "reranked" not in client.search({"query": "apple"}).json()["meta"]
 
 
 @pytest.mark.needs("rescore")
@@ -52,12 +75,9 @@ def test_5_a_second_space_scores_the_best_again(tmp_path: Path) -> None:
     _fill(tmp_path, TEXT, _SECOND)
     with serving(tmp_path, f'[collections.docs]\nfusion = {{ rescore = "{_SECOND.id}" }}') as client:
         second = _scores(client, mode="dense", embedding_space=_SECOND.id)
-        lexical = _scores(client, mode="lexical")
-        expected = {
-            name: 0.5 * cosine + 0.5 * lexical.get(name, 0.0) / (lexical.get(name, 0.0) + 15)
-            for name, cosine in second.items()
-        }
-        assert _scores(client) == pytest.approx(expected)
+        expected = _fused(Store(tmp_path).open("docs"), _SECOND)
+        assert _scores(client) == pytest.approx(_named(expected), abs=_NEAR)
+        assert client.search({"query": "apple"}).json()["meta"]["reranked"] == "rescore"
         assert _scores(client, mode="dense") != second
 
 
