@@ -290,7 +290,9 @@ class Bm25Scorer:
         for word in self.words:
             for term in word.terms:
                 rows, weights = small.term_weights(term)
-                np.add.at(sums, rows, word.weight * (weights + self._delta))
+                added = weights + self._delta
+                added *= word.weight  # in place: another array of this size takes as long as the sum
+                np.add.at(sums, rows, added)
         return sums
 
 
