@@ -7,8 +7,8 @@ A PATH is a test set or a folder of sets (format: benchmarks/quality.py); withou
 standard library. Every set passes through the product's ingest and search with the default model. A document has the
 rank of its best chunk. --whole also measures each document as a single chunk, embedded up to the model's window, which
 shows the effect of chunking. --keep DIR keeps the stores, so that a later run embeds nothing again. --raw DIR keeps the
-cosine and the BM25 score of all retrieved chunks for every query; --again DIR re-ranks them, so that other values of
-`a` and `c` are tried in seconds.
+cosine and the BM25 scores of all retrieved chunks for every query; --again DIR re-ranks them, without feedback and
+bonus, so that other values of `a` and `c` are tried in seconds.
 """
 
 from __future__ import annotations

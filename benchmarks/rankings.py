@@ -27,11 +27,12 @@ DOCUMENTS: Final = 100
 
 
 class Candidate(NamedTuple):
-    """A chunk that any mode retrieved: its document id, its cosine and its BM25 score."""
+    """A chunk that any mode retrieved: its document id, its cosine, its BM25 score and the one of BM25+."""
 
     document: str
     cosine: float
     bm25: float
+    bm25_plus: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +88,25 @@ class Parts:
     def candidates(self, text: str, vector: NDArray[np.float32], hits: Iterable[Hit]) -> list[Candidate]:
         """The candidates of the hits, each chunk once."""
         words = lexical.query_words(self._segments, self._statistics, text)
-        bm25 = [
-            lexical.score_rows(view, self._statistics, words, np.arange(view.segment.entry.chunks))
-            for view in self._segments
-        ]
+        bm25, plus = (
+            [
+                lexical.score_rows(view, self._statistics, words, np.arange(view.segment.entry.chunks), delta=delta)
+                for view in self._segments
+            ]
+            for delta in (0.0, lexical.DELTA)
+        )
         unit = vector / np.linalg.norm(vector)
         found = []
         for name, document in {hit.chunk.id: hit.chunk.document_id for hit in hits}.items():
             segment_ord, row = self._rows[name]
             cosine = float(self._codes[segment_ord][row].astype(np.float32) @ unit)
-            found.append(Candidate(document, cosine, float(bm25[segment_ord][row])))
+            scores = float(bm25[segment_ord][row]), float(plus[segment_ord][row])
+            found.append(Candidate(document, cosine, *scores))
         return found
 
 
 def anew(candidates: Iterable[Candidate], mode: Mode, fusion: Fusion) -> list[str]:
-    """Re-ranks the candidates by `mode`; returns the document ids, best first."""
+    """Re-ranks the candidates by `mode`; returns the document ids, best first. Codes and feedback are left out."""
     scored = sorted(
         ((score(each, mode, fusion), each.document) for each in candidates if mode != "lexical" or each.bm25 > 0),
         key=lambda pair: -pair[0],
@@ -114,7 +119,7 @@ def score(candidate: Candidate, mode: Mode, fusion: Fusion) -> float:
         return candidate.bm25
     if mode == "dense":
         return candidate.cosine
-    return fusion.a * candidate.cosine + (1 - fusion.a) * candidate.bm25 / (candidate.bm25 + fusion.c)
+    return fusion.a * candidate.cosine + (1 - fusion.a) * candidate.bm25_plus / (candidate.bm25_plus + fusion.c)
 
 
 def write(path: Path, result: Result, topics: Sequence[Topic], found: Sequence[Sequence[Candidate]]) -> None:

@@ -53,9 +53,8 @@ from aidre.api.retrieval.content_words import word_count
 from aidre.api.retrieval.question import Question
 from aidre.api.retrieval.retrieve import Answer, Retrieval
 from aidre.engine.embedding import DEFAULT_SPACE
-from aidre.engine.index.text import to_term, tokenize, tokenize_query
+from aidre.engine.index.text import find_codes, to_term, tokenize, tokenize_query
 from aidre.engine.model import EmbeddingSpace, Mode
-from aidre.engine.search import find_codes
 
 RELEVANT: Final = 0.51
 """The relevance from which on a hit counts as relevant. NLWeb's first implementation demands a score above 51."""

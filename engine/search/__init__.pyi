@@ -5,7 +5,6 @@ from .calibration import (
     calibrate as calibrate,
     scannable_targets as scannable_targets,
 )
-from .code_bonus import find_codes as find_codes
 from .dense import search_dense as search_dense, search_dense_batch as search_dense_batch
 from .estimate import estimate_dense as estimate_dense, estimate_lexical as estimate_lexical
 from .facets import FacetCounter as FacetCounter, FacetQuery as FacetQuery

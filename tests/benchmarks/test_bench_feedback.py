@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from aidre.engine.index.text import find_codes
 from aidre.engine.search import hybrid
-from aidre.engine.search.code_bonus import find_codes
 from benchmarks import bench_feedback, bench_relevance
 from benchmarks.bench_codes import FORMATS, codes, with_code
 from benchmarks.bench_feedback import Setting, choose, tuned

@@ -11,11 +11,14 @@ from aidre.engine.collection.store import Store
 from aidre.engine.embedding.hashing import HashingEmbedder
 from aidre.engine.model import Fusion, Query
 from benchmarks import bench_quality, rankings
+from benchmarks.bench_feedback import tuned
 from benchmarks.bench_quality import figures, ingested, measure
 from benchmarks.quality import Topic, read_set
 from benchmarks.rankings import DOCUMENTS, MODES, Outcome, Parts, Result, anew, outcome, ranking
 from tests.support.ingests import WORDS, CountingEmbedder
 from tests.support.judged_sets import judged
+
+NO_FEEDBACK = (0.0, 1.0, 1)
 
 
 def test_documents_are_fetched_however_many_chunks_the_best_ones_have(tmp_path: Path) -> None:
@@ -49,7 +52,8 @@ def animals(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_is_kept_ranks_as_the_search_did(animals: Path, tmp_path: Path) -> None:
     data, embedder = read_set(animals), HashingEmbedder(WORDS)
-    result = measure(data, embedder, Fusion(0.4, 3.0), tmp_path / "kept", raw=tmp_path / "raw")
+    with tuned(NO_FEEDBACK):
+        result = measure(data, embedder, Fusion(0.4, 3.0), tmp_path / "kept", raw=tmp_path / "raw")
     (path,) = (tmp_path / "raw").iterdir()
     assert rankings.read(path, Fusion(0.4, 3.0)) == result
 
@@ -62,7 +66,8 @@ def test_the_parts_of_a_score_make_up_the_score(animals: Path, tmp_path: Path) -
         (vector,) = embedder.embed_queries([topic.text])
         for mode in MODES:
             query = Query(vector, embedder.space.id, text=topic.text, mode=mode, fusion=fusion)
-            documents, hits = ranking(snapshot, query)
+            with tuned(NO_FEEDBACK):
+                documents, hits = ranking(snapshot, query)
             candidates = parts.candidates(topic.text, vector, hits)
             scores = [rankings.score(each, mode, fusion) for each in candidates]
             assert scores == pytest.approx([hit.score for hit in hits], abs=2e-3)

@@ -7,6 +7,7 @@ from .analysis import (
     tokenize as tokenize,
     tokenize_query as tokenize_query,
 )
+from .codes import find_codes as find_codes
 from .highlight import MAX_HIGHLIGHTED as MAX_HIGHLIGHTED, WordFinder as WordFinder
 from .languages import LANGUAGES as LANGUAGES, declared_language as declared_language
 from .postings import (
