@@ -2,9 +2,8 @@
 
 A `Source` holds collections, a `Reader` is one state of a collection, and a `Sink` takes its documents. `Capabilities`
 says what an engine can do beside dense search; callers refuse by name what it cannot. The engine over local segments
-(`Store`, `Snapshot` and `Writer` of `engine/collection`) can do all of it, and `aidre.engine.open_source` opens it.
-
-The docstrings of methods name the errors that they raise. Importing this module loads no FAISS.
+(`Store`, `Snapshot` and `Writer` of `engine/collection`) can do all of it, and `aidre.engine.open_source` opens it. The
+docstrings of methods name the errors that they raise. Importing this module loads no FAISS.
 """
 
 from __future__ import annotations
@@ -53,8 +52,7 @@ class Capabilities:
     """Searches in mode hybrid, in the spaces that `can_fuse` admits."""
     rescore: bool = False
     """Rescores a hybrid search in a second space."""
-    feedback: bool = False
-    """Orders the best hits of a hybrid search anew by what the first ones have in common."""
+    feedback: bool = False  #: Orders the best hits of a hybrid search anew by what the first ones have in common.
     exact_scores: bool = False
     """A score is the one that a comparison with the whole vector gives."""
     complete_filters: bool = False

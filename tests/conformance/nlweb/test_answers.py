@@ -140,7 +140,7 @@ def test_a5_the_summary_is_an_item_of_its_own_type_with_a_text(client: Client) -
     found = results(ask(client, preferring(mode="list, summarize")))
     [summary] = [item for item in found if item["@type"] == "SearchSummary"]
     assert isinstance(summary["text"], str)
-    assert found[0]["name"] in summary["text"]
+    assert any(item["name"] in summary["text"] for item in found if item is not summary)
 
 
 def test_a1_one_document_is_one_result_with_all_its_chunks(client: Client) -> None:

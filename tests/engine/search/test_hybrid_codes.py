@@ -14,7 +14,7 @@ from aidre.engine.collection.store import Store
 from aidre.engine.index.fields import parse_filter
 from aidre.engine.model import Fusion, Query
 from aidre.engine.search import bm25
-from aidre.engine.search.code_bonus import WEIGHT, code_chunks
+from aidre.engine.search.hybrid import CODE_WEIGHT, code_chunks
 from tests.support.fused import bm25_plus, found
 from tests.support.stores import NAME, normal, put, record, space_of
 
@@ -49,7 +49,7 @@ def _bonuses(snapshot: Snapshot, text: str, only: object = None) -> dict[str, fl
 def test_the_bonus_falls_with_the_chunks_that_hold_the_whole_code(tmp_path: Path, commits: int) -> None:
     for holding in (1, 5, 14, 15, 100):
         snapshot = _store(tmp_path / str(holding), _texts(holding), commits)
-        expected = WEIGHT * (1 - 2 * math.log(holding) / math.log(200))
+        expected = CODE_WEIGHT * (1 - 2 * math.log(holding) / math.log(200))
         ids = {f"d{row:03d}#chunk_1": pytest.approx(expected) for row in range(199 - holding, 199)}
         assert _bonuses(snapshot, f"is {_CODE} cold?") == (ids if holding < math.sqrt(200) else {})
 
@@ -80,7 +80,7 @@ def test_deleted_chunks_neither_get_a_bonus_nor_make_a_code_less_rare(tmp_path: 
     with Store(tmp_path).writer(NAME, spaces=[_SPACE]) as writer:
         writer.delete([f"d{row:03d}" for row in range(180, 199)])
         writer.commit()
-    assert _bonuses(Store(tmp_path).open(NAME), _CODE) == {"d179#chunk_1": pytest.approx(WEIGHT)}
+    assert _bonuses(Store(tmp_path).open(NAME), _CODE) == {"d179#chunk_1": pytest.approx(CODE_WEIGHT)}
 
 
 @pytest.mark.parametrize("a", [0.0, 0.3, 0.5])
@@ -96,7 +96,7 @@ def test_a_code_in_a_long_question_comes_first(tmp_path: Path, a: float) -> None
     words = bm25_plus(snapshot, text)["d200#chunk_1"]
     plain = a * cosine + (1 - a) * words / (words + Fusion().c)
     if a == 0:  # without feedback, the score is that of the formula
-        assert hits[0].score == pytest.approx(plain + 2 * WEIGHT)
+        assert hits[0].score == pytest.approx(plain + 2 * CODE_WEIGHT)
     assert hits[0].chunk.id == "d200#chunk_1"
 
 
