@@ -12,6 +12,7 @@ import pytest
 from tests.support.clients import TEXT, Client, a_document, fill, serving
 from tests.support.discovery import DISCOVERY, refused
 
+pytestmark = pytest.mark.needs("words", "lexical")
 PATH = "/collections/docs/suggest"
 TEXTS = {
     "wombats": "wombats dig burrows",

@@ -11,6 +11,7 @@ import pytest
 from tests.support.clients import PLAIN, TEXT, Client, a_document, fill, serving, vector_of
 from tests.support.discovery import DISCOVERY, documents, refused
 
+pytestmark = pytest.mark.needs("facets", "highlight", "lexical")
 _ALL = documents()
 
 

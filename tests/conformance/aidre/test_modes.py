@@ -57,6 +57,7 @@ def test_5_hybrid_is_the_default_and_fuses_both_scores(tmp_path: Path) -> None:
             assert "reranked" not in client.search({"query": "apple", "mode": mode}).json()["meta"]
 
 
+@pytest.mark.needs("hybrid")
 def test_5_the_weights_are_those_of_the_configuration(tmp_path: Path) -> None:
     _fill(tmp_path, TEXT)
     with serving(tmp_path, "[collections.docs]\nfusion = { a = 1.0, c = 3.0 }") as client:

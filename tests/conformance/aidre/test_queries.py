@@ -32,6 +32,7 @@ def test_3_1_discovery_is_a_json_object_at_the_well_known_path(client: Client) -
     assert isinstance(client.get(DISCOVERY).json(), dict)
 
 
+@pytest.mark.needs("words")
 def test_3_1_published_addresses_are_https_or_loopback(client: Client) -> None:
     assert all(url.startswith(f"{BASE}/") for url in client.get(DISCOVERY).json()["endpoints"].values())
     with serving(client.store, '[server]\nbase_url = "https://ai.example.com/"') as beyond:
