@@ -29,7 +29,7 @@ name = "writer"
 sha256 = "{hashlib.sha256(SECRET.encode()).hexdigest()}"
 scopes = ["search", "write"]
 """
-LACKING = "lexical, hybrid, rescore, generations, changes, vocabulary, facets, highlight, recall, words"
+LACKING = "lexical, hybrid, rescore, feedback, generations, changes, vocabulary, facets, highlight, recall, words"
 
 
 @pytest.fixture

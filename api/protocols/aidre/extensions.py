@@ -5,13 +5,13 @@ Both are refused where a collection withholds its text: counts and spans would t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 from msgspec import UNSET, json, structs
 
-from aidre.api.http import BadRequest, Unprocessable, UnsupportedReturnField, present
+from aidre.api.http import BadRequest, Unprocessable, UnsupportedReturnField, present, read_integers
 from aidre.api.protocols.aidre.messages import (
     MAX_FACETS,
     MAX_RANGES,
@@ -50,6 +50,20 @@ HIGHLIGHT = {
     "text_chars": MAX_HIGHLIGHTED,
     "unit": "code points; in JavaScript Array.from(text)",
 }
+
+
+def read_limits(body: Mapping[str, Any], least: float) -> dict[str, Any]:
+    """The members `facets` and `highlight` of a body that may have limits, with the integers that orjson reads as
+    floats."""
+    read: dict[str, Any] = {}
+    if isinstance(body.get("facets"), list):
+        read["facets"] = [{**one} if isinstance(one, dict) else one for one in body["facets"]]
+    if isinstance(body.get("highlight"), dict):
+        read["highlight"] = {**body["highlight"]}
+    for one in (*read.get("facets", ()), read.get("highlight")):
+        if isinstance(one, dict):
+            read_integers(one, "limit", "spans", "snippets", "snippet_chars", least=least)
+    return read
 
 
 def parse_facets(requests: Sequence[str | FacetRequest] | None) -> tuple[AskedFacet, ...]:

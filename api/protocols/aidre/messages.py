@@ -289,7 +289,7 @@ class CollectionList(Message):
     request_id: str
 
 
-class Suggestions(Message):
+class SuggestAnswer(Message):
     """A text with its last word completed, in several ways."""
 
     collection: str

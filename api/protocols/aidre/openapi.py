@@ -19,7 +19,7 @@ from aidre.api.protocols.aidre.messages import (
     DocumentFilter,
     SearchAnswer,
     SearchRequest,
-    Suggestions,
+    SuggestAnswer,
     Written,
 )
 from aidre.api.protocols.aidre.suggestions import SUGGESTIONS_DEFAULT
@@ -140,7 +140,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="suggest",
         summary="A text with its last word completed",
         description=BEHAVIOUR["suggest"],
-        answers={200: Content(Suggestions, TYPES)},
+        answers={200: Content(SuggestAnswer, TYPES)},
         errors=(400, 403, 404, 406, 500),
         parameters=(NAME, TYPED, COMPLETIONS),
         conditional=True,

@@ -62,6 +62,7 @@ from aidre.api.protocols.aidre.extensions import (
     check_extensions,
     parse_facets,
     parse_highlight,
+    read_limits,
     render_facets,
     render_highlight,
 )
@@ -178,6 +179,7 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
     members = {**body}
     vector = _parse_vector(members.pop("query_vector", None))
     read_integers(members, "top_k", least=MIN_FLOAT_INTEGER)
+    members |= read_limits(members, MIN_FLOAT_INTEGER)
     request = read_message(members, SearchRequest)
     if (request.query is None) == (vector is None):
         raise BadRequest("send exactly one of query and query_vector", members=["query", "query_vector"])

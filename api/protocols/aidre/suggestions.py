@@ -27,7 +27,7 @@ from aidre.api.http import (
     request_id,
 )
 from aidre.api.protocols.aidre.changes import parse_limit
-from aidre.api.protocols.aidre.messages import Suggestions
+from aidre.api.protocols.aidre.messages import SuggestAnswer
 from aidre.api.retrieval import Retrieval, VisibleCollection
 
 SUGGESTIONS_DEFAULT = 8
@@ -62,7 +62,7 @@ async def suggest(request: Request) -> Response:
     collection = retrieval.collections.find(request.path_params["name"], caller_of(request), "aidre")
     check_tells_words(collection)
     suggestions = await asyncio.to_thread(collection.snapshot.completions, text, limit)  # long in many segments
-    content = Suggestions(collection=collection.name, suggestions=suggestions, request_id="")
+    content = SuggestAnswer(collection=collection.name, suggestions=suggestions, request_id="")
     etag = f'W/"{etag_digest(msgspec.json.encode(content))}-{variant.mark}"'  # weak: the request_id differs
     body = msgspec.json.encode(msgspec.structs.replace(content, request_id=request_id(request)))
     return conditional_response(request, Representation(body, variant, etag, "no-cache"))

@@ -29,7 +29,7 @@ MAX_HIGHLIGHTED: Final = 32_768
 
 _WORD: Final = re.compile(r"\w+")
 _TO_SPACES: Final = {point: " " for point in range(0x80) if _WORD.match(chr(point)) is None}
-_SPACED_TOKEN: Final = re.compile(rf"(?:[^\W{UNSPACED}]+|[{MARKS}]+)+")
+_SPACED_TOKEN: Final = re.compile(rf"(?:[^\W{UNSPACED}]|[{MARKS}])+")
 """The tokens of `analysis` that are no runs of a script without spaces."""
 _SPECIAL: Final = re.compile(f"[{UNSPACED}{MARKS}]")
 """Without such a character the tokens of a text are those of _WORD."""

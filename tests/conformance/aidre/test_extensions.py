@@ -217,3 +217,9 @@ def test_a_very_long_text_is_answered(tmp_path: Path) -> None:
         found = client.search({"query": "alpha", "highlight": True}).json()["results"][0]["highlight"]
     assert found["text"] == [[0, 5]]
     assert found["snippets"][0][1] <= 240
+
+
+@pytest.mark.parametrize("huge", [2**63, 2**64, 10**30])
+def test_a_limit_of_any_size_is_one_and_clamped(client: Client, huge: int) -> None:
+    body = {"query": "alpha", "facets": [{"field": "x", "limit": huge}], "highlight": {"spans": huge, "snippets": huge}}
+    assert client.search(body).status_code == 200
