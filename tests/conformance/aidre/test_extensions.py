@@ -110,7 +110,7 @@ def test_every_page_counts_the_same(store: Path) -> None:
         ("facets[0]", {"facets": [""]}),
         ("facets[0]", {"facets": ["x" * 8_193]}),
         ("facets[0].limit", {"facets": [{"field": "n", "limit": 0}]}),
-        ("facets[0].limit", {"facets": [{"field": "n", "limit": 1e300}]}),
+        ("facets[0].limit", {"facets": [{"field": "n", "limit": 1.5}]}),
         ("facets[0].ranges", {"facets": [{"field": "n", "ranges": [{"from": 1}] * 101}]}),
         ("facets[0].ranges[0].from", {"facets": [{"field": "n", "ranges": [{"from": True}]}]}),
         ("facets[0].ranges[0].to", {"facets": [{"field": "n", "ranges": [{"to": [1]}]}]}),
