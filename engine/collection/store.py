@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -111,7 +112,8 @@ class Store:
         It differs also if a re-created collection reaches the same generation number.
         """
         try:
-            status = (self.path / collection / CURRENT).stat()
+            # By a string: a path would cost every search of the library five microseconds.
+            status = os.stat(f"{self.path}/{collection}/{CURRENT}")  # noqa: PTH116
         except OSError:
             return None
         return status.st_ino, status.st_mtime_ns, status.st_size
