@@ -37,7 +37,7 @@ _ENVIRONMENT: Final = {
     # Without it Ray replaces 127.0.0.1 by the address of this machine, and listens on all of its interfaces.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
 }
-"""Ray reads it when it is imported. Local clusters stay on the loopback interface, and nobody is told of them."""
+"""Ray reads it when it is imported. Local clusters stay on the loopback interface, and send no usage statistics."""
 
 
 @dataclass(frozen=True, slots=True)
