@@ -6,6 +6,7 @@
 # make hostile [NAME=kills] [ARGS=] kills, power cuts, faults, damage and hostile clients in full: hours, some need root
 # make processors                   the tests of numbers on each kernel that this processor can run: half an hour
 # make scale [ARGS=]                the tests of tests/scale/, with the extras for more than one machine: needs a registry
+# make docs                         build the documentation site into build/site; warnings are errors
 # make reference                    write the reference of docs/configuration.md, from api/config
 # make peers                        install the engines that `make bench` compares with
 # make integrations                 the adapters to other frameworks, by the suites of these: needs a registry
@@ -34,10 +35,10 @@ export WITHOUT_KERNEL
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lean lint check test bench hostile processors scale reference peers integrations clean
+.PHONY: help demo lean lint check test bench hostile processors scale docs reference peers integrations clean
 
 help:
-	@sed -n '1,11s/^# //p' Makefile
+	@sed -n '1,12s/^# //p' Makefile
 
 # torch goes first and by itself: a resolver that meets it later may choose another build of it.
 $(VENV)/.torch:
@@ -52,7 +53,7 @@ $(VENV)/.installed: $(VENV)/.torch pyproject.toml constraints.txt setup.py $(wil
 	@touch $@
 
 $(VENV)/.tools: $(VENV)/.installed
-	$(PIP) install -c constraints.txt -e '.[test,bench]'
+	$(PIP) install -c constraints.txt -e '.[test,bench,docs]'
 	@touch $@
 
 demo: $(VENV)/.installed
@@ -78,7 +79,7 @@ check: lint
 	$(PYTEST) -m "not (process or slow or hostile or network)"
 endif
 
-test: lint
+test: lint docs
 	AIDRE_TEST_BACKEND=postgres $(PYTEST) -q tests/conformance/aidre
 	$(PYTEST)
 
@@ -96,6 +97,10 @@ SCALE := ray
 scale: $(VENV)/.tools
 	$(PIP) install -c constraints.txt -e '.[$(SCALE)]'
 	$(BIN)/python -m pytest -q tests/scale $(ARGS)
+
+# The theme prints a notice about a release that is not used here.
+docs: $(VENV)/.tools
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 reference: $(VENV)/.tools
 	$(BIN)/python -m tests.support.reference

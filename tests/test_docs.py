@@ -11,24 +11,44 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
 
+import aidre
 from aidre.api.cli.main import app
 from aidre.api.config.settings import load_settings, parse_settings
 from aidre.api.config.toml import Section, read
+from aidre.api.protocols.intake.envelope import STATUS as INTAKE_CODES
+from aidre.api.protocols.nlweb.envelope import STATUS_BY_CODE as NLWEB_CODES
+from aidre.engine import errors as engine_errors
 from aidre.engine.errors import ConfigurationError
 from benchmarks.__main__ import names as benchmark_names
 from tests import ROOT
 from tests.support import reference
+from tests.support.site.links import rewritten
+from tests.support.site.pages import GENERATED
+from tests.support.site.rooms import Room, columns, drawing
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
 CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+SITE = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+NAVIGATION = yaml.safe_load(SITE)["nav"]
 COMMANDS: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
 
 def blocks(text: str, language: str = "") -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def entries(navigation: Any) -> Iterator[str]:
+    """The pages of a navigation of mkdocs."""
+    if isinstance(navigation, str):
+        yield navigation
+    for entry in (
+        navigation.values() if isinstance(navigation, dict) else navigation if isinstance(navigation, list) else ()
+    ):
+        yield from entries(entry)
 
 
 def broken_links(text: str, folder: Path) -> list[str]:
@@ -151,6 +171,67 @@ def test_the_readme_is_short() -> None:
     assert len(README.splitlines()) <= 200
 
 
-def test_every_page_is_linked_from_the_readme() -> None:
-    pages = {path.relative_to(ROOT).as_posix() for path in DOCUMENTS} - {"README.md"}
-    assert {page for page in pages if f"({page})" not in README} == set()
+def test_every_page_is_in_the_navigation_of_the_site_and_all_of_it_is_there() -> None:
+    """`make docs` fails for a page that the navigation lacks, and for one that is missing; this one needs no mkdocs."""
+    owned = {f"docs/{page}" for page in entries(NAVIGATION)} & {f"docs/{path.name}" for path in ROOT.glob("docs/*.md")}
+    assert {path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md")} == owned
+    readme = set(re.findall(r"\]\((docs/[\w/-]+\.md)", README))
+    assert readme and readme <= owned | {"docs/compose/README.md"}
+
+
+def test_the_site_loads_nothing_from_elsewhere() -> None:
+    assert yaml.safe_load(SITE)["theme"]["font"] is False
+    assert not re.search(r"url\(|@import|https?://", (ROOT / "docs" / "site.css").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", sorted(GENERATED))
+def test_a_page_that_is_generated_is_in_the_navigation(page: str) -> None:
+    assert page in set(entries(NAVIGATION))
+    text = GENERATED[page]()
+    assert text.startswith("# ") and "None" not in re.sub(r"`[^`]*`|\bNone\b[,.]", "", text)[:200]
+
+
+def test_the_reference_of_commands_has_every_option() -> None:
+    page = GENERATED["reference/commands.md"]()
+    for name, command in COMMANDS.items():
+        section = page.partition(f"\n## aidre {name}")[2]
+        assert section, name
+        if not hasattr(command, "commands"):
+            options = {option for one in command.params for option in one.opts if option.startswith("--")}
+            assert {option for option in options if option not in section.partition("\n## ")[0]} == set()
+
+
+def test_the_reference_of_errors_has_every_code() -> None:
+    page = GENERATED["reference/errors.md"]()
+    kinds = [kind for kind in vars(engine_errors).values() if isinstance(kind, type) and hasattr(kind, "code")]
+    assert {kind.code for kind in kinds if f"`{kind.code}`" not in page} == set()
+    assert {code for code in (*NLWEB_CODES, *INTAKE_CODES) if f"`{code}`" not in page} == set()
+
+
+def test_the_reference_of_http_has_every_route() -> None:
+    page = GENERATED["reference/http.md"]()
+    assert {"### POST /search", "### GET /chunks/{id}", "### POST /ask", "### POST /intakes/bind"} <= set(
+        page.splitlines()
+    )
+    assert "### PUT /collections/{name}/documents" in page
+
+
+def test_the_reference_of_python_has_every_public_name() -> None:
+    page, errors = GENERATED["reference/python.md"](), GENERATED["reference/errors.md"]()
+    public = {name for name in dir(aidre) if not name.startswith("__")}
+    assert {name for name in public if f"::: aidre.{name}\n" not in page and f"`{name}`" not in errors} == set()
+
+
+def test_links_that_leave_the_folder_lead_to_the_page_that_shows_the_file() -> None:
+    text = "[a](../ARCHITECTURE.md#files) [b](guide.md) [c](../constraints.txt) ![d](../benchmarks/plots/growth.svg)"
+    turned = "[a](architecture/index.md#files) [b](guide.md) c ![d](plots/growth.svg)"
+    assert rewritten(text, "docs/index.md", "index.md") == turned
+    assert rewritten("[a](docs/guide.md)", "ARCHITECTURE.md", "architecture/index.md") == "[a](../guide.md)"
+
+
+def test_a_drawing_has_a_box_for_each_module_and_an_arrow_for_each_import() -> None:
+    imports = {"top": frozenset({"low", "middle"}), "middle": frozenset({"low"}), "low": frozenset[str]()}
+    assert columns(imports) == [["low"], ["middle"], ["top"]]
+    svg = drawing(Room("engine/some", "", dict.fromkeys(imports, ""), {}, imports))
+    assert svg.count("<rect") == 3
+    assert svg.count("url(#tip)") == 3

@@ -21,8 +21,28 @@ from tests import ROOT
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
-PAGES = ("README.md", "docs/guide.md", "docs/operations.md")
+PAGES = (
+    "README.md",
+    "docs/guide.md",
+    "docs/operations.md",
+    "docs/index.md",
+    "docs/start.md",
+    "docs/rows.md",
+    "docs/agents.md",
+    "docs/speed.md",
+)
 """In the order of a reader: each page continues with the store and the server of the page before."""
+NOT_RUN = {
+    "docs/backends.md": "needs a server of PostgreSQL; tests/backends runs what it shows",
+    "docs/benchmarks.md": "runs benchmarks for hours",
+    "docs/compose/README.md": "needs Docker; tests/integration/test_compose.py reads the commands",
+    "docs/conformance.md": "tests a server of somebody else; tests/aidre/conformance runs the kit",
+    "docs/frameworks.md": "installs packages; `make integrations` does the same",
+    "docs/guide.md": "bash: watches until it is ended, and writes with a key; both have tests of their own",
+    "docs/replicas.md": "needs a bucket; tests/hostile/replicas.py publishes to one and serves from it",
+    "docs/website.md": "fetches pages from elsewhere; tests/ingest/sources crawls a site of its own",
+}
+"""Pages with commands of a shell that do not run here, and why."""
 TIMEOUT_SECONDS = 300
 NOTES = {
     "soup.md": "# Soup\n\nA soup of lentils, warm and without meat.\n",
@@ -30,14 +50,25 @@ NOTES = {
 }
 
 
-def shell_lines(text: str) -> list[str]:
-    """The lines of all shell blocks, without those of make and pip, which install what the tests run in."""
-    blocks = re.findall(r"^```sh\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
-    return [line for block in blocks for line in block.splitlines() if line and not line.startswith(("make ", "pip "))]
+def commands(text: str) -> list[str]:
+    """Commands of all blocks of shell and Python, without those of make and pip, which install what the tests run in.
+
+    A block of Python, and what a command reads up to a mark, is one command of several lines.
+    """
+    found: list[str] = []
+    for language, block in re.findall(r"^```(sh|python)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE):
+        if language == "python":
+            found.append(f"python - <<'PYTHON'\n{block}PYTHON")
+            continue
+        for command in re.findall(r"^(.*<<'(\w+)'.*\n(?:.*\n)*?\2\n)|^(.+)\n", block, flags=re.MULTILINE):
+            line = (command[0] or command[2]).rstrip("\n")
+            if not line.startswith(("make ", "pip ", "#")):
+                found.append(line)
+    return found
 
 
 def script_of(lines: list[str], folder: Path, port: int) -> str:
-    """The lines with a store and a port of the test's own; a request that is refused fails the script.
+    """The commands with a store and a port of the test's own; a request that is refused fails the script.
 
     A second `aidre serve` replaces the first, as a reader's would who ended that one with `kill %1`.
     """
@@ -98,7 +129,7 @@ def run(script: str, home: Path) -> tuple[int, str]:
 
 def test_the_commands_of_the_documents_do_what_they_say(home: Path, tmp_path: Path) -> None:
     assert shutil.which("curl"), "the documents send their requests with curl"
-    lines = [line for page in PAGES for line in shell_lines((ROOT / page).read_text(encoding="utf-8"))]
+    lines = [line for page in PAGES for line in commands((ROOT / page).read_text(encoding="utf-8"))]
     assert {line.split()[1] for line in lines if line.startswith("aidre ")} >= {"ingest", "serve", "backup", "verify"}
     status, output = run(script_of(lines, tmp_path, free_port()), home)
     assert status == 0, output
@@ -112,3 +143,20 @@ def test_a_command_that_fails_is_found(home: Path, tmp_path: Path) -> None:
     status, output = run(script_of(lines, tmp_path, free_port()), home)
     assert status == 2 or status == 1
     assert "not reached\n" not in output.replace("$ echo not reached", "")
+
+
+def test_every_page_with_commands_is_run_or_says_why_not() -> None:
+    pages = [
+        path
+        for path in sorted(ROOT.glob("docs/**/*.md"))
+        if re.search(r"^```(sh|bash)$", path.read_text("utf-8"), re.M)
+    ]
+    shown = {path.relative_to(ROOT).as_posix() for path in pages}
+    assert shown == {*NOT_RUN, *PAGES} - {"README.md"}
+    for page in set(PAGES) - set(NOT_RUN):
+        assert "```bash" not in (ROOT / page).read_text(encoding="utf-8"), page
+
+
+def test_commands_of_several_lines_are_one() -> None:
+    text = "```sh\ncat > a <<'END'\nb\nEND\nmake demo\naidre status\n```\n```python\nprint(1)\n```\n"
+    assert commands(text) == ["cat > a <<'END'\nb\nEND", "aidre status", "python - <<'PYTHON'\nprint(1)\nPYTHON"]
