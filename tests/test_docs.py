@@ -176,8 +176,8 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
     listed = {f"docs/{page}" for page in entries(NAVIGATION)}
     pages = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md")}
     assert pages - listed == set()
-    assert {page for page in re.findall(r"\]\((docs/[^)#]+\.md)", README)} - listed == set()
-    assert listed - pages == {f"docs/{page}" for page in (*GENERATED, *SHOWN.values())} & (listed - pages)
+    assert set(re.findall(r"\]\((docs/[^)#]+\.md)", README)) - listed == set()
+    assert listed - pages <= {f"docs/{page}" for page in (*GENERATED, *SHOWN.values())}
 
 
 def test_the_site_loads_nothing_from_elsewhere() -> None:
