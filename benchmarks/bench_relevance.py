@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from aidre.api.retrieval.content_words import content_words
-from aidre.api.retrieval.relevance import demanded_evidence, evidence, word_factor
+from aidre.api.retrieval.relevance import demanded_evidence, evidence, likeness_of, word_factor
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
@@ -125,7 +125,8 @@ def margin(snapshot: Snapshot, asked: Asked, mode: Mode) -> float:
     cosine = float(vector @ asked.vector) / float(np.linalg.norm(vector) * np.linalg.norm(asked.vector))
     factor = word_factor(asked.text)
     found = evidence(asked.text, cosine, f"{hit.chunk.title or ''} {hit.chunk.text}")
-    return found / factor - demanded_evidence(snapshot.chunks, 1.0)
+    likeness = likeness_of(snapshot.centroid(DEFAULT_SPACE.id), asked.vector)
+    return found / factor - demanded_evidence(snapshot.chunks, 1.0, likeness)
 
 
 def sample(one: Searched, size: int, folder: Path) -> tuple[Snapshot, frozenset[str]]:

@@ -322,8 +322,8 @@ class Reader(Protocol):
     """One state of a collection, for searches from several threads; it never changes.
 
     States of one `lineage` with the same `generation` are equal. `dates` are the metadata fields that compare as
-    instants. `warnings` are for operators. `waits` says that look-ups wait for another machine, so that an event loop
-    has to make them in threads.
+    instants. `warnings` are for operators. `waits`: look-ups wait for another machine; make them in threads. `centroid`
+    is about the mean of the stored vectors of a space, shape (dimensions,); None if the engine has none.
     """
 
     can: Capabilities
@@ -397,8 +397,7 @@ class Reader(Protocol):
         """The distinct texts of a field, in parts."""
 
     def is_object_field(self, name: str) -> bool:
-        """Whether a document with a schema.org object has the field, in the object or in its metadata: a filter does
-        not distinguish the two."""
+        """Whether a document with a schema.org object has the field, in the object or, as to a filter, its metadata."""
 
     def corrected(self, text: str) -> str | None:
         """The text of a query with words repaired that no live chunk has; None where nothing is repaired."""
@@ -406,6 +405,7 @@ class Reader(Protocol):
     def completions(self, text: str, limit: int) -> list[str]:
         """The text of a query with its last word completed, by the most frequent words first."""
 
+    def centroid(self, space_id: str) -> NDArray[np.float32] | None: ...
     def status(self) -> CollectionStatus: ...
 
 

@@ -11,10 +11,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from aidre.engine.backend import Reader, Source
-from aidre.engine.errors import AidreError, CollectionDropped, GenerationMissing
+from aidre.engine.errors import AidreError, CollectionDropped, GenerationMissing, SpaceMissing
 from aidre.engine.model import Visibility
 
 logger = logging.getLogger("aidre")
@@ -113,6 +114,9 @@ class LiveSnapshots:
         kept = current.kept if current else ()
         try:
             snapshot = self.source.open(name, previous=previous)
+            for space in snapshot.collection.spaces:  # relevance needs it, in the event loop
+                with suppress(SpaceMissing):  # of a space that is being backfilled
+                    snapshot.centroid(space.id)
         except Exception as error:  # the outermost handler of a collection: others must not be affected
             problem = _first_line(error)
             if current is None or current.problem != problem:

@@ -289,6 +289,9 @@ class PostgresReader:
     def completions(self, text: str, limit: int) -> list[str]:
         raise unsupported("words")
 
+    def centroid(self, space_id: str) -> NDArray[np.float32] | None:
+        return None
+
     def status(self) -> CollectionStatus:
         sizes = self._tables.sizes(self._server, self._state)
         return collection_status(self._state, *sizes)

@@ -111,6 +111,7 @@ class Snapshot:
         self._facets = FacetCounter(self.segments, self._statistics, self.dates)
         self._speller = Speller(self.segments, self._statistics)
         self._live_fields: dict[tuple[str, bool], bool] = {}
+        self._centroids: dict[str, NDArray[np.float32]] = {}
         self._depths: dict[tuple[str, int], SearchDepth | None] = {}
         self._seconds: dict[tuple[str, int, bool], float] = {}
         self._known_filters: set[bytes] = set()
@@ -311,6 +312,16 @@ class Snapshot:
         return self._speller.completions(text, limit)
 
     # -- status ------------------------------------------------------------------------------------------------
+
+    def centroid(self, space_id: str) -> NDArray[np.float32]:
+        """The means of the segments, weighted by their live chunks; until a merge deleted rows count in them."""
+        if space_id not in self._centroids:
+            space = self.space(space_id).space
+            total = np.zeros(space.dimensions, np.float64)
+            for view in self.segments:
+                total += view.live.count * view.segment.columns[space_id].mean
+            self._centroids[space_id] = (total / max(1, self.chunks)).astype(np.float32)
+        return self._centroids[space_id]
 
     def status(self) -> CollectionStatus:
         manifest = self.manifest

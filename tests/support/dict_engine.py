@@ -128,6 +128,9 @@ class DictReader:
     def completions(self, text: str, limit: int) -> list[str]:
         raise unsupported("words")
 
+    def centroid(self, space_id: str) -> NDArray[np.float32] | None:
+        return None
+
     def scan(self, filter: Filter | None = None) -> Iterator[RetrievedChunk]:
         return (chunk for chunk in self._chunks.values() if self._passes(chunk, filter))
 

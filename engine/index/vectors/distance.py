@@ -44,6 +44,9 @@ _MAX_BUFFERS = 4
 _MAX_KEPT_BYTES = 1 << 23
 """Bytes; a larger gather buffer is freed after its search."""
 
+_MEAN_BLOCKS, _BLOCK_ROWS = 32, 128
+"""Runs of rows of a column whose mean stands for that of all; a run is read from the disk at once."""
+
 _ALL_THREADS = faiss.omp_get_max_threads()
 """As many as the process may use cores, or as OMP_NUM_THREADS says."""
 
@@ -200,6 +203,18 @@ class VectorColumn:
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    @cached_property
+    def mean(self) -> NDArray[np.float32]:
+        """The mean of the rows, of many only of some runs at equal distances, shape (d,); zeros without rows."""
+        if not len(self.codes):
+            return np.zeros(self.codes.shape[1], np.float32)
+        rows = self.codes
+        if len(rows) > _MEAN_BLOCKS * _BLOCK_ROWS:
+            starts = np.linspace(0, len(rows) - _BLOCK_ROWS, _MEAN_BLOCKS).astype(np.int64).tolist()
+            rows = np.concatenate([rows[start : start + _BLOCK_ROWS] for start in starts])
+        mean: NDArray[np.float32] = rows.mean(axis=0, dtype=np.float32)
+        return mean
 
     @property
     def row_bytes(self) -> int:

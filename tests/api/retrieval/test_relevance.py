@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -16,6 +17,7 @@ from aidre.api.retrieval.relevance import (
     demanded_cosine,
     demanded_evidence,
     evidence,
+    likeness_of,
     to_share,
     word_factor,
 )
@@ -80,12 +82,20 @@ def test_without_a_bound_every_hit_is_relevant() -> None:
     assert min(RelevanceScale("dense", DOT, 0.0).relevances([-1e9, 0.0, 1e9])) >= RELEVANT
 
 
-@pytest.mark.parametrize("demanded", [lambda n: demanded_evidence(n, 1.0), lambda n: demanded_cosine(n, LONG)])
-def test_more_is_demanded_in_a_larger_collection_as_far_as_it_was_measured(demanded: Callable[[int], float]) -> None:
-    bounds = [demanded(chunks) for chunks in (0, 10, 100, 1_000, 10_000)]
+DEMANDED: list[Callable[[int, float], float]] = [
+    lambda chunks, likeness: demanded_evidence(chunks, 1.0, likeness),
+    lambda chunks, likeness: demanded_cosine(chunks, LONG, likeness),
+]
+
+
+@pytest.mark.parametrize("demanded", DEMANDED)
+def test_more_is_demanded_in_a_larger_collection_as_far_as_it_was_measured(
+    demanded: Callable[[int, float], float],
+) -> None:
+    bounds = [demanded(chunks, 0.0) for chunks in (0, 10, 100, 1_000, 10_000)]
     assert bounds == sorted(set(bounds))
-    assert 0.05 < bounds[0] < bounds[-1] < 0.5
-    assert demanded(10**8) == bounds[-1]
+    assert 0.05 < bounds[0] < bounds[-1] < 0.6
+    assert demanded(10**8, 0.0) == bounds[-1]
 
 
 @settings(REPEATABLE, max_examples=200)
@@ -103,26 +113,42 @@ def test_the_bound_grows_with_the_words_of_the_query() -> None:
     queries = ["what is it?", "soup", "tomato soup", "tomato soup with basil", LONG]
     factors = [word_factor(query) for query in queries]
     assert factors == sorted(set(factors))
-    assert factors[0] >= 0.5
+    assert factors[0] >= 0.2
     assert word_factor(LONG * 9) == factors[-1] == 1
 
 
 def test_evidence_grows_with_the_share_of_the_words_that_a_hit_contains() -> None:
     text = "Cold soup. A Muffin for two."
     found = [evidence(question, 0.4, text) for question in ("xyzzy", "baking muffins", "muffins", "Muffin soups")]
-    assert found == pytest.approx([0.2, 0.3, 0.4, 0.4])
-    assert evidence("the of", 0.4, "the of") == pytest.approx(0.2)
-    assert evidence("die Suppen", 0.4, "Kalte Suppen") == pytest.approx(0.3)
+    assert found == pytest.approx([0.4 / 3, 0.8 / 3, 0.4, 0.4])
+    assert evidence("the of", 0.4, "the of") == pytest.approx(0.4 / 3)
+    assert evidence("die Suppen", 0.4, "Kalte Suppen") == pytest.approx(0.8 / 3)
 
 
 def test_words_are_compared_whole() -> None:
-    assert evidence("art", 0.4, "A fresh start") == pytest.approx(0.2)
+    assert evidence("art", 0.4, "A fresh start") == pytest.approx(0.4 / 3)
+
+
+@pytest.mark.parametrize("demanded", DEMANDED)
+def test_a_question_like_the_whole_collection_needs_less_evidence(demanded: Callable[[int, float], float]) -> None:
+    bounds = [demanded(500, likeness) for likeness in (-0.05, 0.0, 0.02, 0.05, 0.3, 0.9)]
+    assert bounds == sorted(bounds, reverse=True)
+    assert bounds[0] == bounds[1]
+    assert 0 < bounds[-1] == bounds[-2] < bounds[1] / 2
+
+
+def test_likeness_is_the_mean_cosine() -> None:
+    stored = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], np.float32)
+    asked = np.array([3.0, 4.0], np.float32)
+    assert likeness_of(stored.mean(axis=0), asked) == pytest.approx(float(np.mean(stored @ asked / 5)))
+    assert likeness_of(None, asked) is None
+    assert likeness_of(stored[0], np.zeros(2, np.float32)) is None
 
 
 def test_a_hit_with_a_code_of_the_question_is_near_whatever_the_model_sees() -> None:
     question = "do you have KX-2290 in stock?"
     assert evidence(question, 0.05, "Lid KX-2290, steel") > evidence(question, 0.3, "Lid KX-2291, steel")
-    assert evidence("KX-2290", 0.05, "Lid KX-2290, steel") > demanded_evidence(10**6, word_factor("KX-2290"))
+    assert evidence("KX-2290", 0.05, "Lid KX-2290, steel") > demanded_evidence(10**6, word_factor("KX-2290"), 0.0)
     assert evidence(question, 0.7, "Lid KX-2290, steel") > evidence(question, 0.6, "Lid KX-2290, steel")
 
 

@@ -7,10 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from aidre.engine.collection import garbage
 from aidre.engine.collection.store import Store
+from aidre.engine.errors import SpaceMissing
 from tests.support.fields import dated
 from tests.support.stores import NAME, ROWS, SPACE, ask, delete, everything, fill, names, put, record, write
 
@@ -106,6 +108,20 @@ def test_declared_dates_stay_declared_when_a_writer_does_not_repeat_them(tmp_pat
     write(tmp_path, [record("b", metadata=day)])
     only = dated({"day": {"gte": "2026-04-01T10:00:00Z", "lt": "2026-04-01T10:00:01Z"}}, ["day"])
     assert Store(tmp_path).open(NAME).count(only) == 2
+
+
+def test_the_centroid_does_not_depend_on_segments(tmp_path: Path) -> None:
+    write(tmp_path / "one", names(30))
+    for first in (0, 10, 20):
+        write(tmp_path / "three", names(10, first), first)
+    one, three = (Store(tmp_path / name).open(NAME) for name in ("one", "three"))
+    assert len(three.segments) > len(one.segments)
+    rows = [chunk.vectors()[SPACE.id] for chunk in one.scan()]
+    mean = np.mean([row / np.linalg.norm(row) for row in rows], axis=0)
+    assert np.allclose(one.centroid(SPACE.id), mean, atol=1e-3)
+    assert np.allclose(three.centroid(SPACE.id), one.centroid(SPACE.id), atol=1e-5)
+    with pytest.raises(SpaceMissing):
+        one.centroid("other")
 
 
 def test_status_tells_languages_and_documents_without_a_url(tmp_path: Path) -> None:

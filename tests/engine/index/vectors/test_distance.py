@@ -57,6 +57,14 @@ def test_rows_of_several_columns_are_compared_as_those_of_one(distance: Distance
     assert sorted(places.tolist()) == list(range(len(chosen)))
 
 
+@pytest.mark.parametrize("count", [0, 1, 4_096, 20_000])
+def test_the_mean_is_that_of_all_rows_or_close_to_it(count: int) -> None:
+    rows = normal(count, 24)
+    mean = column_of("euclidean", rows).mean
+    assert mean.shape == (24,)
+    assert np.allclose(mean, rows.mean(axis=0) if count else 0, atol=1e-3 if count <= 4_096 else 0.08)
+
+
 def test_no_rows_have_no_nearest() -> None:
     places, scores = score_rows([], np.ones((1, 4), np.float32), 10)
     assert len(places) == len(scores) == 0
