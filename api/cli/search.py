@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
@@ -44,7 +44,8 @@ def search_records(
     for name in () if parsed is None else reader.unknown_fields(parsed):
         note(f"--filter: no document has {printable(name)}")
     load = partial(load_stored, runtime=settings.embedding.runtime, endpoints=settings.endpoints)
-    effective_mode, vector, space_id = _embed(reader, text, mode, load, note)
+    listed = settings.collection(reader.collection.name).spaces
+    effective_mode, vector, space_id = _embed(reader, Question(1, text=text, mode=mode), listed, load, note)
     query = Query(vector, space_id, k, filter=parsed, text=text, mode=effective_mode)
     if effective_mode == "hybrid":
         fusion = settings.collection(reader.collection.name).fusion
@@ -54,19 +55,23 @@ def search_records(
 
 
 def _embed(
-    reader: Reader, text: str, mode: Mode | None, load: Load, note: Callable[[str], None]
+    reader: Reader,
+    asked: Question,
+    order: Sequence[str] | None,
+    load: Load,
+    note: Callable[[str], None],
 ) -> tuple[Mode, NDArray[np.float32] | None, str | None]:
     """The mode to search in, and the vector of the text with the id of its space if that mode needs one.
 
     Without a requested mode a missing model degrades to a lexical search. Raises Unprocessable, ModelUnavailable.
     """
-    effective_mode, space = resolve_mode(reader, Question(1, text=text, mode=mode))
+    effective_mode, space = resolve_mode(reader, asked, order=order)
     if space is None:
         return effective_mode, None, None
     try:
-        [vector] = load(space).embed_queries([text])
+        [vector] = load(space).embed_queries([asked.text or ""])
     except ModelUnavailable as error:
-        if mode is not None or not reader.can.lexical:
+        if asked.mode is not None or not reader.can.lexical:
             raise
         note(f"lexical search only: {error}")
         return "lexical", None, None

@@ -26,7 +26,12 @@ from .cursor import (
 )
 from .facets import AskedFacet as AskedFacet
 from .query_embedding import QueryEmbedders as QueryEmbedders
-from .question import Question as Question, resolve_mode as resolve_mode, text_modes as text_modes
+from .question import (
+    Question as Question,
+    resolve_mode as resolve_mode,
+    text_modes as text_modes,
+    text_spaces as text_spaces,
+)
 from .redaction import is_body_field as is_body_field, strip_bodies as strip_bodies, visible_payload as visible_payload
 from .relevance import RELEVANT as RELEVANT, RelevanceScale as RelevanceScale, relevance_scale as relevance_scale
 from .retrieve import Answer as Answer, Retrieval as Retrieval
