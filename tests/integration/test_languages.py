@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 import aidre
-from aidre.engine.embedding import load_stored
+from aidre.api.config.settings import parse_settings
+from aidre.engine.embedding import DEFAULT_SPACE, load_stored
 from aidre.ingest.pipeline.ingest import chunker_for
+from tests import ROOT
 from tests.support.clients import Client, serving
 from tests.support.embeddings import EmbeddingsApi, embedding
 from tests.support.models import E5_PROMPTS, save_multilingual
@@ -165,3 +167,19 @@ def test_a_space_that_cannot_be_understood_is_refused_by_name(shell: Shell, spac
     status, _, err = shell.ingest()
     assert status == 2
     assert said in err
+
+
+def test_the_examples_of_the_page_are_valid_and_measure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "languages.md").read_text(encoding="utf-8")
+    declared, prefixed = (parse_settings(text) for text in re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.M))
+    assert declared.collection("docs").spaces == (DEFAULT_SPACE.id, "multilingual")
+    assert prefixed.declared_spaces[0].query_prefix == "query: "
+    [example] = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    spaces = [aidre.EmbeddingSpace(name, 64, "cosine", model="hashing") for name in ("one", "two")]
+    monkeypatch.chdir(tmp_path)
+    with aidre.open("store") as db:
+        db.collection("docs", space=spaces).add([{"id": "b", "text": "Ein Loch im Reifen."}, "Tee", "Brot"])
+    exec(compile(example, "docs/languages.md", "exec"), {})
+    assert capsys.readouterr().out.splitlines() == [f"{one.id} first: 1 among ten: 1 of 1" for one in spaces]
