@@ -63,6 +63,8 @@ def test_a_model_folder_is_one_line_and_answers_beside_or_before_the_first_space
     with serving(shell.store, shell.config.read_text()) as client:
         assert found(client)["meta"]["embedding_space"] == "words"
         answer = found(client, embedding_space="e5")
+        listed = client.get("/.well-known/ai-discovery").json()["embedding_spaces"]
+        assert [one["model"] for one in listed] == ["hashing", "saved"], "the place of the folder is not published"
         assert answer["meta"]["embedding_space"] == "e5"
     with aidre.open(shell.store) as db:
         [space] = [space for space in db.collection("docs").spaces if space.id == "e5"]

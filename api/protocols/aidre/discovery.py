@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec import structs
 
@@ -181,7 +182,7 @@ def _spaces(collections: list[VisibleCollection]) -> list[EmbeddingSpace]:
 
 
 def _published(model: str) -> str:
-    """The name of a model; of one in a folder of this machine the name of the folder, whose place is nobody's business."""
+    """The name of a model; of one in a folder of this machine that of the folder, whose place is nobody's business."""
     return Path(model).name if Path(model).is_absolute() or model.startswith((".", "~")) else model
 
 
