@@ -8,11 +8,7 @@ from .content_words import (
     words_except as words_except,
 )
 from .correction import (
-    Finding as Finding,
     Found as Found,
-    finding as finding,
-    is_answered_instead as is_answered_instead,
-    is_surely_error as is_surely_error,
     repaired_text as repaired_text,
     search_corrected as search_corrected,
 )
@@ -24,7 +20,16 @@ from .cursor import (
     lineage_digest as lineage_digest,
     store_secret as store_secret,
 )
-from .facets import AskedFacet as AskedFacet
+from .facets import AskedFacet as AskedFacet, count_facets as count_facets
+from .forgiving import (
+    Finding as Finding,
+    best_of as best_of,
+    finding as finding,
+    is_answered_instead as is_answered_instead,
+    is_surely_error as is_surely_error,
+    scale_of as scale_of,
+    search_forgiving as search_forgiving,
+)
 from .query_embedding import QueryEmbedders as QueryEmbedders
 from .question import (
     Question as Question,
