@@ -23,6 +23,7 @@ from .cursor import (
 from .facets import AskedFacet as AskedFacet, count_facets as count_facets
 from .forgiving import (
     Finding as Finding,
+    LocalAnswer as LocalAnswer,
     best_of as best_of,
     finding as finding,
     is_answered_instead as is_answered_instead,
