@@ -36,7 +36,14 @@ from .engine.errors import (
     Unsupported as Unsupported,
     VerificationFailed as VerificationFailed,
 )
-from .engine.model import Chunk as Chunk, Document as Document, EmbeddingSpace as EmbeddingSpace, Query as Query
+from .engine.model import (
+    Chunk as Chunk,
+    Document as Document,
+    EmbeddingSpace as EmbeddingSpace,
+    Highlight as Highlight,
+    HighlightLimits as HighlightLimits,
+    Query as Query,
+)
 from .library.asynchronous import (
     AsyncCollection as AsyncCollection,
     AsyncCollectionView as AsyncCollectionView,
@@ -50,6 +57,7 @@ from .library.collection import (
 )
 from .library.database import Database as Database, open as open
 from .library.datasets import from_dataset as from_dataset
-from .library.results import SearchResults as SearchResults
+from .library.facets import FacetRequest as FacetRequest
+from .library.results import Hits as Hits, SearchResults as SearchResults
 
 __version__: str

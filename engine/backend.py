@@ -212,12 +212,10 @@ class ChangesPage:
 
 
 class SpaceStatus(TypedDict):
-    """An embedding space, as operators see it: the members of `EmbeddingSpace`, and these.
-
-    `state` is "live" or "building". `bytes` are the sizes of its vectors, their index and their keys. `calibration` is
-    None where every row is compared; else it has `kind`, `reason` and, with the capability `recall`, `depths`, each
-    with `results`, `candidates`, `mean` and `p5`.
-    """
+    """An embedding space, as operators see it: the members of `EmbeddingSpace`, and these. `state` is "live" or
+    "building". `bytes` are the sizes of its vectors, their index and their keys. `calibration` is None where every row
+    is compared; else it has `kind`, `reason` and, with the capability `recall`, `depths`, each with `results`,
+    `candidates`, `mean` and `p5`."""
 
     id: str
     dimensions: int
@@ -227,6 +225,8 @@ class SpaceStatus(TypedDict):
     model: str | None
     revision: str | None
     precision: str | None
+    query_prefix: str | None
+    document_prefix: str | None
     state: str
     chunks: int
     runtime: str | None

@@ -30,7 +30,8 @@ class EmbeddingSpace:
     """Declares which vectors are comparable, and how.
 
     `model` names an Embedder; without one the vectors come with the rows. `revision` identifies weights, pooling,
-    prefixes and chunking. `precision` is the stored number type; None leaves the choice to the engine.
+    prefixes and chunking. `precision` is the stored number type; None leaves the choice to the engine. The prefixes are
+    put before each text that is embedded, as E5's "query: " and "passage: "; None: those of the model's folder.
     """
 
     id: str
@@ -41,6 +42,8 @@ class EmbeddingSpace:
     model: str | None = None
     revision: str | None = None
     precision: Precision | None = None
+    query_prefix: str | None = None
+    document_prefix: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,9 @@ from aidre.client.session import Session
 from aidre.client.verification import Policy
 from aidre.engine.backend import Hit
 from aidre.engine.errors import Closed, RequestFailed
-from aidre.engine.model import Json, Mode
-from aidre.library.results import SearchResults
+from aidre.engine.model import HighlightLimits, Json, Mode
+from aidre.library.facets import Facets
+from aidre.library.results import Hits, SearchResults
 
 if TYPE_CHECKING:
     from aidre.engine.embedding import EmbedTexts
@@ -134,7 +135,9 @@ class AsyncRemoteCollection:
         payload: bool = False,
         vectors: bool = False,
         correct: bool = False,
-    ) -> list[Hit]:
+        facets: Facets | None = None,
+        highlight: bool | HighlightLimits = False,
+    ) -> Hits:
         """As `RemoteCollection.search`."""
         asked = check_asked(
             text,
@@ -146,6 +149,8 @@ class AsyncRemoteCollection:
             payload=payload,
             vectors=vectors,
             correct=correct,
+            facets=facets,
+            highlight=highlight,
         )
         return await self._transport.run(self._reader.search(asked, k, offset))
 

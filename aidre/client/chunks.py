@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.client.messages import ChunkAnswer, Result
-from aidre.engine.backend import Hit, PlainChunk
-from aidre.engine.model import Document, Json
+from aidre.client.messages import ChunkAnswer, CountedFacet, Result
+from aidre.engine.backend import Facet, Hit, PlainChunk
+from aidre.engine.model import Document, Highlight, Json
 
 RESERVED = frozenset({"updated_at", "canonical", "visibility", "content_hash", "etag", "provenance"})
 """Members of `metadata` that are not the document's own."""
@@ -33,6 +33,8 @@ class RemoteChunk(PlainChunk):
     has_text: bool
     relevance: float | None = None
     """From 0 to 1, where the server says."""
+    highlight: Highlight | None = None
+    """Where words of the query are, if that was asked for."""
 
     @property
     def content_hash(self) -> str:
@@ -67,15 +69,26 @@ class RemoteChunk(PlainChunk):
 def to_hit(result: Result, collection: str | None) -> Hit:
     """A result as a hit. Its score is not a number where the server sends none."""
     vectors = {space: np.asarray(vector, np.float32) for space, vector in result.vectors.items()}
-    chunk = to_chunk(result, collection, vectors, result.relevance)
+    chunk = replace(to_chunk(result, collection, vectors), relevance=result.relevance, highlight=result.highlight)
     return Hit(chunk, math.nan if result.score is None else result.score)
+
+
+def to_facet(sent: CountedFacet) -> Facet:
+    return Facet(
+        tuple((one.value, one.count) for one in sent.values),
+        sent.documents,
+        sent.missing,
+        sent.min,
+        sent.max,
+        sent.distinct,
+        tuple(one.count for one in sent.ranges),
+    )
 
 
 def to_chunk(
     sent: Result | ChunkAnswer,
     collection: str | None,
     vectors: Mapping[str, NDArray[np.float32]] | None = None,
-    relevance: float | None = None,
 ) -> RemoteChunk:
     chunk_id, text, reserved = sent.id or "", sent.text or "", dict[str, Json]()
     own = dict[str, Json]()
@@ -106,7 +119,6 @@ def to_chunk(
         collection=collection,
         reserved=reserved,
         has_text=sent.text is not None,
-        relevance=relevance,
     )
 
 

@@ -21,8 +21,9 @@ from aidre.client.session import EVENT_STREAM, Session
 from aidre.client.verification import Policy, Verifier, check_policy, origin_of
 from aidre.engine.backend import Hit
 from aidre.engine.errors import Closed, InvalidInput, RequestFailed
-from aidre.engine.model import Json, Mode
-from aidre.library.results import SearchResults
+from aidre.engine.model import HighlightLimits, Json, Mode
+from aidre.library.facets import Facets
+from aidre.library.results import Hits, SearchResults
 
 if TYPE_CHECKING:
     from aidre.engine.embedding import EmbedTexts
@@ -176,13 +177,16 @@ class RemoteCollection:
         payload: bool = False,
         vectors: bool = False,
         correct: bool = False,
-    ) -> list[Hit]:
+        facets: Facets | None = None,
+        highlight: bool | HighlightLimits = False,
+    ) -> Hits:
         """The `k` best chunks after the `offset` best ones, as `Collection.search` of a local collection.
 
         Asks for as many pages as that takes, all of one state of the collection. `payload` asks for the semantic
         payload of each chunk, `vectors` for its vectors. With `correct` the server may answer a text without what may
-        be typing errors in it, where it finds little as it is. AccessDenied, CollectionMissing, DimensionMismatch,
-        InvalidFilter, InvalidInput, RequestFailed, SpaceMissing, Unsupported, VerificationFailed.
+        be typing errors in it, where it finds little as it is. `facets` and `highlight` are those of a local search,
+        where the server has these extensions. AccessDenied, CollectionMissing, DimensionMismatch, InvalidFilter,
+        InvalidInput, RequestFailed, SpaceMissing, Unsupported, VerificationFailed.
         """
         asked = check_asked(
             text,
@@ -194,6 +198,8 @@ class RemoteCollection:
             payload=payload,
             vectors=vectors,
             correct=correct,
+            facets=facets,
+            highlight=highlight,
         )
         return self._transport.run(self._reader.search(asked, k, offset))
 

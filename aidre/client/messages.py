@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from aidre.engine.model import Json
+from aidre.engine.model import Highlight, Json
 
 ChangeOperation: TypeAlias = Literal["add", "change", "delete"]
 
@@ -98,12 +98,34 @@ class Source(Struct, frozen=True):
     section: str | None = None
 
 
+class FacetValue(Struct, frozen=True):
+    value: str | int | float | bool
+    count: int
+
+
+class FacetRangeCount(Struct, frozen=True):
+    count: int
+
+
+class CountedFacet(Struct, frozen=True):
+    """The values of a field, an extension."""
+
+    values: list[FacetValue] = []
+    documents: int = 0
+    missing: int = 0
+    distinct: int = 0
+    min: str | int | float | None = None
+    max: str | int | float | None = None
+    ranges: list[FacetRangeCount] = []
+
+
 class Result(Struct, frozen=True):
     """A result of a search (7); which members it has is up to the request and the server."""
 
     id: str | None = None
     score: float | None = None
     relevance: float | None = None
+    highlight: Highlight | None = None
     source: Source = Source()
     metadata: dict[str, Any] = {}
     text: str | None = None
@@ -116,6 +138,8 @@ class SearchMeta(Struct, frozen=True):
     mode: str | None = None
     embedding_space: str | None = None
     next_cursor: str | None = None
+    corrected: str | None = None
+    suggestion: str | None = None
 
 
 class SearchAnswer(Struct, frozen=True):
@@ -125,6 +149,7 @@ class SearchAnswer(Struct, frozen=True):
     collection: str | None = None
     request_id: str | None = None
     meta: SearchMeta = SearchMeta()
+    facets: dict[str, CountedFacet] = {}
 
 
 class ChunkAnswer(Struct, frozen=True):

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.client.chunks import RemoteChunk, to_chunk, to_hit
+from aidre.client.chunks import RemoteChunk, to_chunk, to_facet, to_hit
 from aidre.client.embedding import LocalEmbedding
 from aidre.client.exchange import Steps, decode, invalid_answer
 from aidre.client.messages import (
@@ -43,8 +43,10 @@ from aidre.engine.errors import (
     SpaceMissing,
     Unsupported,
 )
-from aidre.engine.model import Json
+from aidre.engine.model import HighlightLimits, Json
 from aidre.library.arguments import check_least, check_space_id, to_ids
+from aidre.library.facets import FacetRequest, Facets, to_limits, to_members, to_requests
+from aidre.library.results import Hits
 
 MAX_K = 10_000
 """Most hits of a search, as of a local one."""
@@ -70,6 +72,8 @@ class Asked:
     vectors: bool
     correct: bool = False
     """Whether the server may answer the text without what may be typing errors in it."""
+    facets: tuple[FacetRequest, ...] = ()
+    highlight: HighlightLimits | None = None
 
 
 def check_asked(
@@ -83,6 +87,8 @@ def check_asked(
     payload: bool,
     vectors: bool,
     correct: bool = False,
+    facets: Facets | None = None,
+    highlight: bool | HighlightLimits = False,
 ) -> Asked:
     """InvalidInput, with the rules of a local search."""
     if (text is None) == (vector is None):
@@ -102,7 +108,11 @@ def check_asked(
         array = _to_numbers(vector)
         if array.ndim != 1:
             raise InvalidInput(f"a vector has one axis, not {array.ndim}")
-    return Asked(text, array, filter, mode, space, min_score, payload, vectors, correct)
+    limits = to_limits(highlight)
+    if limits is not None and text is None:
+        raise InvalidInput("highlight needs a text: a vector has no words")
+    requests = () if facets is None else to_requests(facets)
+    return Asked(text, array, filter, mode, space, min_score, payload, vectors, correct, requests, limits)
 
 
 def _to_numbers(vector: Any) -> NDArray[np.float32]:
@@ -139,7 +149,7 @@ class RemoteReader:
 
     # -- search ------------------------------------------------------------------------------------------------------
 
-    def search(self, asked: Asked, k: int, offset: int) -> Steps[list[Hit]]:
+    def search(self, asked: Asked, k: int, offset: int) -> Steps[Hits]:
         """The best `k` hits after `offset`, all of one state of the collection."""
         check_number("k", k, 1, MAX_K)
         check_number("offset", offset, 0, MAX_K)
@@ -166,11 +176,14 @@ class RemoteReader:
                 f"the server gives at most {pager.applied} results of a search, and no further pages",
                 capability="pagination",
             )
-        return [hit for hit in hits[offset:wanted] if asked.min_score is None or hit.score >= asked.min_score]
+        least = asked.min_score
+        return pager.answered([hit for hit in hits[offset:wanted] if least is None or hit.score >= least])
 
     def page(self, asked: Asked, members: dict[str, Any], k: int, cursor: str | None) -> Steps[SearchAnswer]:
         """One page, as the server gives it; without texts where the collection withholds them."""
         url = yield from self.session.endpoint("search")
+        if cursor is None and asked.facets:  # they are those of all matches
+            members = members | {"facets": list(map(to_members, asked.facets))}
         while True:
             body = {**members, "top_k": k, "return": self._fields(asked)}
             if cursor is not None:
@@ -201,6 +214,9 @@ class RemoteReader:
             if not found.can("filter"):
                 raise Unsupported("the server has no filters: it would ignore this one", capability="filter")
             members["filter"] = asked.filter
+        for name, is_asked in (("facets", bool(asked.facets)), ("highlight", asked.highlight is not None)):
+            if is_asked and name not in found.extensions:
+                raise Unsupported(f"the server has no {name}", capability=name)
         local = yield from self._embed(asked, found)
         if local is not None:
             space, vector = local
@@ -208,6 +224,8 @@ class RemoteReader:
         members["query"] = asked.text
         if "correct" in found.extensions:  # by default; a list of hits could not say what was asked instead
             members["correct"] = asked.correct
+        if asked.highlight is not None:
+            members["highlight"] = asdict(asked.highlight)
         if asked.space is not None:
             members["embedding_space"] = asked.space
         if asked.mode is not None:
@@ -222,6 +240,10 @@ class RemoteReader:
             space = _space_of(found, asked.space, asked.vector)
             return space.id, asked.vector
         if self._sends_text or not self.embedding.applies(asked.mode):
+            return None
+        if asked.highlight is not None or asked.correct:  # the server needs the words
+            if self.embedding.where == "local":
+                raise InvalidInput("highlight and correct need the text, which embed='local' does not send")
             return None
         if not found.can("query_vector") and self.embedding.where == "auto":
             return None
@@ -322,6 +344,19 @@ class Pager:
     _idle: int = field(default=0, init=False)
     _members: dict[str, Any] | None = field(default=None, init=False)
     _ended: bool = field(default=False, init=False)
+    _first: SearchAnswer | None = field(default=None, init=False)
+
+    def answered(self, hits: list[Hit]) -> Hits:
+        """Some of the hits that the pages had, with what the first page says of all."""
+        answer = Hits(hits)
+        chunks = [cast(RemoteChunk, hit.chunk) for hit in hits]
+        known = [chunk.relevance for chunk in chunks if chunk.relevance is not None]
+        answer.set_relevance(known if len(known) == len(hits) and self.asked.text is not None else None)
+        answer.highlights = [chunk.highlight for chunk in chunks if chunk.highlight is not None]
+        if self._first is not None:
+            answer.facets = {name: to_facet(facet) for name, facet in self._first.facets.items()}
+            answer.corrected, answer.suggestion = self._first.meta.corrected, self._first.meta.suggestion
+        return answer
 
     def next_page(self) -> Steps[list[Hit] | None]:
         """The hits of the next page that has any; None after the last one. Conflict where a cursor has ended."""
@@ -341,6 +376,8 @@ class Pager:
                     raise
                 self._members = None
                 continue
+            if self.cursor is None:
+                self._first = answer
             hits = self._taken(answer)
             if hits:
                 return hits

@@ -119,6 +119,9 @@ def _check_space(space: EmbeddingSpace) -> None:
             raise InvalidInput(f"{where}: {name} is one of {', '.join(filter(None, allowed))}, not {_shown(value)}")
     if not isinstance(space.model, str | None):
         raise InvalidInput(f"{where}: model is the name of one, not {_shown(space.model)}")
+    for name in ("query_prefix", "document_prefix"):
+        if not isinstance(value := getattr(space, name), str | None):
+            raise InvalidInput(f"{where}: {name} is a string, not {_shown(value)}")
 
 
 def _shown(value: Any) -> str:

@@ -12,13 +12,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from aidre.engine.backend import Facet, Hit
-from aidre.engine.model import Document, EmbeddingSpace, Json, Mode
+from aidre.engine.backend import Facet
+from aidre.engine.model import Document, EmbeddingSpace, HighlightLimits, Json, Mode
 from aidre.library.arguments import to_path
 from aidre.library.collection import WAIT_SECONDS, Collection, CollectionView
 from aidre.library.database import Database
 from aidre.library.documents import Rows
-from aidre.library.results import SearchResults
+from aidre.library.facets import Facets
+from aidre.library.results import Hits, SearchResults
 
 if TYPE_CHECKING:
     from aidre.engine.embedding import Endpoint
@@ -52,7 +53,10 @@ class AsyncCollectionView:
         mode: Mode | None = None,
         space: str | None = None,
         min_score: float | None = None,
-    ) -> list[Hit]:
+        facets: Facets | None = None,
+        highlight: bool | HighlightLimits = False,
+        correct: bool = False,
+    ) -> Hits:
         """As `Collection.search`."""
         return await asyncio.to_thread(
             self.view.search,
@@ -64,6 +68,9 @@ class AsyncCollectionView:
             mode=mode,
             space=space,
             min_score=min_score,
+            facets=facets,
+            highlight=highlight,
+            correct=correct,
         )
 
     async def search_many(

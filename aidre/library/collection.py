@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
-from aidre.engine.backend import Facet, Hit, can_fuse
+from aidre.engine.backend import Facet, can_fuse
 from aidre.engine.errors import Closed, CollectionMissing, DocumentMissing, InvalidInput, ModelUnavailable, SpaceMissing
 from aidre.engine.index.fields import Filter, field_name
-from aidre.engine.model import Document, EmbeddingSpace, Json, Mode, Query
+from aidre.engine.model import Document, EmbeddingSpace, HighlightLimits, Json, Mode, Query
 from aidre.library.arguments import (
     check_least,
     check_mode,
@@ -36,7 +37,8 @@ from aidre.library.documents import (
     to_matrices,
     to_vector,
 )
-from aidre.library.results import SearchResults
+from aidre.library.facets import Facets, to_limits, to_requests
+from aidre.library.results import Hits, SearchResults, add_extras, to_forgiving_hits, to_hits
 from aidre.library.spaces import Spaces
 
 if TYPE_CHECKING:
@@ -98,24 +100,41 @@ class CollectionView:
         mode: Mode | None = None,
         space: str | None = None,
         min_score: float | None = None,
-    ) -> list[Hit]:
+        facets: Facets | None = None,
+        highlight: bool | HighlightLimits = False,
+        correct: bool = False,
+    ) -> Hits:
         """The `k` best chunks after the `offset` best ones, best first; those below `min_score` are left out.
 
         A text is searched hybrid, dense where its space cannot be fused, lexical where no space has a model; a vector,
         shape (dimensions,), dense; both hybrid, without a model. `space` is an id; without it the first space answers
-        that can. A larger score is better; its scale depends on mode and space. InvalidInput, InvalidFilter,
-        InvalidVector, DimensionMismatch, SpaceMissing, ModelUnavailable.
+        that can. A larger score is better; its scale depends on mode and space. `facets` counts values of fields in the
+        documents of all matches, `highlight` tells where the words of the text are in each hit. With `correct` a text
+        is answered without what may be typing errors in it, where it finds little as it is. InvalidInput,
+        InvalidFilter, InvalidVector, DimensionMismatch, SpaceMissing, ModelUnavailable, Unsupported.
         """
+        requests = () if facets is None else to_requests(facets)
+        limits = None if highlight is False else to_limits(highlight)
+        if limits is not None and text is None:
+            raise InvalidInput("highlight needs a text: a vector has no words")
         reader = self.reader
         if text is None and vector is None:
             raise InvalidInput("search needs a text or vector=")
         check_least(min_score)
         if reader is None:
-            return []
-        hits = reader.search(
-            self._query(reader, text, vector, k=k, offset=offset, filter=to_filter(filter), mode=mode, space_id=space)
-        )
-        return hits if min_score is None else [hit for hit in hits if hit.score >= min_score]
+            nothing = Hits()
+            nothing.facets = {one.field: Facet((), 0, 0, None, None) for one in requests}
+            return nothing
+        parsed = to_filter(filter)
+        if correct and text is not None and vector is None:
+            ask = partial(self._query, reader, k=k, offset=offset, filter=parsed, mode=mode, space_id=space)
+            found = to_forgiving_hits(reader, text, lambda words: ask(words, None), min_score)
+        else:
+            query = self._query(reader, text, vector, k=k, offset=offset, filter=parsed, mode=mode, space_id=space)
+            found = to_hits(reader, query, reader.search(query), min_score)
+        if requests or limits is not None:
+            add_extras(found, requests, limits)
+        return found
 
     def search_many(
         self,

@@ -29,7 +29,7 @@ class Database:
         if path.exists() and not path.is_dir():
             raise Missing(f"{path} is a file: name a folder for the store", store=str(path))
         self._source = open_source(path) if uri is None else open_source(path, address_of(uri))
-        self._embedders: dict[str, Embedder] = {}
+        self._embedders: dict[EmbeddingSpace, Embedder] = {}
         self._is_open = True
 
     @property

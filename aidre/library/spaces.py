@@ -22,7 +22,7 @@ class Spaces:
         spaces: Sequence[EmbeddingSpace] | None,
         embed: Callable[[list[str]], Any] | None,
         endpoint: str | Endpoint | None,
-        loaded: dict[str, Embedder],
+        loaded: dict[EmbeddingSpace, Embedder],
     ) -> None:
         from aidre.engine.embedding import FUNCTION_MODEL, OPENAI
 
@@ -44,7 +44,7 @@ class Spaces:
         self._embed = embed
         self._endpoint = None if endpoint is None else to_endpoint(endpoint)
         self._loaded = loaded
-        self._asked: dict[str, Embedder] = {}
+        self._asked: dict[EmbeddingSpace, Embedder] = {}
 
     def for_writing(self, stored: Sequence[EmbeddingSpace] | None) -> list[EmbeddingSpace]:
         """The spaces as they are declared to a writer. InvalidInput where none is filled by what was passed."""
@@ -59,15 +59,17 @@ class Spaces:
 
     def embedder(self, space: EmbeddingSpace) -> Embedder:
         """The embedder of a space that has a model. ModelUnavailable."""
-        from aidre.engine.embedding import FUNCTION_MODEL, OPENAI, FunctionEmbedder, load_embedder
+        from aidre.engine.embedding import FUNCTION_MODEL, OPENAI, FunctionEmbedder, load_embedder, with_prefixes
 
         if space.model == FUNCTION_MODEL and self._embed is not None:
-            return FunctionEmbedder(space, self._embed)
+            embed = self._embed
+            return with_prefixes(space, lambda bare: FunctionEmbedder(bare, embed))
         endpoints = {} if self._endpoint is None else {space.id: self._endpoint}
         known = self._asked if space.provider == OPENAI else self._loaded  # an endpoint is of this collection alone
-        loaded = known.get(space.id)
+        bare = replace(space, revision=None, precision=None)
+        loaded = known.get(bare)
         if loaded is None:
-            loaded = known.setdefault(space.id, load_embedder(replace(space, revision=None), endpoints=endpoints))
+            loaded = known.setdefault(bare, load_embedder(bare, endpoints=endpoints))
         return loaded
 
 

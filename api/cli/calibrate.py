@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.api.retrieval import text_spaces
 from aidre.engine.errors import ConfigurationError, InvalidInput, ModelUnavailable
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def calibrate(
     from aidre.engine.embedding import load_stored
     from aidre.engine.maintenance import recalibrate
 
-    space = _space(store.open(collection).collection.spaces, collection, space_id, queries)
+    space = _space(store.open(collection).collection.spaces, settings, collection, space_id, queries)
     models = {}
     vectors = queries.vectors
     if space.model is not None:
@@ -137,7 +138,7 @@ def _calibration_facts(calibration: Calibration | None, found: float) -> dict[st
 
 
 def _space(
-    spaces: Sequence[EmbeddingSpace], collection: str, space_id: str | None, queries: QueryFile
+    spaces: Sequence[EmbeddingSpace], settings: Settings, collection: str, space_id: str | None, queries: QueryFile
 ) -> EmbeddingSpace:
     names = ", ".join(space.id for space in spaces)
     if space_id is not None:
@@ -147,7 +148,8 @@ def _space(
         if queries.vectors is None and named.model is None:
             raise ConfigurationError(f"--queries: space {space_id!r} has no model to embed texts: give vectors")
         return named
-    possible = [space for space in spaces if space.model is not None or queries.vectors is not None]
+    with_model = text_spaces(spaces, settings.collection(collection).spaces)
+    possible = list(spaces) if queries.vectors is not None else with_model
     if not possible:
         raise ConfigurationError(f"--queries: no space of {collection!r} has a model to embed texts: give vectors")
     if len(possible) > 1 and queries.vectors is not None:

@@ -6,20 +6,13 @@ Data go to stdout, flushed line by line; messages go to stderr. Knows no command
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # importing numpy would double the time of `aidre --help`
     from aidre.engine.maintenance import CollectionReport, Problem
     from aidre.engine.model import Json
-
-_DEFAULT_TERMINAL = (100, 24)
-_MAX_WIDTH = 120
-_SNIPPET_INDENT = 5
-_SNIPPET_LINES = 2
 
 
 def print_json(value: Mapping[str, Json]) -> None:
@@ -44,18 +37,6 @@ def print_message(message: str) -> None:
 def printable(text: str) -> str:
     """The text with control characters replaced by spaces: a document must not steer the terminal."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
-
-
-def hit_lines(hit: Mapping[str, Json]) -> Iterable[str]:
-    """Rank, score and title; url and section; a snippet."""
-    width = max(min(shutil.get_terminal_size(_DEFAULT_TERMINAL).columns, _MAX_WIDTH) - _SNIPPET_INDENT, 20)
-    source = hit["source"]
-    yield f"{hit['rank']:>3}  {hit['score']:.4f}  {printable(source.get('title') or hit['document_id'])}"
-    location = " · ".join(printable(source[name]) for name in ("url", "section") if source.get(name))
-    if location:
-        yield f"     {location}"
-    snippet = textwrap.shorten(printable(hit["text"]), width=width * _SNIPPET_LINES, placeholder=" …")
-    yield from (f"     {line}" for line in textwrap.wrap(snippet, width))
 
 
 def bind_line(bind: Mapping[str, Json]) -> str:

@@ -271,14 +271,21 @@ def search(
             "--mode", metavar="M", help="hybrid, dense (vectors) or lexical (BM25); default: the best available."
         ),
     ] = None,
+    facets: Annotated[
+        list[str] | None,
+        typer.Option("--facets", metavar="FIELD", help="Count the values of a field in all matches; may be repeated."),
+    ] = None,
+    as_typed: Annotated[bool, typer.Option("--as-typed", help="Correct no typing errors.")] = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Search by text, without a server.
 
-    With --config as a server with that configuration: default collection, fusion weights, runtime of the models.
+    With --config as a server with that configuration: default collection and space, fusion weights, runtime of the
+    models. People see how relevant each hit is, in percent, and the words of the query in bold, in a terminal.
     """
-    from aidre.api.cli.search import search_records
+    from aidre.api.cli.hits import print_found
+    from aidre.api.cli.search import Asked, find
     from aidre.api.config import load_settings
 
     settings = load_settings(config)
@@ -286,16 +293,10 @@ def search(
     if collection is None and settings.server.default_collection in opened.collections():
         collection = settings.server.default_collection
     snapshot = opened.open(select_collection(opened, collection))
-    hits = 0
-    for record in search_records(
-        snapshot, query, k, filter=filter, mode=mode, settings=settings, note=console.print_message
-    ):
-        hits += 1
-        if as_json:
-            console.print_json(record)
-        else:
-            console.print_lines(console.hit_lines(record))
-    if not hits:
+    asked = Asked(query, k, filter, mode, facets or (), not as_typed)
+    found = find(snapshot, asked, settings, console.print_message)
+    print_found(found, query, as_json=as_json)
+    if not found.records:
         where = "" if filter is None else " among the documents that match the filter"
         console.print_message(f"nothing found{where}")
     return 0

@@ -1,12 +1,13 @@
-"""One search by text without a server: queries the engine directly and returns each hit as a JSON object."""
+"""One search by text without a server: queries the engine directly and returns each hit as a JSON object, as a server
+with the configuration would answer."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TypeAlias
+from functools import cache, partial
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 import orjson
@@ -14,76 +15,138 @@ from numpy.typing import NDArray
 
 from aidre.api.cli.console import printable
 from aidre.api.config import FusionSettings, Settings
-from aidre.api.retrieval import Question, resolve_mode
-from aidre.engine.backend import Hit, Reader, can_fuse
+from aidre.api.retrieval import (
+    RELEVANT,
+    LocalAnswer,
+    Question,
+    best_of,
+    resolve_mode,
+    scale_of,
+    search_forgiving,
+)
+from aidre.engine.backend import Facet, Hit, Reader, can_fuse
 from aidre.engine.embedding import Embedder, load_stored
 from aidre.engine.errors import InvalidFilter, InvalidInput, ModelUnavailable
-from aidre.engine.index.fields import Filter, parse_filter
-from aidre.engine.model import EmbeddingSpace, Fusion, Json, Mode, Query, Rescore
+from aidre.engine.index.fields import Filter, field_name, parse_filter
+from aidre.engine.model import EmbeddingSpace, Fusion, Highlight, HighlightLimits, Json, Mode, Query, Rescore
 
-Load: TypeAlias = Callable[[EmbeddingSpace], Embedder]
+VALUES: Final = 10
+"""Values of a facet."""
 
 
-def search_records(
-    reader: Reader,
-    text: str,
-    k: int,
-    *,
-    filter: str | None,
-    mode: Mode | None,
-    settings: Settings,
-    note: Callable[[str], None],
-) -> Iterator[dict[str, Json]]:
-    """The best `k` hits, best first. `filter` is JSON text; without a `mode` the best mode of the collection is used.
+class Asked(NamedTuple):
+    """`filter` is JSON text; without a `mode` the best mode of the collection is used. `facets` are names of fields.
+    With `correct` a text that finds little is answered without what may be typing errors in it."""
 
-    Fields of the filter that no document has, and models that cannot be loaded, are reported to `note`.
-    """
-    if not text.strip():
+    text: str
+    k: int
+    filter: str | None = None
+    mode: Mode | None = None
+    facets: Sequence[str] = ()
+    correct: bool = True
+
+
+class Found(NamedTuple):
+    """The hits as records, best first, and where the words of the query are in each; `fits`: the best is relevant."""
+
+    records: list[dict[str, Json]]
+    marks: list[Highlight]
+    facets: dict[str, Facet]
+    fits: bool
+    corrected: str | None
+    suggestion: str | None
+
+
+def find(reader: Reader, asked: Asked, settings: Settings, note: Callable[[str], None]) -> Found:
+    """Fields of the filter that no document has, and models that cannot be loaded, are reported to `note`, once."""
+    if not asked.text.strip():
         raise InvalidInput("QUERY must not be blank")
-    parsed = None if filter is None else _parse_filter(filter)
+    parsed = None if asked.filter is None else _parse_filter(asked.filter)
     for name in () if parsed is None else reader.unknown_fields(parsed):
         note(f"--filter: no document has {printable(name)}")
-    load = partial(load_stored, runtime=settings.embedding.runtime, endpoints=settings.endpoints)
-    effective_mode, vector, space_id = _embed(reader, text, mode, load, note)
-    query = Query(vector, space_id, k, filter=parsed, text=text, mode=effective_mode)
-    if effective_mode == "hybrid":
-        fusion = settings.collection(reader.collection.name).fusion
-        rescore = _rescore(reader, fusion, text, load, note)
-        query = replace(query, fusion=Fusion(fusion.a, fusion.c), rescore=rescore)
-    return (_record(rank, hit) for rank, hit in enumerate(reader.search(query), 1))
+    models = _Models(settings, note)
+
+    def ask(text: str) -> Query:
+        return replace(_query(reader, asked, settings, models, text), filter=parsed)
+
+    answer = search_forgiving(reader, asked.text, ask) if asked.correct else _typed(reader, ask(asked.text))
+    query, hits = answer.query, answer.hits
+    relevances = scale_of(reader, query, best_of(reader, query, hits)).relevances(hit.score for hit in hits)
+    said = {"corrected": answer.corrected, "suggestion": answer.suggestion}
+    more = {name: text for name, text in said.items() if text is not None}
+    ranked = enumerate(zip(hits, relevances, strict=True), 1)
+    return Found(
+        records=[_record(rank, hit, relevance) | more for rank, (hit, relevance) in ranked],
+        marks=reader.highlight(str(query.text), hits, HighlightLimits()) if reader.can.highlight else [],
+        facets=_count(reader, asked.facets, query),
+        fits=bool(relevances) and relevances[0] >= RELEVANT,
+        corrected=answer.corrected,
+        suggestion=answer.suggestion,
+    )
+
+
+def _typed(reader: Reader, query: Query) -> LocalAnswer:
+    return LocalAnswer(query, reader.search(query))
+
+
+def _count(reader: Reader, names: Sequence[str], query: Query) -> dict[str, Facet]:
+    if names and not reader.can.facets:
+        raise InvalidInput("--facets: the engine of this collection lacks the capability facets")
+    text = query.text if query.mode == "lexical" else None
+    return {name: reader.facet(field_name(name), query.filter, text=text, limit=VALUES) for name in names}
+
+
+class _Models:
+    """The models of spaces, each loaded once, and notes, each given once."""
+
+    def __init__(self, settings: Settings, note: Callable[[str], None]) -> None:
+        load = partial(load_stored, runtime=settings.embedding.runtime, endpoints=settings.endpoints)
+        self.load: Callable[[EmbeddingSpace], Embedder] = cache(load)
+        self.note: Callable[[str], None] = cache(note)
+
+    def embed(self, space: EmbeddingSpace, text: str) -> NDArray[np.float32]:
+        """ModelUnavailable."""
+        [vector] = self.load(space).embed_queries([text])
+        return cast("NDArray[np.float32]", vector)
+
+
+def _query(reader: Reader, asked: Asked, settings: Settings, models: _Models, text: str) -> Query:
+    ours = settings.collection(reader.collection.name)
+    mode, vector, space_id = _embed(reader, Question(1, text=text, mode=asked.mode), ours.spaces, models)
+    query = Query(vector, space_id, asked.k, text=text, mode=mode)
+    if mode != "hybrid":
+        return query
+    fusion = ours.fusion
+    return replace(query, fusion=Fusion(fusion.a, fusion.c), rescore=_rescore(reader, fusion, text, models))
 
 
 def _embed(
-    reader: Reader, text: str, mode: Mode | None, load: Load, note: Callable[[str], None]
+    reader: Reader, question: Question, order: Sequence[str] | None, models: _Models
 ) -> tuple[Mode, NDArray[np.float32] | None, str | None]:
     """The mode to search in, and the vector of the text with the id of its space if that mode needs one.
 
     Without a requested mode a missing model degrades to a lexical search. Raises Unprocessable, ModelUnavailable.
     """
-    effective_mode, space = resolve_mode(reader, Question(1, text=text, mode=mode))
+    mode, space = resolve_mode(reader, question, order=order)
     if space is None:
-        return effective_mode, None, None
+        return mode, None, None
     try:
-        [vector] = load(space).embed_queries([text])
+        return mode, models.embed(space, str(question.text)), space.id
     except ModelUnavailable as error:
-        if mode is not None or not reader.can.lexical:
+        if question.mode is not None or not reader.can.lexical:
             raise
-        note(f"lexical search only: {error}")
+        models.note(f"lexical search only: {error}")
         return "lexical", None, None
-    return effective_mode, vector, space.id
 
 
-def _rescore(
-    reader: Reader, fusion: FusionSettings, text: str, load: Load, note: Callable[[str], None]
-) -> Rescore | None:
+def _rescore(reader: Reader, fusion: FusionSettings, text: str, models: _Models) -> Rescore | None:
     """The configured re-ranking by another space, if the collection has that space and its model loads."""
     for space in reader.collection.spaces:
         if space.id == fusion.rescore and space.model is not None and can_fuse(reader, space):
             try:
-                [vector] = load(space).embed_queries([text])
-                return Rescore(vector, space.id, fusion.depth)
+                return Rescore(models.embed(space, text), space.id, fusion.depth)
             except ModelUnavailable as error:
-                note(f"without {space.id}: {error}")
+                models.note(f"without {space.id}: {error}")
     return None
 
 
@@ -94,7 +157,7 @@ def _parse_filter(text: str) -> Filter:
         raise InvalidFilter(f"--filter is not JSON: {error}") from None
 
 
-def _record(rank: int, hit: Hit) -> dict[str, Json]:
+def _record(rank: int, hit: Hit, relevance: float) -> dict[str, Json]:
     chunk = hit.chunk
     _, source, metadata, _ = chunk.fragments
     return {
@@ -102,6 +165,7 @@ def _record(rank: int, hit: Hit) -> dict[str, Json]:
         "id": chunk.id,
         "document_id": chunk.document_id,
         "score": hit.score,
+        "relevance": relevance,
         "source": json.loads(source),
         "metadata": json.loads(b"{%b}" % metadata),
         "text": chunk.text,

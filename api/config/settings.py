@@ -41,7 +41,7 @@ from aidre.api.config.toml import (
     path,
     read,
 )
-from aidre.engine.embedding import DEFAULT_SPACE, OPENAI, Endpoint
+from aidre.engine.embedding import DEFAULT_SPACE, HASHING, OPENAI, Endpoint, dimensions_of
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import Distance, EmbeddingSpace, Precision, Visibility
 from aidre.engine.storage import MAX_KEPT_GENERATIONS, MIN_KEPT_GENERATIONS
@@ -152,13 +152,17 @@ class Space(Section):
     """An embedding space: which vectors are comparable, and how. The default text space needs no declaration."""
 
     id: Annotated[Text, like("images")]  #: The name of the space.
-    dimensions: Annotated[int, Meta(ge=1, le=65_536, examples=[512])]  #: The length of a vector.
-    distance: Distance  #: How vectors are compared.
+    #: The length of a vector. A sentence-transformers model says it itself.
+    dimensions: Annotated[int, Meta(ge=1, le=65_536, examples=[512])] | None = None
+    distance: Distance | None = None  #: How vectors are compared; default with a model: `cosine`.
     normalized: bool = False  #: Whether vectors have length 1.
     #: Who made the model; with `openai` and a model, an endpoint that speaks OpenAI's embeddings API embeds the texts.
     provider: Annotated[str, like("sentence-transformers")] | None = None
     model: Annotated[str, like("BAAI/bge-small-en-v1.5")] | None = None  #: Without one vectors come with the rows.
     revision: Annotated[str, like("v1")] | None = None  #: Identifies weights, pooling, prefixes and chunking.
+    #: What is put before a query that is embedded; default: what the model's folder says, or nothing.
+    query_prefix: Annotated[str, like("query: ")] | None = None
+    document_prefix: Annotated[str, like("passage: ")] | None = None  #: The same before a chunk.
     precision: Precision | None = None  #: The stored type of numbers; default: the engine's choice.
     #: The base URL of the endpoint of provider `openai`, to which `/embeddings` is added; `https://` beyond loopback.
     endpoint: Annotated[str, like("https://api.example.com/v1")] | None = None
@@ -166,7 +170,27 @@ class Space(Section):
     request_dimensions: bool = False  #: Whether the endpoint is asked for that many `dimensions`, to shorten vectors.
     timeout: Period = Period(60)  #: The longest time of one request to the endpoint; of a query at most 8 seconds.
 
+    @property
+    def has_folder(self) -> bool:
+        """Whether the model is one of sentence-transformers, whose folder says how long its vectors are."""
+        return self.model not in {None, HASHING} and self.provider in {None, "sentence-transformers"}
+
+    @property
+    def declared(self) -> EmbeddingSpace:
+        """ModelUnavailable for a missing model that should say `dimensions`."""
+        given = {member.name: getattr(self, member.name) for member in fields(EmbeddingSpace)}
+        length = dimensions_of(self.model or "") if self.dimensions is None else self.dimensions
+        return EmbeddingSpace(**{**given, "dimensions": length, "distance": self.distance or "cosine"})
+
     def __post_init__(self) -> None:
+        if self.dimensions is None and not self.has_folder:
+            raise ValueError(".dimensions is missing: give the length of the vectors")
+        if self.model is None:
+            if self.distance is None:
+                raise ValueError(".distance is missing: use cosine, dot or euclidean")
+            if self.query_prefix is not None or self.document_prefix is not None:
+                given = "document_prefix" if self.query_prefix is None else "query_prefix"
+                raise ValueError(f".{given} is for a model: name it by model, or remove the prefix")
         if self.endpoint is None:
             if self.provider == OPENAI and self.model is not None:
                 raise ValueError('.endpoint is missing: provider "openai" needs one such as https://api.example.com/v1')
@@ -252,8 +276,7 @@ class Settings(Section):
     @property
     def spaces(self) -> tuple[EmbeddingSpace, ...]:
         """The declared spaces; the default text space needs no declaration."""
-        names = [member.name for member in fields(EmbeddingSpace)]
-        return tuple(EmbeddingSpace(**{name: getattr(space, name) for name in names}) for space in self.declared_spaces)
+        return tuple(space.declared for space in self.declared_spaces)
 
     @property
     def endpoints(self) -> dict[str, Endpoint]:
@@ -351,11 +374,11 @@ def _check(settings: Settings) -> None:
         raise ValueError(
             f"nlweb.budget must be shorter than limits.deadline ({limits.deadline:g}s), to promise in time"
         )
-    check_unique((space.id for space in settings.spaces), "spaces", "id")
+    check_unique((space.id for space in settings.declared_spaces), "spaces", "id")
     check_unique((key.name for key in settings.keys), "keys", "name")
     check_unique((key.sha256 for key in settings.keys), "keys", "sha256")
     check_unique((intake.id for intake in settings.intakes), "intakes", "id")
-    declared = [DEFAULT_SPACE.id, *(space.id for space in settings.spaces)]
+    declared = [DEFAULT_SPACE.id, *(space.id for space in settings.declared_spaces)]
     for name, collection in settings.collections.items():
         where = path("collections", name)
         parse_column_mapping(collection.mapping, f"{where}.mapping")

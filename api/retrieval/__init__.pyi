@@ -8,11 +8,7 @@ from .content_words import (
     words_except as words_except,
 )
 from .correction import (
-    Finding as Finding,
     Found as Found,
-    finding as finding,
-    is_answered_instead as is_answered_instead,
-    is_surely_error as is_surely_error,
     repaired_text as repaired_text,
     search_corrected as search_corrected,
 )
@@ -24,9 +20,24 @@ from .cursor import (
     lineage_digest as lineage_digest,
     store_secret as store_secret,
 )
-from .facets import AskedFacet as AskedFacet
+from .facets import AskedFacet as AskedFacet, count_facets as count_facets
+from .forgiving import (
+    Finding as Finding,
+    LocalAnswer as LocalAnswer,
+    best_of as best_of,
+    finding as finding,
+    is_answered_instead as is_answered_instead,
+    is_surely_error as is_surely_error,
+    scale_of as scale_of,
+    search_forgiving as search_forgiving,
+)
 from .query_embedding import QueryEmbedders as QueryEmbedders
-from .question import Question as Question, resolve_mode as resolve_mode, text_modes as text_modes
+from .question import (
+    Question as Question,
+    resolve_mode as resolve_mode,
+    text_modes as text_modes,
+    text_spaces as text_spaces,
+)
 from .redaction import is_body_field as is_body_field, strip_bodies as strip_bodies, visible_payload as visible_payload
 from .relevance import RELEVANT as RELEVANT, RelevanceScale as RelevanceScale, relevance_scale as relevance_scale
 from .retrieve import Answer as Answer, Retrieval as Retrieval

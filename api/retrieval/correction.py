@@ -12,28 +12,19 @@ whose results change: a set has some that are misspelled in it.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from aidre.api.access import Caller
 from aidre.api.config import Protocol
 from aidre.api.http import BadRequest, Overloaded
+from aidre.api.retrieval.forgiving import finding, is_answered_instead, is_surely_error
 from aidre.api.retrieval.question import Question
-from aidre.api.retrieval.relevance import RELEVANT, RelevanceScale, relevance_scale, to_share
+from aidre.api.retrieval.relevance import RelevanceScale, relevance_scale
 from aidre.api.retrieval.retrieve import Answer, Retrieval
 from aidre.api.retrieval.visibility import VisibleCollection
-from aidre.engine.backend import Hit
-from aidre.engine.embedding import default_vocabulary
 from aidre.engine.errors import ModelUnavailable
-from aidre.engine.index.text import normalize
-
-CLEARLY_MORE: Final = 1.11
-_MIN_STEM: Final = 5
-"""Letters that two words share if they may be forms of one."""
-_WORD: Final = re.compile(r"[^\W\d_]+")
 
 
 class Found(NamedTuple):
@@ -46,50 +37,6 @@ class Found(NamedTuple):
     scale: RelevanceScale | None
     corrected: str | None = None
     suggestion: str | None = None
-
-
-class Finding(NamedTuple):
-    """How well a question does: whether anything relevant was found, and the share of its best hit; 0 if shares of the
-    collection have no bound, and so cannot be compared."""
-
-    is_relevant: bool
-    share: float
-
-
-def finding(hits: Sequence[Hit], scale: RelevanceScale) -> Finding:
-    """Of the hits of the first page, best first."""
-    if not hits:
-        return Finding(False, 0.0)
-    best = hits[0].score
-    share = to_share(best, scale.mode, scale.space) if scale.bound > 0 else 0.0
-    return Finding(scale.relevances([best])[0] >= RELEVANT, share)
-
-
-def is_answered_instead(repaired: Finding, typed: Finding, *, is_sure: bool) -> bool:
-    """Whether the repaired question is answered in place of the one as typed; for `is_sure` see `is_surely_error`."""
-    if not repaired.is_relevant:
-        return False
-    return not typed.is_relevant or (is_sure and repaired.share > typed.share * CLEARLY_MORE > 0)
-
-
-def is_surely_error(typed: str, repaired: str) -> bool:
-    """Whether a word that was repaired cannot be meant: it is not two words in one, nor another form of the repair."""
-    words, repairs = (_WORD.findall(text.lower()) for text in (normalize(typed), repaired))
-    if len(words) != len(repairs):
-        return False
-    pairs = zip(words, repairs, strict=True)
-    return any(word != repair and not (_is_form(word, repair) or _is_compound(word)) for word, repair in pairs)
-
-
-def _is_form(word: str, repair: str) -> bool:
-    """Whether two words differ in their last letter alone, as forms of one word may."""
-    return len(word) > _MIN_STEM and (word[:-1] in {repair, repair[:-1]} or repair[:-1] == word)
-
-
-def _is_compound(word: str) -> bool:
-    """Whether a word is two English ones, such as superset and unread, of at least two letters each."""
-    vocabulary = default_vocabulary()
-    return any(word[:end] in vocabulary and word[end:] in vocabulary for end in range(2, len(word) - 1))
 
 
 def repaired_text(collection: VisibleCollection, text: str) -> str | None:

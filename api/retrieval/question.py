@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,12 +30,12 @@ class Question:
     mode: Mode | None = None
 
 
-def text_modes(reader: Reader, lexical: bool) -> list[Mode]:
+def text_modes(reader: Reader, lexical: bool, order: Sequence[str] | None = None) -> list[Mode]:
     """The modes in which a text can be searched, the default one first; none without a model and without `lexical`.
 
-    `lexical` is the setting of the collection.
+    `lexical` and `order`, the ids of its spaces, are settings of the collection.
     """
-    models = [space for space in reader.collection.spaces if space.model is not None]
+    models = text_spaces(reader.collection.spaces, order)
     modes: list[Mode] = ["dense"] if models else []
     if lexical and reader.can.lexical:
         modes.append("lexical")
@@ -43,13 +44,16 @@ def text_modes(reader: Reader, lexical: bool) -> list[Mode]:
     return modes
 
 
-def resolve_mode(reader: Reader, question: Question, *, lexical: bool = True) -> tuple[Mode, EmbeddingSpace | None]:
+def resolve_mode(
+    reader: Reader, question: Question, *, lexical: bool = True, order: Sequence[str] | None = None
+) -> tuple[Mode, EmbeddingSpace | None]:
     """The search mode, and the space of its vectors (None for lexical).
 
-    Without `lexical`, a setting of the collection, hybrid becomes dense. Raises SpaceMissing, BadRequest or
+    Without `lexical`, a setting of the collection, hybrid becomes dense; `order` is another one, the ids of its spaces,
+    of which the first with a model answers a text that names none. Raises SpaceMissing, BadRequest or
     Unprocessable if the collection cannot answer the question.
     """
-    space = _space_of(reader, question)
+    space = _space_of(reader, question, order)
     mode = question.mode
     if question.text is None:
         if mode not in {None, "dense"}:
@@ -79,7 +83,7 @@ def _not_lexical(reader: Reader, lexical: bool, space: EmbeddingSpace | None) ->
     return Unprocessable(f"this collection is not searched by words ({why}): {cure}", member="mode")
 
 
-def _space_of(reader: Reader, question: Question) -> EmbeddingSpace | None:
+def _space_of(reader: Reader, question: Question, order: Sequence[str] | None) -> EmbeddingSpace | None:
     """The named space, or the first one with a model for text; None if there is none."""
     if question.space is not None:
         named = next((space for space in reader.collection.spaces if space.id == question.space), None)
@@ -88,4 +92,12 @@ def _space_of(reader: Reader, question: Question) -> EmbeddingSpace | None:
         if question.text is not None and named.model is None:
             raise SpaceMissing("this embedding space takes no text: send query_vector", embedding_space=named.id)
         return named
-    return next((space for space in reader.collection.spaces if space.model is not None), None)
+    return next(iter(text_spaces(reader.collection.spaces, order)), None)
+
+
+def text_spaces(spaces: Sequence[EmbeddingSpace], order: Sequence[str] | None) -> list[EmbeddingSpace]:
+    """Those with a model, the first of which answers texts: by `order`, then the ones that it lacks."""
+    models = [space for space in spaces if space.model is not None]
+    if order is not None and len(models) > 1:
+        models.sort(key=lambda space: order.index(space.id) if space.id in order else len(order))
+    return models

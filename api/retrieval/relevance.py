@@ -49,20 +49,22 @@ every hit has at least RELEVANT there.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aidre.api.retrieval.content_words import word_count
-from aidre.api.retrieval.question import Question
-from aidre.api.retrieval.retrieve import Answer, Retrieval
-from aidre.engine.backend import Reader
+from aidre.engine.backend import Hit
 from aidre.engine.embedding import DEFAULT_SPACE
 from aidre.engine.index.text import find_codes, to_term, tokenize, tokenize_query
 from aidre.engine.model import EmbeddingSpace, Mode
+
+if TYPE_CHECKING:
+    from aidre.api.retrieval.question import Question
+    from aidre.api.retrieval.retrieve import Answer, Retrieval
 
 RELEVANT: Final = 0.51
 """The relevance from which on a hit counts as relevant. NLWeb's first implementation demands a score above 51."""
@@ -121,19 +123,45 @@ async def relevance_scale(retrieval: Retrieval, question: Question, answer: Answ
     snapshot = answer.collection.snapshot
     spaces = () if answer.space is None else snapshot.collection.spaces
     space = next((space for space in spaces if space.id == answer.space), None)
-    cosine = _cosine(answer)
-    if space is None or space.model != DEFAULT_SPACE.model or cosine is None or answer.best is None:
+    best = answer.best
+    cosine = None if best is None else cosine_of(best, answer.vector, answer.space)
+    if space is None or not is_calibrated(space) or cosine is None or best is None:
         return RelevanceScale(answer.mode, space, 0.0)
     chunks = snapshot.chunks if question.filter is None else await retrieval.count(snapshot, question.filter)
+    searched = answer.collection.searched_text(best.chunk) if answer.collection.settings.lexical else None
     text = str(question.text)
-    likeness = _likeness(snapshot, space, answer.vector)
-    if answer.collection.settings.lexical:
-        demanded = demanded_evidence(chunks, word_factor(text), likeness)
-        found = evidence(text, cosine, answer.collection.searched_text(answer.best.chunk))
-    else:
+    likeness = likeness_of(snapshot.centroid(space.id), answer.vector)
+    return calibrated_scale(
+        answer.mode, space, text, best.score, cosine=cosine, likeness=likeness, chunks=chunks, searched=searched
+    )
+
+
+def is_calibrated(space: EmbeddingSpace) -> bool:
+    """Whether there is a bound for the scores of a space."""
+    return space.model == DEFAULT_SPACE.model
+
+
+def calibrated_scale(
+    mode: Mode,
+    space: EmbeddingSpace,
+    text: str,
+    score: float,
+    *,
+    cosine: float,
+    likeness: float | None,
+    chunks: int,
+    searched: str | None,
+) -> RelevanceScale:
+    """The scale by the best hit, which has a score and a cosine; `likeness` is that of the question to the collection.
+
+    `searched` is where the words of the question may be looked for, None in a collection not searched by words.
+    """
+    if searched is None:
         demanded, found = demanded_cosine(chunks, text, likeness), cosine
-    share = to_share(answer.best.score, answer.mode, space)
-    return RelevanceScale(answer.mode, space, bound_at(share, found, demanded))
+    else:
+        demanded = demanded_evidence(chunks, word_factor(text), likeness)
+        found = evidence(text, cosine, searched)
+    return RelevanceScale(mode, space, bound_at(to_share(score, mode, space), found, demanded))
 
 
 def bound_at(share: float, found: float, demanded: float) -> float:
@@ -178,10 +206,12 @@ def _lowered(usual: float, likeness: float | None) -> float:
     return max(_LEAST_DEMANDED * usual, usual - _LIKENESS_WEIGHT * max(0.0, likeness or 0.0))
 
 
-def likeness_of(centroid: NDArray[np.float32] | None, vector: NDArray[np.float32]) -> float | None:
+def likeness_of(
+    centroid: NDArray[np.float32] | None, vector: NDArray[np.float32] | Sequence[float] | None
+) -> float | None:
     """The mean cosine of a vector and the unit vectors whose mean is `centroid`; None where that is not known."""
-    length = float(np.linalg.norm(vector))
-    return None if centroid is None or length == 0 else float(centroid @ vector) / length
+    length = 0.0 if vector is None else float(np.linalg.norm(vector))
+    return None if centroid is None or vector is None or length == 0 else float(centroid @ np.asarray(vector)) / length
 
 
 def word_factor(question: str) -> float:
@@ -194,17 +224,11 @@ def _terms(words: Iterable[str]) -> set[str]:
     return {term for word in set(words) if (term := to_term(word, "en")) is not None}
 
 
-def _likeness(snapshot: Reader, space: EmbeddingSpace, vector: NDArray[np.float32] | None) -> float | None:
-    return None if vector is None else likeness_of(snapshot.centroid(space.id), vector)
-
-
-def _cosine(answer: Answer) -> float | None:
-    """The cosine of the question and the best hit; None where it is not known."""
-    if answer.best is None or answer.vector is None or answer.space is None:
-        return None
-    stored = answer.best.chunk.vectors().get(answer.space)
-    length = 0.0 if stored is None else float(np.linalg.norm(stored) * np.linalg.norm(answer.vector))
-    return None if stored is None or length == 0 else float(stored @ answer.vector) / length
+def cosine_of(hit: Hit, vector: NDArray[np.float32] | Sequence[float] | None, space: str | None) -> float | None:
+    """The cosine of a question's vector and a hit; None where it is not known."""
+    stored = None if vector is None or space is None else hit.chunk.vectors().get(space)
+    length = 0.0 if stored is None or vector is None else float(np.linalg.norm(stored) * np.linalg.norm(vector))
+    return None if stored is None or length == 0 else float(stored @ np.asarray(vector)) / length
 
 
 def to_share(score: float, mode: Mode, space: EmbeddingSpace | None = None) -> float:

@@ -160,7 +160,8 @@ class Retrieval:
         self, collection: VisibleCollection, question: Question, caller: Caller, protocol: Protocol
     ) -> tuple[Mode, EmbeddingSpace | None, NDArray[np.float32] | None]:
         """The mode, its space and the query vector; lexical if the model is unavailable and no mode was requested."""
-        mode, space = resolve_mode(collection.snapshot, question, lexical=collection.settings.lexical)
+        settings = collection.settings
+        mode, space = resolve_mode(collection.snapshot, question, lexical=settings.lexical, order=settings.spaces)
         if question.vector is not None or space is None:
             return mode, space, question.vector
         try:

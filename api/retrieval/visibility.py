@@ -44,7 +44,7 @@ class VisibleCollection:
     @property
     def text_modes(self) -> list[Mode]:
         """The modes in which it is searched by text, the default one first."""
-        return text_modes(self.snapshot, self.settings.lexical)
+        return text_modes(self.snapshot, self.settings.lexical, self.settings.spaces)
 
     def searched_text(self, chunk: RetrievedChunk) -> str:
         """Where words of a query may be looked for: title and text, the title alone if words must not find a chunk."""

@@ -45,9 +45,10 @@ if TYPE_CHECKING:
 
 _MAX_OPEN_ATTEMPTS = 20
 _GENERATION_NUMBER = re.compile(rb"[0-9]{6,18}\n?")
-_COMPARED_MEMBERS = ("dimensions", "distance", "normalized", "model", "revision", "precision")
+_PREFIXES = ("query_prefix", "document_prefix")
+_COMPARED_MEMBERS = ("dimensions", "distance", "normalized", "model", "revision", "precision", *_PREFIXES)
 """Members of a configured space that must equal the stored ones."""
-_REEMBEDDABLE_MEMBERS = ("model", "revision", "precision")
+_REEMBEDDABLE_MEMBERS = ("model", "revision", "precision", *_PREFIXES)
 """Of these, the members that may change in a space with a model: its stored chunks are embedded again."""
 
 

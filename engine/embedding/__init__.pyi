@@ -1,12 +1,16 @@
 from .embedder import (
     DEFAULT_SPACE as DEFAULT_SPACE,
+    FUNCTION_MODEL as FUNCTION_MODEL,
     Embedder as Embedder,
+    EmbedTexts as EmbedTexts,
+    FunctionEmbedder as FunctionEmbedder,
     embedding_key as embedding_key,
     load_embedder as load_embedder,
     load_stored as load_stored,
+    with_prefixes as with_prefixes,
 )
 from .endpoint import OPENAI as OPENAI, Endpoint as Endpoint
-from .function import FUNCTION_MODEL as FUNCTION_MODEL, EmbedTexts as EmbedTexts, FunctionEmbedder as FunctionEmbedder
 from .graph import available_cores as available_cores
+from .hashing import HASHING as HASHING
 from .self_test import probes as probes
-from .weights import default_vocabulary as default_vocabulary
+from .weights import default_vocabulary as default_vocabulary, dimensions_of as dimensions_of

@@ -1,4 +1,5 @@
-"""Text to vectors: the Embedder protocol, the default space, and the choice of the runtime of a model.
+"""Text to vectors: the Embedder protocol, the default space, the choice of the runtime of a model, and embedders around
+something else: a function of the program, which no configuration can name, and another embedder.
 
 The runtimes are in `onnx` and `torch`, which are imported when they are used; `endpoint` asks a server instead.
 """
@@ -8,16 +9,17 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from dataclasses import replace
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.embedding.endpoint import OPENAI, Endpoint, EndpointEmbedder
-from aidre.engine.embedding.function import FUNCTION_MODEL
-from aidre.engine.embedding.hashing import HashingEmbedder
+from aidre.engine.embedding.hashing import HASHING, WORD, HashingEmbedder
+from aidre.engine.embedding.prefixes import PREFIXES_PART, declares_prefixes, effective_prefixes, prefixes_part
 from aidre.engine.embedding.weights import DEFAULT_MODEL, Weights, find_weights
-from aidre.engine.errors import ConfigurationError, ModelUnavailable
+from aidre.engine.errors import ConfigurationError, DimensionMismatch, InvalidInput, ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import precision_of
 
@@ -32,6 +34,15 @@ DEFAULT_SPACE = EmbeddingSpace(
     model=DEFAULT_MODEL,
 )
 
+
+FUNCTION_MODEL: Final = "function"
+"""The model of a space that a function of a program fills."""
+
+MAX_WORDS: Final = 256
+"""The length of a chunk, in words: a function does not say how much it reads."""
+
+EmbedTexts: TypeAlias = Callable[[list[str]], Any]
+"""Embeds texts: anything that numpy makes an array of shape (texts, dimensions) of."""
 
 NO_ENDPOINTS: Mapping[str, Endpoint] = {}
 
@@ -52,7 +63,7 @@ class Embedder(Protocol):
 
     @property
     def max_tokens(self) -> int:
-        """The number of tokens after which a text is truncated, without special tokens."""
+        """The number of tokens after which a document is truncated, without special tokens and the model's prefix."""
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Shape (texts, dimensions), float32; optimised for many texts."""
@@ -62,6 +73,63 @@ class Embedder(Protocol):
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each whole text, without special tokens."""
+
+
+class FunctionEmbedder:
+    """`embed` is called with passages and with queries alike, and from several threads. Its vectors are not cached, and
+    another function in its place is not noticed: the vectors of a space have to come from one model."""
+
+    runtime = FUNCTION_MODEL
+    max_tokens = MAX_WORDS
+
+    def __init__(self, space: EmbeddingSpace, embed: EmbedTexts) -> None:
+        self.space = space
+        self._embed = embed
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """InvalidInput where the function returns no numbers, DimensionMismatch for another shape."""
+        if not texts:
+            return np.empty((0, self.space.dimensions), np.float32)
+        try:
+            vectors = np.asarray(self._embed(list(texts)), np.float32)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"the function of space {self.space.id!r} returned no matrix: {error}") from error
+        expected = len(texts), self.space.dimensions
+        if vectors.shape != expected:
+            raise DimensionMismatch(
+                f"the function of space {self.space.id!r} returned an array of shape {vectors.shape}, not {expected}",
+                embedding_space=self.space.id,
+                expected_dimensions=self.space.dimensions,
+                actual_dimensions=vectors.shape[-1] if vectors.ndim else 0,
+            )
+        return vectors
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self.embed_documents(texts)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return [sum(1 for _ in WORD.finditer(text)) for text in texts]
+
+
+class PrefixedEmbedder:
+    """An Embedder that puts the prefixes of a space before each text of another one."""
+
+    def __init__(self, space: EmbeddingSpace, inner: Embedder) -> None:
+        self._inner = inner
+        self._prefixes = effective_prefixes(space, {})
+        parts = [part for part in (inner.space.revision,) if part]
+        self.space = replace(inner.space, revision=";".join([*parts, *prefixes_part(space)]))
+        self.runtime = inner.runtime
+        self.max_tokens = inner.max_tokens - inner.count_tokens([self._prefixes["document"]])[0]
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self._inner.embed_documents([self._prefixes["document"] + text for text in texts])
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self._inner.embed_queries([self._prefixes["query"] + text for text in texts])
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return self._inner.count_tokens(texts)
 
 
 def load_embedder(
@@ -78,9 +146,10 @@ def load_embedder(
     if runtime not in RUNTIMES:
         raise ConfigurationError(f"runtime {runtime!r} is unknown: use one of {', '.join(RUNTIMES)}")
     if space.provider == OPENAI:
-        return EndpointEmbedder(space, _endpoint_of(space, endpoints))
-    if space.model == "hashing":
-        return HashingEmbedder(space)
+        endpoint = _endpoint_of(space, endpoints)
+        return with_prefixes(space, lambda bare: EndpointEmbedder(bare, endpoint))
+    if space.model == HASHING:
+        return with_prefixes(space, HashingEmbedder)
     if space.model == FUNCTION_MODEL:
         raise ModelUnavailable(
             f"space {space.id!r} is filled by a function of a program: pass it as embed=, or send vectors",
@@ -91,6 +160,14 @@ def load_embedder(
             f"space {space.id!r}: provider {space.provider!r} is unknown: use sentence-transformers or openai"
         )
     return RUNTIMES[runtime](space, find_weights(space.model))
+
+
+def with_prefixes(space: EmbeddingSpace, make: Callable[[EmbeddingSpace], Embedder]) -> Embedder:
+    """What `make` makes of the space: an embedder that knows no prefixes, to which the declared ones are added."""
+    if not declares_prefixes(space):
+        return make(space)
+    parts = [part for part in (space.revision or "").split(";") if part and not part.startswith(PREFIXES_PART)]
+    return PrefixedEmbedder(space, make(replace(space, revision=";".join(parts) or None)))
 
 
 def load_stored(

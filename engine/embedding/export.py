@@ -21,7 +21,14 @@ import numpy as np
 from aidre.engine.embedding.cache import publish, staging
 from aidre.engine.embedding.graph import GRAPH, TOKENIZER, Card, NotExportable, read_card, sha256_of
 from aidre.engine.embedding.self_test import SelfTest, probe_texts, probe_vectors, self_test
-from aidre.engine.embedding.torch import SentenceTransformer, load_model, prompts_of, special_tokens
+from aidre.engine.embedding.torch import (
+    SentenceTransformer,
+    length_of,
+    load_model,
+    prompts_of,
+    special_tokens,
+    tokenizer_of,
+)
 from aidre.engine.embedding.weights import Weights
 
 log = logging.getLogger(__name__)
@@ -80,7 +87,7 @@ def _preserved_path() -> Iterator[None]:
 
 
 def _write_tokenizer(model: SentenceTransformer, folder: Path) -> None:
-    tokenizer = model.tokenizer.backend_tokenizer
+    tokenizer = tokenizer_of(model)
     tokenizer.no_padding()
     tokenizer.no_truncation()
     tokenizer.save(str(folder / TOKENIZER))
@@ -182,7 +189,7 @@ def _optimize(source: Path, path: Path) -> None:
 def _choose(model: SentenceTransformer, folder: Path) -> tuple[str, dict[str, SelfTest]]:
     reference = np.asarray(model.encode(probe_texts(), show_progress_bar=False, prompt=""), np.float32)
     tests = {
-        precision: self_test(reference, probe_vectors(folder / f"{precision}.onnx", int(model.max_seq_length)))
+        precision: self_test(reference, probe_vectors(folder / f"{precision}.onnx", length_of(model)))
         for precision in ("fp32", "int8")
     }
     return ("int8" if tests["int8"].int8_is_close_enough else "fp32"), tests
@@ -192,7 +199,7 @@ def _card(model: SentenceTransformer, folder: Path, precision: str, tests: dict[
     return Card(
         precision=precision,
         dimensions=int(model.get_embedding_dimension()),
-        max_length=int(model.max_seq_length),
+        max_length=length_of(model),
         special_tokens=special_tokens(model),
         normalized=any(type(module).__name__ == "Normalize" for module in model),
         prompts=prompts_of(model),

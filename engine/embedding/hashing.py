@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,8 @@ from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import EmbeddingSpace
 
 WORD = re.compile(r"\w+")
+HASHING: Final = "hashing"
+"""The model of a space whose vectors are hashes of words."""
 REVISION = "hashing;v1"
 MAX_CACHED_CHARS = 24
 """Characters of the longest word that is cached: senders of texts choose the words, so entries must be small."""
@@ -30,7 +33,7 @@ class HashingEmbedder:
     The sum is normalized.
     """
 
-    runtime = "hashing"
+    runtime = HASHING
     max_tokens = 1 << 20
 
     def __init__(self, space: EmbeddingSpace) -> None:

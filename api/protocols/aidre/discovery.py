@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec import structs
 
@@ -171,13 +172,18 @@ def _spaces(collections: list[VisibleCollection]) -> list[EmbeddingSpace]:
             distance=space.distance,
             normalized=space.normalized,
             provider=space.provider,
-            model=space.model,
+            model=None if space.model is None else _published(space.model),
             revision=space.revision,
             score=SCORES[space.distance],
             query_text=space.model is not None,
         )
         for space in spaces.values()
     ]
+
+
+def _published(model: str) -> str:
+    """The name of a model; of one in a folder of this machine that of the folder, whose place is nobody's business."""
+    return Path(model).name if Path(model).is_absolute() or model.startswith((".", "~")) else model
 
 
 def _defaults(retrieval: Retrieval, modes: Sequence[Mode], collections: list[VisibleCollection]) -> Defaults:

@@ -100,7 +100,7 @@ class Service:
             ]
         if opened is None or opened.snapshot is None:
             return ["an editorial domain opens it, but it is not in the store"]
-        if not text_modes(opened.snapshot, settings.lexical):
+        if not text_modes(opened.snapshot, settings.lexical, settings.spaces):
             return ["it has no embedding model and lexical = false, so that no request can be answered"]
         return explain_unservable(self.intent, name, opened.snapshot)
 

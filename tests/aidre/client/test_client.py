@@ -33,7 +33,7 @@ def test_every_example_of_the_page_runs(
     with faulty(tmp_path / "store", CONFIGURATION) as (proxy, _):
         names: dict[str, Any] = {}
         examples = blocks_of_the_page()
-        assert len(examples) == 6
+        assert len(examples) == 7
         for example in examples:
             exec(example.replace("https://ai.example.com", proxy.url), names)
         assert any(asked.target == "/intakes/bind" for asked in proxy.asked)

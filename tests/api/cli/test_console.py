@@ -1,4 +1,4 @@
-"""What people read, `api/cli/console.py`: hits, the state of a store, damage."""
+"""What people read, `api/cli/console.py`: the state of a store, damage."""
 
 from __future__ import annotations
 
@@ -6,12 +6,6 @@ import pytest
 
 from aidre.api.cli import console
 from aidre.engine.maintenance.verify import CollectionReport, Problem as Damage
-
-
-def test_documents_cannot_steer_the_terminal() -> None:
-    source = {"title": "\x1b[31mred", "url": "https://example.com/\x07"}
-    hit = {"rank": 1, "score": 0.5, "document_id": "a", "source": source, "text": "one\x1b[2Jtwo"}
-    assert all(line.isprintable() for line in console.hit_lines(hit))
 
 
 def test_messages_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:

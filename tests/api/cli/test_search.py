@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -109,3 +110,61 @@ def test_vectors_of_another_revision_of_the_model_are_not_searched(
     assert "lexical search only" in err
     assert "revision" in err
     assert out
+
+
+def test_a_typing_error_is_answered_repaired_and_said(read_only: Shell) -> None:
+    at = ("--store", read_only.store, "--mode", "lexical")
+    status, out, err = read_only.run("search", "jackat", *at)
+    assert status == 0
+    assert out.splitlines()[0].endswith("Rain")
+    assert err == "aidre: results for 'jacket'; --as-typed searches for 'jackat'\n"
+    [hit] = read_only.json("search", "jackat", "--mode", "lexical")
+    assert hit["corrected"] == "jacket"
+    assert 0.51 <= hit["relevance"] <= 1
+    assert read_only.run("search", "jackat", *at, "--as-typed") == (0, "", "aidre: nothing found\n")
+    status, out, err = read_only.run("search", "a jackat for tea", *at)
+    assert (status, err) == (0, "aidre: did you mean 'a jacket for tea'?\n")
+    assert out.splitlines()[0].endswith("Tea")
+    assert "corrected" not in read_only.json("search", "tea", "--mode", "lexical")[0]
+
+
+def test_facets_come_after_the_hits(filled: Shell) -> None:
+    for name, tags in (("tea", "[warm, green]"), ("rain", "[green]")):
+        (filled.source / f"{name}.md").write_text(f"---\ntags: {tags}\n---\n# {name.title()}\n\n{TEXTS[name]}\n")
+    assert filled.ingest()[0] == 0
+    asked = ("search", "tea", "--facets", "tags", "--facets", "nothing", "--mode", "dense")
+    status, out, _ = filled.run(*asked, "--store", filled.store)
+    assert status == 0
+    shown = ["tags: green (2), warm (1); 1 documents without", "nothing: no values; 3 documents without"]
+    assert out.splitlines()[-2:] == shown
+    *hits, last = filled.json(*asked)
+    assert len(hits) == 3
+    assert last["facets"]["tags"]["values"] == [{"value": "green", "count": 2}, {"value": "warm", "count": 1}]
+    assert last["facets"]["nothing"] == {"documents": 3, "missing": 3, "distinct": 0, "values": []}
+
+
+def test_a_terminal_shows_words_of_the_query_in_bold(
+    read_only: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("search", "jackets", "--store", read_only.store, "-k", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\x1b" not in read_only.run(*asked)[1]
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True)
+    assert "A rain \x1b[1mjacket\x1b[22m has taped seams" in read_only.run(*asked)[1]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in read_only.run(*asked)[1]
+
+
+def test_nothing_that_fits_is_said_before_the_nearest_hits(shell: Shell) -> None:
+    shell.config.write_text("")
+    assert shell.ingest()[0] == 0
+    at = ("--store", shell.store)
+    status, out, err = shell.run("search", "quarterly earnings of semiconductor companies", *at)
+    assert (status, err) == (0, "aidre: nothing fits the query; these are the nearest hits\n")
+    assert out
+    status, out, err = shell.run("search", "which water for green tea", *at)
+    assert (status, err) == (0, "")
+    relevance = shell.json("search", "which water for green tea")[0]["relevance"]
+    assert f"{relevance:.0%}" in out.splitlines()[0]
+    assert relevance >= 0.51

@@ -38,7 +38,7 @@ VALUES = st.recursive(
 BESIDES: Mapping[type[Section], dict[str, Any]] = {
     OAuth: {"jwks": "keys.json"},
     ActionSettings: {"protocol": "HTTP", "method": "POST", "endpoint": "https://shop.example.com/orders"},
-    Space: {"provider": "openai", "model": "words-1", "endpoint": "https://api.example.com/v1"},
+    Space: {"dimensions": 8, "provider": "openai", "model": "words-1", "endpoint": "https://api.example.com/v1"},
     ElicitationSettings: {"questions": [{"id": "diet", "text": "Any diet?"}]},
 }
 """What the check of a section requires beside the required keys."""

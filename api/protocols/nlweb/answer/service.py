@@ -34,7 +34,7 @@ from aidre.api.protocols.nlweb.answer.llm import ChatModel
 from aidre.api.protocols.nlweb.answer.rewriting import RewrittenQuery, rewrite, rewrite_with_model
 from aidre.api.protocols.nlweb.answer.summary import Embed, Summary, summarize
 from aidre.api.protocols.nlweb.query import Ask
-from aidre.api.retrieval import Retrieval, VisibleCollection
+from aidre.api.retrieval import Retrieval, VisibleCollection, text_spaces
 from aidre.engine.errors import AidreError
 from aidre.engine.model import Json
 
@@ -170,8 +170,8 @@ async def _rewrite(ask: Ask, model: ChatModel | None) -> RewrittenQuery:
 
 
 def _embedding_of(retrieval: Retrieval, collection: VisibleCollection, caller: Caller) -> Embed | None:
-    """Embeds text in the first space of a collection that has a model."""
-    space = next((space for space in collection.snapshot.collection.spaces if space.model is not None), None)
+    """Embeds text in the space of a collection that answers texts."""
+    space = next(iter(text_spaces(collection.snapshot.collection.spaces, collection.settings.spaces)), None)
     if space is None:
         return None
 

@@ -1,0 +1,92 @@
+"""The hits of a search and its facets, as people read them in a terminal, and programs as JSON lines."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Mapping
+
+from aidre.api.cli.console import print_json, print_lines, print_message, printable
+from aidre.api.cli.search import Found
+from aidre.engine.backend import Facet
+from aidre.engine.model import Highlight, Json
+
+_DEFAULT_TERMINAL = (100, 24)
+_MAX_WIDTH = 120
+_SNIPPET_INDENT = 5
+_SNIPPET_LINES = 2
+_BEGIN, _END = "\ue000", "\ue001"
+"""Marks of a word while lines are made; `printable` leaves none of a document's own."""
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"
+
+
+def print_found(found: Found, query: str, *, as_json: bool) -> None:
+    """The hits of a search, then its facets; messages say what was searched for, and whether anything fits."""
+    if found.corrected is not None:
+        print_message(f"results for {printable(found.corrected)!r}; --as-typed searches for {printable(query)!r}")
+    if found.suggestion is not None:
+        print_message(f"did you mean {printable(found.suggestion)!r}?")
+    if found.records and not found.fits:
+        print_message("nothing fits the query; these are the nearest hits")
+    for number, record in enumerate(found.records):
+        if as_json:
+            print_json(record)
+        else:
+            print_lines(hit_lines(record, found.marks[number] if found.marks else None))
+    if found.facets and as_json:
+        print_json({"facets": {name: _facet_record(facet) for name, facet in found.facets.items()}})
+    elif found.facets:
+        print_lines(facet_line(name, facet) for name, facet in found.facets.items())
+
+
+def hit_lines(hit: Mapping[str, Json], marks: Highlight | None = None) -> Iterable[str]:
+    """Rank, relevance and title; url and section; the best sentence and what follows it."""
+    width = max(min(shutil.get_terminal_size(_DEFAULT_TERMINAL).columns, _MAX_WIDTH) - _SNIPPET_INDENT, 20)
+    source = hit["source"]
+    yield f"{hit['rank']:>3}  {hit['relevance']:4.0%}  {printable(source.get('title') or hit['document_id'])}"
+    location = " · ".join(printable(source[name]) for name in ("url", "section") if source.get(name))
+    if location:
+        yield f"     {location}"
+    text, first, spans = printable(hit["text"]), 0, list[tuple[int, int]]()
+    if marks is not None:
+        first = marks.snippets[0][0] if marks.snippets else 0
+        spans = [(start, end) for start, end in marks.text if start >= first] if _is_styled() else []
+    marked = ("… " if text[:first].strip() else "") + _marked(text, first, spans)
+    snippet = textwrap.shorten(marked, width=width * _SNIPPET_LINES, placeholder=" …")
+    for line in textwrap.wrap(snippet, width):
+        styled = line.replace(_BEGIN, _BOLD).replace(_END, _PLAIN)
+        yield f"     {styled}{_PLAIN * (line.count(_BEGIN) > line.count(_END))}"
+
+
+def _marked(text: str, first: int, spans: Iterable[tuple[int, int]]) -> str:
+    """The text from a place on, with a mark before and after each span."""
+    parts = list[str]()
+    for start, end in spans:
+        parts += (text[first:start], _BEGIN, text[start:end], _END)
+        first = end
+    return "".join((*parts, text[first:]))
+
+
+def _is_styled() -> bool:
+    """Whether words are shown in bold: in a terminal, unless the variable NO_COLOR says no (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def facet_line(name: str, facet: Facet) -> str:
+    """The most frequent values with their counts, how many more there are, and how many documents have none."""
+    values = ", ".join(f"{printable(str(value))} ({count:,})" for value, count in facet.counts) or "no values"
+    more = facet.distinct - len(facet.counts)
+    rest = (
+        f"{more:,} more values" if more > 0 else "",
+        f"{facet.missing:,} documents without" if facet.missing else "",
+    )
+    return f"{printable(name)}: {'; '.join(filter(None, (values, *rest)))}"
+
+
+def _facet_record(facet: Facet) -> dict[str, Json]:
+    values = [{"value": value, "count": count} for value, count in facet.counts]
+    bounds = {"min": facet.minimum, "max": facet.maximum}
+    counted = {"documents": facet.documents, "missing": facet.missing, "distinct": facet.distinct, "values": values}
+    return counted | {name: bound for name, bound in bounds.items() if bound is not None}

@@ -1,0 +1,41 @@
+"""How hits and facets are shown, `api/cli/hits.py`."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from aidre.api.cli.hits import facet_line, hit_lines
+from aidre.engine.backend import Facet
+from aidre.engine.model import Highlight
+
+
+def test_documents_cannot_steer_the_terminal() -> None:
+    source = {"title": "\x1b[31mred", "url": "https://example.com/\x07"}
+    hit = {"rank": 1, "relevance": 0.5, "document_id": "a", "source": source, "text": "one\x1b[2Jtwo \ue000"}
+    assert all(line.isprintable() for line in hit_lines(hit))
+
+
+def test_a_hit_begins_with_its_best_sentence_and_every_bold_word_ends_on_its_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True)
+    text = "Before. The " + "long-" * 20 + "word is here."
+    start = text.index("long")
+    marks = Highlight([(0, 6), (start, start + 104)], [], [], [(8, len(text))])
+    hit = {"rank": 1, "relevance": 1.0, "document_id": "a", "source": {}, "text": text}
+    lines = list(hit_lines(hit, marks))[1:]
+    assert lines[0].startswith("     … The ")
+    assert "Before" not in "".join(lines)
+    assert any("\x1b[1m" in line for line in lines)
+    assert all(line.count("\x1b[1m") <= line.count("\x1b[22m") for line in lines)
+
+
+def test_a_facet_names_what_it_leaves_out() -> None:
+    assert facet_line("a\x1b", Facet((("x", 2_000), (True, 1)), 2_100, 99, None, None, 12)) == (
+        "a : x (2,000), True (1); 10 more values; 99 documents without"
+    )
