@@ -39,6 +39,7 @@ NOT_RUN = {
     "docs/conformance.md": "tests a server of somebody else; tests/aidre/conformance runs the kit",
     "docs/frameworks.md": "installs packages; `make integrations` does the same",
     "docs/guide.md": "bash: watches until it is ended, and writes with a key; both have tests of their own",
+    "docs/languages.md": "needs a model; tests/integration/test_languages.py runs the steps with a small one",
     "docs/replicas.md": "needs a bucket; tests/hostile/replicas.py publishes to one and serves from it",
     "docs/website.md": "fetches pages from elsewhere; tests/ingest/sources crawls a site of its own",
 }
