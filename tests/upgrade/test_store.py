@@ -56,6 +56,10 @@ def rows_again(told: Told, old: Path) -> dict[str, Any]:
     return ingest(told, corpus.write_rows(old / "table" / "rows.jsonl", corpus.live_rows()), "rows")
 
 
+def change_files(old: Path) -> list[str]:
+    return sorted(path.name for path in (old / "store").glob("*/changes/*"))
+
+
 def generations(old: Path) -> dict[str, int]:
     store = Store(old / "store")
     return {name: store.open(name).generation for name in store.collections()}
@@ -72,7 +76,9 @@ def test_an_ingest_writes_all_documents_once_more_and_embeds_none(
     told: Told, old: Path, answers: dict[str, Any], again: Callable[[Told, Path], dict[str, Any]], documents: int
 ) -> None:
     """Chunking changed since, so their fingerprints are others; the texts, and so the vectors, are not."""
+    fed = change_files(old)
     first = again(told, old)
+    assert change_files(old) == fed, "the change feed names chunks whose text is the same"
     assert (first["updated"], first["embedded"], first["deleted"], first["failed"]) == (documents, 0, 0, 0)
     before = generations(old)
     second = again(told, old)
