@@ -19,7 +19,7 @@ def report(tmp_path: Path) -> Report:
 
 
 def test_the_first_work_on_an_old_store_may_be_killed_anywhere(report: Report) -> None:
-    kills.kill_work(report, 2, random.Random(seed_of_run()))
+    kills.kill_work(report, 1, random.Random(seed_of_run()))
 
 
 def test_a_take_over_of_the_old_event_log_may_be_killed_before_any_statement(report: Report) -> None:
