@@ -10,6 +10,7 @@
 # make reference                    write the reference of docs/configuration.md, from api/config
 # make peers                        install the engines that `make bench` compares with
 # make integrations                 the adapters to other frameworks, by the suites of these: needs a registry
+# make release                      build and check the archives of a release, into dist/; publishes nothing
 # make lint | clean                 lint and types alone; remove all that was made
 
 PYTHON ?= python3
@@ -35,10 +36,10 @@ export WITHOUT_KERNEL
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lean lint check test bench hostile processors scale docs reference peers integrations clean
+.PHONY: help demo lean lint check test bench hostile processors scale docs reference peers integrations release clean
 
 help:
-	@sed -n '1,12s/^# //p' Makefile
+	@sed -n '1,14s/^# //p' Makefile
 
 # torch goes first and by itself: a resolver that meets it later may choose another build of it.
 $(VENV)/.torch:
@@ -68,7 +69,7 @@ lean: lean.txt
 lint: $(VENV)/.tools
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/mypy tests benchmarks demo
+	$(BIN)/mypy tests benchmarks demo examples
 
 ifdef FILE
 check: $(VENV)/.tools
@@ -119,6 +120,11 @@ integrations:
 	  $$bin/python -m pip --disable-pip-version-check -qq install --no-deps . ./integrations/$$name && \
 	  (cd integrations/$$name && ../../$$bin/python -m pytest -q) || exit 1; \
 	done
+
+# Version, changelog and tag must agree, and the working tree be clean.
+release: $(VENV)/.tools
+	$(PIP) install -c constraints.txt -e '.[release]'
+	$(BIN)/python -m tests.support.release
 
 clean:
 	rm -rf $(VENV) .venv-integrations .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks

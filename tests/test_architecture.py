@@ -26,8 +26,8 @@ from aidre.engine.native import kernel_name
 from tests import ROOT
 
 PACKAGES = ("engine", "ingest", "api")
-FOLDERS = (*PACKAGES, "aidre", "benchmarks", "tests", "demo")
-OUTSIDE = {"benchmarks", "tests", "demo"}
+FOLDERS = (*PACKAGES, "aidre", "benchmarks", "tests", "demo", "examples")
+OUTSIDE = {"benchmarks", "tests", "demo", "examples"}
 RANK = {"engine": 0, "ingest": 1, "api": 2, "aidre": 3}
 LAYERS: Mapping[str, tuple[str, ...]] = {
     "engine": (
@@ -65,7 +65,8 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
 """The rooms of each folder from the ground up. A room imports rooms of lower layers; `index/vectors` is a room inside
 the room `index`, and the two may import each other's public names as long as no module is in a circle."""
 MIRRORED = (*PACKAGES, "aidre", "benchmarks")
-TEST_FOLDERS = {*MIRRORED, "backends", "conformance", "integration", "hostile", "quality", "scale", "support"}
+KINDS = {"backends", "conformance", "examples", "integration", "hostile", "quality", "scale", "support", "upgrade"}
+TEST_FOLDERS = {*MIRRORED, *KINDS}
 MOST_ROOMS = 9
 MOST_MODULES = 14
 """Modules of a room, `__init__` not counted. The command line has one for each family of commands and may have more."""
@@ -441,7 +442,7 @@ def folders_of_tests_mirror_the_packages(tree: Tree) -> Iterator[str]:
         top = folder.split("/")[0]
         if top and top not in TEST_FOLDERS:
             yield f"{source.path} is in no known folder of tests"
-        if name in {"__init__", "__main__", "conftest"} or top in {"support", "hostile"}:
+        if name in {"__init__", "__main__", "conftest"} or top in {"support", "hostile", "upgrade"}:
             continue
         words = name.split("_")
         if words[0] != "test":

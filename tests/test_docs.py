@@ -31,7 +31,7 @@ from tests.support.site.rooms import Room, columns, drawing
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
 CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 SITE = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 NAVIGATION = yaml.safe_load(SITE)["nav"]
 COMMANDS: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
@@ -57,7 +57,7 @@ def broken_links(text: str, folder: Path) -> list[str]:
 
 
 def missing_paths(text: str, root: Path) -> list[str]:
-    paths = re.findall(r"`((?:aidre|engine|ingest|api|benchmarks|tests|demo|docs|\.types)/[\w./-]*)`", text)
+    paths = re.findall(r"`((?:aidre|engine|ingest|api|benchmarks|tests|demo|docs|examples|\.types)/[\w./-]*)`", text)
     return [path for path in paths if not (root / path).exists()]
 
 

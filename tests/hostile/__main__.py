@@ -27,6 +27,7 @@ PROOFS = {
     "bulk-kills": ("tests.hostile.bulk", "run", 100),
     "receipt-kills": ("tests.hostile.receipts", "run", 250),
     "take-over-kills": ("tests.hostile.older_receipts", "run", 100),
+    "upgrade-kills": ("tests.upgrade.kills", "run", 100),
     "write-kills": ("tests.hostile.http_writes", "run", 100),
     "cuts": ("tests.hostile.cuts", "run", 100),
     "crashes": ("tests.hostile.points", "crashes", EVERY),

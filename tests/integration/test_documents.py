@@ -25,6 +25,7 @@ PAGES = (
     "README.md",
     "docs/guide.md",
     "docs/operations.md",
+    "docs/upgrade.md",
     "docs/index.md",
     "docs/start.md",
     "docs/rows.md",
