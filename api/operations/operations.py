@@ -7,8 +7,8 @@ from functools import partial
 from aidre.api.access import MCP, RESOURCE_METADATA
 from aidre.api.http import AIDRE_JSON, JSON, PROBLEM_JSON, Content, Error, Operation
 from aidre.api.operations.llms_text import MEDIA_TYPE as LLMS_MEDIA_TYPE
-from aidre.api.operations.messages import Description, KeySet, Liveness, ProtectedResource, Readiness, Signpost
-from aidre.api.operations.page import HTML
+from aidre.api.operations.messages import Description, KeySet, Liveness, ProtectedResource, Readiness
+from aidre.api.operations.page import HTML, Signpost
 from aidre.api.operations.prometheus import MEDIA_TYPE
 from aidre.api.protocols.provenance import KEYS_MEDIA_TYPE, WELL_KNOWN
 

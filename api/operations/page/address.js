@@ -3,7 +3,7 @@ const VIEWS = ["browse", "code"];
 
 function read() {
   const given = new URLSearchParams(location.hash.length > 1 ? location.hash.slice(1) : location.search);
-  const state = {filters: {}, ranges: {}};
+  const state = {filters: Object.create(null), ranges: Object.create(null)};
   for (const [name, value] of given) {
     const [kind, ...field] = name.split(":");
     if (!field.length) state[kind] = value;

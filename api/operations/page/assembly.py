@@ -18,7 +18,7 @@ from aidre.api.http import etag_digest
 
 HTML = "text/html"
 FOLDER = Path(__file__).parent
-QUOTES = re.compile(rb"[\"'`/]")
+UNSURE = re.compile(rb"['`/\\]")
 OPERATORS = re.compile(rb"\s*([=<>?:,;{}()&|]+)\s*")
 STRICT = b'"use strict";\n'
 
@@ -79,9 +79,15 @@ def _without_spaces(style: bytes) -> bytes:
 
 
 def _squeezed(script: bytes) -> bytes:
-    """A line without quotes and slashes has no string and no pattern, so the spaces around its operators can go."""
-    lines = (line if QUOTES.search(line) else OPERATORS.sub(rb"\1", line) for line in script.split(b"\n"))
-    return b"\n".join(lines)
+    """Without the spaces around operators, in lines whose strings are all in double quotes and have no escapes; what
+    has a pattern or a template stays as it is."""
+    return b"\n".join(line if UNSURE.search(line) else _squeezed_line(line) for line in script.split(b"\n"))
+
+
+def _squeezed_line(line: bytes) -> bytes:
+    parts = line.split(b'"')
+    parts[::2] = [OPERATORS.sub(rb"\1", part) for part in parts[::2]]
+    return b'"'.join(parts)
 
 
 def _hashes(page: bytes, element: bytes) -> str:

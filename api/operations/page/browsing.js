@@ -25,6 +25,7 @@ async function browse() {
     quiet("");
     profiles.set(name, profile);
     part.browsing.append(make("p", {class: "lead", dir: "auto"}, known().description), profileOf(profile), make("h2", null, "Documents"), listing(documents, route));
+    returned();
   } catch (error) {
     if (!signal.aborted) tell(error, browse);
   }

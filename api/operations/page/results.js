@@ -144,6 +144,7 @@ function list({results, meta}, body, milliseconds) {
   quiet(none ? "Nothing fits" : `${found}, in ${milliseconds.toLocaleString()} ms`);
   part.more.onclick = () => search({mode, cursor});
   if (body.cursor) fresh[0]?.querySelector("a")?.focus();
+  else returned();
 }
 
 function nothing(results, cursor) {

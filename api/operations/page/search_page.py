@@ -5,13 +5,14 @@ The page is one static file. It loads what it shows over the routes that program
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from aidre.api.http import JSON, accept_header, answer_unless_known, cacheable_response, quality
-from aidre.api.operations.messages import Signpost
+from aidre.api.http import JSON, Link, Message, accept_header, answer_unless_known, cacheable_response, quality
 from aidre.api.operations.page.assembly import HTML, assembled
 
 SCRIPTS = (
@@ -29,6 +30,14 @@ SCRIPTS = (
 )
 """In this order: a script uses at its start what is before it, and later what any of them has."""
 PAGE = assembled("search.html", ("shared.css", "search.css"), SCRIPTS, vary="Accept")
+
+
+class Signpost(Message):
+    """Where the other documents are."""
+
+    service: Literal["AIDRE"]
+    discovery: Link
+    openapi: Link
 
 
 async def root(request: Request) -> Response:

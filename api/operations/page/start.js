@@ -1,5 +1,12 @@
 const site = () => about.organization ?? "Search";
-let from;
+let from = "";
+
+// The link that led to a document, once it is there again.
+function returned() {
+  const link = from && [...document.querySelectorAll("main a")].find(one => one.hash === from && one.getClientRects().length);
+  if (from && document.activeElement !== part.query) (link || part.title).focus();
+  from = "";
+}
 
 async function start() {
   const signal = begin();
@@ -24,7 +31,7 @@ async function start() {
 function show() {
   const before = state, collection = (state = read(), known()), ways = waysOf(collection);
   const view = state.doc ? "read" : state.view || (state.q ? "search" : "start");
-  const left = view !== (document.body.className || view), opener = from;
+  const left = view !== (document.body.className || view);
   document.body.className = view;
   begin();
   if (view !== "read") part.main.prepend(part.title);
@@ -39,7 +46,6 @@ function show() {
   const shared = {q: state.q, in: state.in, by: state.by, filters: state.filters, ranges: state.ranges};
   part.tosearch.href = fragment(shared);
   part.tocode.href = fragment({...shared, view: "code"});
-  part.home.href = "#";
   for (const [id, names] of [["tosearch", ["search", "start", "read"]], ["tobrowse", ["browse"]], ["tocode", ["code"]]])
     names.includes(view) ? part[id].setAttribute("aria-current", "page") : part[id].removeAttribute("aria-current");
   part.title.textContent = view === "search" ? `Results for ${state.q}` : site();
@@ -51,15 +57,7 @@ function show() {
     part.results.replaceChildren();
   }
   ({search, read: open, browse, code, start: () => {}})[view]();
-  if (left && view !== "read" && before.doc && opener) requestAnimationFrame(() => returned(opener));
-  else if (left && view !== "read" && document.activeElement !== part.query) part.title.focus();
-}
-
-// The link of a result, once the results are there again.
-function returned(id, tries = 40) {
-  const link = [...document.querySelectorAll("#results a, #browsing a")].find(one => one.hash === id && one.getClientRects().length);
-  if (link) return link.focus();
-  if (tries) setTimeout(() => returned(id, tries - 1), 50);
+  if (left && view !== "read" && !(before.doc && from) && document.activeElement !== part.query) part.title.focus();
 }
 
 part.main.addEventListener("click", event => {
@@ -71,7 +69,6 @@ part.collection.onchange = () => go({...state, in: part.collection.value, by: un
 part.skip.onclick = event => { event.preventDefault(); part.main.focus() };
 part.access.onclick = () => { part.key.value = key; part.wrong.textContent = ""; part.keys.showModal() };
 part.cancel.onclick = () => part.keys.close();
-part.forget.onclick = () => { useKey(""); part.keys.close(); start() };
 part.keyform.onsubmit = event => {
   event.preventDefault();
   const given = part.key.value.trim();
