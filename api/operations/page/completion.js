@@ -67,6 +67,7 @@ function submit(typing) {
 part.query.oninput = event => {
   if (event.isComposing) return;
   clearTimeout(later);
+  if ([...part.completions.children].some(one => !one.textContent.startsWith(part.query.value))) close();
   clearTimeout(sooner);
   sooner = setTimeout(complete, COMPLETING);
   later = setTimeout(() => submit(true), TYPING);
