@@ -8,6 +8,7 @@
 # make scale [ARGS=]                the tests of tests/scale/, with the extras for more than one machine: needs a registry
 # make docs                         build the documentation site into build/site; warnings are errors
 # make reference                    write the reference of docs/configuration.md, from api/config
+# make screenshots                  write the screenshots of docs/page.md anew: needs Chromium
 # make peers                        install the engines that `make bench` compares with
 # make integrations                 the adapters to other frameworks, by the suites of these: needs a registry
 # make lint | clean                 lint and types alone; remove all that was made
@@ -35,10 +36,10 @@ export WITHOUT_KERNEL
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lean lint check test bench hostile processors scale docs reference peers integrations clean
+.PHONY: help demo lean lint check test bench hostile processors scale docs reference screenshots peers integrations clean
 
 help:
-	@sed -n '1,12s/^# //p' Makefile
+	@sed -n '1,14s/^# //p' Makefile
 
 # torch goes first and by itself: a resolver that meets it later may choose another build of it.
 $(VENV)/.torch:
@@ -104,6 +105,9 @@ docs: $(VENV)/.tools
 
 reference: $(VENV)/.tools
 	$(BIN)/python -m tests.support.reference
+
+screenshots: $(VENV)/.tools
+	$(BIN)/python demo/screenshots.py
 
 # The engines to compare with, in environments of their own: some 3 GB in the cache folder.
 peers: $(VENV)/.tools

@@ -136,7 +136,7 @@ function list({results, meta}, body, milliseconds) {
     fresh.push(made);
   }
   const fell = mode === "lexical" && !body.mode && waysOf(known())[0] !== mode ? ", by words alone" : "";
-  const found = shown.passages ? `${cursor ? "The best " : ""}${many(shown.passages, "passage")} in ${many(shown.documents.size, "document")}${fell}` : "";
+  const found = shown.passages ? `${cursor ? "The best " : ""}${inDocuments(shown.passages, shown.documents.size)}${fell}` : "";
   part.nothing.hidden = !none;
   part.results.hidden = none;
   part.more.hidden = none || !cursor;
@@ -145,6 +145,10 @@ function list({results, meta}, body, milliseconds) {
   part.more.onclick = () => search({mode, cursor});
   if (body.cursor) fresh[0]?.querySelector("a")?.focus();
   else returned();
+}
+
+function inDocuments(passages, documents) {
+  return (passages > documents ? many(passages, "passage") + " in " : "") + many(documents, "document");
 }
 
 function nothing(results, cursor) {
