@@ -8,6 +8,7 @@
 # make scale [ARGS=]                the tests of tests/scale/, with the extras for more than one machine: needs a registry
 # make docs                         build the documentation site into build/site; warnings are errors
 # make reference                    write the reference of docs/configuration.md, from api/config
+# make screenshots                  write the screenshots of docs/page.md anew: needs Chromium
 # make peers                        install the engines that `make bench` compares with
 # make integrations                 the adapters to other frameworks, by the suites of these: needs a registry
 # make release                      build and check the archives of a release, into dist/; publishes nothing
@@ -36,7 +37,8 @@ export WITHOUT_KERNEL
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lean lint check test bench hostile processors scale docs reference peers integrations release clean
+.PHONY: help demo lean lint check test bench hostile processors scale docs reference screenshots peers integrations
+.PHONY: release clean
 
 help:
 	@sed -n '1,14s/^# //p' Makefile
@@ -105,6 +107,9 @@ docs: $(VENV)/.tools
 
 reference: $(VENV)/.tools
 	$(BIN)/python -m tests.support.reference
+
+screenshots: $(VENV)/.tools
+	$(BIN)/python demo/screenshots.py
 
 # The engines to compare with, in environments of their own: some 3 GB in the cache folder.
 peers: $(VENV)/.tools

@@ -34,7 +34,8 @@ from aidre.api.http import (
     make_private_folder,
     render_error,
 )
-from aidre.api.operations import Scrubber, health, llms_text, openapi, prometheus, search_page
+from aidre.api.operations import Scrubber, health, llms_text, openapi, prometheus
+from aidre.api.operations.page import docs_page, search_page
 from aidre.api.protocols.aidre import mount as mount_aidre
 from aidre.api.protocols.intake import mount as mount_intake
 from aidre.api.protocols.intent import mount as mount_intent
@@ -131,7 +132,7 @@ def _retrieval(source: Source, state: Path, settings: Settings, guard: Guard, me
 
 
 def _operations() -> Mounted:
-    modules = (openapi, health, prometheus, metadata, search_page, llms_text)
+    modules = (openapi, health, prometheus, metadata, search_page, docs_page, llms_text)
     return Mounted(routes=[route for module in modules for route in module.routes])
 
 

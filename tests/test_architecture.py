@@ -56,7 +56,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "protocols/provenance",
         "protocols/aidre protocols/intent protocols/intake"
         " protocols/nlweb protocols/nlweb/query protocols/nlweb/answer",
-        "operations",
+        "operations operations/page",
         "app",
         "cli",
     ),

@@ -84,7 +84,7 @@ def test_every_data_file_is_installed_with_its_package() -> None:
     data = {path for folder in folders.values() for path in folder.iterdir() if path.is_file()}
     compiled = {".c", ".h", ".so"}  # the sources of the kernel, and what setup.py makes of them
     assert shipped == {path for path in data if path.suffix not in {".py", *compiled}}
-    assert ROOT / "api/operations/search_page.html" in shipped
+    assert ROOT / "api/operations/page/search.html" in shipped
 
 
 def pip_lines(document: str) -> list[str]:

@@ -128,7 +128,7 @@ def test_the_wheel_holds_every_file_of_the_packages_and_the_kernel_instead_of_it
     if has_compiler():
         assert packed == expected - sources | {KERNEL}
         assert "-cp311-abi3-" in wheel.name
-    assert {"aidre/py.typed", "aidre/api/operations/search_page.html", "aidre/__init__.pyi"} <= packed
+    assert {"aidre/py.typed", "aidre/api/operations/page/search.html", "aidre/__init__.pyi"} <= packed
     assert "aidre/engine/native/kernel.pyi" in packed
 
 

@@ -3,6 +3,5 @@ from . import (
     llms_text as llms_text,
     openapi as openapi,
     prometheus as prometheus,
-    search_page as search_page,
 )
 from .scrubber import Scrubber as Scrubber, read_findings as read_findings

@@ -11,14 +11,6 @@ from aidre.api.http import Link, Message
 Base64Key: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{43}$")]
 
 
-class Signpost(Message):
-    """Where the other documents are."""
-
-    service: Literal["AIDRE"]
-    discovery: Link
-    openapi: Link
-
-
 class Liveness(Message):
     """The process is alive."""
 

@@ -7,9 +7,9 @@ from functools import partial
 from aidre.api.access import MCP, RESOURCE_METADATA
 from aidre.api.http import AIDRE_JSON, JSON, PROBLEM_JSON, Content, Error, Operation
 from aidre.api.operations.llms_text import MEDIA_TYPE as LLMS_MEDIA_TYPE
-from aidre.api.operations.messages import Description, KeySet, Liveness, ProtectedResource, Readiness, Signpost
+from aidre.api.operations.messages import Description, KeySet, Liveness, ProtectedResource, Readiness
+from aidre.api.operations.page import HTML, Signpost
 from aidre.api.operations.prometheus import MEDIA_TYPE
-from aidre.api.operations.search_page import HTML
 from aidre.api.protocols.provenance import KEYS_MEDIA_TYPE, WELL_KNOWN
 
 ERROR = Content(Error, (AIDRE_JSON, JSON, PROBLEM_JSON), "An error")
@@ -25,6 +25,14 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="Links to the other documents",
         description="The search page for browsers.",
         answers={200: Content(Signpost, also={HTML: TEXT})},
+        conditional=True,
+    ),
+    _get(
+        path="/docs",
+        name="showDocumentation",
+        summary="This documentation as a page",
+        description="Drawn in the browser from the OpenAPI document.",
+        answers={200: Content(TEXT, (HTML,))},
         conditional=True,
     ),
     _open(

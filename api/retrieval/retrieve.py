@@ -239,6 +239,10 @@ class Retrieval:
         """The number of chunks that match a filter in its JSON form."""
         return await self._scheduler.run_in_thread(lambda: snapshot.count(parse_filter(filter)))
 
+    async def in_thread(self, call: Callable[[], T]) -> T:
+        """What takes long and is no search. Raises Overloaded."""
+        return await self._scheduler.run_in_thread(call)
+
     async def read(self, reader: Reader, look_up: Callable[[str], T], name: str) -> T:
         """A look-up of a reader by a name, in a thread where it waits for another machine."""
         if reader.waits:

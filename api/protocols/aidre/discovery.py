@@ -10,6 +10,7 @@ from msgspec import structs
 from aidre.api.access import Caller, may_query_by_vector
 from aidre.api.config import Settings
 from aidre.api.http import present
+from aidre.api.protocols.aidre.browsing import BROWSING
 from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT, CHANGES_MAX
 from aidre.api.protocols.aidre.extensions import extensions
 from aidre.api.protocols.aidre.messages import (
@@ -103,6 +104,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
             "query_vector": VECTOR_ENCODING,
             **({"correct": True, "suggest": {"default": SUGGESTIONS_DEFAULT}} if _tells_words(collections) else {}),
             "filter_operators": ["nin", "contains"],
+            "browse": BROWSING,
             **extensions(collections),
             **({"replica": {"protocols": ["aidre", "nlweb"]}} if retrieval.is_replica else {}),
             **({"documents": WRITING} if _may_write(settings, caller) else {}),
@@ -128,6 +130,8 @@ def _endpoints(retrieval: Retrieval, caller: Caller, collections: list[VisibleCo
         changes=f"{base}/collections/{{name}}/changes",
         chunk=f"{base}/chunks/{{id}}",
         suggest=present(f"{base}/collections/{{name}}/suggest" if _tells_words(collections) else None),
+        profile=f"{base}/collections/{{name}}/profile",
+        browse=f"{base}/collections/{{name}}/browse",
         documents=present(f"{base}/collections/{{name}}/documents" if _may_write(settings, caller) else None),
         nlweb=present(f"{base}/ask" if speaks_nlweb else None),
         mcp=present(f"{base}/mcp" if speaks_nlweb else None),

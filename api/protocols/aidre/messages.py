@@ -297,6 +297,98 @@ class SuggestAnswer(Message):
     request_id: str
 
 
+class OfferedFacet(Message):
+    """A field that is worth a filter."""
+
+    field: str
+    kind: Annotated[
+        Literal["value", "number", "date"], Meta(description="Whether to choose values, or a range of numbers or dates")
+    ]
+    documents: Annotated[Count, Meta(description="Documents that have it")]
+    distinct: Annotated[Count, Meta(description="Different values")]
+
+
+class ProfiledSpace(Message):
+    """An embedding space of a collection."""
+
+    id: str
+    dimensions: Annotated[int, Meta(ge=1)]
+    bytes: Annotated[Count, Meta(description="Of its vectors, their index and their keys")]
+    is_exact: Annotated[bool, Meta(description="Whether every vector is compared")]
+    recall: Annotated[dict[str, float], Meta(description="By number of results, the mean recall that was measured")]
+    model: str | UnsetType = UNSET
+
+
+class Profile(Message):
+    """What a collection holds."""
+
+    collection: str
+    documents: Count
+    chunks: Count
+    bytes: Annotated[Count, Meta(description="Of all its files")]
+    created_at: Annotated[DateTime, Meta(description="When its present state was committed")]
+    updated_at: Annotated[DateTime, Meta(description="When documents were last written or deleted")]
+    languages: Annotated[dict[str, Count], Meta(description="Chunks by language, the most frequent first")]
+    spaces: list[ProfiledSpace]
+    request_id: str
+    read_at: Annotated[float, Meta(ge=0, description="Unix time at which the least recently read source was read")] | (
+        UnsetType
+    ) = UNSET
+    sites: Annotated[
+        list[FacetValue], Meta(description="Sites of the documents and their documents; absent as `facets` is")
+    ] | (UnsetType) = UNSET
+    facets: Annotated[
+        list[OfferedFacet], Meta(description="Fields that are worth a filter; absent where text is not returned")
+    ] | (UnsetType) = UNSET
+
+
+class ListedDocument(Message):
+    """A document of a collection."""
+
+    id: str
+    updated_at: DateTime
+    chunk_count: Count
+    title: str | UnsetType = UNSET
+    url: str | UnsetType = UNSET
+    type: str | UnsetType = UNSET
+
+
+class DocumentList(Message):
+    """A page of the documents of a collection, in the order of storage."""
+
+    collection: str
+    document_count: Annotated[Count, Meta(description="Of the whole collection")]
+    documents: list[ListedDocument]
+    request_id: str
+    next: Annotated[int, Meta(ge=1, description="Send it as `offset` for the next page")] | UnsetType = UNSET
+
+
+class BrowsedDocument(ListedDocument):
+    """A document with its metadata and its schema.org object."""
+
+    metadata: dict[str, Any] = field(default_factory=dict)
+    semantic_payload: Any | UnsetType = UNSET
+
+
+class BrowsedChunk(Message):
+    """A chunk of a document. `text` is there if the collection returns texts."""
+
+    id: str
+    span: Annotated[Span, Meta(description="Start and end in the document, in characters")]
+    section: str | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+
+
+class DocumentAnswer(Message):
+    """A document with its chunks in order."""
+
+    collection: str
+    document: BrowsedDocument
+    chunks: list[BrowsedChunk]
+    request_id: str
+    next: Annotated[int, Meta(ge=1, description="Send it as `offset` for the next chunks")] | UnsetType = UNSET
+
+
 class Change(Message):
     """What happened to one chunk. A deleted chunk has no source."""
 
@@ -338,6 +430,8 @@ class Endpoints(Message):
     changes: str
     chunk: str
     suggest: Annotated[str | UnsetType, Meta(description="Where a text is completed")] = UNSET
+    profile: Annotated[str | UnsetType, Meta(description="What a collection holds")] = UNSET
+    browse: Annotated[str | UnsetType, Meta(description="The documents of a collection; /{id}: one of them")] = UNSET
     documents: Annotated[str | UnsetType, Meta(description="Where this caller may write documents")] = UNSET
     nlweb: str | UnsetType = UNSET
     mcp: str | UnsetType = UNSET

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from aidre.api.http import AIDRE_JSON, JSON, PROBLEM_JSON, Content, Error, Operation, Parameter, link
+from aidre.api.protocols.aidre.browsing import CHUNKS_DEFAULT, DOCUMENTS_DEEPEST, DOCUMENTS_DEFAULT
 from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT
 from aidre.api.protocols.aidre.discovery import BEHAVIOUR
 from aidre.api.protocols.aidre.documents import MAX_KEY_CHARS
@@ -16,7 +17,10 @@ from aidre.api.protocols.aidre.messages import (
     CollectionList,
     Deleted,
     Discovery,
+    DocumentAnswer,
     DocumentFilter,
+    DocumentList,
+    Profile,
     SearchAnswer,
     SearchRequest,
     SuggestAnswer,
@@ -37,6 +41,23 @@ TYPED = Parameter("q", "query", "The text to complete, as it is typed", "how is 
 COMPLETIONS = Parameter(
     "limit", "query", f"Completions at most; {SUGGESTIONS_DEFAULT} if left out", 8, {"type": "integer", "minimum": 1}
 )
+LISTED = Parameter(
+    "limit", "query", f"Documents at most; {DOCUMENTS_DEFAULT} if left out", 50, {"type": "integer", "minimum": 1}
+)
+SKIPPED = Parameter(
+    "offset",
+    "query",
+    "The `next` of an earlier answer",
+    0,
+    {"type": "integer", "minimum": 0, "maximum": DOCUMENTS_DEEPEST},
+)
+CHUNKS = Parameter(
+    "limit", "query", f"Chunks at most; {CHUNKS_DEFAULT} if left out", 100, {"type": "integer", "minimum": 1}
+)
+SKIPPED_CHUNKS = Parameter(
+    "offset", "query", "The `next` of an earlier answer", 0, {"type": "integer", "minimum": 0, "maximum": 1 << 31}
+)
+DOCUMENT = Parameter("id", "path", "The id of a document", "docs/backup.md")
 BODY = "$response.body#"
 
 _operation = partial(Operation, tag="AIDRE", error=ERROR)
@@ -86,7 +107,7 @@ WRITES: tuple[Operation, ...] = (
         summary="Delete a document",
         description="Durable when the answer comes. Needs the scope `write`.",
         answers={200: Content(Deleted, TYPES)},
-        parameters=(NAME, Parameter("id", "path", "The id of a document", "docs/backup.md"), KEY),
+        parameters=(NAME, DOCUMENT, KEY),
     ),
 )
 """Served where `server.writes` is true."""
@@ -143,6 +164,36 @@ OPERATIONS: tuple[Operation, ...] = (
         answers={200: Content(SuggestAnswer, TYPES)},
         errors=(400, 403, 404, 406, 500),
         parameters=(NAME, TYPED, COMPLETIONS),
+        conditional=True,
+    ),
+    _get(
+        path="/collections/{name}/profile",
+        name="showProfile",
+        summary="What a collection holds",
+        description="Sizes, languages, calibration, and the fields that are worth a filter.",
+        answers={200: Content(Profile, TYPES)},
+        errors=(404, 406, 500),
+        parameters=(NAME,),
+        conditional=True,
+    ),
+    _get(
+        path="/collections/{name}/browse",
+        name="listDocuments",
+        summary="The documents of a collection",
+        description="In the order of storage.",
+        answers={200: Content(DocumentList, TYPES)},
+        errors=(400, 404, 406, 500),
+        parameters=(NAME, LISTED, SKIPPED),
+        conditional=True,
+    ),
+    _get(
+        path="/collections/{name}/browse/{id}",
+        name="showDocument",
+        summary="One document with its chunks in order",
+        description="The chunks have their text if the collection returns texts. Percent-encode the id.",
+        answers={200: Content(DocumentAnswer, TYPES)},
+        errors=(400, 404, 406, 500),
+        parameters=(NAME, DOCUMENT, CHUNKS, SKIPPED_CHUNKS),
         conditional=True,
     ),
     _operation(

@@ -42,6 +42,8 @@ def test_3_1_published_addresses_are_https_or_loopback(client: Client) -> None:
             "changes": "https://ai.example.com/collections/{name}/changes",
             "chunk": "https://ai.example.com/chunks/{id}",
             "suggest": "https://ai.example.com/collections/{name}/suggest",
+            "profile": "https://ai.example.com/collections/{name}/profile",
+            "browse": "https://ai.example.com/collections/{name}/browse",
             "nlweb": "https://ai.example.com/ask",
             "mcp": "https://ai.example.com/mcp",
         }

@@ -1,0 +1,57 @@
+"""GET /: the search page for clients that prefer HTML, a JSON object with links for all others.
+
+The page is one static file. It loads what it shows over the routes that programs use, with the access of its user.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from aidre.api.http import JSON, Link, Message, accept_header, answer_unless_known, cacheable_response, quality
+from aidre.api.operations.page.assembly import HTML, assembled
+
+SCRIPTS = (
+    "dom.js",
+    "server.js",
+    "address.js",
+    "passages.js",
+    "results.js",
+    "filters.js",
+    "completion.js",
+    "reading.js",
+    "browsing.js",
+    "coding.js",
+    "start.js",
+)
+"""In this order: a script uses at its start what is before it, and later what any of them has."""
+PAGE = assembled("search.html", ("shared.css", "search.css"), SCRIPTS, vary="Accept")
+
+
+class Signpost(Message):
+    """Where the other documents are."""
+
+    service: Literal["AIDRE"]
+    discovery: Link
+    openapi: Link
+
+
+async def root(request: Request) -> Response:
+    accept = accept_header(request)
+    for_people = quality(accept, HTML) > quality(accept, JSON)
+    if for_people:
+        return answer_unless_known(request, PAGE.content, PAGE.headers, HTML)
+    return _signpost(request)
+
+
+def _signpost(request: Request) -> Response:
+    base = request.app.state.retrieval.settings.server.base_url
+    signpost = Signpost(service="AIDRE", discovery=f"{base}/.well-known/ai-discovery", openapi=f"{base}/openapi.json")
+    return cacheable_response(request, msgspec.json.encode(signpost), "max-age=300", mark="-j", vary="Accept")
+
+
+routes = [Route("/", root, methods=["GET"])]

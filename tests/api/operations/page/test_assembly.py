@@ -1,0 +1,43 @@
+"""Joining a page, `api/operations/page/assembly.py`: what may be left out, and what may not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aidre.api.operations.page import assembly
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "page.html").write_text("<style></style><p>a  b</p><script></script>")
+    (tmp_path / "a.css").write_text("a, b {\n  color: red; margin: 0 auto }\n")
+    monkeypatch.setattr(assembly, "FOLDER", tmp_path)
+    return tmp_path
+
+
+def joined(folder: Path, script: str) -> str:
+    (folder / "a.js").write_text(script, encoding="utf-8")
+    return assembly.assembled("page.html", ["a.css"], ["a.js"]).content.decode()
+
+
+def test_spaces_and_comments_go_outside_of_strings(folder: Path) -> None:
+    page = joined(folder, '// a comment\n  const a = "b , c : d", e = [1, 2];\n')
+    assert '<script>\n"use strict";\nconst a="b , c : d",e=[1,2];\n</script>' in page
+    assert "<style>\na,b{color:red;margin:0 auto}</style>" in page
+    assert "<p>a  b</p>" in page
+
+
+@pytest.mark.parametrize("line", ["const a = `b , c`;", "const a = 'b , c';", r'const a = "b \" , c";', "a = /b , c/;"])
+def test_a_line_with_other_strings_stays(folder: Path, line: str) -> None:
+    assert f"\n{line}\n" in joined(folder, f"  {line}\n")
+
+
+def test_a_page_whose_script_changes_has_another_policy_and_tag(folder: Path) -> None:
+    (folder / "b.js").write_text("b();")
+    (folder / "a.js").write_text("a();")
+    first = assembly.assembled("page.html", ["a.css"], ["a.js"])
+    second = assembly.assembled("page.html", ["a.css"], ["a.js", "b.js"])
+    for name in ("ETag", "Content-Security-Policy"):
+        assert first.headers[name] != second.headers[name]
