@@ -41,7 +41,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: release clean
 
 help:
-	@sed -n '1,14s/^# //p' Makefile
+	@sed -n '1,15s/^# //p' Makefile
 
 # torch goes first and by itself: a resolver that meets it later may choose another build of it.
 $(VENV)/.torch:
