@@ -1,0 +1,2 @@
+from .reader import MilvusReader as MilvusReader
+from .source import MilvusSource as MilvusSource
