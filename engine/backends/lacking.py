@@ -68,6 +68,9 @@ class DenseReader:
     def completions(self, text: str, limit: int) -> list[str]:
         self._refuse("words")
 
+    def centroid(self, space_id: str) -> NDArray[np.float32] | None:
+        return None
+
     def _refuse(self, capability: str) -> NoReturn:
         raise unsupported(self.engine, capability)
 

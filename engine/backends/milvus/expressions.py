@@ -3,11 +3,12 @@
 Milvus compares numbers of several types, lists and substrings otherwise than local segments, and its strings would have
 to be escaped. So a row has digests: `tokens` lists one for each value of each field with its type, and one for each
 field. Equality is that a token is there. For comparisons `bounds` has the least and the greatest value of each field
-and type, as hexadecimal text that sorts as the values do. Text of a filter never comes into an expression: only digests,
-hexadecimal digits and integers do, and `literal` writes all of them.
+and type, as hexadecimal text that sorts as the values do. Text of a filter never comes into an expression: only
+digests, hexadecimal digits and integers do, and `literal` writes all of them.
 
 What that cannot decide (substrings, texts that differ after 32 bytes, documents of thousands of values) has two
-expressions: `sure` selects rows that pass for certain, `possible` all that may pass. The reader looks at the difference.
+expressions: `sure` selects rows that pass for certain, `possible` all that may pass. The reader looks at the
+difference.
 """
 
 from __future__ import annotations

@@ -31,7 +31,9 @@ class StoredRows:
             return {}
         names = {name_of(to_utf8(one)): one for one in document_ids}
         columns = ["document", "extent", "chunks", "has_url", "digest", "fingerprint"]
-        return {names[row["digest"]]: row for row in self._found(self.reader.tables.rows, "digest", list(names), columns)}
+        return {
+            names[row["digest"]]: row for row in self._found(self.reader.tables.rows, "digest", list(names), columns)
+        }
 
     def values(self, column: str, document_ids: Sequence[str]) -> dict[str, Any]:
         heads = self.heads(document_ids)
@@ -59,16 +61,16 @@ class StoredRows:
     def records(
         self, document_ids: Sequence[str], spaces: Sequence[StoredSpace]
     ) -> tuple[list[Record], Mapping[str, EncodedVectors], Mapping[str, Sequence[bytes]]]:
-        heads = self.heads(document_ids)
+        heads, reader = self.heads(document_ids), self.reader
         for document_id in document_ids:
-            if self.reader is None or document_id not in heads:
+            if reader is None or document_id not in heads:
                 raise Missing(f"there is no document {document_id!r}", document_id=document_id)
         extents = [Extent(heads[one]["document"], heads[one]["extent"]) for one in document_ids]
-        found = [] if self.reader is None else list(self.reader.records(extents))
+        found = [] if reader is None else list(reader.records(extents))
         numbers = [number for _, _, chunks in found for number, _ in chunks]
         vectors, keys = {}, {}
-        for stored in spaces if self.reader is not None else ():
-            by_number = self.reader.vectors(stored, numbers)
+        for stored in spaces if reader is not None else ():
+            by_number = reader.vectors(stored, numbers)
             own = [by_number[number] for number in numbers]
             vectors[stored.space.id] = chosen(own, stored.space)[1]
             if stored.space.model is not None:
@@ -78,9 +80,7 @@ class StoredRows:
     def _documents(self, numbers: Sequence[int]) -> dict[int, DocumentRow]:
         if self.reader is None:
             return {}
-        return {
-            row["row"]: value for row, value in self.reader.whole(numbers) if isinstance(value, DocumentRow)
-        }
+        return {row["row"]: value for row, value in self.reader.whole(numbers) if isinstance(value, DocumentRow)}
 
     def _found(self, table: str, column: str, names: list[str], columns: list[str]) -> list[Row]:
         """Visible rows by names; of documents and chunks, those of documents."""

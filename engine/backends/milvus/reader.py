@@ -88,9 +88,7 @@ class MilvusReader(DenseReader):
             found = list(self._compared(table, where))
         return self._hits(stored, found, vector, k)[query.offset :]
 
-    def _through_graph(
-        self, table: str, vector: NDArray[np.float32], k: int, where: str, share: float
-    ) -> list[Row]:
+    def _through_graph(self, table: str, vector: NDArray[np.float32], k: int, where: str, share: float) -> list[Row]:
         """The nearest rows as the graph finds them: the fewer pass, the more it has to look at."""
         candidates = int(min(max(_EF, 2 * k) / share, _MOST_EF))
         [hits] = self.server.call(
@@ -299,7 +297,7 @@ class MilvusReader(DenseReader):
         """Chunks by their numbers, of which the numbers of their documents are given. `vectors` are rows of spaces by
         table and number, `rows` those of the documents, where they are at hand."""
         names = sorted({*documents, *documents.values()})
-        found = dict((row["row"], value) for row, value in (unpacked_rows(rows) if rows else self.whole(names)))
+        found = {row["row"]: value for row, value in (unpacked_rows(rows) if rows else self.whole(names))}
         by_space = {}
         for stored in self._state.spaces:
             given = vectors.get(stored.table)

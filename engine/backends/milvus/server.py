@@ -18,9 +18,13 @@ from aidre.engine.errors import BackendUnavailable, ConfigurationError
 Row: TypeAlias = Mapping[str, Any]
 
 _SECONDS: Final = 5.0
-"""Until a call counts as lost: pymilvus repeats it until then. Writes and the upkeep of indexes take longer."""
+"""Until a call counts as lost: pymilvus repeats it until then."""
+_WRITE_SECONDS: Final = 20.0
 _WORK_SECONDS: Final = 120.0
+"""Indexes are made and collections loaded."""
 _PORT: Final = 19_530
+_CHANNEL: Final = {"grpc.use_local_subchannel_pool": 1, "grpc.max_reconnect_backoff_ms": 1_000}
+"""A new connection does not wait because another one failed."""
 _ABSENT: Final = 100
 """The code of a collection that does not exist."""
 _INSERTED_ROWS: Final = 500
@@ -38,12 +42,20 @@ class Server:
         self._lock, self._pid = threading.Lock(), 0
         self._client: MilvusClient | None = None
 
-    def call(self, method: str, *arguments: Any, seconds: float = _SECONDS, **options: Any) -> Any:
+    def call(self, method: str, *arguments: Any, seconds: float | None = None, **options: Any) -> Any:
         """The result of a method of the client. BackendUnavailable, with reason `absent` for an unknown collection."""
+        limit = _SECONDS if seconds is None else seconds
+        client: MilvusClient | None = None
         try:
-            return getattr(self._connected(), method)(*arguments, timeout=seconds, **options)
-        except (MilvusException, grpc.RpcError) as error:
-            raise self._failure(error) from None
+            client = self._connected()
+            return getattr(client, method)(*arguments, timeout=limit, **options)
+        except (MilvusException, grpc.RpcError, ValueError) as error:
+            if isinstance(error, ValueError) and "closed channel" not in str(error):
+                raise
+            failure = self._failure(error)
+            if failure.details["reason"] == "lost":
+                self._forget(client)
+            raise failure from None
 
     def rows(self, collection: str, expression: str, columns: Sequence[str], *, strong: bool = False) -> list[Row]:
         """Columns of the rows that an expression selects. Strong: of all that was written before the call."""
@@ -59,13 +71,13 @@ class Server:
     def insert(self, collection: str, rows: Sequence[Row]) -> None:
         for first in range(0, len(rows), _INSERTED_ROWS):
             block = list(rows[first : first + _INSERTED_ROWS])
-            self.call("insert", collection, block, seconds=_WORK_SECONDS)
+            self.call("insert", collection, block, seconds=_WRITE_SECONDS)
 
     def delete(self, collection: str, numbers: Sequence[int]) -> None:
         """Remove rows by their numbers, which need not exist."""
         for first in range(0, len(numbers), _DELETED_ROWS):
             block = list(numbers[first : first + _DELETED_ROWS])
-            self.call("delete", collection, ids=block, seconds=_WORK_SECONDS)
+            self.call("delete", collection, ids=block, seconds=_WRITE_SECONDS)
 
     def make(self, collection: str, fields: Sequence[tuple[str, DataType, Row]], index: Row) -> None:
         """Make a collection whose first field is the key, index the field `vector` of it, and begin to load it."""
@@ -87,11 +99,19 @@ class Server:
         """The client of this process: a connection does not outlive a fork."""
         with self._lock:
             if self._client is None or self._pid != os.getpid():
-                self._client, self._pid = MilvusClient(**self._options, dedicated=True, timeout=_SECONDS), os.getpid()
+                made = MilvusClient(**self._options, dedicated=True, timeout=_SECONDS, grpc_options=_CHANNEL)
+                self._client, self._pid = made, os.getpid()
             return self._client
 
-    def _failure(self, error: MilvusException | grpc.RpcError) -> BackendUnavailable:
-        code, text = error.code, str(getattr(error, "message", "") or error)
+    def _forget(self, client: MilvusClient | None) -> None:
+        """The next call connects anew: a client whose server was away may wait for long before it tries again."""
+        with self._lock:
+            if client is not None and client is self._client:
+                self._client = None
+                client.close()
+
+    def _failure(self, error: MilvusException | grpc.RpcError | ValueError) -> BackendUnavailable:
+        code, text = getattr(error, "code", 0), str(getattr(error, "message", "") or error)
         if callable(code):  # of gRPC itself
             code = code()
         secret = self._options["token"]

@@ -63,7 +63,7 @@ class MilvusSource:
         if spaces is None and self._catalog.newest(collection) is None:
             raise collection_missing(collection)
         declared = Declared(description, visibility, tuple(sorted(dates)), runtimes or {})
-        return MilvusWriter(self._server, self.path, collection, spaces, declared, wait)
+        return MilvusWriter(self._server, writer_lock(self.path, collection, wait), collection, spaces, declared)
 
     def drop(self, collection: str, *, wait: float = 0.0, purge: bool = False) -> None:
         with writer_lock(self.path, collection, wait):

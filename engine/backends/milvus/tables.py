@@ -117,7 +117,7 @@ class Tables:
         return [name for name in names if name.startswith(self.stem)]
 
     def sizes(self, spaces: Iterable[tuple[EmbeddingSpace, int]], chunks: int) -> dict[int, dict[str, int]]:
-        """The bytes of the vectors and of the graph of each space, as computed from their numbers: Milvus tells none."""
+        """The bytes of the vectors and of the graph of each space, computed from their numbers: Milvus tells none."""
         found = {}
         for space, table in spaces:
             index = self.server.call("describe_index", self.space(table), "vector")
@@ -137,7 +137,7 @@ def name_of(text: str | bytes) -> str:
 def document_rows(first: int, born: int, pending: PendingDocument) -> tuple[list[Row], list[int], Values]:
     """The rows of a document, of which the first has the number `first`; those of its chunks, and its values."""
     document, values = pending.rows.document, values_of(pending.rows.fields)
-    head = {"kind": DOCUMENT, "chunks": document.chunk_count, "has_url": document.url is not None}
+    head: dict[str, Any] = {"kind": DOCUMENT, "chunks": document.chunk_count, "has_url": document.url is not None}
     head |= {"digest": name_of(document.id), "source": name_of(document.source)}
     head |= {"fingerprint": document.fingerprint.hex(), "tokens": values.tokens, "bounds": values.bounds}
     made, chunk_numbers = _in_pieces(first, document, head), []
@@ -149,7 +149,15 @@ def document_rows(first: int, born: int, pending: PendingDocument) -> tuple[list
 
 
 def _in_pieces(number: int, value: Any, head: Row) -> list[dict[str, Any]]:
-    plain = {"extent": 0, "pieces": 0, "chunks": 0, "has_url": False, "digest": "", "source": "", "fingerprint": ""}
+    plain: dict[str, Any] = {
+        "extent": 0,
+        "pieces": 0,
+        "chunks": 0,
+        "has_url": False,
+        "digest": "",
+        "source": "",
+        "fingerprint": "",
+    }
     plain |= {"tokens": [], "bounds": {}, "vector": _UNUSED, "kind": PIECE}
     pieces = packed(msgspec.msgpack.encode(value))
     made = [{**plain, "row": number + place, "blob": piece} for place, piece in enumerate(pieces)]

@@ -11,16 +11,16 @@ commit whose record it has read, or before. So a commit
 
 If it ends before step 3, no reader sees anything of it, and nothing was lost: no row was deleted or replaced. The next
 attempt, or the next writer, deletes the rows that were born after the newest record. An insert that was lost on the way
-and comes later still is born in a number that the next record lists as `aborted`. If it ends in step 3 and the answer is
-lost, the next attempt looks whether the record is there.
+and comes later still is born in a number that the next record lists as `aborted`. If it ends in step 3 and the answer
+is lost, the next attempt looks whether the record is there.
 
 Rows of deleted documents are removed by the next commit, so that readers of the state before find what they began with;
 where they are many, at once, because searches get slower by a long list of what to leave out.
 
-A lock of a file keeps writers apart that share the folder of the store, thus those of one machine. Milvus has no lock and
-no compare-and-set: a writer that uses another folder is found out in steps 1 and 4, by its record, and gives up without
-a trace. Two of them within the same second can both be refused, and rows of one can be deleted by the other as left
-over; step 2 finds that, unless it happens just after. So: one machine writes a collection.
+A lock of a file keeps writers apart that share the folder of the store, thus those of one machine. Milvus has no lock
+and no compare-and-set. A writer with another folder is noticed before the first step, by its record, mostly in step 2,
+by its rows, and in step 4, and the later one gives up; but between step 2 of one and step 4 of the other, rows of both
+can become visible. So one machine writes a collection; nothing but that rule ensures it.
 """
 
 from __future__ import annotations
@@ -71,15 +71,14 @@ class MilvusWriter(PendingSink):
     def __init__(
         self,
         server: Server,
-        path: Path,
+        lock: WriterLock,
         collection: str,
         spaces: Sequence[EmbeddingSpace] | None,
         declared: Declared,
-        wait: float,
     ) -> None:
         self._server, self._catalog = server, Catalog(server)
         with ExitStack() as stack:
-            stack.enter_context(writer_lock(path, collection, wait))
+            stack.enter_context(lock)
             found = self._catalog.newest(collection, strong=True)
             super().__init__(collection, None if found is None else found.state, spaces, declared)
             self._lock = stack.pop_all()
@@ -120,8 +119,8 @@ class MilvusWriter(PendingSink):
     # -- commits -------------------------------------------------------------------------------------------------
 
     def commit(self) -> CommitResult | None:
-        """Make all pending changes durable and visible at once; None where nothing is pending. BackendUnavailable leaves
-        them pending."""
+        """Make all pending changes durable and visible at once; None where nothing is pending. BackendUnavailable
+        leaves them pending."""
         if self._pending.is_empty and not self._sources.changes:
             return None
         changes = self._pending.changes, self._sources.changes
@@ -232,9 +231,10 @@ class MilvusWriter(PendingSink):
             if commit is None:
                 self._catalog.make()
                 self._tables.make([(stored.space, stored.table) for stored in self._state.spaces])
-            for name in self._names if commit is not None else ():
+            else:
                 left_over = f"born > {literal(commit.born)}"
-                self._server.call("delete", name, filter=left_over, seconds=_FLUSH_SECONDS)
+                for name in self._names:
+                    self._server.call("delete", name, filter=left_over, seconds=_FLUSH_SECONDS)
             self._is_swept = True
         if commit is not None:
             self._delete(commit.dead)
