@@ -82,6 +82,13 @@ def test_work_on_files_is_refused_in_one_line(elsewhere: Shell, words: tuple[str
     assert err.count("\n") == 1
 
 
+def test_another_space_is_refused_with_the_cure(elsewhere: Shell) -> None:
+    for words in (("--space", "words"), ("--drop", "words")):
+        status, _, err = command(elsewhere, "embed", "--collection", "docs", *words)
+        assert status == 2
+        assert "no local segments, whose files this works on: ingest into a new collection" in err
+
+
 def test_a_mode_that_the_engine_lacks_is_refused_by_name(elsewhere: Shell) -> None:
     for mode in ("lexical", "hybrid"):
         status, _, err = command(elsewhere, "search", "tea", "--mode", mode)

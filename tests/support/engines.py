@@ -82,7 +82,7 @@ def chosen_source(path: Path) -> Source:
 def lacks(capability: str) -> bool:
     """Whether the chosen engine declares that it has not got it. `segments` are files, which local stores have."""
     if CHOSEN == "milvus":
-        from aidre.engine.backends.milvus import MilvusReader as Chosen
+        from aidre.engine.backends.milvus.reader import MilvusReader as Chosen
     else:
         from aidre.engine.backends.postgres_reader import PostgresReader as Chosen  # type: ignore[assignment]
     return capability == "segments" or not getattr(Chosen.can, capability)

@@ -1,2 +1,1 @@
-from .reader import MilvusReader as MilvusReader
 from .source import MilvusSource as MilvusSource

@@ -80,10 +80,13 @@ class Catalog:
     def _name(self) -> str:
         return f"{self.server.store}_catalog"
 
-    def make(self) -> None:
-        if not self.server.call("has_collection", self._name):
-            self.server.make(self._name, _FIELDS, PLAIN_INDEX)
-            self.server.wait_for([self._name])
+    def make(self) -> bool:
+        """Make the catalog of a new store; False where there is one."""
+        if self.server.call("has_collection", self._name):
+            return False
+        self.server.make(self._name, _FIELDS, PLAIN_INDEX)
+        self.server.wait_for([self._name])
+        return True
 
     def names(self) -> list[str]:
         return sorted({row["name"] for row in self._rows(ALL, ["name"])})

@@ -103,12 +103,13 @@ class Server:
                 self._client, self._pid = made, os.getpid()
             return self._client
 
-    def _forget(self, client: MilvusClient | None) -> None:
+    def _forget(self, client: Any) -> None:
         """The next call connects anew: a client whose server was away may wait for long before it tries again."""
         with self._lock:
-            if self._client is not None and client is self._client:
-                self._client.close()
+            own = self._client
+            if own is not None and own is client:
                 self._client = None
+                own.close()
 
     def _failure(self, error: MilvusException | grpc.RpcError | ValueError) -> BackendUnavailable:
         code, text = getattr(error, "code", 0), str(getattr(error, "message", "") or error)

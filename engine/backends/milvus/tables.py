@@ -25,6 +25,7 @@ from pymilvus import DataType
 from aidre.engine.backends import ChunkRow, DocumentRow, PendingDocument, PendingVector, digest
 from aidre.engine.backends.milvus.expressions import MOST_TOKENS, TOKEN_CHARACTERS, Values, values_of
 from aidre.engine.backends.milvus.server import Row, Server
+from aidre.engine.errors import InvalidInput
 from aidre.engine.index.vectors import dtype_of
 from aidre.engine.model import EmbeddingSpace
 
@@ -60,6 +61,7 @@ _ROWS: Final[list[tuple[str, DataType, Row]]] = [
     ("vector", DataType.FLOAT_VECTOR, {"dim": 2}),
 ]
 PLAIN_INDEX: Final[Row] = {"index_type": "FLAT", "metric_type": "L2"}
+_MOST_DIMENSIONS: Final = 32_768
 _NEIGHBOURS: Final = 16
 _CONSTRUCTION: Final = 128
 
@@ -99,6 +101,11 @@ class Tables:
         self.server.wait_for(names)
 
     def make_space(self, space: EmbeddingSpace, table: int) -> None:
+        if space.dimensions > _MOST_DIMENSIONS:
+            raise InvalidInput(
+                f"embedding space {space.id!r} has {space.dimensions} dimensions, Milvus stores {_MOST_DIMENSIONS}: "
+                "keep it in local segments"
+            )
         fields: list[tuple[str, DataType, Row]] = [
             ("row", DataType.INT64, {}),
             ("document", DataType.INT64, {}),

@@ -225,11 +225,11 @@ class MilvusWriter(PendingSink):
         if (newest and newest.state.token) != (commit and commit.state.token):
             raise self._overtaken()
         if not self._is_swept:
-            for name in self._tables.all():
+            # Where somebody has dropped the catalog, all the rest is kept: it may be wanted back.
+            for name in () if self._catalog.make() else self._tables.all():
                 if commit is None or name not in self._names:
                     self._server.call("drop_collection", name)
             if commit is None:
-                self._catalog.make()
                 self._tables.make([(stored.space, stored.table) for stored in self._state.spaces])
             else:
                 left_over = f"born > {literal(commit.born)}"
