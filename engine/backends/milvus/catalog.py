@@ -12,23 +12,22 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
-from pymilvus import DataType
 
 from aidre.engine.backends import CollectionState, decode_state
 from aidre.engine.backends.milvus.expressions import ALL, literal
-from aidre.engine.backends.milvus.server import Row, Server
+from aidre.engine.backends.milvus.server import Field, Row, Server
 from aidre.engine.backends.milvus.tables import PLAIN_INDEX, Extent, name_of, packed, unpacked
 from aidre.engine.errors import BackendUnavailable
 
-_FIELDS: Final[list[tuple[str, DataType, Row]]] = [
-    ("row", DataType.INT64, {}),
-    ("name", DataType.VARCHAR, {"max_length": 1_024}),
-    ("digest", DataType.VARCHAR, {"max_length": 64}),
-    ("serial", DataType.INT64, {}),
-    ("piece", DataType.INT64, {}),
-    ("token", DataType.VARCHAR, {"max_length": 64}),
-    ("blob", DataType.VARCHAR, {"max_length": 65_535}),
-    ("vector", DataType.FLOAT_VECTOR, {"dim": 2}),
+_FIELDS: Final[list[Field]] = [
+    ("row", "INT64", {}),
+    ("name", "VARCHAR", {"max_length": 1_024}),
+    ("digest", "VARCHAR", {"max_length": 64}),
+    ("serial", "INT64", {}),
+    ("piece", "INT64", {}),
+    ("token", "VARCHAR", {"max_length": 64}),
+    ("blob", "VARCHAR", {"max_length": 65_535}),
+    ("vector", "FLOAT_VECTOR", {"dim": 2}),
 ]
 
 

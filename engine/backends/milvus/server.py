@@ -7,15 +7,17 @@ import os
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
-
-import grpc
-from pymilvus import DataType, MilvusClient, MilvusException
 
 from aidre.engine.errors import BackendUnavailable, ConfigurationError
 
+if TYPE_CHECKING:
+    from pymilvus import MilvusClient
+
 Row: TypeAlias = Mapping[str, Any]
+Field: TypeAlias = tuple[str, str, Row]
+"""Name, type by the name that Milvus gives it, and options."""
 
 _SECONDS: Final = 5.0
 """Until a call counts as lost: pymilvus repeats it until then."""
@@ -25,6 +27,7 @@ _WORK_SECONDS: Final = 120.0
 _PORT: Final = 19_530
 _CHANNEL: Final = {"grpc.use_local_subchannel_pool": 1, "grpc.max_reconnect_backoff_ms": 1_000}
 """A new connection does not wait because another one failed."""
+_CONNECT_FAILED: Final = 2
 _ABSENT: Final = 100
 """The code of a collection that does not exist."""
 _INSERTED_ROWS: Final = 500
@@ -44,6 +47,9 @@ class Server:
 
     def call(self, method: str, *arguments: Any, seconds: float | None = None, **options: Any) -> Any:
         """The result of a method of the client. BackendUnavailable, with reason `absent` for an unknown collection."""
+        import grpc
+        from pymilvus import MilvusException
+
         limit = _SECONDS if seconds is None else seconds
         client: MilvusClient | None = None
         try:
@@ -79,11 +85,14 @@ class Server:
             block = list(numbers[first : first + _DELETED_ROWS])
             self.call("delete", collection, ids=block, seconds=_WRITE_SECONDS)
 
-    def make(self, collection: str, fields: Sequence[tuple[str, DataType, Row]], index: Row) -> None:
+    def make(self, collection: str, fields: Sequence[Field], index: Row) -> None:
         """Make a collection whose first field is the key, index the field `vector` of it, and begin to load it."""
+        from pymilvus import DataType, MilvusClient
+
         schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
         for place, (name, kind, options) in enumerate(fields):
-            schema.add_field(name, kind, is_primary=place == 0, **options)
+            element = {"element_type": DataType.VARCHAR} if kind == "ARRAY" else {}
+            schema.add_field(name, DataType[kind], is_primary=place == 0, **options, **element)
         indexes = MilvusClient.prepare_index_params()
         indexes.add_index("vector", **index)
         self.call("create_collection", collection, schema=schema, num_shards=1, consistency_level="Bounded")
@@ -97,6 +106,8 @@ class Server:
 
     def _connected(self) -> MilvusClient:
         """The client of this process: a connection does not outlive a fork."""
+        from pymilvus import MilvusClient
+
         with self._lock:
             if self._client is None or self._pid != os.getpid():
                 made = MilvusClient(**self._options, dedicated=True, timeout=_SECONDS, grpc_options=_CHANNEL)
@@ -111,13 +122,13 @@ class Server:
                 self._client = None
                 own.close()
 
-    def _failure(self, error: MilvusException | grpc.RpcError | ValueError) -> BackendUnavailable:
+    def _failure(self, error: Exception) -> BackendUnavailable:
         code, text = getattr(error, "code", 0), str(getattr(error, "message", "") or error)
-        if callable(code):  # of gRPC itself
+        if callable(code):  # of gRPC itself, whose codes are no integers
             code = code()
         secret = self._options["token"]
         first = re.split(r"[\r\n]", text.replace(secret, "***") if secret else text)[0][:300]
-        reason = "lost" if isinstance(code, grpc.StatusCode) or not isinstance(code, int) or code <= 2 else "refused"
+        reason = "lost" if not isinstance(code, int) or code <= _CONNECT_FAILED else "refused"
         fault = "does not answer" if reason == "lost" else "failed"
         reason = "absent" if code == _ABSENT else reason
         message = f"Milvus at {self.address} {fault}: {first}"

@@ -20,11 +20,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from pymilvus import DataType
 
 from aidre.engine.backends import ChunkRow, DocumentRow, PendingDocument, PendingVector, digest
 from aidre.engine.backends.milvus.expressions import MOST_TOKENS, TOKEN_CHARACTERS, Values, values_of
-from aidre.engine.backends.milvus.server import Row, Server
+from aidre.engine.backends.milvus.server import Field, Row, Server
 from aidre.engine.errors import InvalidInput
 from aidre.engine.index.vectors import dtype_of
 from aidre.engine.model import EmbeddingSpace
@@ -36,29 +35,29 @@ _UNUSED: Final = [0.0, 0.0]
 """A collection of Milvus has a vector field, whatever it is for."""
 
 _HASH: Final[Row] = {"max_length": 64}
-_VALUES: Final[list[tuple[str, DataType, Row]]] = [
-    ("born", DataType.INT64, {}),
+_VALUES: Final[list[Field]] = [
+    ("born", "INT64", {}),
     (
         "tokens",
-        DataType.ARRAY,
-        {"element_type": DataType.VARCHAR, "max_capacity": MOST_TOKENS, "max_length": TOKEN_CHARACTERS},
+        "ARRAY",
+        {"max_capacity": MOST_TOKENS, "max_length": TOKEN_CHARACTERS},
     ),
-    ("bounds", DataType.JSON, {}),
+    ("bounds", "JSON", {}),
 ]
-_ROWS: Final[list[tuple[str, DataType, Row]]] = [
-    ("row", DataType.INT64, {}),
-    ("document", DataType.INT64, {}),
-    ("kind", DataType.INT8, {}),
-    ("extent", DataType.INT64, {}),
-    ("pieces", DataType.INT64, {}),
-    ("chunks", DataType.INT64, {}),
-    ("has_url", DataType.BOOL, {}),
-    ("digest", DataType.VARCHAR, _HASH),
-    ("source", DataType.VARCHAR, _HASH),
-    ("fingerprint", DataType.VARCHAR, {"max_length": 1_024}),
-    ("blob", DataType.VARCHAR, {"max_length": _MOST_CHARACTERS}),
+_ROWS: Final[list[Field]] = [
+    ("row", "INT64", {}),
+    ("document", "INT64", {}),
+    ("kind", "INT8", {}),
+    ("extent", "INT64", {}),
+    ("pieces", "INT64", {}),
+    ("chunks", "INT64", {}),
+    ("has_url", "BOOL", {}),
+    ("digest", "VARCHAR", _HASH),
+    ("source", "VARCHAR", _HASH),
+    ("fingerprint", "VARCHAR", {"max_length": 1_024}),
+    ("blob", "VARCHAR", {"max_length": _MOST_CHARACTERS}),
     *_VALUES,
-    ("vector", DataType.FLOAT_VECTOR, {"dim": 2}),
+    ("vector", "FLOAT_VECTOR", {"dim": 2}),
 ]
 PLAIN_INDEX: Final[Row] = {"index_type": "FLAT", "metric_type": "L2"}
 _MOST_DIMENSIONS: Final = 32_768
@@ -106,13 +105,13 @@ class Tables:
                 f"embedding space {space.id!r} has {space.dimensions} dimensions, Milvus stores {_MOST_DIMENSIONS}: "
                 "keep it in local segments"
             )
-        fields: list[tuple[str, DataType, Row]] = [
-            ("row", DataType.INT64, {}),
-            ("document", DataType.INT64, {}),
-            ("key", DataType.VARCHAR, _HASH),
-            ("norm", DataType.FLOAT, {}),
+        fields: list[Field] = [
+            ("row", "INT64", {}),
+            ("document", "INT64", {}),
+            ("key", "VARCHAR", _HASH),
+            ("norm", "FLOAT", {}),
             *_VALUES,
-            ("vector", DataType.FLOAT_VECTOR, {"dim": space.dimensions}),
+            ("vector", "FLOAT_VECTOR", {"dim": space.dimensions}),
         ]
         graph = {"M": _NEIGHBOURS, "efConstruction": _CONSTRUCTION}
         metric = "L2" if space.distance == "euclidean" else "IP"
