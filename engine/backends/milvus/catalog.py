@@ -37,7 +37,7 @@ class Commit:
 
     Visible are the rows that were `born` in it or before, save those of commits that failed (`aborted`) and of
     documents that were deleted and may still be there (`dead`). `has_wide`: some documents have more values than a row
-    lists.
+    lists. `growing` chunks were written since the graphs were built the last time.
     """
 
     state: CollectionState
@@ -46,6 +46,7 @@ class Commit:
     aborted: tuple[int, ...] = ()
     dead: tuple[Extent, ...] = ()
     has_wide: bool = False
+    growing: int = 0
 
     @property
     def visible(self) -> str:
@@ -64,11 +65,12 @@ class Commit:
 
 class _Encoded(msgspec.Struct):
     state: msgspec.Raw
-    serial: int
-    born: int
-    aborted: tuple[int, ...]
-    dead: tuple[Extent, ...]
-    has_wide: bool
+    serial: int = 0
+    born: int = 0
+    aborted: tuple[int, ...] = ()
+    dead: tuple[Extent, ...] = ()
+    has_wide: bool = False
+    growing: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +106,11 @@ class Catalog:
         pieces: Mapping[int, str] = {row["piece"]: row["blob"] for row in found if _serial(row) == last}
         made = msgspec.json.decode(unpacked(pieces[place] for place in sorted(pieces)), type=_Encoded)
         state = decode_state(collection, bytes(made.state))
-        return Commit(state, made.serial, made.born, made.aborted, made.dead, made.has_wide)
+        return Commit(state, made.serial, made.born, made.aborted, made.dead, made.has_wide, made.growing)
 
     def publish(self, collection: str, commit: Commit) -> None:
-        encoded = _Encoded(
-            msgspec.Raw(commit.state.encode()), commit.serial, commit.born, commit.aborted, commit.dead, commit.has_wide
-        )
+        members = (commit.serial, commit.born, commit.aborted, commit.dead, commit.has_wide, commit.growing)
+        encoded = _Encoded(msgspec.Raw(commit.state.encode()), *members)
         start = secrets.randbits(62) & ~0xFFFF
         plain = {"name": collection, "digest": name_of(collection), "serial": commit.serial, "vector": [0.0, 0.0]}
         rows = [

@@ -35,7 +35,7 @@ from aidre.engine.index.vectors import VectorColumn, decode, score_rows
 from aidre.engine.model import Query
 
 _CAPABILITIES: Final = Capabilities(exact_scores=True, complete_filters=True)
-_FEW_ROWS: Final = 1_000
+_FEW_ROWS: Final = 200
 """A filter that lets no more pass is answered by comparing these."""
 _EF: Final = 256
 _MOST_EF: Final = 32_768

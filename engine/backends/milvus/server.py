@@ -34,8 +34,6 @@ _INSERTED_ROWS: Final = 500
 """Rows of one call, with 60 kB each at most: a server takes 64 MB."""
 _DELETED_ROWS: Final = 5_000
 
-logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # what it would log is raised, too
-
 
 class Server:
     """A server and the name of a store in it, with which the names of its collections begin. Safe for threads."""
@@ -104,12 +102,20 @@ class Server:
         for name in collections:
             self.call("load_collection", name, seconds=_WORK_SECONDS)
 
+    def has_graphs(self, collection: str) -> bool:
+        """Whether all rows that were flushed have their index, and query nodes have loaded it."""
+        if self.call("describe_index", collection, "vector")["pending_index_rows"]:
+            return False
+        loaded = {one.segment_id for one in self.call("list_loaded_segments", collection)}
+        return {one.segment_id for one in self.call("list_persistent_segments", collection)} <= loaded
+
     def _connected(self) -> MilvusClient:
         """The client of this process: a connection does not outlive a fork."""
         from pymilvus import MilvusClient
 
         with self._lock:
             if self._client is None or self._pid != os.getpid():
+                logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # what it would log is raised, too
                 made = MilvusClient(**self._options, dedicated=True, timeout=_SECONDS, grpc_options=_CHANNEL)
                 self._client, self._pid = made, os.getpid()
             return self._client
