@@ -27,6 +27,7 @@ _WORK_SECONDS: Final = 120.0
 _PORT: Final = 19_530
 _CHANNEL: Final = {"grpc.use_local_subchannel_pool": 1, "grpc.max_reconnect_backoff_ms": 1_000}
 """A new connection does not wait because another one failed."""
+_FLUSHED: Final = "Flushed"
 _CONNECT_FAILED: Final = 2
 _ABSENT: Final = 100
 """The code of a collection that does not exist."""
@@ -102,12 +103,15 @@ class Server:
         for name in collections:
             self.call("load_collection", name, seconds=_WORK_SECONDS)
 
-    def has_graphs(self, collection: str) -> bool:
-        """Whether all rows that were flushed have their index, and query nodes have loaded it."""
+    def has_graphs(self, collection: str, rows: int) -> bool:
+        """Whether so many rows, which were flushed, have their index, and query nodes have loaded it."""
+        flushed = self.call("list_persistent_segments", collection)
+        if sum(one.num_rows for one in flushed if str(one.state) == _FLUSHED) < rows:
+            return False
         if self.call("describe_index", collection, "vector")["pending_index_rows"]:
             return False
         loaded = {one.segment_id for one in self.call("list_loaded_segments", collection)}
-        return {one.segment_id for one in self.call("list_persistent_segments", collection)} <= loaded
+        return {one.segment_id for one in flushed} <= loaded
 
     def _connected(self) -> MilvusClient:
         """The client of this process: a connection does not outlive a fork."""

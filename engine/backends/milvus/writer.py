@@ -322,5 +322,7 @@ class MilvusWriter(PendingSink):
         for name in self._names:
             self._server.call("flush", name, seconds=_FLUSH_SECONDS)
         self._growing, deadline = 0, time.monotonic() + _GRAPH_SECONDS
-        while not all(map(self._server.has_graphs, self._names[1:])) and time.monotonic() < deadline:
+        waiting = self._names[1:]
+        while waiting and time.monotonic() < deadline:
+            waiting = [name for name in waiting if not self._server.has_graphs(name, self._state.chunks)]
             time.sleep(_POLL_SECONDS)
