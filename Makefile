@@ -5,8 +5,8 @@
 # make bench [NAME=search] [ARGS=]  run the benchmarks, or one with its options, and write their report
 # make hostile [NAME=kills] [ARGS=] kills, power cuts, faults, damage and hostile clients in full: hours, some need root
 # make processors                   the tests of numbers on each kernel that this processor can run: half an hour
-# make scale [ARGS=]                the tests of tests/scale/, with the extras for more than one machine: needs a registry
 # make docs                         build the documentation site into build/site; warnings are errors
+# make scale [ARGS=]                the tests of Ray and Milvus, with the extras for more than one machine: needs a registry
 # make reference                    write the reference of docs/configuration.md, from api/config
 # make screenshots                  write the screenshots of docs/page.md anew: needs Chromium
 # make peers                        install the engines that `make bench` compares with
@@ -96,10 +96,14 @@ processors: $(VENV)/.tools
 	$(BIN)/python -m tests.support.processors -n auto --dist worksteal
 
 # What CI does without: several hundred MB of libraries, and servers that take half a minute to start.
-SCALE := ray
+SCALE := ray,milvus,scale
+# The Milvus server listens on every interface: it runs in a network namespace of its own, and the tests with it.
+MILVUS := $(BIN)/python -m tests.support.milvus_server
 scale: $(VENV)/.tools
 	$(PIP) install -c constraints.txt -e '.[$(SCALE)]'
 	$(BIN)/python -m pytest -q tests/scale $(ARGS)
+	$(MILVUS) $(BIN)/python -m pytest -q tests/backends -k milvus $(ARGS)
+	AIDRE_TEST_BACKEND=milvus $(MILVUS) $(BIN)/python -m pytest -q tests/conformance/aidre $(ARGS)
 
 # The theme prints a notice about a release that is not used here.
 docs: $(VENV)/.tools

@@ -1,16 +1,18 @@
 """The engines behind the seam side by side: latency and recall of the same searches over the same rows, in one run.
 
-    python -m benchmarks backends [--rows N] [--queries N] [--synthetic] [--uri URI]
+    python -m benchmarks backends [--rows N] [--queries N] [--synthetic] [--uri URI] [--milvus URI]
 
 Rows are real embeddings, queries unseen passages and questions, see `benchmarks.real`. Single queries on one thread,
 the engines in turns, top 10; without a filter, and with filters that let half, a tenth and a hundredth of them pass.
-Recall@10 is against exact search. PostgreSQL is that of `--uri`, or one from a wheel, with its default settings.
+Recall@10 is against exact search. PostgreSQL is that of `--uri`, or one from a wheel, with its default settings. Milvus
+is that of `--milvus`; tests/support/milvus_server.py starts one for a command and names it in the environment.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -43,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--synthetic", action="store_true", help="use vectors of benchmarks.data instead of real ones")
     parser.add_argument("--uri", help="of a PostgreSQL with pgvector; the benchmark makes and drops a collection there")
+    parser.add_argument("--milvus", default=os.environ.get("AIDRE_TEST_MILVUS"), help="the URI of a Milvus server")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder, postgres(options.uri) as uri:
         made = Path(folder)
@@ -50,6 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sources = {"local": open_source(made / "local")}
         if uri is not None:
             sources["postgres"] = open_source(made / "postgres", Address("postgres", uri))
+        if options.milvus is not None:
+            sources["milvus"] = open_source(made / "milvus", Address("milvus", f"{options.milvus}?store=bench"))
         figures = measure(sources, found, options.queries)
     print(json.dumps(figures, indent=1))
     record("bench_backends", figures)

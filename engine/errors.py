@@ -163,7 +163,7 @@ class BucketFailed(StorageFailed):
 
 
 class BackendUnavailable(StorageFailed):
-    """Details: backend, the engine; address, where it is, without a password; reason (`lost`, `refused`)."""
+    """Details: backend, the engine; address, where it is, without a password; reason (`lost`, `refused`, `absent`)."""
 
     code = "backend_unavailable"
 

@@ -38,7 +38,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "search",
         "backend",
         "collection",
-        "backends",
+        "backends backends/milvus",
         "maintenance",
     ),
     "ingest": (

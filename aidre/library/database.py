@@ -115,11 +115,18 @@ def address_of(uri: str) -> Address:
 
     backend = _BACKENDS.get(uri.partition("://")[0])
     if backend is None:
-        raise InvalidInput("uri= is no address of an engine: write it like postgresql://user@host:5432/database")
+        raise InvalidInput(
+            "uri= is no address of an engine: write it like postgresql://user@host:5432/database or milvus://host:19530"
+        )
     return Address(backend, uri)
 
 
-_BACKENDS: Mapping[str, Backend] = {"postgresql": "postgres", "postgres": "postgres"}
+_BACKENDS: Mapping[str, Backend] = {
+    "postgresql": "postgres",
+    "postgres": "postgres",
+    "milvus": "milvus",
+    "milvus+tls": "milvus",
+}
 
 
 def open(path: str | Path, *, uri: str | None = None) -> Database:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class StoreSettings(Section):
     """Another engine in place of local segments, and the bucket of `aidre publish` and of replicas."""
 
-    backend: Literal["local", "postgres"] = "local"  #: What holds the collections.
-    #: The address of the engine, which `postgres` needs.
+    backend: Literal["local", "postgres", "milvus"] = "local"  #: What holds the collections.
+    #: The address of the engine, which every backend but `local` needs.
     uri: Annotated[Secret, like("env:SECRET")] | None = None
     #: Where every commit is published to; `aidre publish` without `--to` publishes there, too.
     publish: Annotated[str, like("s3://bucket/prefix")] | None = None
@@ -38,6 +38,6 @@ class StoreSettings(Section):
         if self.backend != "local" and self.uri is None:
             raise ValueError(f'.uri is missing: say where the engine {self.backend} is, as in "env:AIDRE_STORE_URI"')
         if self.backend == "local" and self.uri is not None:
-            raise ValueError('.uri needs a backend: set backend = "postgres"')
+            raise ValueError('.uri needs a backend: set backend = "postgres" or "milvus"')
         if self.backend != "local" and self.publish is not None:
             raise ValueError(".publish publishes local segments: leave it out, the engine replicates by itself")

@@ -11,7 +11,7 @@ from aidre.engine.errors import ConfigurationError
 if TYPE_CHECKING:
     from aidre.engine.backend import Source
 
-Backend: TypeAlias = Literal["local", "postgres"]
+Backend: TypeAlias = Literal["local", "postgres", "milvus"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,11 @@ def open_source(path: Path, address: Address | None = None) -> Source:
         from aidre.engine.collection import Store
 
         return Store(path)
+    if address.backend == "milvus":
+        _require("pymilvus", "milvus")
+        from aidre.engine.backends.milvus import MilvusSource
+
+        return MilvusSource(path, address.uri)
     _require("psycopg", "postgres")
     from aidre.engine.backends.postgres import PostgresSource
 

@@ -10,10 +10,12 @@ from psycopg import sql
 
 from aidre.engine.backend import EmbedQueries, Reader
 from aidre.engine.backends.connections import Server
-from aidre.engine.backends.postgres_catalog import collection_missing, read_catalog, writer_lock
-from aidre.engine.backends.postgres_reader import PostgresReader, unsupported
+from aidre.engine.backends.lacking import unsupported
+from aidre.engine.backends.postgres_catalog import read_catalog, writer_lock
+from aidre.engine.backends.postgres_reader import PostgresReader
 from aidre.engine.backends.postgres_tables import Tables
-from aidre.engine.backends.postgres_writer import Declared, PostgresWriter
+from aidre.engine.backends.postgres_writer import PostgresWriter
+from aidre.engine.backends.sink import Declared, collection_missing
 from aidre.engine.backends.state import decode_state
 from aidre.engine.errors import BackendUnavailable
 from aidre.engine.model import EmbeddingSpace, Visibility
@@ -38,7 +40,7 @@ class PostgresSource:
 
     def open(self, collection: str, *, previous: Reader | None = None, generation: int | None = None) -> PostgresReader:
         if generation is not None:
-            raise unsupported("generations")
+            raise unsupported("postgres", "generations")
         for number, encoded in self._catalog(sql.SQL("number, state"), collection):
             return PostgresReader(Tables(self._server, number), decode_state(collection, encoded))
         raise collection_missing(collection)

@@ -12,7 +12,8 @@ from psycopg import errors, sql
 
 from aidre.engine.backends.connections import Connection, Server
 from aidre.engine.backends.rows import digest
-from aidre.engine.errors import CollectionMissing, StoreLocked
+from aidre.engine.backends.state import CollectionState, decode_state
+from aidre.engine.errors import StoreLocked
 
 _RETRY_SECONDS: Final = 0.05
 """Between two attempts of a writer that waits for another one."""
@@ -93,8 +94,10 @@ def read_catalog(
     return rows
 
 
-def collection_missing(collection: str) -> CollectionMissing:
-    return CollectionMissing(f"there is no collection {collection!r} in this store", collection=collection)
+def read_state(connection: Connection, server: Server, collection: str) -> tuple[int | None, CollectionState | None]:
+    """The number and the newest state of a collection. FormatTooNew."""
+    found = read_catalog(connection, server, sql.SQL("number, state"), collection)
+    return next(((number, decode_state(collection, encoded)) for number, encoded in found), (None, None))
 
 
 def _lock_key(schema: str, collection: str) -> int:

@@ -17,16 +17,13 @@ from psycopg import sql
 
 from aidre.engine.backend import (
     Capabilities,
-    ChangeCursor,
-    ChangesPage,
     CollectionStatus,
     Facet,
     Hit,
-    Layout,
     PlainChunk,
-    TextDictionary,
 )
 from aidre.engine.backends.connections import EF_SEARCH, Connection
+from aidre.engine.backends.lacking import DenseReader
 from aidre.engine.backends.postgres_catalog import read_catalog
 from aidre.engine.backends.postgres_tables import (
     CHUNK_COLUMNS,
@@ -39,10 +36,10 @@ from aidre.engine.backends.postgres_tables import (
 from aidre.engine.backends.rows import ChunkRow, DocumentRow, plain_chunk
 from aidre.engine.backends.sql_filters import Conditions
 from aidre.engine.backends.state import CollectionState, StoredSpace, collection_status
-from aidre.engine.errors import BackendUnavailable, GenerationMissing, InvalidInput, SpaceMissing, Unsupported
-from aidre.engine.index.fields import Filter, Kind, ValueRange, filter_digest, with_dates
-from aidre.engine.index.vectors import VectorColumn, decode, encode_query, score_rows
-from aidre.engine.model import Highlight, HighlightLimits, Query
+from aidre.engine.errors import BackendUnavailable
+from aidre.engine.index.fields import Filter, Kind, ValueRange, filter_digest
+from aidre.engine.index.vectors import VectorColumn, decode, score_rows
+from aidre.engine.model import Query
 from aidre.engine.storage import to_utf8
 
 _CAPABILITIES: Final = Capabilities(exact_scores=True, complete_filters=True)
@@ -62,22 +59,17 @@ _MOST_KNOWN: Final = 256
 """Filters of which a reader remembers whether few rows pass."""
 
 _SCAN_ROWS: Final = 500
-_SECONDS: Final = 0.02
-"""About what a search takes; longer than any caller is willing to wait in its event loop."""
 
 
-class PostgresReader:
+class PostgresReader(DenseReader):
     """A `Reader` of a collection in PostgreSQL."""
 
-    warnings: tuple[str, ...] = ()
+    engine = "postgres"
     can = _CAPABILITIES
-    waits = True
 
     def __init__(self, tables: Tables, state: CollectionState) -> None:
-        self._server, self._tables, self._state = tables.server, tables, state
-        self.collection = state.collection
-        self.generation, self.lineage = state.generation, state.lineage
-        self.documents, self.chunks, self.dates = state.documents, state.chunks, state.dates
+        super().__init__(state)
+        self._server, self._tables = tables.server, tables
         self._has_few: dict[bytes, bool] = {}
         names = [sql.SQL("d.document")]
         names += [sql.SQL("d.{}").format(sql.Identifier(name)) for name in DOCUMENT_COLUMNS]
@@ -92,16 +84,7 @@ class PostgresReader:
     # -- search ------------------------------------------------------------------------------------------------
 
     def search(self, query: Query) -> list[Hit]:
-        if query.top_k < 1 or query.offset < 0:
-            raise InvalidInput(
-                f"top_k is {query.top_k} and offset is {query.offset}: ask for at least one hit, after none or more"
-            )
-        if query.mode != "dense":
-            raise unsupported(query.mode)
-        if query.space is None or query.vector is None:
-            raise InvalidInput("a dense search needs a space and a vector")
-        stored = self._stored(query.space)
-        vector, k = encode_query(stored.space, query.vector), query.offset + query.top_k
+        stored, vector, k = self._asked(query)
         filter_ = self._with_dates(query.filter)
 
         def best(connection: Connection) -> list[Hit]:
@@ -115,24 +98,11 @@ class PostgresReader:
 
         return self._server.read(best)[query.offset : k]
 
-    def search_all(self, queries: Sequence[Query]) -> list[list[Hit]]:
-        return [self.search(query) for query in queries]
-
-    def splice(self, hits: Sequence[Hit], scores: Sequence[bytes], layout: Layout) -> bytes | None:
-        return None
-
-    def estimated_seconds(self, query: Query) -> float:
-        return _SECONDS
-
     def _check_unchanged(self, connection: Connection) -> None:
         """A later page does not fit to an earlier one where rows were written in between."""
         found = read_catalog(connection, self._server, sql.SQL("token"), self.collection.name)
         if found != [(self._state.token,)]:
-            raise GenerationMissing(
-                f"collection {self.collection.name!r} has no generation {self.generation} any more",
-                collection=self.collection.name,
-                generation=self.generation,
-            )
+            raise self._generation_missing()
 
     def _nearest(
         self,
@@ -224,7 +194,7 @@ class PostgresReader:
     ) -> Facet:
         """Without `text` and `ranges`."""
         if text is not None or ranges:
-            raise unsupported("facets")
+            self._refuse("facets")
         conditions, where = self._where(filter)
         key = conditions.parameter(to_uuid(to_utf8(field)), "uuid")
         statement = sql.SQL(
@@ -243,9 +213,6 @@ class PostgresReader:
             counts[_KINDS[kind], bool(value) if kind == "b" else value] = number
         facet = Facet.of(counts, first[4], first[4] - second[4])
         return replace(facet, counts=facet.counts[:limit])
-
-    def highlight(self, text: str, hits: Sequence[Hit], limits: HighlightLimits) -> list[Highlight]:
-        raise unsupported("highlight")
 
     def scan(self, filter: Filter | None = None) -> Iterator[PlainChunk]:
         """Of the rows at the time of the call."""
@@ -266,32 +233,6 @@ class PostgresReader:
         statement = sql.SQL("select chunk_count, count(*) from {} group by 1").format(self._tables.documents)
         return {int(chunks): int(number) for chunks, number in self._rows(statement, {})}
 
-    def unknown_fields(self, filter: Filter) -> tuple[str, ...]:
-        return ()
-
-    # -- what PostgreSQL does not have ---------------------------------------------------------------------------
-
-    def changes(self, cursor: ChangeCursor | None, limit: int) -> ChangesPage:
-        raise unsupported("changes")
-
-    def fields(self) -> frozenset[str]:
-        raise unsupported("vocabulary")
-
-    def dictionaries(self, name: str) -> Sequence[TextDictionary]:
-        raise unsupported("vocabulary")
-
-    def is_object_field(self, name: str) -> bool:
-        raise unsupported("vocabulary")
-
-    def corrected(self, text: str) -> str | None:
-        raise unsupported("words")
-
-    def completions(self, text: str, limit: int) -> list[str]:
-        raise unsupported("words")
-
-    def centroid(self, space_id: str) -> NDArray[np.float32] | None:
-        return None
-
     def status(self) -> CollectionStatus:
         sizes = self._tables.sizes(self._server, self._state)
         return collection_status(self._state, *sizes)
@@ -302,17 +243,6 @@ class PostgresReader:
         return ((row[-1], self._chunk(row)) for row in self._streamed(statement, {}))
 
     # -- inside ------------------------------------------------------------------------------------------------
-
-    def _stored(self, space_id: str) -> StoredSpace:
-        for stored in self._state.spaces:
-            if stored.space.id == space_id:
-                return stored
-        raise SpaceMissing(
-            f"collection {self.collection.name!r} has no embedding space {space_id!r}", embedding_space=space_id
-        )
-
-    def _with_dates(self, filter_: Filter | None) -> Filter | None:
-        return None if filter_ is None else with_dates(filter_, self.dates)
 
     def _where(self, filter_: Filter | None) -> tuple[Conditions, sql.Composable]:
         """A condition on the document d."""
@@ -379,7 +309,3 @@ def _set_candidates(connection: Connection, k: int) -> None:
 
 _candidates: Final[MutableMapping[Connection, int]] = WeakKeyDictionary()
 """What the graph keeps in the sessions of connections, where that is not EF_SEARCH."""
-
-
-def unsupported(capability: str) -> Unsupported:
-    return Unsupported(f"the engine postgres lacks the capability {capability}", capability=capability)

@@ -7,21 +7,19 @@ looks whether the commit took place after all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final
 
-import numpy as np
 import psycopg
-from numpy.typing import NDArray
 from psycopg import sql
 
 from aidre.engine.backend import CommitResult, Recompute
 from aidre.engine.backends.connections import Server
-from aidre.engine.backends.pending import Pending, PendingVector, Sources, check_upsert, chosen
-from aidre.engine.backends.postgres_catalog import collection_missing, make_catalog, read_catalog, writer_lock
+from aidre.engine.backends.pending import PendingVector
+from aidre.engine.backends.postgres_catalog import make_catalog, read_state, writer_lock
 from aidre.engine.backends.postgres_lookup import StoredRows
 from aidre.engine.backends.postgres_reader import PostgresReader
 from aidre.engine.backends.postgres_tables import (
@@ -32,13 +30,11 @@ from aidre.engine.backends.postgres_tables import (
     to_uuid,
     vector_values,
 )
-from aidre.engine.backends.state import CollectionState, StoredSpace, decode_state, first_state
-from aidre.engine.collection import stale_spaces
+from aidre.engine.backends.sink import Declared, PendingSink
+from aidre.engine.backends.state import CollectionState, StoredSpace
 from aidre.engine.errors import StoreLocked
-from aidre.engine.index.vectors import encode
-from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record, Visibility
-from aidre.engine.segment import RecordColumns, to_columns
-from aidre.engine.storage import NO_KEY, now, to_utf8, with_precision
+from aidre.engine.model import EmbeddingSpace
+from aidre.engine.storage import NO_KEY, to_utf8
 
 _MIN_GRAPH_ROWS: Final = 5_000
 """Chunks from which a graph is built: to compare fewer takes no longer."""
@@ -49,17 +45,7 @@ _NEGLECTED_SHARE: Final = 0.2
 _REEMBED_ROWS: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """What a writer declares of its collection. None, or no dates, keeps what is stored."""
-
-    description: str | None
-    visibility: Visibility | None
-    dates: tuple[str, ...]
-    runtimes: Mapping[str, str]
-
-
-class PostgresWriter:
+class PostgresWriter(PendingSink):
     """A `Sink` and context manager, made by `PostgresSource.writer`."""
 
     def __init__(
@@ -70,32 +56,20 @@ class PostgresWriter:
         declared: Declared,
         wait: float,
     ) -> None:
-        self._server, self._name, self._declared = server, collection, declared
+        self._server = server
         self._lock = writer_lock(server, collection, wait)
         self._connection = self._lock.__enter__()
         try:
             with server.faults():
                 make_catalog(self._connection, server)
-                number, state = self._read()
-            configured = None if spaces is None else [with_precision(space) for space in spaces]
-            if state is None and configured is None:
-                raise collection_missing(collection)
-            self._number = number
-            self._stale: list[EmbeddingSpace] = []
-            if state is None:
-                state = first_state(collection, configured or (), declared.runtimes)
-            elif configured is not None:
-                self._stale = stale_spaces(collection, state.collection.spaces, configured)
-            self._state = state
+                self._number, state = read_state(self._connection, server, collection)
+            super().__init__(collection, state, spaces, declared)
         except BaseException:
             self._lock.__exit__(None, None, None)
             raise
-        self._pending = Pending()
-        self._sources = Sources(dict(state.source_roots), dict(state.source_states))
         self._reader: PostgresReader | None = None
         self._sent: CollectionState | None = None
         self._sent_changes = 0, 0
-        self._replaced: Mapping[str, EmbeddingSpace] = {}
 
     def __enter__(self) -> PostgresWriter:
         return self
@@ -121,105 +95,7 @@ class PostgresWriter:
             self._reader = PostgresReader(self._tables, self._state)
         return self._reader
 
-    @property
-    def spaces(self) -> Mapping[str, EmbeddingSpace]:
-        return {stored.space.id: stored.space for stored in self._state.spaces}
-
-    @property
-    def stale_spaces(self) -> tuple[str, ...]:
-        return tuple(space.id for space in self._stale)
-
-    @property
-    def unfinished_spaces(self) -> tuple[str, ...]:
-        return ()
-
-    def fingerprints(self, document_ids: Sequence[str]) -> list[bytes | None]:
-        return self._values("fingerprint", document_ids)
-
-    def updated_at(self, document_ids: Sequence[str]) -> list[str | None]:
-        return self._values("updated_at", document_ids)
-
-    def documents_of(self, source: str) -> Iterator[tuple[str, str]]:
-        return ((key.decode(), origin.decode()) for key, origin, _ in self._stored.of_source(source))
-
-    def states_of(self, source: str) -> Iterator[tuple[str, bytes | None]]:
-        return ((origin.decode(), state) for _, origin, state in self._stored.of_source(source))
-
-    def stored_records(
-        self, document_ids: Sequence[str]
-    ) -> tuple[list[Record], Mapping[str, EncodedVectors], Mapping[str, Sequence[bytes]]]:
-        return self._stored.records(document_ids, self._state.spaces)
-
-    def reuse(self, space_id: str, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], EncodedVectors]:
-        if space_id in self._replaced:  # what is stored are vectors of another revision
-            return chosen([None] * len(keys), self._replaced[space_id])
-        stored = next(one for one in self._state.spaces if one.space.id == space_id)
-        found = self._stored.vectors([key for key in keys if key != NO_KEY], stored)
-        vectors = [self._pending.vector(space_id, key) or found.get(key) for key in keys]
-        return chosen(vectors, stored.space)
-
-    def _values(self, column: str, document_ids: Sequence[str]) -> list[Any]:
-        """A column of each document: of the pending one, else of the stored one unless that is pending deletion."""
-        pending = self._pending
-        stored = self._stored.values(column, [one for one in document_ids if one not in pending.deleted])
-        return [
-            getattr(pending.documents[one].rows.document, column) if one in pending.documents else stored.get(one)
-            for one in document_ids
-        ]
-
-    # -- changes -------------------------------------------------------------------------------------------------
-
-    def encode(self, space_id: str, vectors: NDArray[np.float32], *, for_upsert: bool = False) -> EncodedVectors:
-        return encode(self._replaced.get(space_id) or self.spaces[space_id], vectors)
-
-    def upsert(
-        self,
-        records: Sequence[Record] | RecordColumns,
-        vectors: Mapping[str, EncodedVectors],
-        keys: Mapping[str, Sequence[bytes]],
-    ) -> None:
-        columns = records if isinstance(records, RecordColumns) else to_columns(records)
-        check_upsert(columns, vectors, self.spaces, self._stale)
-        self._pending.add(columns, {name: vectors[name] for name in self.spaces}, keys, now())
-
-    def delete(self, document_ids: Sequence[str]) -> int:
-        stored = self._stored.values("chunk_count", document_ids)
-        return sum(self._pending.delete(one, is_stored=one in stored) for one in document_ids)
-
-    def source_roots(self) -> Mapping[str, str]:
-        return dict(self._sources.roots)
-
-    def set_source_root(self, source: str, root: str) -> None:
-        self._sources.set_root(source, root)
-
-    def source_states(self) -> Mapping[str, Mapping[str, str]]:
-        return dict(self._sources.states)
-
-    def set_source_state(self, url: str, state: Mapping[str, str]) -> None:
-        self._sources.set_state(url, state)
-
-    def forget_source(self, source: str) -> None:
-        self._sources.forget(source)
-
     # -- commits -------------------------------------------------------------------------------------------------
-
-    @property
-    def pending_bytes(self) -> int:
-        return self._pending.size
-
-    @property
-    def is_full(self) -> bool:
-        return self._pending.is_full
-
-    @property
-    def is_commit_done(self) -> bool:
-        return True
-
-    def begin_commit(self) -> CommitResult | None:
-        return self.commit()
-
-    def wait_for_commit(self) -> CommitResult | None:
-        return None
 
     def commit(self) -> CommitResult | None:
         """Make all pending changes durable in one transaction; None where nothing is pending. BackendUnavailable leaves
@@ -232,8 +108,8 @@ class PostgresWriter:
             self._sent_changes = changes
             with self._server.faults():
                 self._write()
-        self._pending, self._sent, self._sources.changes = Pending(), None, 0
-        return CommitResult(self._state.generation, self._state.documents, self._state.chunks)
+        self._sent = None
+        return self._committed()
 
     def finish(self) -> None:
         self.commit()
@@ -310,10 +186,6 @@ class PostgresWriter:
             rows: list[tuple[Any, ...]] = self._connection.cursor(binary=True).execute(statement, parameters).fetchall()
         return rows
 
-    def _read(self) -> tuple[int | None, CollectionState | None]:
-        found = read_catalog(self._connection, self._server, sql.SQL("number, state"), self._name)
-        return next(((number, decode_state(self._name, encoded)) for number, encoded in found), (None, None))
-
     def _reconnect(self) -> None:
         """Take the lock again where the connection was lost."""
         if self._connection.closed:
@@ -326,7 +198,7 @@ class PostgresWriter:
         if self._sent is None:
             return False
         with self._server.faults():
-            number, state = self._read()
+            number, state = read_state(self._connection, self._server, self._name)
         if state is None or state.token != self._sent.token:
             return False
         self._number, self._state = number, state
@@ -345,21 +217,7 @@ class PostgresWriter:
                 state = self._without_deleted(state)
             documents = list(pending.documents.values())
             free = copy_documents(self._connection, Tables(self._server, number), state, documents)
-            rows = [one.rows.document for one in documents]
-            declared = self._declared
-            spaces = [replace(one, runtime=declared.runtimes.get(one.space.id, one.runtime)) for one in state.spaces]
-            state = state.succeeded_by(
-                spaces=tuple(spaces),
-                description=state.description if declared.description is None else declared.description,
-                visibility=declared.visibility or state.visibility,
-                dates=declared.dates or state.dates,
-                source_roots=dict(self._sources.roots),
-                source_states=dict(self._sources.states),
-                documents=state.documents + len(rows),
-                documents_without_url=state.documents_without_url + sum(row.url is None for row in rows),
-                chunks=state.chunks + sum(row.chunk_count for row in rows),
-                next_row=free,
-            )
+            state = self._succeeded_by_pending(state, free)
             self._publish(state, number)
         self._number, self._state = number, state
 

@@ -8,7 +8,7 @@ length and indexes are not.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -125,21 +125,14 @@ def _chunk_rows(records: RecordColumns) -> Iterator[ChunkRow]:
 
 def _field_rows(records: RecordColumns, updated_at: Any) -> list[list[FieldRow]]:
     """The values of the fields of each document, as the field index of local segments finds them."""
-    contents = [
-        (orjson.loads(metadata or b"{}"), None if schema_object is None else orjson.loads(schema_object))
-        for metadata, schema_object in zip(
-            records.metadata.to_pylist(), records.schema_objects.to_pylist(), strict=True
-        )
-    ]
-
-    def sparse(column: Any) -> Any:
-        present = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).astype(np.int32)
-        return present, column.drop_null().cast(pa.large_binary())
-
-    ids: Any = pa.array([document_id.encode() for document_id in records.ids], pa.large_binary())
-    reserved = ReservedColumns(ids, updated_at.cast(pa.large_binary()), sparse(records.urls), sparse(records.types))
-    index = FieldIndex(build_fields(reserved, contents, ()))
-    found: list[list[FieldRow]] = [[] for _ in contents]
+    index = _index(
+        [document_id.encode() for document_id in records.ids],
+        updated_at.cast(pa.large_binary()),
+        (records.urls, records.types),
+        zip(records.metadata.to_pylist(), records.schema_objects.to_pylist(), strict=True),
+        (),
+    )
+    found: list[list[FieldRow]] = [[] for _ in records.ids]
     for name, kind in index.stored():
         if kind == "date" and name != "updated_at":
             continue  # read from its string again: which fields are dates may be declared later
@@ -151,6 +144,40 @@ def _field_rows(records: RecordColumns, updated_at: Any) -> list[list[FieldRow]]
                 made[value] = _field_row(key, _CODES[kind], value, column.dictionary)
             found[row].append(made[value])
     return found
+
+
+def index_fields(documents: Sequence[DocumentRow], dates: Collection[str]) -> FieldIndex:
+    """The field index of some documents, with a row for each."""
+    return _index(
+        [document.id for document in documents],
+        pa.array([document.updated_at.encode() for document in documents], pa.large_binary()),
+        [
+            pa.array(column, pa.large_binary())
+            for column in zip(*((row.url, row.type) for row in documents), strict=True)
+        ],
+        ((document.metadata, document.schema_object) for document in documents),
+        dates,
+    )
+
+
+def _index(
+    ids: Sequence[bytes],
+    updated_at: Any,
+    urls_and_types: Sequence[Any],
+    contents: Iterable[tuple[bytes | None, bytes | None]],
+    dates: Collection[str],
+) -> FieldIndex:
+    def sparse(column: Any) -> Any:
+        present = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).astype(np.int32)
+        return present, column.drop_null().cast(pa.large_binary())
+
+    urls, types = map(sparse, urls_and_types)
+    reserved = ReservedColumns(pa.array(ids, pa.large_binary()), updated_at, urls, types)
+    loaded = (
+        (orjson.loads(metadata or b"{}"), None if schema_object is None else orjson.loads(schema_object))
+        for metadata, schema_object in contents
+    )
+    return FieldIndex(build_fields(reserved, loaded, dates))
 
 
 def _field_row(name: bytes, code: Code, value: Any, dictionary: Any) -> FieldRow:

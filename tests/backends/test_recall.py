@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,6 +49,8 @@ def reader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     with store_of(request.param, tmp_path_factory.mktemp("store")) as source, pytest.MonkeyPatch.context() as patched:
         if request.param == "postgres":  # so that filters of a few hundred rows go through the graph, too
             patched.setattr("aidre.engine.backends.postgres_reader._FEW_ROWS", 50)
+        if request.param == "milvus":
+            patched.setattr(importlib.import_module("aidre.engine.backends.milvus.reader"), "_FEW_ROWS", 50)
         with source.writer(NAME, spaces=[SPACE]) as writer:
             for first in range(0, ROWS, ROWS // 2):
                 numbers = range(first, first + ROWS // 2)

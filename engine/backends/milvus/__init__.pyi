@@ -1,0 +1,1 @@
+from .source import MilvusSource as MilvusSource
