@@ -33,8 +33,10 @@ def search_records(
     mode: Mode | None,
     settings: Settings,
     note: Callable[[str], None],
+    load: Load | None = None,
 ) -> Iterator[dict[str, Json]]:
     """The best `k` hits, best first. `filter` is JSON text; without a `mode` the best mode of the collection is used.
+    Who searches often passes a `load` that keeps the models; without it they are loaded by the settings.
 
     Fields of the filter that no document has, and models that cannot be loaded, are reported to `note`.
     """
@@ -43,7 +45,7 @@ def search_records(
     parsed = None if filter is None else _parse_filter(filter)
     for name in () if parsed is None else reader.unknown_fields(parsed):
         note(f"--filter: no document has {printable(name)}")
-    load = partial(load_stored, runtime=settings.embedding.runtime, endpoints=settings.endpoints)
+    load = load or loader(settings)
     effective_mode, vector, space_id = _embed(reader, text, mode, load, note)
     query = Query(vector, space_id, k, filter=parsed, text=text, mode=effective_mode)
     if effective_mode == "hybrid":
@@ -51,6 +53,11 @@ def search_records(
         rescore = _rescore(reader, fusion, text, load, note)
         query = replace(query, fusion=Fusion(fusion.a, fusion.c), rescore=rescore)
     return (_record(rank, hit) for rank, hit in enumerate(reader.search(query), 1))
+
+
+def loader(settings: Settings) -> Load:
+    """What loads the models of spaces, with the runtime and the endpoints of the settings."""
+    return partial(load_stored, runtime=settings.embedding.runtime, endpoints=settings.endpoints)
 
 
 def _embed(

@@ -1,0 +1,1 @@
+from . import console as console, maintenance as maintenance, search as search
