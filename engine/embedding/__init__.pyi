@@ -4,6 +4,7 @@ from .embedder import (
     embedding_key as embedding_key,
     load_embedder as load_embedder,
     load_stored as load_stored,
+    model_state as model_state,
 )
 from .endpoint import OPENAI as OPENAI, Endpoint as Endpoint
 from .function import FUNCTION_MODEL as FUNCTION_MODEL, EmbedTexts as EmbedTexts, FunctionEmbedder as FunctionEmbedder

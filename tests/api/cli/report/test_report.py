@@ -95,7 +95,9 @@ def test_the_files_of_a_collection_are_counted_by_kind_and_its_documents_by_sour
     assert isinstance(sizes, dict)
     assert sum(sizes.values()) == on_disk
     assert sizes.keys() >= {"documents", "chunks", "vectors", "lexicon", "words", "manifests", "changes", "tombstones"}
-    [source] = docs["sources"]  # type: ignore[misc]
+    sources = docs["sources"]
+    assert isinstance(sources, list)
+    [source] = sources
     assert (source["name"], source["documents"]) == ("texts", 2), "the deleted ones do not count"
     assert source["last_read"] is not None
 
@@ -165,7 +167,7 @@ def test_a_sample_is_bounded_and_lengths_are_compared_beyond_it(store: Path, mon
     reader = Store(store).open("rows")
     drawn = sample.draw(reader)
     assert (drawn.scanned, len(drawn.chunks), len(drawn.documents), drawn.is_head) == (4, 2, 1, False)
-    assert [chunk.id for chunk in drawn.longest][0] == "a#chunk_1"
+    assert drawn.longest[0].id == "a#chunk_1"
     assert [chunk.id for chunk in drawn.chunks] == [chunk.id for chunk in sample.draw(reader).chunks]
     monkeypatch.setattr(sample, "MAX_SCANNED", 2)
     assert sample.draw(reader).scanned == 2
