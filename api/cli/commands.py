@@ -1,4 +1,4 @@
-"""Commands for an existing store: status, verify, delete, compact, calibrate, logs, generations, backups; and keys."""
+"""Commands for an existing store: status, report, verify, delete, compact, logs, generations, backups; and keys."""
 
 from __future__ import annotations
 
@@ -77,6 +77,40 @@ def status(
     for error in errors:
         console.print_message(str(error))
     return 1 if errors else 0
+
+
+@app.command()
+def report(
+    store: StoreOption,
+    collection: EveryCollection = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="The file to write, or - for standard output [report.html]."),
+    ] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Write a page of HTML on what is in the store and how good it is: sizes, sources, copies, sample searches, recall.
+
+    The page needs no other file. It shows texts of private collections, too, so only its owner may read it. With
+    --json the facts are printed, one object for each collection. Exit status 1: a collection cannot be opened.
+    """
+    from aidre.api.cli.report import facts_of, render, report_of
+    from aidre.api.config import load_settings
+
+    settings = load_settings(config)
+    opened = _open_filled(store, config)
+    made = report_of(opened, select_collections(opened, collection), settings)
+    if as_json:
+        for facts in facts_of(made):
+            console.print_json(facts)
+    if out is not None or not as_json:
+        console.write_private(out or Path("report.html"), render(made))
+    for failure in made.failures:
+        console.print_message(failure.reason)
+    if not as_json and out != Path("-"):
+        console.print_line(f"{out or 'report.html'}: {len(made.collections)} collections, {made.seconds:g} s")
+    return 1 if made.failures else 0
 
 
 @app.command()

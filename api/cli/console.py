@@ -6,8 +6,11 @@ Data go to stdout, flushed line by line; messages go to stderr. Knows no command
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # importing numpy would double the time of `aidre --help`
@@ -32,6 +35,15 @@ def print_lines(lines: Iterable[str]) -> None:
 def print_message(message: str) -> None:
     """Print one line on stderr; line breaks in the message become spaces."""
     print(f"aidre: {' '.join(message.split())}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def write_private(file: Path, text: str) -> None:
+    """Write a text to a file that its owner alone may read if it is new, or to stdout for `-`. OSError."""
+    if str(file) == "-":
+        print_line(text.rstrip("\n"))
+        return
+    with open(file, "w", encoding="utf-8", errors="replace", opener=partial(os.open, mode=0o600)) as opened:
+        opened.write(text)
 
 
 def printable(text: str) -> str:

@@ -306,6 +306,32 @@ app.add_typer(commands.app)
 app.add_typer(conformance.app)
 
 
+@app.command()
+def doctor(
+    store: Annotated[
+        Path | None,
+        typer.Option("--store", metavar="DIR", envvar="AIDRE_STORE", parser=parse_folder, help="Folder of the store."),
+    ] = None,
+    config: ConfigOption = None,
+    host: Annotated[str, typer.Option("--host", metavar="H", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", metavar="P", min=0, max=65535, help="Port to listen on.")] = 8080,
+    as_json: JsonOption = False,
+) -> int:
+    """Examine the installation, this machine, the configuration and the store, as a server would start with them.
+
+    Exit status 1: a server would refuse to start; each reason is marked, with its cure. Nothing is changed.
+    """
+    from aidre.api.cli.doctor import Subject, examine, facts_of, show
+
+    found = list(examine(Subject(store, config, host, port)))
+    if as_json:
+        for section, finding in found:
+            console.print_json(facts_of(section, finding))
+    else:
+        show(found)
+    return 1 if any(finding.level == "refuses" for _, finding in found) else 0
+
+
 @app.command(context_settings={"ignore_unknown_options": True})
 def bench(
     names: Annotated[

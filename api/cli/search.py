@@ -57,17 +57,22 @@ class Found(NamedTuple):
     suggestion: str | None
 
 
-def find(reader: Reader, asked: Asked, settings: Settings, note: Callable[[str], None]) -> Found:
-    """Fields of the filter that no document has, and models that cannot be loaded, are reported to `note`, once."""
+def find(
+    reader: Reader, asked: Asked, settings: Settings, note: Callable[[str], None], models: Models | None = None
+) -> Found:
+    """Fields of the filter that no document has, and models that cannot be loaded, are reported to `note`, once.
+
+    Who searches often passes `models`, which keeps those that are loaded.
+    """
     if not asked.text.strip():
         raise InvalidInput("QUERY must not be blank")
     parsed = None if asked.filter is None else _parse_filter(asked.filter)
     for name in () if parsed is None else reader.unknown_fields(parsed):
         note(f"--filter: no document has {printable(name)}")
-    models = _Models(settings, note)
+    kept = models or Models(settings, note)
 
     def ask(text: str) -> Query:
-        return replace(_query(reader, asked, settings, models, text), filter=parsed)
+        return replace(_query(reader, asked, settings, kept, text), filter=parsed)
 
     answer = search_forgiving(reader, asked.text, ask) if asked.correct else _typed(reader, ask(asked.text))
     query, hits = answer.query, answer.hits
@@ -96,7 +101,7 @@ def _count(reader: Reader, names: Sequence[str], query: Query) -> dict[str, Face
     return {name: reader.facet(field_name(name), query.filter, text=text, limit=VALUES) for name in names}
 
 
-class _Models:
+class Models:
     """The models of spaces, each loaded once, and notes, each given once."""
 
     def __init__(self, settings: Settings, note: Callable[[str], None]) -> None:
@@ -110,7 +115,7 @@ class _Models:
         return cast("NDArray[np.float32]", vector)
 
 
-def _query(reader: Reader, asked: Asked, settings: Settings, models: _Models, text: str) -> Query:
+def _query(reader: Reader, asked: Asked, settings: Settings, models: Models, text: str) -> Query:
     ours = settings.collection(reader.collection.name)
     mode, vector, space_id = _embed(reader, Question(1, text=text, mode=asked.mode), ours.spaces, models)
     query = Query(vector, space_id, asked.k, text=text, mode=mode)
@@ -121,7 +126,7 @@ def _query(reader: Reader, asked: Asked, settings: Settings, models: _Models, te
 
 
 def _embed(
-    reader: Reader, question: Question, order: Sequence[str] | None, models: _Models
+    reader: Reader, question: Question, order: Sequence[str] | None, models: Models
 ) -> tuple[Mode, NDArray[np.float32] | None, str | None]:
     """The mode to search in, and the vector of the text with the id of its space if that mode needs one.
 
@@ -139,7 +144,7 @@ def _embed(
         return "lexical", None, None
 
 
-def _rescore(reader: Reader, fusion: FusionSettings, text: str, models: _Models) -> Rescore | None:
+def _rescore(reader: Reader, fusion: FusionSettings, text: str, models: Models) -> Rescore | None:
     """The configured re-ranking by another space, if the collection has that space and its model loads."""
     for space in reader.collection.spaces:
         if space.id == fusion.rescore and space.model is not None and can_fuse(reader, space):

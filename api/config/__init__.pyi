@@ -35,6 +35,7 @@ from .settings import (
     Settings as Settings,
     Space as Space,
     load_settings as load_settings,
+    settings_of as settings_of,
 )
 from .spaces import declared_spaces as declared_spaces, spaces_for as spaces_for
 from .store import StoreSettings as StoreSettings

@@ -7,6 +7,7 @@ from .embedder import (
     embedding_key as embedding_key,
     load_embedder as load_embedder,
     load_stored as load_stored,
+    model_state as model_state,
     with_prefixes as with_prefixes,
 )
 from .endpoint import OPENAI as OPENAI, Endpoint as Endpoint

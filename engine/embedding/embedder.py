@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
@@ -181,6 +181,25 @@ def load_stored(
             embedding_space=space.id,
         )
     return embedder
+
+
+@dataclass(frozen=True, slots=True)
+class ModelState:
+    """An installed model: the SHA-256 of its weights, and whether its graph is in the cache and intact."""
+
+    digest: str
+    is_exported: bool
+
+
+def model_state(space: EmbeddingSpace) -> ModelState | None:
+    """The state of the model of a space, which is neither loaded nor exported; None for one that is no file here.
+    Raises ModelUnavailable where it is missing or altered."""
+    if space.model in {None, "hashing", FUNCTION_MODEL} or space.provider == OPENAI:
+        return None
+    from aidre.engine.embedding.onnx import find_export
+
+    weights = find_weights(str(space.model))
+    return ModelState(weights.digest, find_export(weights))
 
 
 def embedding_key(space: EmbeddingSpace, text: str) -> bytes:

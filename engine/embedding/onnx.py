@@ -53,6 +53,11 @@ def load_exported(space: EmbeddingSpace, weights: Weights) -> ExportedEmbedder:
     return ExportedEmbedder(replace(space, revision=revision_of(weights, space)), folder, card)
 
 
+def find_export(weights: Weights) -> bool:
+    """Whether the cache has an intact export of these weights."""
+    return read_card(cache_folder() / "models" / export_key(weights)) is not None
+
+
 def export_key(weights: Weights) -> str:
     """The cache key of an export: weights, pooling and export format; for models exported by torch, whose graphs are
     optimised by ONNX Runtime, also its version."""

@@ -1,7 +1,11 @@
 from . import ingest as ingest
 from .backfill import drop_space as drop_space, embed_space as embed_space
 from .documents import DocumentWriter as DocumentWriter
-from .last_read import oldest_read_times as oldest_read_times, save_read_times as save_read_times
+from .last_read import (
+    load_read_times as load_read_times,
+    oldest_read_times as oldest_read_times,
+    save_read_times as save_read_times,
+)
 from .mirror import Mirror as Mirror, SeenIds as SeenIds
 from .progress import (
     Committed as Committed,

@@ -52,6 +52,17 @@ def command(shell: Shell, *words: str | Path) -> tuple[int, str, str]:
     return shell.run(*words, "--store", shell.store, "--config", shell.config)
 
 
+def test_a_report_names_what_the_engine_cannot_tell(elsewhere: Shell, tmp_path: Path) -> None:
+    status, out, err = command(elsewhere, "report", "--json", "--out", tmp_path / "report.html")
+    facts = json.loads(out)
+    assert (status, err) == (0, "")
+    assert facts["unavailable"].keys() == {"sizes by kind of file, and sources", "recall as calibrated"}
+    assert (facts["searches"]["mode"], facts["searches"]["asked"], facts["copies"]["compared"]) == ("dense", 3, 3)
+    assert facts["languages_detected"] and sum(facts["languages"].values()) == 3
+    assert set(facts["sizes"]) >= {"documents and chunks", "vectors"}
+    assert "Not to be had here" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
 def test_what_is_ingested_is_found_shown_and_deleted(elsewhere: Shell) -> None:
     _, lines, _ = elsewhere.ingest()
     assert (lines[-1]["updated"], lines[-1]["unchanged"]) == (0, 3)

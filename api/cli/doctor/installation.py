@@ -1,0 +1,169 @@
+"""Checks of what is installed: libraries, interpreter, kernel, model, extras."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from aidre.api.cli.doctor.findings import Finding, Subject
+
+if TYPE_CHECKING:
+    from aidre.engine.model import EmbeddingSpace
+
+_ONLY_OTHER_MODELS: Final = {"onnx", "sentence-transformers"}
+"""What a lean installation leaves out: packages that load other models than the default one."""
+_COMPILED: Final = ("numpy", "pyarrow", "xxhash", "orjson", "msgspec", "faiss", "tokenizers", "onnxruntime", "uvloop")
+"""Libraries in machine code, which can end the process that loads them: in the order in which they build on each
+other."""
+_PROBE: Final = """
+import importlib, json, sys
+for name in sys.argv[1:]:
+    print(json.dumps([name, None]), flush=True)
+    try:
+        importlib.import_module(name)
+    except BaseException as error:
+        print(json.dumps([name, f"{type(error).__name__}: {error}"]), flush=True)
+"""
+_PROBE_SECONDS: Final = 120
+_EXTRAS: Final = {
+    "redis": ("limits", "one count of the limits for several machines (limits.redis)"),
+    "postgres": ("psycopg", "collections in PostgreSQL (store.backend)"),
+    "s3": ("obstore", "publishing to a bucket, and replicas (`aidre publish`)"),
+    "ray": ("ray", "ingest on several machines (`aidre ingest --on`)"),
+}
+"""By extra: a module of it, and what it enables."""
+
+
+def libraries(subject: Subject) -> Iterator[Finding]:
+    """Versions against what aidre requires, and whether the compiled ones can be loaded."""
+    yield Finding("ok", "aidre", version("aidre"))
+    stated = requires("aidre") or []
+    wrong = list(_unmet(stated))
+    yield from wrong
+    yield from _unloadable()
+    count = sum("extra ==" not in requirement for requirement in stated)
+    if not any(finding.level == "refuses" for finding in wrong):
+        shown = ", ".join(f"{name} {version(name)}" for name in ("numpy", "pyarrow", "faiss-cpu", "onnxruntime"))
+        yield Finding("ok", "libraries", f"{count} requirements: {shown}")
+
+
+def _unmet(stated: list[str]) -> Iterator[Finding]:
+    from packaging.requirements import Requirement
+
+    for requirement in map(Requirement, stated):
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            installed = version(requirement.name)
+        except PackageNotFoundError:
+            if requirement.name in _ONLY_OTHER_MODELS:
+                yield Finding("note", requirement.name, "not installed: the default model alone can be used (lean)")
+            else:
+                cure = f"pip install '{requirement.name}{requirement.specifier}'"
+                yield Finding("refuses", requirement.name, "is not installed", cure)
+            continue
+        if not requirement.specifier.contains(installed, prereleases=True):
+            text = f"{installed} is installed, aidre needs {requirement.specifier}"
+            yield Finding("warning", requirement.name, text, f"pip install '{requirement.name}{requirement.specifier}'")
+
+
+def _unloadable() -> Iterator[Finding]:
+    """Loads the compiled libraries in a process of its own, which they may end."""
+    command = [sys.executable, "-c", _PROBE, *_COMPILED]
+    environment = os.environ | {"OMP_WAIT_POLICY": "PASSIVE", "ORT_DISABLE_TELEMETRY": "1"}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False, env=environment
+        )
+    except subprocess.TimeoutExpired:
+        yield Finding("warning", "libraries", f"were not loaded within {_PROBE_SECONDS} s", "run doctor again")
+        return
+    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    for name, error in told:
+        if error is not None:
+            yield Finding("refuses", name, f"cannot be loaded: {' '.join(error.split())}", "reinstall it with pip")
+    if done.returncode and told:
+        text = f"ends the process that loads it (exit status {done.returncode})"
+        yield Finding("refuses", told[-1][0], text, "reinstall it; a processor may lack what it was compiled for")
+
+
+def interpreter(subject: Subject) -> Iterator[Finding]:
+    """The version, and how Python was built."""
+    name = f"{sys.implementation.name} {sys.version.split()[0]}"
+    variables = sysconfig.get_config_vars()
+    flags = f"{variables.get('CONFIG_ARGS', '')} {variables.get('PY_CFLAGS_NODIST', '')} {variables.get('CFLAGS', '')}"
+    if variables.get("Py_DEBUG"):
+        text = f"{name}, a debug build, in which all takes several times as long"
+        yield Finding("warning", "Python", text, "use a release build")
+    elif "--enable-optimizations" in flags or "-fprofile-use" in flags:
+        linked = " and at link time" if "-flto" in flags or "--with-lto" in flags else ""
+        yield Finding("ok", "Python", f"{name}, optimised by a profile{linked}")
+    else:
+        text = f"{name}, built without --enable-optimizations: requests take longer by what the profile would save"
+        cure = "use the Python of your distribution, or build with --enable-optimizations --with-lto"
+        yield Finding("note", "Python", text, cure)
+
+
+def kernel(subject: Subject) -> Iterator[Finding]:
+    """The C kernel and its instruction set."""
+    from aidre.engine.errors import ConfigurationError
+
+    try:
+        from aidre.engine.native import FALL_BACK, kernel_name
+    except ConfigurationError as error:
+        yield Finding("refuses", "kernel", str(error), "unset AIDRE_KERNEL")
+        return
+    name, forced = kernel_name(), os.environ.get("AIDRE_KERNEL")
+    if forced:
+        yield Finding("note", "kernel", f"{name}, as AIDRE_KERNEL says")
+    elif name == FALL_BACK:
+        cure = "install a C compiler and Python's headers, and reinstall aidre"
+        yield Finding("warning", "kernel", "was not built: searches use FAISS and numpy, slower", cure)
+    elif name == "scalar":
+        yield Finding("note", "kernel", "scalar: this processor has no instruction set that the kernel knows")
+    else:
+        yield Finding("ok", "kernel", f"{name}, in C, chosen for this processor")
+
+
+def model(subject: Subject) -> Iterator[Finding]:
+    """The default model, and those of the configuration."""
+    from aidre.engine.embedding import DEFAULT_SPACE, model_state
+    from aidre.engine.errors import AidreError
+
+    for space in (DEFAULT_SPACE, *_declared_spaces(subject)):
+        what = "default model" if space == DEFAULT_SPACE else f"model of {space.id}"
+        try:
+            state = model_state(space)
+        except AidreError as error:
+            yield Finding("warning", what, str(error))
+            continue
+        if state is None:
+            yield Finding("note", what, "is asked by an endpoint or is a function: not checked here")
+        elif state.is_exported:
+            yield Finding("ok", what, f"sha256:{state.digest[:16]}, as installed; its graph is ready")
+        else:
+            text = f"sha256:{state.digest[:16]}, as installed; its graph is made at the first use, in some seconds"
+            yield Finding("note", what, text)
+
+
+def _declared_spaces(subject: Subject) -> tuple[EmbeddingSpace, ...]:
+    try:
+        return tuple(space for space in subject.settings.spaces if space.model is not None)
+    except Exception:  # a broken configuration is a finding of another check
+        return ()
+
+
+def extras(subject: Subject) -> Iterator[Finding]:
+    """What is installed beside aidre's own requirements."""
+    for extra, (module, enabled) in _EXTRAS.items():
+        if find_spec(module) is not None:
+            yield Finding("ok", f"extra {extra}", f"installed: {enabled}")
+        else:
+            yield Finding("note", f"extra {extra}", f"pip install 'aidre[{extra}]' would enable {enabled}")

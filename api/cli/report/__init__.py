@@ -1,0 +1,9 @@
+"""`aidre report`: what is in a store and how good it is, as facts and as one page of HTML.
+
+It reads and searches through the seam (engine/backend.py), so it works over any engine; what an engine cannot tell is
+named. It writes nothing to the store.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
