@@ -4,13 +4,8 @@ const profiles = new Map(), FEW = 6, MANY = 60, MOST_FACETS = 10, DOUBLED = {dat
 const expanded = new Set(), wide = matchMedia("(min-width: 62.01rem)");
 
 async function profiled(name, signal) {
-  if (!name || profiles.has(name) || !about.endpoints?.profile) return profiles.get(name);
-  const profile = await ask(`collections/${encode(name)}/profile`, {signal}).catch(error => {
-    if (error.name === "AbortError") throw error;
-    return {};
-  });
-  profiles.set(name, profile);
-  return profile;
+  if (!name || profiles.has(name) || !about.endpoints?.profile) return;
+  profiles.set(name, await ask(`collections/${encode(name)}/profile`, {signal}));
 }
 
 function offered(name) {

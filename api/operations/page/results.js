@@ -82,12 +82,13 @@ async function search(cursor) {
   part.more.disabled = true;
   working();
   try {
-    const body = {...bodyOf(), ...cursor}, profile = profiled(body.collection, signal);
+    const body = {...bodyOf(), ...cursor}, profile = profiled(body.collection, signal).catch(() => {});
     const answer = await find(body, signal);
     if (signal.aborted) return;
     list(answer, body, Math.ceil(performance.now() - began));
     if (cursor) return;
     await profile;
+    if (signal.aborted) return;
     const late = !answer.facets && asked(body.collection).length && !withheld.has(body.collection);
     const counted = late ? await find({...body, top_k: 1}, signal) : answer;
     if (!signal.aborted) count(counted, body);

@@ -167,13 +167,14 @@ def _sites(snapshot: Reader) -> list[FacetValue]:
 
 def _profiled_space(space: SpaceStatus) -> ProfiledSpace:
     calibration: Any = space["calibration"]
-    depths = calibration.get("depths") or () if isinstance(calibration, Mapping) else ()
+    is_scanned = isinstance(calibration, Mapping) and calibration.get("kind") != "exact"
+    depths = calibration.get("depths") or () if is_scanned else ()
     return ProfiledSpace(
         id=space["id"],
         model=present(space["model"]),
         dimensions=space["dimensions"],
         bytes=sum(space["bytes"].values()),
-        is_exact=calibration is None,
+        is_exact=not is_scanned,
         recall={str(one["results"]): one["mean"] for one in depths},
     )
 
