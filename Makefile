@@ -5,8 +5,8 @@
 # make bench [NAME=search] [ARGS=]  run the benchmarks, or one with its options, and write their report
 # make hostile [NAME=kills] [ARGS=] kills, power cuts, faults, damage and hostile clients in full: hours, some need root
 # make processors                   the tests of numbers on each kernel that this processor can run: half an hour
-# make docs                         build the documentation site into build/site; warnings are errors
 # make scale [ARGS=]                the tests of Ray and Milvus, with the extras for more than one machine: needs a registry
+# make docs                         build the documentation site into build/site; warnings are errors
 # make reference                    write the reference of docs/configuration.md, from api/config
 # make screenshots                  write the screenshots of docs/page.md anew: needs Chromium
 # make peers                        install the engines that `make bench` compares with

@@ -51,7 +51,7 @@ def store(uri: str, tmp_path: Path) -> Source:
 def forwarder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Forwarder]:
     """Between the tests and the server; calls to a server that is gone end soon."""
     for name in ("_SECONDS", "_WRITE_SECONDS", "_WORK_SECONDS"):
-        monkeypatch.setattr(server_module, name, 2.0 if name != "_WORK_SECONDS" else 30.0)
+        monkeypatch.setattr(server_module, name, 4.0 if name != "_WORK_SECONDS" else 30.0)
     made = Forwarder(int(str(MILVUS).rpartition(":")[2]))
     yield made
     made.stop()
