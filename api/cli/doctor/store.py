@@ -26,7 +26,19 @@ def store(subject: Subject) -> Iterator[Finding]:
         yield from faults
         if any(fault.level == "refuses" for fault in faults):
             return
+    yield from _state_faults(subject.settings.state_folder(folder))
     yield from _collections(subject)
+
+
+def _state_faults(state: Path) -> Iterator[Finding]:
+    """The folder of receipts, promises and secrets is closed to all but its owner."""
+    try:
+        owner = state.stat().st_uid
+    except FileNotFoundError:
+        return
+    if not os.access(state, os.R_OK | os.X_OK):
+        cure = f"serve as the user that owns it (uid {owner}), or set server.state to another folder"
+        yield Finding("refuses", "state folder", f"{state} cannot be read by uid {os.geteuid()}", cure)
 
 
 def _folder_faults(folder: Path) -> Iterator[Finding]:

@@ -86,23 +86,23 @@ def _collection(number: int, facts: CollectionFacts) -> str:
         )
     )
     cards = (
-        _sizes(facts),
-        _sources(facts),
-        _documents(facts),
-        _languages(facts),
         _searches(facts.searches, facts.unavailable.get("sample searches")),
         _copies(facts.copies, facts.unavailable.get("near-duplicates")),
+        _documents(facts),
+        _languages(facts),
+        _sources(facts),
+        _sizes(facts),
         _lengths(facts),
-        _excerpts("Longest chunks", facts.longest),
-        _excerpts("Shortest chunks", facts.shortest),
     )
+    excerpts = _excerpts("Longest chunks", facts.longest) + _excerpts("Shortest chunks", facts.shortest)
     warnings = "".join(f'<li class="warn">{_text(warning)}</li>' for warning in status["warnings"])
     description = f"<p>{_text(status['description'])}</p>" if status["description"] else ""
     return (
         f'<section id="c{number}"><div class="title"><h2>{_text(facts.name)}</h2>'
         f'<span class="badge {facts.visibility}">{facts.visibility}</span></div>{description}{tiles}'
         f"{f'<ul>{warnings}</ul>' if warnings else ''}{_spaces(status['spaces'])}"
-        f'<div class="columns">{"".join(cards)}</div>{_unavailable(facts)}</section>\n'
+        f'<div class="columns">{"".join(cards)}</div><div class="pair">{excerpts}</div>'
+        f"{_unavailable(facts)}</section>\n"
     )
 
 
@@ -194,7 +194,8 @@ def _documents(facts: CollectionFacts) -> str:
             _bar(status["documents_without_url"], status["documents"]),
         ),
     ]
-    deleted = f'<p class="quiet">{status["deleted_chunks"]:,} deleted chunks wait to be merged away.</p>'
+    waiting = status["deleted_chunks"]
+    deleted = f'<p class="quiet">{waiting:,} deleted chunks wait to be merged away.</p>' if waiting else ""
     note = f'<p class="quiet">Titles{where}.</p>' if where else ""
     return _card("Documents", _table(("", "documents", ""), rows, numbers={1}, bars={2}) + note + deleted)
 

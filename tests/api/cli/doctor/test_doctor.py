@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
-from aidre.api.cli.doctor import examination, machine
+from aidre.api.cli.doctor import examination, installation, machine
 from aidre.api.cli.doctor.findings import Finding, Subject
 from aidre.api.protocols.provenance.keys import make_key
 from aidre.engine.collection.store import Store
+from aidre.engine.embedding.weights import DEFAULT_DIGEST
 from aidre.engine.storage.manifest import seal, unseal
 from tests.support.shell import COMMAND, Shell
 
@@ -39,10 +40,26 @@ def levels(found: dict[str, list[dict[str, Any]]], what: str) -> list[str]:
     return [one["level"] for one in found[what]]
 
 
+EXAMINE_MODEL = installation.model
+
+
 @pytest.fixture(autouse=True)
-def _libraries_are_not_loaded_again(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    if "process" not in request.keywords:
-        monkeypatch.setattr("aidre.api.cli.doctor.installation._COMPILED", ("json",))
+def _only_one_test_reads_the_model_and_loads_all_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installation, "_COMPILED", ("json",))
+    monkeypatch.setattr(installation, "model", lambda subject: ())
+
+
+def test_the_model_is_known_by_its_checksum_and_told_where_it_is_altered(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    subject = Subject(None, None, "127.0.0.1", 0)
+    [finding] = EXAMINE_MODEL(subject)
+    assert finding.level in {"ok", "note"}
+    assert DEFAULT_DIGEST[:16] in finding.text
+    (tmp_path / "model.safetensors").write_bytes(b"altered")
+    monkeypatch.setattr("aidre.engine.embedding.weights._packaged_folder", lambda: tmp_path)
+    [finding] = EXAMINE_MODEL(subject)
+    assert (finding.level, "reinstall" in finding.text) == ("warning", True)
 
 
 def test_a_sound_installation_is_examined_and_not_changed(read_only: Shell) -> None:
@@ -50,7 +67,7 @@ def test_a_sound_installation_is_examined_and_not_changed(read_only: Shell) -> N
     status, found = asked(read_only, "--config", read_only.config)
     assert status == 0
     assert not [one for many in found.values() for one in many if one["level"] == "refuses"]
-    assert found.keys() >= {"aidre", "libraries", "Python", "kernel", "default model", "clock", "memory", "open files"}
+    assert found.keys() >= {"aidre", "libraries", "Python", "kernel", "clock", "memory", "open files"}
     assert found.keys() >= {"disk", "port", "configuration", "exposure", "collection docs", "locks", "leftovers"}
     assert "3 documents, 3 chunks" in found["collection docs"][0]["text"]
     assert {path: path.stat().st_mtime_ns for path in read_only.store.rglob("*")} == before
@@ -190,6 +207,13 @@ def test_a_configuration_with_secrets_is_for_its_owner(read_only: Shell, tmp_pat
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads and writes everything")
+def test_a_state_folder_of_somebody_else_refuses(filled: Shell) -> None:
+    (filled.store / ".log").mkdir(mode=0o000)
+    status, found = asked(filled)
+    assert (status, levels(found, "state folder")) == (1, ["refuses"])
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads and writes everything")
 def test_a_folder_that_cannot_be_written_is_served_and_told(filled: Shell) -> None:
     filled.store.chmod(0o500)
     try:
@@ -247,6 +271,24 @@ def test_a_check_that_fails_is_a_line_and_the_next_one_runs(read_only: Shell, mo
     ]
     assert levels(found, "open files") == ["ok"]
     assert (status, levels(found, "anything")) == (0, ["warning"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "prefix", "level", "said"),
+    [
+        ({"CONFIG_ARGS": "'--enable-optimizations' '--with-lto'"}, "/opt", "ok", "at link time"),
+        ({"CONFIG_ARGS": "'--enable-shared'"}, "/usr", "ok", "distribution"),
+        ({"CONFIG_ARGS": "'--enable-shared'"}, "/opt", "note", "no profile"),
+        ({"Py_DEBUG": 1}, "/usr", "warning", "debug"),
+    ],
+)
+def test_the_build_of_the_interpreter_is_told(
+    monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any], prefix: str, level: str, said: str
+) -> None:
+    monkeypatch.setattr("sysconfig.get_config_vars", lambda: flags)
+    monkeypatch.setattr(sys, "base_prefix", prefix)
+    [finding] = installation.interpreter(Subject(None, None, "127.0.0.1", 0))
+    assert (finding.level, said in finding.text) == (level, True)
 
 
 @pytest.mark.process

@@ -1,0 +1,121 @@
+"""The systemd unit and the Dockerfile: their commands are understood, and they fit to what the server does.
+
+Where systemd is installed its own tools read the unit. The image is not built.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from aidre.api.cli.main import app
+from aidre.api.cli.serve import SHUTDOWN_SECONDS
+from tests import ROOT
+
+UNIT = ROOT / "docs" / "systemd" / "aidre.service"
+DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
+COMMANDS: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+ANALYZE = shutil.which("systemd-analyze")
+MOST_EXPOSED = 2.5
+
+
+def settings() -> dict[str, list[str]]:
+    """The values of each key of the unit, in order."""
+    found: dict[str, list[str]] = {}
+    for line in UNIT.read_text("utf-8").splitlines():
+        name, is_setting, value = line.partition("=")
+        if is_setting and not line.startswith("#"):
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def instructions(name: str) -> list[str]:
+    return re.findall(rf"^{name} (.*(?:\\\n.*)*)$", DOCKERFILE, re.MULTILINE)
+
+
+def understood(words: Sequence[str]) -> None:
+    """Fails where the command line would refuse the words."""
+    assert Path(words[0]).name == "aidre"
+    COMMANDS[words[1]].make_context(words[1], list(words[2:]))
+
+
+def test_every_command_of_the_unit_is_understood() -> None:
+    unit = settings()
+    given = dict(pair.split("=", 1) for line in unit["Environment"] for pair in shlex.split(line))
+    lines = [value for name, values in unit.items() if name.startswith("Exec") for value in values]
+    assert len(lines) == 2
+    for line in lines:
+        words = shlex.split(re.sub(r"\$\{(\w+)\}", lambda match: given[match[1]], line.lstrip("-")))
+        assert words[0].startswith("/")
+        understood(words)
+
+
+def test_the_unit_lets_a_server_finish_and_write_where_it_is_told_to() -> None:
+    unit = settings()
+    assert SHUTDOWN_SECONDS < int(unit["TimeoutStopSec"][0]) <= 2 * SHUTDOWN_SECONDS
+    assert (unit["KillMode"], unit["Restart"], unit["RestartPreventExitStatus"]) == (["mixed"], ["on-failure"], ["2"])
+    writable = unit["ReadWritePaths"][0].split()
+    given = dict(pair.split("=", 1) for pair in shlex.split(unit["Environment"][0]))
+    for name in ("AIDRE_STORE", "AIDRE_CACHE"):
+        assert any(Path(given[name]).is_relative_to(path) for path in writable)
+    port = shlex.split(unit["ExecStart"][0])[shlex.split(unit["ExecStart"][0]).index("--port") + 1]
+    assert unit["SocketBindAllow"] == [f"tcp:{port}"]
+
+
+@pytest.mark.process
+@pytest.mark.skipif(ANALYZE is None, reason="systemd is not installed")
+def test_systemd_understands_the_unit_and_finds_it_little_exposed(tmp_path: Path) -> None:
+    unit = tmp_path / "aidre.service"
+    unit.write_text(UNIT.read_text("utf-8").replace("/opt/aidre/bin/aidre", "/bin/true"), "utf-8")
+    verified = subprocess.run([str(ANALYZE), "verify", unit], capture_output=True, text=True, check=False)
+    assert not [line for line in verified.stderr.splitlines() if "aidre.service" in line], verified.stderr
+    command = [str(ANALYZE), "security", "--offline=true", "--no-pager", str(unit)]
+    judged = subprocess.run(command, capture_output=True, text=True, check=False)
+    score = re.search(r"exposure level for aidre.service: ([0-9.]+)", judged.stdout)
+    if score is None:
+        pytest.skip(f"this systemd does not judge files: {judged.stderr.strip()}")
+    assert float(score[1]) < MOST_EXPOSED
+
+
+def test_the_commands_of_the_image_are_understood_and_its_folders_are_on_the_volume() -> None:
+    [command], [health], [volume] = (instructions(name) for name in ("CMD", "HEALTHCHECK", "VOLUME"))
+    [environment] = instructions("ENV")
+    given = dict(pair.split("=", 1) for pair in environment.split())
+    assert all(given[name].startswith(f"{volume}/") for name in ("AIDRE_STORE", "AIDRE_CACHE"))
+    words = json.loads(command)
+    understood([*words, "--store", given["AIDRE_STORE"]])
+    probe = json.loads(health.partition("CMD ")[2])
+    assert probe[:2] == ["python3", "-c"]
+    compile(probe[2], "probe", "exec")
+    assert "/healthz" in probe[2]
+    assert instructions("USER") == ["10001:10001"]
+
+
+def test_what_the_image_is_made_of_is_there_and_holds_no_torch() -> None:
+    shown = [line[1:] for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line.startswith("!")]
+    assert all((ROOT / name).exists() for name in shown)
+    packages = {line.split("==")[0].lower() for line in (ROOT / "lean.txt").read_text("utf-8").splitlines()}
+    assert packages.isdisjoint({"torch", "sentence-transformers", "transformers"})
+    extras = re.search(r'^ARG EXTRAS="(.*)"', DOCKERFILE, re.MULTILINE)
+    assert extras is not None
+    pinned = {line.split("==")[0] for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines()}
+    assert set(extras[1].split()) <= pinned
+
+
+def test_compose_runs_that_image_read_only() -> None:
+    compose = yaml.safe_load((ROOT / "docs" / "compose" / "compose.yaml").read_text("utf-8"))
+    home, replica = compose["services"]["home"], compose["services"]["replica"]
+    for one in (home, replica):
+        assert (ROOT / "docs" / "compose" / one["build"] / "Dockerfile").is_file()
+        assert (one["read_only"], one["cap_drop"]) == (True, ["ALL"])
+        assert any(volume == "/data" or volume.endswith(":/data") for volume in one["volumes"])
