@@ -173,9 +173,9 @@ class Chunker:
     def _split_paragraph(
         self, text: str, start: int, end: int, target: int, *, is_code: bool
     ) -> list[tuple[Span, int]]:
-        """Sentences, of code lines; a long one as lines, then clauses, runs of words, and runs of characters."""
+        """Sentences, of code and tables lines; a long one as lines, clauses, runs of words, and runs of characters."""
         done: list[tuple[Span, int]] = []
-        if is_code:
+        if is_code or _is_table(text, start, end):
             pending = list(_split(text, start, end, _LINE))
         else:
             pending = list(_split(text, start, end, _SENTENCE, _MIN_SENTENCE_CHARACTERS, is_boundary=_ends_sentence))
@@ -332,6 +332,11 @@ def _trim(text: str, start: int, end: int) -> Span | None:
     while end > start and text[end - 1].isspace():
         end -= 1
     return (start, end) if start < end else None
+
+
+def _is_table(text: str, start: int, end: int) -> bool:
+    """Whether a paragraph is a table of Markdown: the full stop of a cell ends no sentence."""
+    return text.startswith("|", start) and "\n|" in text[start:end]
 
 
 def _ends_sentence(boundary: re.Match[str]) -> bool:

@@ -82,6 +82,17 @@ def test_long_code_is_split_between_lines() -> None:
         assert chunk.text.startswith("a") and chunk.text.endswith("h(z)")
 
 
+def test_a_long_table_is_split_between_its_rows() -> None:
+    rows = [
+        f"| `key_{number}` | a string | What it is for. It has a default, number {number}. |" for number in range(40)
+    ]
+    table = "\n".join(["| key | type | meaning |", "|---|---|---|", *rows])
+    texts = [chunk.text for chunk in cut(f"Before the table.\n\n{table}\n\nAfter it.", Chunker(words, 90, 60))]
+    lines = [line for text in texts for line in text.splitlines() if line.startswith("|") or line.endswith("|")]
+    assert len(texts) > 4
+    assert lines == table.splitlines()
+
+
 def test_a_passage_that_is_longer_than_its_section_is_split_with_it() -> None:
     text = "# A\n\none\ntwo\n\n# B\n\nthree"
     document = Document("d", text, headings=find_headings(text), verbatim=((5, len(text)),))
