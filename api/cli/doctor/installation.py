@@ -35,6 +35,7 @@ _PROBE_SECONDS: Final = 120
 _EXTRAS: Final = {
     "redis": ("limits", "one count of the limits for several machines (limits.redis)"),
     "postgres": ("psycopg", "collections in PostgreSQL (store.backend)"),
+    "milvus": ("pymilvus", "collections in Milvus (store.backend)"),
     "s3": ("obstore", "publishing to a bucket, and replicas (`aidre publish`)"),
     "ray": ("ray", "ingest on several machines (`aidre ingest --on`)"),
 }

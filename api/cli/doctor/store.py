@@ -62,9 +62,14 @@ def _is_read_only(folder: Path) -> bool:
 def _collections(subject: Subject) -> Iterator[Finding]:
     from aidre.engine.errors import AidreError, FormatTooNew
 
-    if not subject.readers:
+    try:
+        readers = subject.readers
+    except AidreError as error:  # no server of another engine, no driver for it, a disk that fails
+        yield Finding("refuses", "store", str(error))
+        return
+    if not readers:
         yield Finding("note", "store", "has no collection", "`aidre ingest` makes one")
-    for name, reader in subject.readers.items():
+    for name, reader in readers.items():
         what = f"collection {name}"
         if isinstance(reader, FormatTooNew):
             yield Finding("warning", what, f"cannot be opened: {reader}", "upgrade aidre")
@@ -75,7 +80,7 @@ def _collections(subject: Subject) -> Iterator[Finding]:
             yield Finding("ok", what, f"generation {reader.generation}, {counts}")
             for warning in reader.warnings:
                 yield Finding("warning", what, warning, "`aidre compact` writes derived files anew")
-    if subject.readers and not subject.opened:
+    if readers and not subject.opened:
         yield Finding("warning", "store", "no collection can be opened: /readyz would answer 503")
 
 

@@ -8,6 +8,7 @@ import re
 import socket
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from aidre.api.protocols.provenance.keys import make_key
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.weights import DEFAULT_DIGEST
 from aidre.engine.storage.manifest import seal, unseal
+from tests import ROOT
 from tests.support.shell import COMMAND, Shell
 
 
@@ -111,6 +113,19 @@ def test_a_damaged_collection_does_not_keep_others_from_being_examined(filled: S
     (filled.store / "broken" / "CURRENT").write_text("nonsense")
     _, found = asked(filled)
     assert (levels(found, "collection broken"), levels(found, "collection docs")) == (["warning"], ["ok"])
+
+
+def test_an_engine_that_does_not_answer_refuses_without_its_password(read_only: Shell, tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+    config = tmp_path / "aidre.toml"
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # and does not listen
+        port = unused.getsockname()[1]
+        config.write_text(f'[store]\nbackend = "postgres"\nuri = "postgresql://u:word@127.0.0.1:{port}/x"\n')
+        status, found = asked(read_only, "--config", config)
+    assert (status, levels(found, "store")) == (1, ["refuses"])
+    assert "u:word" not in json.dumps(found)
+    assert levels(found, "open files") == ["ok"]
 
 
 def test_every_wrong_key_of_a_configuration_is_named(read_only: Shell, tmp_path: Path) -> None:
@@ -271,6 +286,12 @@ def test_a_check_that_fails_is_a_line_and_the_next_one_runs(read_only: Shell, mo
     ]
     assert levels(found, "open files") == ["ok"]
     assert (status, levels(found, "anything")) == (0, ["warning"])
+
+
+def test_every_extra_that_a_server_can_use_is_told() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    told = {finding.what.removeprefix("extra ") for finding in installation.extras(Subject(None, None, "h", 0))}
+    assert told == project["optional-dependencies"].keys() - {"test", "bench", "hostile", "docs", "release", "scale"}
 
 
 @pytest.mark.parametrize(
