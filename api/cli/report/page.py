@@ -87,7 +87,7 @@ def _collection(number: int, facts: CollectionFacts) -> str:
     )
     cards = (
         _searches(facts.searches, facts.unavailable.get("sample searches")),
-        _copies(facts.copies, facts.unavailable.get("near-duplicates")),
+        _copies(facts.copies, facts.status["chunks"], facts.unavailable.get("near-duplicates")),
         _documents(facts),
         _languages(facts),
         _sources(facts),
@@ -237,15 +237,17 @@ def _searches(searches: Searches | None, reason: str | None) -> str:
     return _card("Sample searches", f"{verdict}{notes}<details open><summary>Not first</summary>{table}</details>")
 
 
-def _copies(copies: Copies | None, reason: str | None) -> str:
+def _copies(copies: Copies | None, chunks: int, reason: str | None) -> str:
     if copies is None or not copies.compared:
         return _card("Near-duplicates", f"<p>{_text(reason or 'There is nothing to compare.')}</p>")
     share = copies.copied / copies.compared
+    low, high = (100 * bound for bound in copies.interval())
+    range_ = f" (of all chunks {low:.1f} to {high:.1f} %)" if copies.compared < chunks else ""
     grade = "good" if share <= 0.02 else "warn" if share <= 0.15 else "bad"
     verdict = (
-        f'<p><span class="big {grade}">{100 * share:.1f} %</span> of the chunks have a near-duplicate: {copies.copied} '
-        f"of {copies.compared} sampled ones, {copies.exact} with the very same text, {copies.elsewhere} in another "
-        f"document.</p>{_bar(copies.copied, copies.compared)}"
+        f'<p><span class="big {grade}">{100 * share:.1f} %</span> of the chunks have a near-duplicate{range_}: '
+        f"{copies.copied} of {copies.compared} sampled ones, {copies.exact} with the very same text, "
+        f"{copies.elsewhere} in another document.</p>{_bar(copies.copied, copies.compared)}"
         '<p class="quiet">Nearest neighbours by vector in the whole collection that share four fifths of their word '
         "triples.</p>"
     )

@@ -7,6 +7,7 @@ collection, where pairs inside of a sample would be missed.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ MAX_COMPARED: Final = 400
 NEAR: Final = 0.8
 """Share of common word triples (Jaccard) from which two texts are near-duplicates."""
 _NEIGHBOURS: Final = 6
+_DEVIATIONS: Final = 1.96
 _DETECTED: Final = 2_000
 """Texts whose language is detected where the collection does not record it."""
 _BOUNDS: Final = (0, 50, 100, 200, 400, 800, 1_600, 3_200)
@@ -61,6 +63,13 @@ class Copies:
     exact: int
     elsewhere: int
     examples: tuple[Copy, ...]
+
+    def interval(self) -> tuple[float, float]:
+        """Between which the share of all chunks lies with a probability of .95 (Wilson's score interval)."""
+        share, squared = self.copied / self.compared, _DEVIATIONS**2 / self.compared
+        middle = (share + squared / 2) / (1 + squared)
+        half = math.sqrt(share * (1 - share) * squared + squared**2 / 4) / (1 + squared)
+        return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def lengths(sample: Sample) -> tuple[Bucket, ...]:
