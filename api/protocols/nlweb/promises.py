@@ -110,7 +110,7 @@ class Promises:
 
     async def open(self) -> None:
         """Starts the maintenance of promises of an earlier process, if there is a table."""
-        if any(path.exists() for path in self._paths):
+        if any(map(_exists, self._paths)):
             self._start_maintenance()
 
     async def close(self) -> None:
@@ -335,6 +335,13 @@ class Promises:
                 logger.warning("promises cannot be kept in %s: %s", path.parent.name, error)
         logger.warning("promises are in memory only and end with this process")
         return PromiseTable(None, self._max_promises)
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is a table; not where the folder is another user's, which the first promise will report."""
+    with suppress(OSError):
+        return path.exists()
+    return False
 
 
 def _result_of(job: _Job, render: Callable[[T], bytes]) -> PromiseResult:

@@ -41,6 +41,20 @@ def test_a_budget_of_nothing_promises_even_what_is_quick(tmp_path: Path) -> None
     assert kept(tmp_path) == rendered("done")
 
 
+def test_a_folder_of_another_user_does_not_keep_the_server_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    async def run() -> None:
+        monkeypatch.setattr(Path, "exists", refused)
+        async with worker(tmp_path):
+            pass
+
+    asyncio.run(run())
+
+
 def test_progress_never_goes_back_whoever_tells_it(tmp_path: Path) -> None:
     async def run() -> None:
         async with worker(tmp_path) as first, worker(tmp_path) as second:
