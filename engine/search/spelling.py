@@ -47,7 +47,8 @@ _MAX_CACHED: Final = 8_192
 _MAX_CACHED_CHARACTERS: Final = 24
 """Tokens of queries that are known to be errors or none, and the characters of one: callers choose them."""
 
-_LAST_WORD: Final = re.compile(r"[^\W\d_]+\Z")
+_LAST_WORD: Final = re.compile(r"(?<![^\W\d_])[^\W\d_]+\Z")
+"""The look-behind keeps the search linear: a match begins only where a word does."""
 
 
 class Speller:
