@@ -84,9 +84,7 @@ class Session:
     def discovery(self) -> Steps[Discovery]:
         """The discovery document, read once. Missing where the server has none, Unsupported for another version."""
         if self._discovery is None:
-            response = yield from self._fetch_document(self.origin + WELL_KNOWN)
-            if response.media_type not in {JSON, AIDRE_JSON}:  # 3.2; some sites answer a page for every address
-                raise Missing(f"{self.origin} has no discovery document", url=response.request.url)
+            response = yield from self._find_discovery()
             found = decode(response, Discovery)
             self.verifier.declare(found.provenance)
             yield from self.verifier.check(response)
@@ -95,6 +93,22 @@ class Session:
                 if url is not None:
                     self._keyed.add(origin_of(self.allowed(url)))
         return self._discovery
+
+    def _find_discovery(self) -> Steps[Response]:
+        """The discovery document at the root of the website or, where it has none, below the path of the URL: a proxy
+        may hand on that path alone."""
+        path = urlsplit(self.url).path.rstrip("/")
+        for place in dict.fromkeys((self.origin, self.origin + path)):
+            try:
+                response = yield from self._fetch_document(place + WELL_KNOWN)
+            except Missing as error:
+                refused = error
+                continue
+            if response.media_type in {JSON, AIDRE_JSON}:  # 3.2; some sites answer a page for every address
+                return response
+            refused = Missing(f"{response.request.url}: a page, not JSON", url=response.request.url)
+        message = f"{refused.message}; there is no discovery document: check the URL, and what the proxy hands on"
+        raise Missing(message, **refused.details) from None
 
     def discovery_or_none(self) -> Steps[Discovery | None]:
         """For protocols that a server may speak without AIDRE."""

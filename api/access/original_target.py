@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from aidre.api.access.client_address import ClientAddresses
 from aidre.api.config import Server
-from aidre.api.http import TARGET, request_target
+from aidre.api.http import BELOW_BASE, TARGET, request_target
 
 TARGET_FORM = re.compile(rb"/[!-~]*")
 """Path and query in visible ASCII."""
@@ -39,7 +39,7 @@ class OriginalTargetMiddleware:
         """Notes the original target of a request, if a trusted proxy has sent one."""
         original = self._original(scope)
         if original is not None:
-            scope.setdefault("state", {})[TARGET] = original
+            scope.setdefault("state", {}).update({TARGET: original, BELOW_BASE: True})
 
     def _original(self, scope: Scope) -> bytes | None:
         """None where the target as received is the one to sign."""

@@ -183,7 +183,8 @@ def compact(
     from aidre.api.cli import maintenance
 
     for facts in maintenance.compact(_open_filled(store, config), collection):
-        print_result(as_json, console.collection_line(facts), **facts)
+        segments = f"{console.counted(facts['segments'], 'segment')} of {facts['segments_before']:,}"
+        print_result(as_json, f"{console.collection_line(facts)}, {segments}", **facts)
     return 0
 
 

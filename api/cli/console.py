@@ -68,18 +68,24 @@ def generation_line(facts: Mapping[str, Json]) -> str:
 
 
 def _counts(facts: Mapping[str, Json]) -> str:
-    return f"{facts['chunks']:,} chunks of {facts['documents']:,} documents"
+    return f"{counted(facts['chunks'], 'chunk')} of {counted(facts['documents'], 'document')}"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things: "1 chunk", "1,200 chunks"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
     """One line for a collection, one for its languages by number of chunks, one for the kernel that compares vectors,
     then one for each space, what the engine lacks, and each warning."""
-    segments = f"{status['segments']} segment{'s' * (status['segments'] != 1)}"
-    counts = f"{status['documents']:,} documents, {status['chunks']:,} chunks, {segments}"
+    counts = ", ".join(counted(status[f"{noun}s"], noun) for noun in ("document", "chunk", "segment"))
     size = format_bytes(status["disk_bytes"])
     yield f"{status['collection']}: generation {status['generation']}, {counts}, {size} on disk"
     if status.get("documents_without_url"):
-        yield f"  {status['documents_without_url']:,} documents have no url: answers cannot link to them (--url-base)"
+        without = status["documents_without_url"]
+        verb = "has" if without == 1 else "have"
+        yield f"  {counted(without, 'document')} {verb} no url: answers cannot link to them (--url-base)"
     if status.get("languages"):
         yield f"  languages: {', '.join(f'{tag} {chunks:,}' for tag, chunks in status['languages'].items())}"
     if status.get("kernel"):
@@ -94,7 +100,7 @@ def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
 def _index(space: Mapping[str, Json]) -> str:
     """The kind of the index and its calibrated recall."""
     if space["state"] != "live":
-        return f"{space['state']}, {space['chunks']:,} chunks so far; `aidre embed --space` fills it"
+        return f"{space['state']}, {counted(space['chunks'], 'chunk')} so far; `aidre embed --space` fills it"
     calibration = space["calibration"]
     if calibration is None or calibration["kind"] == "exact":
         return f"exact ({calibration['reason']})" if calibration and calibration["reason"] else "exact"
@@ -130,7 +136,7 @@ def verification_lines(reports: Iterable[CollectionReport], log_problems: Iterab
     """One line for each collection, and one for each file that fails its check."""
     for report in reports:
         state = "sound" if not report.problems else "usable" if report.ok else "damaged"
-        counts = f"{report.documents:,} documents, {report.chunks:,} chunks"
+        counts = f"{counted(report.documents, 'document')}, {counted(report.chunks, 'chunk')}"
         yield f"{report.collection}: {state}, generation {report.generation}, {counts}"
         for problem in report.problems:
             maker = "the next commit" if "/changes/" in problem.file else "`aidre compact`"

@@ -8,7 +8,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Mapping
 
-from aidre.api.cli.console import print_json, print_lines, print_message, printable
+from aidre.api.cli.console import counted, print_json, print_lines, print_message, printable
 from aidre.api.cli.search import Found
 from aidre.engine.backend import Facet
 from aidre.engine.model import Highlight, Json
@@ -42,11 +42,13 @@ def print_found(found: Found, query: str, *, as_json: bool) -> None:
 
 
 def hit_lines(hit: Mapping[str, Json], marks: Highlight | None = None) -> Iterable[str]:
-    """Rank, relevance and title; url and section; the best sentence and what follows it."""
+    """Rank, relevance and title; url, or the id of the document, and section, if it is not the title; the best sentence
+    and what follows it."""
     width = max(min(shutil.get_terminal_size(_DEFAULT_TERMINAL).columns, _MAX_WIDTH) - _SNIPPET_INDENT, 20)
     source = hit["source"]
-    yield f"{hit['rank']:>3}  {hit['relevance']:4.0%}  {printable(source.get('title') or hit['document_id'])}"
-    location = " · ".join(printable(source[name]) for name in ("url", "section") if source.get(name))
+    title, url, section = source.get("title") or hit["document_id"], source.get("url"), source.get("section")
+    yield f"{hit['rank']:>3}  {hit['relevance']:4.0%}  {printable(title)}"
+    location = " · ".join(printable(one) for one in (url or hit["document_id"], section) if one and one != title)
     if location:
         yield f"     {location}"
     text, first, spans = printable(hit["text"]), 0, list[tuple[int, int]]()
@@ -80,7 +82,7 @@ def facet_line(name: str, facet: Facet) -> str:
     more = facet.distinct - len(facet.counts)
     rest = (
         f"{more:,} more values" if more > 0 else "",
-        f"{facet.missing:,} documents without" if facet.missing else "",
+        f"{counted(facet.missing, 'document')} without" if facet.missing else "",
     )
     return f"{printable(name)}: {'; '.join(filter(None, (values, *rest)))}"
 

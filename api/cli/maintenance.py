@@ -83,6 +83,7 @@ def delete(
 def compact(store: Source, collection: str | None) -> Iterator[Facts]:
     """Compact one collection or all of them."""
     for name in select_collections(store, collection):
+        before = store.open(name).status()["segments"]
         with store.writer(name, spaces=None) as writer:
             writer.compact()
         snapshot = store.open(name)
@@ -91,6 +92,8 @@ def compact(store: Source, collection: str | None) -> Iterator[Facts]:
             "generation": snapshot.generation,
             "documents": snapshot.documents,
             "chunks": snapshot.chunks,
+            "segments": snapshot.status()["segments"],
+            "segments_before": before,
         }
 
 

@@ -77,18 +77,21 @@ class Reporter:
         if summary.refused:
             console.print_message(summary.refused)
         would = "would be " if summary.dry_run else ""
+        documents = console.counted(summary.documents, "document")
         self._print_summary(
             summary,
-            f"{summary.documents:,} documents: {summary.updated:,} {would}written, {summary.unchanged:,} unchanged, "
+            f"{documents}: {summary.updated:,} {would}written, {summary.unchanged:,} unchanged, "
             f"{summary.deleted:,} {would}deleted, {summary.skipped:,} without text, {summary.failed:,} failed; "
-            f"{summary.chunks:,} chunks, {summary.embedded:,} texts embedded, {summary.seconds:.1f} s",
+            f"{console.counted(summary.chunks, 'chunk')}, {console.counted(summary.embedded, 'text')} embedded, "
+            f"{summary.seconds:.1f} s",
         )
 
     def _embed_summary(self, summary: EmbedSummary) -> None:
         self._print_summary(
             summary,
-            f"space {console.printable(summary.space)}: {summary.chunks:,} chunks, "
-            f"{summary.embedded:,} texts embedded, generation {summary.generation}, {summary.seconds:.1f} s",
+            f"space {console.printable(summary.space)}: {console.counted(summary.chunks, 'chunk')}, "
+            f"{console.counted(summary.embedded, 'text')} embedded, generation {summary.generation}, "
+            f"{summary.seconds:.1f} s",
         )
 
     def _print_summary(self, summary: Summary | EmbedSummary, text: str) -> None:

@@ -81,11 +81,13 @@ def _serve(
     check_granted_collections(settings.store.open(store), settings)
     check_exposure(settings, host, private_collections(settings.store.open(store), settings))
     with _listen(host, port) as listener:
-        settings = with_base_url(settings, host, listener.getsockname()[1])
+        port = listener.getsockname()[1]
+        at = "" if settings.server.base_url is None else f", listening on {host} port {port}"
+        settings = with_base_url(settings, host, port)
         provenance_for(settings)  # so that a fault of the keys is reported once and not by every worker
         asyncio.run(check_guard(settings))
         configure_logging(structured=settings.server.log == "requests")
-        sys.stderr.write(f"aidre serves {settings.server.base_url}\n")
+        sys.stderr.write(f"aidre serves {settings.server.base_url}{at}\n")
         sys.stderr.flush()
         _report_missing(store, settings)
         if workers == 1:

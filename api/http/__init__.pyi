@@ -88,6 +88,7 @@ from .metrics import (
 from .operation import Content as Content, Operation as Operation, Parameter as Parameter, link as link
 from .rejection import Rejection as Rejection
 from .request import (
+    BELOW_BASE as BELOW_BASE,
     TARGET as TARGET,
     accept_header as accept_header,
     note_error_code as note_error_code,

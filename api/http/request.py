@@ -11,6 +11,9 @@ from starlette.types import Scope
 TARGET = "target"
 """Key in `scope["state"]`: path and query as the connection received them."""
 
+BELOW_BASE = "below_base"
+"""Key in `scope["state"]`: set where a trusted proxy says that the client asked below the path of `base_url`."""
+
 MAX_ACCEPT_CHARS = 2_048
 """Characters of Accept that are read; browsers send a tenth. It bounds the keys of the caches in `media_types`."""
 

@@ -189,4 +189,6 @@ def _describe(error: Any) -> str:
     mark = getattr(error, "problem_mark", None)
     message = getattr(error, "problem", None) or str(error) or type(error).__name__
     problem = " ".join(message.split())
+    if problem == "mapping values are not allowed here":
+        problem += " (put a value that holds a colon in quotes)"
     return f"{problem}, line {mark.line + 2}" if mark else problem

@@ -87,7 +87,8 @@ def source_files(source: FileSource, note: Callable[[str], None], files: ReadFil
             other_kinds[path.suffix.lower() or "no suffix"] += 1
     if other_kinds:
         kinds = ", ".join(f"{suffix} {count}" for suffix, count in other_kinds.most_common(_MAX_NAMED))
-        note(f"{source.name}: {other_kinds.total()} files of other kinds skipped ({escape_unprintable(kinds)})")
+        skipped = "1 file" if other_kinds.total() == 1 else f"{other_kinds.total()} files"
+        note(f"{source.name}: {skipped} of other kinds skipped ({escape_unprintable(kinds)})")
     if second_names:
         names = escape_unprintable(", ".join(second_names[:_MAX_NAMED])) + (
             ", ..." if len(second_names) > _MAX_NAMED else ""

@@ -119,6 +119,8 @@ def test_every_address_that_is_published_leads_back_through_the_proxy(proxy: Pro
 def test_signatures_hold_for_the_addresses_that_callers_use(proxy: Proxy) -> None:
     discovery = proxy.send("GET", f"{ORIGIN}/.well-known/ai-discovery").json()
     keys = proxy.send("GET", discovery["provenance"]["jwks_uri"]).content
+    for address in (f"{ORIGIN}/.well-known/ai-discovery", f"{BASE}/.well-known/ai-discovery"):
+        verified_answer(Received.of(proxy.send("GET", address), address), keys)
     url = discovery["endpoints"]["search"]
     body = {"query": "alpha", "collection": "docs"}
     response = proxy.send("POST", url, json=body, headers={"content-type": AIDRE, **KEY})

@@ -34,6 +34,7 @@ PAGES = (
 )
 """In the order of a reader: each page continues with the store and the server of the page before."""
 NOT_RUN = {
+    "docs/access.md": "bash: serves with the key of a partner; tests/integration/test_authorisation.py asks with keys",
     "docs/backends.md": "needs a server of PostgreSQL; tests/backends runs what it shows",
     "docs/benchmarks.md": "runs benchmarks for hours",
     "docs/compose/README.md": "needs Docker; tests/integration/test_compose.py reads the commands",
@@ -41,10 +42,15 @@ NOT_RUN = {
     "docs/frameworks.md": "installs packages; `make integrations` does the same",
     "docs/guide.md": "bash: watches until it is ended, and writes with a key; both have tests of their own",
     "docs/languages.md": "needs a model; tests/integration/test_languages.py runs the steps with a small one",
+    "docs/operations.md": "bash: makes a user and a service of this machine, and an image",
     "docs/replicas.md": "needs a bucket; tests/hostile/replicas.py publishes to one and serves from it",
     "docs/website.md": "fetches pages from elsewhere; tests/ingest/sources crawls a site of its own",
 }
 """Pages with commands of a shell that do not run here, and why."""
+CHANGES_THE_MACHINE = re.compile(
+    r"\b(useradd|groupadd|systemctl|sudo|docker|apt(-get)?|pip) |(^|\s)/(etc|opt|var|usr|srv)/"
+)
+"""The tests may run as root: such commands stand in blocks of bash."""
 TIMEOUT_SECONDS = 300
 NOTES = {
     "soup.md": "# Soup\n\nA soup of lentils, warm and without meat.\n",
@@ -157,6 +163,13 @@ def test_every_page_with_commands_is_run_or_says_why_not() -> None:
     assert shown == {*NOT_RUN, *PAGES} - {"README.md"}
     for page in set(PAGES) - set(NOT_RUN):
         assert "```bash" not in (ROOT / page).read_text(encoding="utf-8"), page
+
+
+def test_no_command_that_runs_changes_the_machine() -> None:
+    lines = [line for page in PAGES for line in commands((ROOT / page).read_text(encoding="utf-8"))]
+    assert [line for line in lines if CHANGES_THE_MACHINE.search(line)] == []
+    assert CHANGES_THE_MACHINE.search("python3 -m venv /opt/x && /opt/x/bin/pip install x")
+    assert CHANGES_THE_MACHINE.search("useradd --system x")
 
 
 def test_commands_of_several_lines_are_one() -> None:

@@ -17,7 +17,8 @@ from tests.support.signatures import Received, verified_answer, verified_chunk
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
-BASE = "http://localhost/ai"
+ORIGIN = "http://localhost"
+BASE = f"{ORIGIN}/ai"
 IDS = ("notes/sub/a.md", "https://x.example/b?c=d%2Fe&f", "ä b/100%")
 SPELLINGS = (
     "/chunks/notes%2Fsub%2Fa.md%23chunk_1",
@@ -36,6 +37,7 @@ def proxy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     configuration = f"""
 [server]
 base_url = "{BASE}"
+origin = "{ORIGIN}"
 tls = "proxy"
 trusted_proxies = ["127.0.0.1"]
 [provenance]
@@ -47,7 +49,20 @@ key = "{folder / "keys.pem"}"
 
 @pytest.fixture(scope="module")
 def keys(proxy: httpx.Client) -> bytes:
-    return proxy.get(f"{BASE}/.well-known/aidre-keys.json").content
+    return proxy.get(f"{ORIGIN}/.well-known/aidre-keys.json").content
+
+
+@pytest.mark.parametrize("name", ["ai-discovery", "aidre-keys.json"])
+def test_a_well_known_document_is_at_the_root_of_the_website(name: str, proxy: httpx.Client, keys: bytes) -> None:
+    response = proxy.get(f"{ORIGIN}/.well-known/{name}")
+    assert response.status_code == 200, response.text
+    verified_answer(Received.of(response, f"{ORIGIN}/.well-known/{name}"), keys)
+    verified_answer(Received.of(ask(proxy, f"/.well-known/{name}"), f"{BASE}/.well-known/{name}"), keys)
+
+
+def test_the_rest_of_the_website_is_its_own(proxy: httpx.Client) -> None:
+    assert proxy.get(f"{ORIGIN}/.well-known/security.txt").status_code in {403, 404}
+    assert proxy.get(f"{ORIGIN}/collections").status_code in {403, 404}
 
 
 @pytest.mark.parametrize("target", SPELLINGS)

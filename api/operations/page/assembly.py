@@ -19,7 +19,7 @@ from aidre.api.http import etag_digest
 HTML = "text/html"
 FOLDER = Path(__file__).parent
 UNSURE = re.compile(rb"['`/\\]")
-OPERATORS = re.compile(rb"\s*([=<>?:,;{}()&|]+)\s*")
+OPERATORS = re.compile(rb"(?<!\s)\s*([=<>?:,;{}()&|]+)\s*")
 STRICT = b'"use strict";\n'
 
 

@@ -184,7 +184,10 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
     if (request.query is None) == (vector is None):
         raise BadRequest("send exactly one of query and query_vector", members=["query", "query_vector"])
     if vector is not None and request.embedding_space is None:
-        raise BadRequest("embedding_space is missing: name the space of query_vector", missing=["embedding_space"])
+        raise BadRequest(
+            "embedding_space is missing: name the space of query_vector, as GET /collections lists it",
+            missing=["embedding_space"],
+        )
     if request.query is not None and not request.query.strip():
         raise BadRequest("query must be a string that is not blank", member="query")
     if request.query is not None and len(request.query) > limits.query_chars:

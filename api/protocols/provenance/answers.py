@@ -12,10 +12,11 @@ import hashlib
 import time
 from binascii import b2a_base64
 from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from aidre.api.http import request_target
+from aidre.api.http import BELOW_BASE, request_target
 from aidre.api.protocols.provenance.keys import KeyRing, SigningKey
 
 LABEL = "aidre"
@@ -28,27 +29,54 @@ BASE = (
     b'"@method";req: %b\n"@target-uri";req: %b\n"@signature-params": %b'
 )
 
+WELL_KNOWN = b"/.well-known/"
+
 Fields = list[tuple[bytes, bytes]]
 
 
 class AnswerSigner:
-    """Signs answers in one process. `base_url` is the prefix of the URLs that callers use."""
+    """Signs answers in one process. `base_url` is the prefix of the URLs that callers use, `origin` that of well-known
+    documents, which are at the root of a website, too."""
 
-    def __init__(self, ring: KeyRing, base_url: str, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, ring: KeyRing, base_url: str, origin: str | None = None, *, clock: Callable[[], float] = time.time
+    ) -> None:
         self._ring = ring
         self._base = base_url.rstrip("/").encode()
+        self._origin = (origin or base_url).rstrip("/").encode()
+        base_host = urlsplit(base_url).hostname
+        self._base_host = None if urlsplit(origin or base_url).hostname == base_host else base_host
         self._clock = clock
         self._key: SigningKey | None = None
         self._second = -1
         self._parameters = b""
 
-    def fields(self, method: str, target: bytes, status: int, content_type: bytes, body: bytes) -> Fields:
-        """The three header fields that sign an answer; `target` is the path and query as received."""
+    def target_uri(self, scope: Scope) -> bytes | None:
+        """The URI that the caller asked for; None where the target is no absolute path in ASCII.
+
+        A well-known document is asked for at the root of the website unless the proxy, or the Host of a `base_url` on
+        another host, says otherwise.
+        """
+        target = request_target(scope)
+        if target[:1] != b"/" or not target.isascii():
+            return None
+        if not target.startswith(WELL_KNOWN) or scope.get("state", {}).get(BELOW_BASE) or self._is_for_base(scope):
+            return self._base + target
+        return self._origin + target
+
+    def _is_for_base(self, scope: Scope) -> bool:
+        if self._base_host is None:
+            return False
+        host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1")
+        return host.lower().rpartition(":")[0] == self._base_host or host.lower() == self._base_host
+
+    def fields(self, method: str, uri: bytes, status: int, content_type: bytes, body: bytes) -> Fields:
+        """The three header fields that sign an answer to a request for `uri`."""
         second = int(self._clock())
         if second != self._second or self._key is not self._ring.signing:
             self._renew(second)
         digest = b2a_base64(hashlib.sha256(body).digest(), newline=False)
-        values = (status, content_type, digest, method.encode(), self._base + target, self._parameters)
+        values = (status, content_type, digest, method.encode(), uri, self._parameters)
         signature = b2a_base64(self._sign(BASE % values), newline=False)
         return [
             (b"content-digest", b"sha-256=:%b:" % digest),
@@ -101,11 +129,11 @@ def signed_headers(signer: AnswerSigner, scope: Scope, status: int, headers: Fie
     if not _has_content(headers):
         # The Cache-Control of a 304 replaces that of the signed answer in a cache.
         return _untransformed(headers) if status == 304 else headers
-    target = request_target(scope)
-    if not body or target[:1] != b"/" or not target.isascii():
-        return headers  # without an absolute path in ASCII there is no target URI
+    uri = signer.target_uri(scope)
+    if not body or uri is None:
+        return headers
     content_type = dict(headers)[b"content-type"]
-    return [*_untransformed(headers), *signer.fields(scope["method"], target, status, content_type, body)]
+    return [*_untransformed(headers), *signer.fields(scope["method"], uri, status, content_type, body)]
 
 
 def _signed_start(signer: AnswerSigner, scope: Scope, start: Message, body: bytes) -> Message:

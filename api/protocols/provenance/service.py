@@ -23,7 +23,7 @@ class Provenance:
         self.ring = ring
         self.issuer = (origin or base_url).rstrip("/")
         self.chunks = ChunkSigner(ring, self.issuer, lifetime, algorithm=algorithm)
-        self.answers = AnswerSigner(ring, base_url)
+        self.answers = AnswerSigner(ring, base_url, origin)
 
     def chunk(self, collection: str, chunk: RetrievedChunk) -> str:
         """The signed statement about a chunk (a compact JWS), for `metadata.provenance`."""

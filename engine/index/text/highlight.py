@@ -34,6 +34,7 @@ _SPACED_TOKEN: Final = re.compile(rf"(?:[^\W{UNSPACED}]|[{MARKS}])+")
 _SPECIAL: Final = re.compile(f"[{UNSPACED}{MARKS}]")
 """Without such a character the tokens of a text are those of _WORD."""
 _SENTENCE_END: Final = re.compile(r"[.!?…؟۔।。！？\n](?:(?<=[。！？\n])[」』”’）]*|[\"'”’»)\]]*(?=\s))\s*")
+_HEADING: Final = re.compile("#{1,6}[ \t]")
 _SPACE: Final = re.compile(r"\s")
 _MAX_CACHED_TOKENS: Final = 1 << 14
 _MAX_WINDOWS: Final = 64
@@ -120,9 +121,12 @@ class WordFinder:
 
     def snippets(self, text: str, words: Sequence[Word], count: int, max_characters: int) -> list[Span]:
         """The sentences of a text whose words of the query weigh most, in order, each cut to `max_characters`; without
-        a word the first one."""
+        a word the first one.
+
+        The words of a heading count for the sentence below it, which says more than the heading, a part of `section`.
+        """
         by_sentence: dict[Span, list[Word]] = {}
-        sentences = _sentences(text[:MAX_HIGHLIGHTED])
+        sentences = _without_headings(text, _sentences(text[:MAX_HIGHLIGHTED]))
         sentence = next(sentences, None)
         first = sentence
         for word in words:
@@ -147,6 +151,9 @@ class WordFinder:
         """The part of a long sentence that holds the words of most weight."""
         if sentence[1] - sentence[0] <= max_characters:
             return sentence
+        words = [word for word in words if word.start >= sentence[0]]  # the others are in headings above it
+        if not words:
+            return _cut(text, sentence, sentence[0], max_characters)
         reach = max_characters - max_characters // _LEAD
         windows = (
             list(takewhile(partial(_ends_by, word.start + reach), islice(words, number, None)))
@@ -209,6 +216,21 @@ def _sentences(text: str) -> Iterator[Span]:
     end = len(text.rstrip())
     if end > start:
         yield start, end
+
+
+def _without_headings(text: str, sentences: Iterable[Span]) -> Iterator[Span]:
+    """The sentences but for headings of Markdown; of headings with nothing below them, the last."""
+    heading: Span | None = None
+    for span in sentences:
+        if _HEADING.match(text, *span) is not None:
+            end = text.find("\n", span[0])
+            heading = span[0], len(text) if end < 0 else end
+        elif heading is None or span[0] >= heading[1]:  # a heading may have several sentences: "## 3. Look"
+            heading = None
+            yield span
+    if heading is not None:
+        start, end = heading
+        yield start, start + len(text[start:end].rstrip())
 
 
 def _ends_by(end: int, word: Word) -> bool:

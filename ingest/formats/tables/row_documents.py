@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -20,6 +21,7 @@ from aidre.ingest.records import (
     Rejected,
     RowVectors,
     VectorRules,
+    escape_unprintable,
     read_string,
     to_document,
     to_document_id,
@@ -28,6 +30,9 @@ from aidre.ingest.records import (
 _ID_MEMBERS = ("id", "@id", "url")
 """The first of these that a row has is the id of its document."""
 
+_MAX_NAMED = 12
+_MAX_NAMED_CHARACTERS = 300
+"""Of the columns that a message names."""
 
 _SEARCHABLE_COLUMNS = frozenset({"text", "vectors", "@type", "@graph"})
 
@@ -36,8 +41,10 @@ def require_searchable(names: Collection[str], file: File, place: str) -> None:
     """Raises InvalidDocument for a table whose columns hold nothing that a search could find, unless a mapping says
     where its text is. `place` is where its columns are named."""
     if file.mapping is None and _SEARCHABLE_COLUMNS.isdisjoint(names):
+        known = escape_unprintable(", ".join(islice(names, _MAX_NAMED))[:_MAX_NAMED_CHARACTERS]) or "none"
         raise InvalidDocument(
-            f"no column is named text: name it in {place}, or map columns in [collections.NAME.mapping]"
+            f"no column is named text (columns: {known}): name it in {place}, or say which hold the text, with text = "
+            "[COLUMN, ...] below [collections.NAME.mapping] in aidre.toml"
         )
 
 

@@ -101,6 +101,27 @@ def test_a_discovery_document_that_is_none_is_one_exception(document: object, ki
         _ = client.discovery
 
 
+def test_the_discovery_document_is_at_the_root_or_else_below_the_path_of_the_url() -> None:
+    documents: dict[str, object] = {
+        "/ai" + WELL_KNOWN: {"version": "1", "endpoints": {"collections": "/ai/c"}},
+        "/ai/c": {"collections": ["below"]},
+        "/c": {"collections": ["root"]},
+    }
+    with foreign(serving(documents)) as proxy:
+        for root in (None, answering(200, b"<html>", **{"Content-Type": "text/html"})):
+            documents[WELL_KNOWN] = root
+            with connected(f"{proxy.url}/ai/") as client:
+                assert client.collections() == ["below"]
+            with (
+                connected(proxy.url) as client,
+                pytest.raises(aidre.Missing, match="no discovery document: check the URL"),
+            ):
+                client.collections()
+        documents[WELL_KNOWN] = {"version": "1", "endpoints": {"collections": "/c"}}
+        with connected(f"{proxy.url}/ai") as client:
+            assert client.collections() == ["root"]
+
+
 def test_a_redirect_of_the_discovery_document_is_followed_without_the_key() -> None:
     with foreign(serving({"/moved": {"version": "1", "endpoints": {"collections": "/c"}}})) as other:
         moved = answering(301, b"", Location=f"{other.url}/moved")

@@ -29,13 +29,13 @@ def test_status_shows_what_calibration_measured() -> None:
     counts: dict[str, object] = {"documents": 1, "chunks": 2, "segments": 1, "generation": 7, "disk_bytes": 10}
     counts |= {"languages": {"ar": 2600, "en": 9}, "kernel": "avx2"}
     head, *rest = console.status_lines({"collection": "c", "spaces": spaces, "warnings": ["odd"], **counts})
-    assert head == "c: generation 7, 1 documents, 2 chunks, 1 segment, 10 B on disk"
+    assert head == "c: generation 7, 1 document, 2 chunks, 1 segment, 10 B on disk"
     assert rest == [
         "  languages: ar 2,600, en 9",
         "  kernel: avx2",
         "  a: 4 dimensions, dot, scan: recall@10 0.9975 (p5 0.90) of 1,200 candidates",
         "  a: 4 dimensions, dot, exact (unstructured)",
-        "  a: 4 dimensions, dot, building, 1 chunks so far; `aidre embed --space` fills it",
+        "  a: 4 dimensions, dot, building, 1 chunk so far; `aidre embed --space` fills it",
         "  warning: odd",
     ]
 

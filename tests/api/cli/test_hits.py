@@ -17,6 +17,16 @@ def test_documents_cannot_steer_the_terminal() -> None:
     assert all(line.isprintable() for line in hit_lines(hit))
 
 
+def test_a_hit_says_where_it_is_and_nothing_twice() -> None:
+    def place(**source: str) -> list[str]:
+        hit = {"rank": 1, "relevance": 0.5, "document_id": "docs/a.md", "source": source, "text": "words"}
+        return list(hit_lines(hit))[:-1]
+
+    assert place(title="A", section="A") == ["  1   50%  A", "     docs/a.md"]
+    assert place(title="A", section="A > B", url="https://x.org/a") == ["  1   50%  A", "     https://x.org/a · A > B"]
+    assert place() == ["  1   50%  docs/a.md"]
+
+
 def test_a_hit_begins_with_its_best_sentence_and_every_bold_word_ends_on_its_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -74,6 +74,7 @@ def test_compact_makes_one_segment(ingested: Shell) -> None:
     assert ingested.json("status")[0]["segments"] == 2
     [answer] = ingested.json("compact")
     assert (answer["collection"], answer["documents"]) == ("docs", 4)
+    assert (answer["segments_before"], answer["segments"]) == (2, 1)
     assert ingested.json("status")[0]["segments"] == 1
 
 

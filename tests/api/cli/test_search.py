@@ -135,7 +135,7 @@ def test_facets_come_after_the_hits(filled: Shell) -> None:
     asked = ("search", "tea", "--facets", "tags", "--facets", "nothing", "--mode", "dense")
     status, out, _ = filled.run(*asked, "--store", filled.store)
     assert status == 0
-    shown = ["tags: green (2), warm (1); 1 documents without", "nothing: no values; 3 documents without"]
+    shown = ["tags: green (2), warm (1); 1 document without", "nothing: no values; 3 documents without"]
     assert out.splitlines()[-2:] == shown
     *hits, last = filled.json(*asked)
     assert len(hits) == 3

@@ -189,6 +189,12 @@ def test_front_matter_that_cannot_be_meant_fails_in_one_line(tmp_path: Path, mat
     assert not error.value.message.endswith("Error")  # a reason, not the name of a class of Python
 
 
+def test_a_title_with_a_colon_fails_with_the_line_and_the_cure(tmp_path: Path) -> None:
+    with pytest.raises(InvalidDocument, match=r"\(put a value that holds a colon in quotes\), line 3"):
+        read(tmp_path, "---\nid: x\ntitle: Stings: what to do\n---\nx")
+    assert read(tmp_path, '---\ntitle: "Stings: what to do"\n---\nx').title == "Stings: what to do"
+
+
 MARK = "="
 """A text without any mark of a heading is not parsed at all."""
 

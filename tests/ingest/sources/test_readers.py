@@ -79,7 +79,7 @@ def test_json_of_another_kind_and_lock_files_of_a_folder_are_left_out(tmp_path: 
     write(root / "~$page.docx")
     notes: list[str] = []
     assert sorted(each.id for each in documents_of(found_in(root, notes=notes))) == ["a", "docs/page.md"]
-    assert notes == ["docs: 1 files of other kinds skipped (.json 1)"]
+    assert notes == ["docs: 1 file of other kinds skipped (.json 1)"]
     write(root / "broken.json", "{")
     assert [each.where for each in rejections(root)] == ["broken.json"]
     assert [each.where for each in rejections(root / "package.json")] == ["package.json"]

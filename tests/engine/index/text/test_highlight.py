@@ -100,7 +100,20 @@ def test_without_a_word_the_snippet_is_the_first_sentence() -> None:
     assert [text[slice(*span)] for span in finder("apple").snippets(text, [], 3, 100)] == ["First one."]
 
 
-@given(st.text(alphabet="ab c.\n", max_size=200), st.integers(1, 60), st.integers(0, 4))
+def test_a_heading_is_no_snippet_and_its_words_count_for_the_sentence_below_it() -> None:
+    words = finder("oxalic acid")
+
+    def shown(text: str, most: int = 100) -> list[str]:
+        return [text[slice(*span)] for span in words.snippets(text, words.find(text, "en"), 1, most)]
+
+    assert shown("# Mites\n\n## 2. Oxalic acid\n\nTrickle 30 ml. No acid else.\n") == ["Trickle 30 ml."]
+    assert shown("# Mites\n\nCount them. Wait.\n") == ["Count them."]
+    assert shown("# Oxalic acid\n\n" + "trickle " * 9, 33) == ["trickle trickle trickle trickle"]
+    assert shown("Wait.\n\n## 2. Oxalic acid\n") == ["## 2. Oxalic acid"]
+    assert shown("#acid is a tag. Wait.") == ["#acid is a tag."]
+
+
+@given(st.text(alphabet="ab c.\n#", max_size=200), st.integers(1, 60), st.integers(0, 4))
 def test_a_snippet_is_never_longer_than_asked_and_lies_in_the_text(text: str, most: int, count: int) -> None:
     words = finder("ab")
     spans = words.snippets(text, words.find(text, "en"), count, most)

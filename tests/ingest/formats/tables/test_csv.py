@@ -113,7 +113,7 @@ def test_a_row_in_another_encoding_fails_and_the_next_is_read(tmp_path: Path) ->
     ("content", "reason"),
     [
         ("id,id,text\na,b,c\n", "'id' twice"),
-        ("name,price\na,1\n", "no column is named text"),
+        ("name,price\na,1\n", r"no column is named text \(columns: name, price\): name it in the first line"),
         ("id,text\ra,x\r", "carriage return"),
         (b"\xff\xfei\x00d\x00", "not UTF-8"),
         ('"id,text\na,x\n', "does not end"),
