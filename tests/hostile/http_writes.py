@@ -46,6 +46,8 @@ scopes = ["search", "write"]
 """
 LONGEST_ROUND = 1.5
 """Seconds until the kill."""
+MOST_TRIES = 5
+"""Rounds in place of one, on a machine so busy that kills come before the first answers."""
 
 Versions = dict[str, int]
 """The version of each document; absent ones are deleted."""
@@ -165,7 +167,9 @@ def run(report: Report, rounds: int, chance: random.Random) -> None:
     clients = [Client(number) for number in range(CLIENTS)]
     victims: Counter[str] = Counter()
     done = 0
-    for number in range(rounds):
+    for number in range(MOST_TRIES * rounds):
+        if number >= rounds and sum(client.acknowledged for client in clients) > rounds:
+            break
         victim = chance.choice(("server", "worker", "writer"))
         victims[victim] += 1
         live_through(store, place / "aidre.toml", clients, victim, chance)
@@ -180,7 +184,7 @@ def run(report: Report, rounds: int, chance: random.Random) -> None:
     files = sum(one.is_file() for one in (store / NAME).rglob("*"))
     report.figure(
         "http writes",
-        f"{rounds} kills (of {kinds}), {acknowledged:,} requests acknowledged, lost 0; {done} that were not answered "
+        f"{sum(victims.values())} kills (of {kinds}), {acknowledged:,} requests acknowledged, lost 0; {done} that were not answered "
         f"had been done; {files} files",
     )
 

@@ -8,7 +8,7 @@ import pytest
 
 from aidre.api.protocols.intake import bind_key
 
-_COST = bind_key.SCRYPT_COST
+COST = bind_key.SCRYPT_COST
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -16,4 +16,4 @@ def cheap_bind_keys() -> Iterator[int]:
     """The cost outside of tests. Several folders have this fixture, each one of its own."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(bind_key, "SCRYPT_COST", 2)
-        yield _COST
+        yield COST

@@ -7,8 +7,16 @@ from typing import Any
 
 import pytest
 
+from aidre.api.protocols.intake import bind_key
+from tests.support.keys import COST
 from tests.support.stores import copied
 from tests.upgrade import kills
+
+
+@pytest.fixture(autouse=True)
+def true_bind_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cost by which the old release derived its key; other folders of tests lower it for the whole process."""
+    monkeypatch.setattr(bind_key, "SCRYPT_COST", COST)
 
 
 @pytest.fixture(scope="session")
