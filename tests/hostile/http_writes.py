@@ -184,8 +184,8 @@ def run(report: Report, rounds: int, chance: random.Random) -> None:
     files = sum(one.is_file() for one in (store / NAME).rglob("*"))
     report.figure(
         "http writes",
-        f"{sum(victims.values())} kills (of {kinds}), {acknowledged:,} requests acknowledged, lost 0; {done} that were not answered "
-        f"had been done; {files} files",
+        f"{sum(victims.values())} kills (of {kinds}), {acknowledged:,} requests acknowledged, lost 0; {done} that were "
+        f"not answered had been done; {files} files",
     )
 
 
