@@ -180,6 +180,17 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
     assert listed - pages <= {f"docs/{page}" for page in (*GENERATED, *SHOWN.values())}
 
 
+def test_the_metrics_that_pages_name_are_served() -> None:
+    source = (ROOT / "api" / "operations" / "prometheus.py").read_text(encoding="utf-8")
+    served = set(re.findall(r'"(aidre_[a-z_]+[a-z])"', source))
+    named = {
+        name for path in DOCUMENTS for name in re.findall(r"aidre_[a-z_]+[a-z]\b", path.read_text(encoding="utf-8"))
+    }
+    named = {re.sub(r"_(bucket|sum|count)$", "", name) for name in named if "_seconds" in name or name in served}
+    assert len(named) > 8
+    assert named <= served | {"aidre_stage_seconds"}
+
+
 def test_the_site_loads_nothing_from_elsewhere() -> None:
     assert yaml.safe_load(SITE)["theme"]["font"] is False
     assert not re.search(r"url\(|@import|https?://", (ROOT / "docs" / "site.css").read_text(encoding="utf-8"))
