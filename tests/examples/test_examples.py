@@ -1,4 +1,4 @@
-"""The commands of each example's README do what it says, as they stand there: but ports are free ones."""
+"""The commands of each example's README run unchanged, but for the ports, and do what it says."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def policy(page: bytes) -> str:
 
 
 def _joined(names: Sequence[str]) -> bytes:
-    """No string of a script goes over several lines, so lines can be stripped."""
+    """The files as one, without indents and comment lines: no string literal spans lines, so this changes none."""
     lines = [line.strip() for name in names for line in (FOLDER / name).read_bytes().splitlines()]
     return b"".join(line + b"\n" for line in lines if line and not line.startswith(b"//"))
 

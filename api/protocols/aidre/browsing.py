@@ -54,7 +54,7 @@ from aidre.ingest.pipeline import oldest_read_times
 DOCUMENTS_DEFAULT, DOCUMENTS_MAX = 50, 500
 """Documents of a page."""
 DOCUMENTS_DEEPEST = 10_000
-"""Documents that may be skipped: every page goes over all before it."""
+"""The largest offset: the scan for a page reads all documents before it."""
 CHUNKS_DEFAULT, CHUNKS_MAX = 100, 500
 """Chunks of a page."""
 SITES = 20

@@ -104,7 +104,7 @@ class Server:
             self.call("load_collection", name, seconds=_WORK_SECONDS)
 
     def has_graphs(self, collection: str, rows: int) -> bool:
-        """Whether so many rows, which were flushed, have their index, and query nodes have loaded it."""
+        """Whether at least `rows` flushed rows are indexed, and the query nodes have loaded that index."""
         flushed = self.call("list_persistent_segments", collection)
         if sum(one.num_rows for one in flushed if str(one.state) == _FLUSHED) < rows:
             return False
