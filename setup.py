@@ -9,8 +9,19 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent
-SOURCES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "engine" / "native").glob("*.c"))
-HEADERS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "engine" / "native").glob("*.h"))
+LINKS = ("engine", "ingest", "api")
+"""In a checkout these are links in `aidre/` to the folders beside it, in a source archive folders."""
+
+for _name in LINKS:
+    if not (ROOT / "aidre" / _name).is_dir():
+        raise SystemExit(
+            f"aidre/{_name} is no folder, so the package would lack it: this tree was copied or unpacked without its "
+            f"links. Clone the repository, or make the link: ln -sfn ../{_name} aidre/{_name}"
+        )
+
+NATIVE = ROOT / "aidre" / "engine" / "native"
+SOURCES = sorted(str(path.relative_to(ROOT)) for path in NATIVE.glob("*.c"))
+HEADERS = sorted(str(path.relative_to(ROOT)) for path in NATIVE.glob("*.h"))
 
 
 class BuildKernel(build_ext):

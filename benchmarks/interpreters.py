@@ -63,7 +63,7 @@ def environment(program: Path) -> Path:
     subprocess.run([*pip, "-r", ROOT / "lean.txt"], check=True, timeout=INSTALL_SECONDS)
     with tempfile.TemporaryDirectory() as folder:
         copied = Path(folder) / "aidre"
-        shutil.copytree(ROOT, copied, ignore=shutil.ignore_patterns(*LEFT_OUT))
+        shutil.copytree(ROOT, copied, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
         subprocess.run([*pip, "--force-reinstall", copied], check=True, timeout=INSTALL_SECONDS)
     return python
 

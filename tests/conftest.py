@@ -4,18 +4,22 @@ tests that need a package registry where none is reached."""
 from __future__ import annotations
 
 import gc
+import json
 import os
 import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import distributions
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from hypothesis import settings
 
 from aidre.engine.native import kernel_name
+from tests import ROOT
 
 # Before any library is loaded: threads of OpenMP that wait must not spin while other processes work.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -29,6 +33,17 @@ settings.register_profile("aidre", deadline=None, derandomize=os.environ.get("AI
 settings.load_profile("aidre")
 
 os.environ.pop("AIDRE_STORE", None)  # the developer's own
+
+
+def installed_from() -> Path | None:
+    """The checkout that this environment's aidre is an editable installation of."""
+    origins = (one.read_text("direct_url.json") for one in distributions(name="aidre"))
+    urls = [json.loads(text)["url"] for text in origins if text]
+    return Path(unquote(urls[0].removeprefix("file://"))) if urls else None
+
+
+if installed_from() != ROOT:  # another checkout or worktree: processes that tests start shall run this one's code
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 
 FEW_FILES = 50
 """Runs of fewer files are not summed up."""

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from setuptools import find_packages
 
 from tests import ROOT
 
@@ -65,15 +66,10 @@ def test_the_makefile_and_the_guide_install_the_same() -> None:
     assert pip_lines(guide) == ["pip install --no-deps -r lean.txt", "pip install --no-deps ."]
 
 
-def folder_of(package: str, mapped: dict[str, str]) -> Path:
-    """The folder of a package, by the longest of its parents that has one of its own."""
-    parent = max((name for name in mapped if f"{package}.".startswith(f"{name}.")), key=len)
-    return ROOT / mapped[parent] / package.removeprefix(parent).lstrip(".").replace(".", "/")
-
-
 def test_every_data_file_is_installed_with_its_package() -> None:
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
-    folders = {name: folder_of(name, setup["package-dir"]) for name in setup["packages"]}
+    packages = find_packages(str(ROOT), include=setup["packages"]["find"]["include"])
+    folders = {name: ROOT / name.replace(".", "/") for name in packages}
     shipped = {
         path
         for name, patterns in setup["package-data"].items()
@@ -84,7 +80,7 @@ def test_every_data_file_is_installed_with_its_package() -> None:
     data = {path for folder in folders.values() for path in folder.iterdir() if path.is_file()}
     compiled = {".c", ".h", ".so"}  # the sources of the kernel, and what setup.py makes of them
     assert shipped == {path for path in data if path.suffix not in {".py", *compiled}}
-    assert ROOT / "api/operations/page/search.html" in shipped
+    assert ROOT / "aidre/api/operations/page/search.html" in shipped
 
 
 def pip_lines(document: str) -> list[str]:
@@ -97,7 +93,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lean") / "environment"
     checkout = folder.with_name("checkout")
     for name in FOLDERS:
-        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, checkout / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     for name in FILES:
         shutil.copy(ROOT / name, checkout)
     run([sys.executable, "-m", "venv", str(folder)])

@@ -20,7 +20,7 @@ from tests import ROOT
 pytestmark = [pytest.mark.network, pytest.mark.process, pytest.mark.slow]
 
 FOLDERS = {"engine": "aidre/engine", "ingest": "aidre/ingest", "api": "aidre/api", "aidre": "aidre"}
-FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
+FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in", "CHANGELOG.md")
 KERNEL = "aidre/engine/native/kernel.abi3.so"
 TIMEOUT_SECONDS = 300
 PROGRAM = """
@@ -44,7 +44,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy: setuptools writes beside what it packs."""
     folder = tmp_path_factory.mktemp("packaging") / "source"
     for name in FOLDERS:
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for name in FILES:
         shutil.copy(ROOT / name, folder)
     return folder
@@ -60,7 +60,7 @@ def wheel(source: Path) -> Path:
 def plain_wheel(source: Path) -> tuple[Path, str]:
     """Built on a machine without a compiler; and what was printed meanwhile."""
     copy = source.parent / "plain"
-    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    shutil.copytree(source, copy, symlinks=True, ignore=shutil.ignore_patterns("build", "*.egg-info"))
     hidden = {"CC": "/nonexistent/cc", "CXX": "/nonexistent/c++", "LDSHARED": "/nonexistent/ld", "PATH": "/nonexistent"}
     return build(copy, source.parent / "plain-wheels", **hidden)
 
@@ -95,7 +95,7 @@ def files_of(*folders: str) -> set[str]:
         f"{FOLDERS[source]}/{path.relative_to(ROOT / source).as_posix()}"
         for source in folders
         for path in (ROOT / source).rglob("*")
-        if path.is_file() and path.suffix not in {".pyc", ".pyo", ".so"}
+        if path.is_file() and not path.is_symlink() and path.suffix not in {".pyc", ".pyo", ".so"}
     }
 
 
@@ -132,19 +132,31 @@ def test_the_wheel_holds_every_file_of_the_packages_and_the_kernel_instead_of_it
     assert "aidre/engine/native/kernel.pyi" in packed
 
 
-def test_the_sdist_holds_the_sources_of_the_kernel(source: Path, tmp_path: Path) -> None:
+def test_the_sdist_holds_each_file_once_and_the_sources_of_the_kernel(source: Path, tmp_path: Path) -> None:
     pip("install", "-q", "--target", str(tmp_path / "tools"), "setuptools>=77")
     copy = tmp_path / "source"
-    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    shutil.copytree(source, copy, symlinks=True, ignore=shutil.ignore_patterns("build", "*.egg-info"))
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "tools")}
     command = [sys.executable, "-c", SDIST, str(tmp_path / "sdist")]
     subprocess.run(command, cwd=copy, env=environment, capture_output=True, check=True, timeout=TIMEOUT_SECONDS)
     [path] = (tmp_path / "sdist").iterdir()
     with tarfile.open(path) as archive:
-        packed = {name.partition("/")[2] for name in archive.getnames()}
-    native = {f"engine/native/{name.rpartition('/')[2]}" for name in files_of("engine") if "/native/" in name}
-    assert native | {"setup.py", "pyproject.toml"} <= packed
-    assert not any(name.endswith(".so") for name in packed)
+        packed = {one.name.partition("/")[2]: one for one in archive.getmembers()}
+    assert {name for name, one in packed.items() if one.isfile()} >= files_of(*FOLDERS) | {"setup.py", "pyproject.toml"}
+    assert all(one.isfile() or one.isdir() for one in packed.values()), "a link would lead nowhere"
+    assert not any(name.endswith(".so") or name.startswith(("engine", "ingest", "api")) for name in packed)
+
+
+def test_a_tree_whose_links_became_files_is_not_built(source: Path, tmp_path: Path) -> None:
+    """As a zip of the repository is unpacked where links are unknown: the wheel would lack the engine."""
+    copy = tmp_path / "source"
+    shutil.copytree(source, copy, symlinks=True, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    (copy / "aidre" / "engine").unlink()
+    (copy / "aidre" / "engine").write_text("../engine", encoding="utf-8")
+    command = [sys.executable, "setup.py", "--version"]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS)
+    assert done.returncode != 0
+    assert "aidre/engine is no folder" in done.stderr and "ln -sfn ../engine aidre/engine" in done.stderr
 
 
 def test_the_installed_wheel_ingests_and_searches(wheel: Path, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ import msgspec
 from aidre.api.config import CollectionSettings, Embedding, Settings, Space, StoreSettings
 from aidre.api.http import Unavailable
 from aidre.api.writing.messages import AnyRequest, WriteAnswer
+from aidre.engine.checkout import child_environment
 from aidre.engine.errors import ModelUnavailable, StoreLocked
 
 logger = logging.getLogger("aidre")
@@ -130,6 +131,7 @@ class _Process:
                 [sys.executable, "-m", "aidre.api.writing.writer_process", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
+                env=child_environment(),
             )
         self._socket = ours
         self._connection = Connection(os.dup(ours.fileno()))

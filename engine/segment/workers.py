@@ -6,7 +6,6 @@ and the error appears where its reason can be seen.
 
 from __future__ import annotations
 
-import os
 import select
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from typing import Protocol
 import msgspec
 import orjson
 
+from aidre.engine.checkout import child_environment
 from aidre.engine.errors import StorageFailed
 from aidre.engine.segment.build import Task, build_files, to_line
 from aidre.engine.storage import FileEntry, durable
@@ -129,7 +129,7 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # an interrupt reaches the writer alone, which then kills this process
-            env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            env=child_environment() | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None

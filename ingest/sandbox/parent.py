@@ -24,6 +24,7 @@ from typing import Self
 import numpy as np
 import orjson
 
+from aidre.engine.checkout import child_environment
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest.sandbox.child import ANSWER, DONE, FAULT, INVALID, LACKING, MAX_REASON_CHARS, PART, READY, REQUEST
@@ -308,7 +309,8 @@ def _invalid(what: bytes, reason: str) -> InvalidDocument:
 
 
 def _environment() -> dict[str, str]:
-    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    present = child_environment()
+    inherited = {name: present[name] for name in _INHERITED if name in present}
     # Few arenas and no threads: reserved address space counts against the limit.
     one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return inherited | one_thread | {"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system"}

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tests import ROOT
-from tests.__main__ import PACKAGES, tests_of
+from tests.__main__ import tests_of
 from tests.hostile.planted_faults import Mutant, functions_of, mutants_of
 from tests.hostile.planted_pytest import ELSEWHERE
 from tests.hostile.report import Report
@@ -119,8 +119,6 @@ class Copy:
     def __init__(self, folder: Path, source: Path = ROOT) -> None:
         self.folder = folder
         shutil.copytree(source, folder, symlinks=True, ignore=NOT_COPIED)
-        for name in PACKAGES:  # whoever finds the package here finds its parts here, before those that are installed
-            (folder / "aidre" / name).symlink_to(Path("..", name))
         self._output = folder.with_name(f"{folder.name}.output")
         self._temporary = folder.with_name(f"{folder.name}.tmp")
         self._changes = 0

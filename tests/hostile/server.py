@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from aidre.engine.storage import durable
+import aidre
 from tests import ROOT
 
 START_SECONDS = 120
@@ -27,7 +27,7 @@ REPLICA = (
     "import sys\nfrom pathlib import Path\nfrom aidre.api.cli.serve import serve_replica\n"
     "serve_replica(sys.argv[4], Path(sys.argv[1]), Path(sys.argv[2]), '127.0.0.1', 0, workers=int(sys.argv[3]))\n"
 )
-SOURCES = Path(durable.__file__).resolve().parents[2]
+SOURCES = Path(aidre.__file__).resolve().parents[1]
 """Where the folders of the package lie that this process runs: the server runs the same."""
 
 
@@ -87,7 +87,7 @@ def unlinked_bytes(pid: int) -> int:
 
 def environment() -> dict[str, str]:
     """Under which a process finds the same package, and the tests' modules."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join((str(SOURCES / ".types"), str(ROOT)))}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys((str(SOURCES), str(ROOT))))}
 
 
 @contextmanager

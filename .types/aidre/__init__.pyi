@@ -1,1 +1,0 @@
-../../aidre/__init__.pyi
