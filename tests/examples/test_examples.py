@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
+from tests.support.clocks import WAIT_SECONDS
 from tests.test_docs import blocks
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -42,7 +43,6 @@ SEEN = {
 """What the reader sees, in this order."""
 UNSEEN = {"shop": "Down jacket, 289", "publisher": "kitchen"}
 PORTS = ("8321", "8322")
-WAIT_SECONDS = 120
 MOST_LINES = 80
 
 

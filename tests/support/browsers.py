@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.clocks import WAIT_SECONDS
+
 BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
-SECONDS = 60
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium on this machine")
 
 
@@ -63,6 +64,6 @@ def told_by_page(page: str, profile: Path, host: str = "127.0.0.1", options: Seq
         silent = subprocess.DEVNULL
         with subprocess.Popen(command, stdout=silent, stderr=silent, start_new_session=True) as browser:
             try:
-                return told.get(timeout=SECONDS)
+                return told.get(timeout=WAIT_SECONDS)
             finally:
                 os.killpg(browser.pid, signal.SIGTERM)  # the program may be a script around the browser itself

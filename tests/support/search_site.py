@@ -110,7 +110,10 @@ def site(folder: Path) -> Iterator[Site]:
     (documents / "guide.md").write_text(GUIDE, encoding="utf-8")
     command = ["ingest", documents, "--store", store, "--collection", "ellery", "--url-base", "https://example.com/"]
     subprocess.run(
-        [sys.executable, "-m", "aidre.api.cli", *map(str, command)], check=True, capture_output=True, timeout=120
+        [sys.executable, "-m", "aidre.api.cli", *map(str, command)],
+        check=True,
+        capture_output=True,
+        timeout=WAIT_SECONDS,
     )
     fill(store, "odd", ODD)
     fill(store, "sealed", [a_document("secret", "a hidden marmoset", title="Sealed")], (TEXT,), "private")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from aidre.api.cli.main import run
+from tests.support.clocks import WAIT_SECONDS
 from tests.support.shell import Shell
 
 
@@ -101,5 +102,5 @@ def test_bash_completes_with_the_printed_script(shell: Shell, filled_folder: Pat
         f"_aidre_completion '{command}'\n"
         'echo "${COMPREPLY[@]}"'
     )
-    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
     assert (done.stdout, done.stderr) == ("docs\n", "")
