@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import threading
@@ -15,12 +14,11 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
-import pytest
-
 from tests.support.clocks import WAIT_SECONDS
+from tests.support.programs import CHROMIUM, needs, path_of
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium on this machine")
+BROWSER = path_of(*CHROMIUM)
+needs_browser = needs(*CHROMIUM)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import pytest
 
 from aidre.api.cli.main import run
 from tests.support.clocks import WAIT_SECONDS
+from tests.support.programs import needs
 from tests.support.shell import Shell
 
 
@@ -91,7 +92,7 @@ def test_installing_writes_into_the_home_folder(shell: Shell, tmp_path: Path, mo
 
 
 @pytest.mark.process
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@needs("bash")
 def test_bash_completes_with_the_printed_script(shell: Shell, filled_folder: Path, tmp_path: Path) -> None:
     command = tmp_path / "aidre"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m aidre.api.cli.main "$@"\n', encoding="utf-8")
