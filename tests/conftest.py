@@ -93,9 +93,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(marker)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The slowest files and the time of all tests, to be held against the budget in CONTRIBUTING.md, and which programs
-    tests were skipped for."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """After all that pytest says: the slowest files and the time of all tests, to be held against the budget in
+    CONTRIBUTING.md, and which programs tests were skipped for."""
+    yield
     if len(spent := _spent(terminalreporter)) >= FEW_FILES:
         terminalreporter.section("slowest files")
         for path, seconds in sorted(spent.items(), key=lambda one: -one[1])[:SLOWEST]:

@@ -27,7 +27,8 @@ def summary(*reasons: str) -> list[str]:
     lines: list[str] = []
     skipped = [SimpleNamespace(longrepr=("tests/test_x.py", 1, reason)) for reason in reasons]
     reporter: Any = SimpleNamespace(stats={"skipped": skipped}, write_line=lines.append)
-    conftest.pytest_terminal_summary(reporter)
+    for _ in conftest.pytest_terminal_summary(reporter):
+        pass
     return lines
 
 
