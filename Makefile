@@ -2,6 +2,7 @@
 # make lean                         install what runs the default model alone, without torch: a third of the size
 # make check [FILE=engine/...]      lint, types and the fast tests; or the tests of one file alone
 # make test                         lint, types and all tests, the AIDRE ones over PostgreSQL too: what CI runs
+# make programs                     install nginx, HAProxy and Caddy for the tests: needs root and apt-get
 # make bench [NAME=search] [ARGS=]  run the benchmarks, or one with its options, and write their report
 # make hostile [NAME=kills] [ARGS=] kills, power cuts, faults, damage and hostile clients in full: hours, some need root
 # make processors                   the tests of numbers on each kernel that this processor can run: half an hour
@@ -38,10 +39,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo lean lint check test bench hostile processors scale docs reference screenshots peers integrations
-.PHONY: release clean
+.PHONY: release clean programs
 
 help:
-	@sed -n '1,15s/^# //p' Makefile
+	@sed -n '1,16s/^# //p' Makefile
 
 # torch goes first and by itself: a resolver that meets it later may choose another build of it.
 $(VENV)/.torch:
@@ -85,6 +86,9 @@ endif
 test: lint docs
 	AIDRE_TEST_BACKEND=postgres $(PYTEST) -q tests/conformance/aidre
 	$(PYTEST)
+
+programs:
+	@.ci/programs
 
 bench: $(VENV)/.tools
 	$(BIN)/python -m benchmarks $(NAME) $(ARGS)

@@ -1,5 +1,5 @@
-"""Settings of all tests: threads, garbage collection, no fsync, markers by folder, the time by file, and the skips of
-tests that need a package registry where none is reached."""
+"""Settings of all tests: threads, garbage collection, no fsync, markers by folder, the time by file, what was
+not proved, and the skips of tests that need a package registry where none is reached."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from hypothesis import settings
 
 from aidre.engine.native import kernel_name
 from tests import ROOT
+from tests.support.programs import not_proved
 
 # Before any library is loaded: threads of OpenMP that wait must not spin while other processes work.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -92,19 +93,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(marker)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The slowest files and the time of all tests, to be held against the budget in CONTRIBUTING.md."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """After all that pytest says: the slowest files and the time of all tests, to be held against the budget in
+    CONTRIBUTING.md, and which programs tests were skipped for."""
+    yield
+    if len(spent := _spent(terminalreporter)) >= FEW_FILES:
+        terminalreporter.section("slowest files")
+        for path, seconds in sorted(spent.items(), key=lambda one: -one[1])[:SLOWEST]:
+            terminalreporter.write_line(f"{seconds:6.1f} s  {path}")
+        terminalreporter.write_line(f"{sum(spent.values()):6.0f} s  all {len(spent)} files, on all cores together")
+    skipped = (report.longrepr for report in terminalreporter.stats.get("skipped", []))
+    for line in not_proved(one[2] for one in skipped if isinstance(one, tuple)):
+        terminalreporter.write_line(line)
+
+
+def _spent(terminalreporter: pytest.TerminalReporter) -> dict[str, float]:
+    """Seconds by file."""
     spent: dict[str, float] = defaultdict(float)
     for reports in terminalreporter.stats.values():
         for report in reports:
             if isinstance(report, pytest.TestReport):
                 spent[report.nodeid.partition("::")[0]] += report.duration
-    if len(spent) < FEW_FILES:
-        return
-    terminalreporter.section("slowest files")
-    for path, seconds in sorted(spent.items(), key=lambda one: -one[1])[:SLOWEST]:
-        terminalreporter.write_line(f"{seconds:6.1f} s  {path}")
-    terminalreporter.write_line(f"{sum(spent.values()):6.0f} s  all {len(spent)} files, on all cores together")
+    return spent
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

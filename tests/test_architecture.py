@@ -14,8 +14,6 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,11 +23,18 @@ from setuptools import find_packages
 
 from aidre.engine.native import kernel_name
 from tests import ROOT
+from tests.support.import_clocks import clocks_read_at_import
+from tests.support.source_tree import (
+    OUTSIDE,
+    PACKAGES,
+    RANK,
+    Tree,
+    defined,
+    foreign,
+    outside_functions,
+    top_folder,
+)
 
-PACKAGES = ("engine", "ingest", "api")
-FOLDERS = (*PACKAGES, "aidre", "benchmarks", "tests", "demo", "examples")
-OUTSIDE = {"benchmarks", "tests", "demo", "examples"}
-RANK = {"engine": 0, "ingest": 1, "api": 2, "aidre": 3}
 LAYERS: Mapping[str, tuple[str, ...]] = {
     "engine": (
         "errors model checkout",
@@ -74,47 +79,6 @@ MOST_MODULES = 14
 MOST_LINES = 600
 HEAVY = {"torch", "sentence_transformers", "onnxruntime", "transformers", "mcp", "ray"}
 VAGUE = {"util", "utils", "helper", "helpers", "common", "base", "manager", "factory", "misc"}
-
-
-@dataclass(frozen=True)
-class Source:
-    """One file of Python; `path` is relative to the root."""
-
-    path: str
-    text: str
-    tree: ast.Module
-
-    @cached_property
-    def nodes(self) -> list[ast.AST]:
-        return list(ast.walk(self.tree))
-
-    @cached_property
-    def imported(self) -> list[tuple[str, str | None]]:
-        """Modules and names that the file imports of this project, inside of functions too."""
-        found: list[tuple[str, str | None]] = []
-        for node in self.nodes:
-            if isinstance(node, ast.Import):
-                found += [(alias.name, None) for alias in node.names if is_ours(alias.name)]
-            elif isinstance(node, ast.ImportFrom) and node.module and is_ours(node.module):
-                found += [(node.module, alias.name) for alias in node.names]
-        return found
-
-    @property
-    def folder(self) -> str:
-        return self.path.split("/", 1)[0]
-
-    @property
-    def room(self) -> str:
-        """The folder below the top folder; a module beside the rooms is a room of its own, `__init__` is none."""
-        inner = self.path.split("/", 1)[1].removesuffix(".py")
-        return inner.rpartition("/")[0] or inner.removesuffix("__init__").removesuffix("__main__")
-
-    @property
-    def module(self) -> str:
-        name = self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        return name if self.folder in OUTSIDE | {"aidre"} else f"aidre.{name}"
-
-
 SEAM = {
     "aidre.engine.open_source",
     "aidre.engine.Address",
@@ -142,97 +106,11 @@ STORED_VALUES = {
 filters, the analysis of texts, the kernel's name and its reader of numbers; and of `engine/storage` how files are made
 durable, and bounds and values of a manifest."""
 
-Rule: TypeAlias = Callable[["Tree"], Iterable[str]]
-
-
-@dataclass(frozen=True)
-class Import:
-    """`name` of the module or package `target`, as one file imports it; None for `import target`."""
-
-    source: Source
-    target: str
-    name: str | None
-
-
-@dataclass(frozen=True)
-class Tree:
-    """All files of a checkout."""
-
-    root: Path
-
-    @cached_property
-    def sources(self) -> list[Source]:
-        paths = sorted(path for folder in FOLDERS for path in (self.root / folder).rglob("*.py"))
-        texts = [(path.relative_to(self.root).as_posix(), path.read_text(encoding="utf-8")) for path in paths]
-        return [Source(path, text, ast.parse(text)) for path, text in texts]
-
-    @cached_property
-    def product(self) -> list[Source]:
-        return [source for source in self.sources if source.folder in RANK]
-
-    @cached_property
-    def modules(self) -> dict[str, Source]:
-        return {source.module: source for source in self.sources}
-
-    @cached_property
-    def stubs(self) -> dict[str, dict[str, str]]:
-        """The public names of each room and of each folder, with the modules that they come from."""
-        found = {}
-        folders = [self.root / folder for folder in (*PACKAGES, "aidre")]
-        for path in sorted(path for folder in folders for path in folder.rglob("__init__.pyi")):
-            inner = path.parent.relative_to(self.root).as_posix().replace("/", ".")
-            package = inner if inner.split(".")[0] == "aidre" else f"aidre.{inner}"
-            found[package] = {
-                alias.name: f"{package}.{node.module}" if node.module else f"{package}.{alias.name}"
-                for node in ast.parse(path.read_text(encoding="utf-8")).body
-                if isinstance(node, ast.ImportFrom)
-                for alias in node.names
-            }
-        return found
-
-    def imports(self, source: Source) -> Iterator[Import]:
-        return (Import(source, target, name) for target, name in source.imported)
-
-    def resolved(self, one: Import) -> str:
-        """The module that an import loads, behind the public names of a room."""
-        whole = f"{one.target}.{one.name}"
-        behind = self.stubs.get(one.target, {}).get(one.name or "")
-        return behind or (whole if whole in self.modules else one.target)
-
-
-def is_ours(name: str) -> bool:
-    return name == "aidre" or name.startswith("aidre.")
-
-
-def top_folder(module: str) -> str:
-    second = module.split(".")[1] if "." in module else ""
-    return second if second in PACKAGES else "aidre"
+Rule: TypeAlias = Callable[[Tree], Iterable[str]]
 
 
 def layer_of(folder: str, room: str) -> int | None:
     return next((layer for layer, rooms in enumerate(LAYERS[folder]) if room in rooms.split()), None)
-
-
-def foreign(nodes: Iterable[ast.AST]) -> set[str]:
-    """The top-level names of all modules that the nodes import."""
-    found: set[str] = set()
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            found.update(alias.name.split(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            found.add((node.module or "").split(".")[0])
-    return found
-
-
-def outside_functions(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that run at import; what stands under `if TYPE_CHECKING` does not."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            continue
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            continue
-        yield child
-        yield from outside_functions(child)
 
 
 # -- rooms -----------------------------------------------------------------------------------------------------
@@ -317,17 +195,6 @@ def public_names_are_used(tree: Tree) -> Iterator[str]:
             yield from (
                 f"{package} exports {name}, which nobody imports" for name in names if (package, name) not in used
             )
-
-
-def defined(tree: ast.Module) -> set[str]:
-    found: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found.update(name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
-    return found
 
 
 def collections_are_reached_through_the_seam(tree: Tree) -> Iterator[str]:
@@ -438,6 +305,12 @@ def libraries_do_not_print(tree: Tree) -> Iterator[str]:
             yield f"{source.path} calls print"
 
 
+def no_test_reads_a_clock_at_import(tree: Tree) -> Iterator[str]:
+    """A test may run minutes after its module was imported."""
+    for source, line, call in clocks_read_at_import(one for one in tree.sources if one.folder == "tests"):
+        yield f"{source.path}:{line} calls {call} when it is imported: name a fixed time, or read the clock in the test"
+
+
 def folders_of_tests_mirror_the_packages(tree: Tree) -> Iterator[str]:
     """`tests/engine/search/test_hybrid.py` tests `engine/search/hybrid.py`; tests share what is in tests/support."""
     stems = {source.path.removesuffix(".py") for source in tree.sources}
@@ -487,6 +360,9 @@ PLANTED: dict[Rule, Mapping[str, str]] = {
         "engine/storage/table.py": "def f() -> None:\n    from aidre.engine.storage import lock\n",
     },
     folders_of_tests_mirror_the_packages: {"tests/engine/search/test_ranking.py": ""},
+    no_test_reads_a_clock_at_import: {
+        "tests/test_api.py": "from datetime import UTC, datetime\nNOW = datetime.now(UTC)\n"
+    },
     folders_are_imported_by_their_full_name: {"api/app.py": "from engine.storage import Lock\n"},
     libraries_stay_in_their_rooms: {"engine/storage/lock.py": "import faiss\n"},
     heavy_libraries_wait_until_they_are_needed: {
@@ -519,6 +395,48 @@ def test_the_project_keeps_the_rule(rule: Rule) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_the_rule_finds_a_planted_breach(rule: Rule, tmp_path: Path) -> None:
     assert len(list(rule(planted(tmp_path, PLANTED[rule])))) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import time\nNOW = [time.time()]\n",
+        "import time\nBEGAN = time.monotonic\nDEADLINE = time.monotonic() + 60\n",
+        "from time import time_ns as now\nclass One:\n    at = now()\n",
+        "import datetime as dt\nNOW = dt.datetime.utcnow().replace(microsecond=0)\n",
+        "from datetime import date\ndef test_one(day: date = date.today()) -> None: ...\n",
+        "import time, pytest\n@pytest.mark.parametrize('now', [time.time()])\ndef test_one(now: float) -> None: ...\n",
+        "from tests.support.times import datetime\nNOW = datetime.now()\n",
+        "from tests.support import times\nNOW = times.now()\n",
+        "from tests.support.times import Moment\nNOW = Moment()\n",
+        "from tests.support.times import now\ndef year() -> int:\n    return now().year\nYEAR = year()\n",
+    ],
+)
+def test_a_clock_that_is_read_at_import_is_found_by_any_name(text: str, tmp_path: Path) -> None:
+    assert len(list(no_test_reads_a_clock_at_import(planted(tmp_path, {"tests/test_one.py": text, **TIMES})))) == 1
+
+
+TIMES = {
+    "tests/support/times.py": (
+        "import time\nfrom datetime import datetime\n"
+        "def now() -> datetime:\n    return datetime.now()\n"
+        "class Moment:\n    def __init__(self) -> None:\n        self.at = time.time()\n"
+    )
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import time\ndef test_one() -> None:\n    assert time.time()\n",
+        "import time\ndef ask(clock: object = time.time, later: object = lambda: time.time()) -> None: ...\n",
+        "from datetime import datetime\nNOW = datetime.fromisoformat('2026-04-01T10:00:00Z')\n",
+        "import time\nif __name__ == '__main__':\n    print(time.time())\n",
+        "from tests.support.times import now\nCLOCK = now\n",
+    ],
+)
+def test_a_clock_that_is_read_later_is_none(text: str, tmp_path: Path) -> None:
+    assert not list(no_test_reads_a_clock_at_import(planted(tmp_path, {"tests/test_one.py": text, **TIMES})))
 
 
 @pytest.mark.parametrize(

@@ -393,9 +393,10 @@ class Publisher:
         are older than that, or were there before the purge."""
         name, found = ours.name, list(self._bucket.list(ours.name))
         manifests = _generations(found)
-        limit, purged = datetime.now(UTC) - KEEP, publication.purged
+        now, purged = datetime.now(UTC), publication.purged
+        limit = now - KEEP
         kept = {ours.manifest.generation: ours.manifest}
-        for number in _needed(manifests, limit):
+        for number in _needed(manifests, now):
             if purged <= number < publication.generation:
                 manifest = self._manifest_or_none(name, number)
                 kept |= {} if manifest is None else {number: manifest}
@@ -457,10 +458,10 @@ def _is_whole(path: Path, entry: FileEntry) -> bool:
     return True
 
 
-def _needed(manifests: Mapping[int, StoredObject], limit: datetime) -> Iterator[int]:
-    """The generations that were superseded since `limit`: all of the last RECENT, before that the newest one at the
-    end of each SLOT, whose files are those of all that came between, so that few manifests are read."""
-    numbers, recent = sorted(manifests), datetime.now(UTC) - RECENT
+def _needed(manifests: Mapping[int, StoredObject], now: datetime) -> Iterator[int]:
+    """The generations that were superseded within KEEP: all of the last RECENT, before that the newest one at the end
+    of each SLOT, whose files are those of all that came between, so that few manifests are read."""
+    numbers, recent, limit = sorted(manifests), now - RECENT, now - KEEP
     for number, following in zip(numbers, [*numbers[1:], None], strict=True):
         until = None if following is None else manifests[following]
         is_recent = until is None or until.modified >= recent

@@ -27,7 +27,7 @@ from tests.support.forwarders import Forwarder
 from tests.support.publishers import platform_of
 from tests.support.stores import NAME, record, space_of
 
-pytest.importorskip("pymilvus", reason="the client of Milvus is not installed")
+pytest.importorskip("pymilvus")
 from aidre.engine.backends.milvus import catalog, server as server_module, writer as writer_module
 from aidre.engine.backends.milvus.expressions import Expressions, literal
 

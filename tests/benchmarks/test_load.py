@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks.load import Load, arrivals, http_frame, request, resp_frame
 from benchmarks.peers.resp import command
+from tests.support.clocks import WAIT_SECONDS
 
-WAIT_SECONDS = 60.0
 GET = request("GET", "/")
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 

@@ -19,7 +19,7 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tests.support.clients import AIDRE
-from tests.support.clocks import until
+from tests.support.clocks import WAIT_SECONDS, until
 from tests.support.faults import FAULTS
 from tests.support.faults.fixtures import FIXTURES
 from tests.support.faulty_server import faulty_app, faulty_server, fill_store, sound_app
@@ -432,7 +432,7 @@ def test_a_server_with_a_fault_answers_over_tcp_until_it_is_stopped(store: Path,
     """Its address stands in what it publishes, and one server begins after another over the same store."""
     paths = {"intent": "aip.json", "intake": "agent-intake.json"}
     for name in (None, next(name for name, fault in FAULTS.items() if fault.protocol == protocol)):
-        with faulty_server(store, name) as url, httpx.Client(base_url=url) as client:
+        with faulty_server(store, name) as url, httpx.Client(base_url=url, timeout=WAIT_SECONDS) as client:
             response = client.get(f"/.well-known/{paths.get(protocol, 'ai-discovery')}")
             assert response.status_code == 200
             assert f"{url}/" in response.text

@@ -16,6 +16,7 @@ import pytest
 
 from aidre.engine.checkout import checkout_root, child_environment, missing_kernel
 from tests import ROOT
+from tests.support.clocks import WAIT_SECONDS
 from tests.support.tools import install_npm
 
 NOT_COPIED = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "*.so", "tests", "benchmarks")
@@ -35,7 +36,7 @@ def environment() -> dict[str, str]:
 
 def run(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=folder, env=environment(), capture_output=True, text=True, check=False, timeout=300
+        command, cwd=folder, env=environment(), capture_output=True, text=True, check=False, timeout=WAIT_SECONDS
     )
 
 

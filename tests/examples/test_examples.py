@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
+from tests.support.clocks import WAIT_SECONDS
+from tests.support.programs import needs
 from tests.test_docs import blocks
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -42,7 +44,6 @@ SEEN = {
 """What the reader sees, in this order."""
 UNSEEN = {"shop": "Down jacket, 289", "publisher": "kitchen"}
 PORTS = ("8321", "8322")
-WAIT_SECONDS = 120
 MOST_LINES = 80
 
 
@@ -83,7 +84,7 @@ def run_as_written(name: str, folder: Path) -> str:
     return said
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="the commands wait for servers with curl")
+@needs("curl")  # the commands wait for servers with it
 @pytest.mark.parametrize("name", SEEN)
 def test_the_commands_show_what_the_readme_says(name: str, tmp_path: Path) -> None:
     if name == "arrays_to_plots":

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from tests.hostile.client import Answer, Connection, posted, request
 from tests.hostile.moves import CLOSED, IDS, OPEN
 from tests.hostile.steps import State
+from tests.support.clocks import WAIT_SECONDS
 
 SECRET = "chaos-chaos-chaos-chaos"
 """Of the key that may read the closed collection."""
-PATIENCE = 120.0
 SEEN = re.compile(r"(d\d{5}) as of (\d+): ")
 """The id and the version of a document, in its text."""
 
@@ -53,7 +53,7 @@ class Readers:
             yield
         finally:
             self._over.set()
-            self._thread.join(PATIENCE)
+            self._thread.join(WAIT_SECONDS)
 
     async def _ask_all(self) -> None:
         await asyncio.gather(*(self._ask() for _ in range(2)))

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-ANSWER_SECONDS = 120.0
+from tests.support.clocks import WAIT_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Connection:
         """Its answer. A kept connection that ends without a byte is tried once more on a new one."""
         kept = self._streams is not None
         try:
-            answer = await asyncio.wait_for(self._asked(content), ANSWER_SECONDS)
+            answer = await asyncio.wait_for(self._asked(content), WAIT_SECONDS)
         except (OSError, EOFError):
             answer = Answer(0, {}, b"")
         if answer.status:

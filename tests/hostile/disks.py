@@ -24,7 +24,7 @@ def why_not(folder: Path) -> str | None:
     if os.geteuid() != 0:
         return "needs root to mount an image"
     if shutil.which("mkfs.ext4") is None:
-        return "needs mkfs.ext4"
+        return "mkfs.ext4 is not installed"
     image, place = folder / "trial-image", folder / "trial-disk"
     try:
         with mounted(new_image(image, 1 << 20), place):

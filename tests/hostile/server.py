@@ -17,8 +17,8 @@ from types import MappingProxyType
 
 import aidre
 from tests import ROOT
+from tests.support.clocks import WAIT_SECONDS
 
-START_SECONDS = 120
 PROGRAM = (
     "import sys\nfrom pathlib import Path\nfrom aidre.api.cli.serve import serve\n"
     "serve(Path(sys.argv[1]), Path(sys.argv[2]), '127.0.0.1', 0, int(sys.argv[3]))\n"
@@ -117,7 +117,7 @@ def running(
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(START_SECONDS)
+            process.wait(WAIT_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -127,7 +127,7 @@ def _port(process: subprocess.Popen[bytes], log: Path) -> int:
     """Waits until the server says where it serves and that it is ready."""
     from tests.hostile.client import ask
 
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         text = log.read_text(encoding="utf-8", errors="replace")
         found = re.search(r"http://127\.0\.0\.1:(\d+)", text)

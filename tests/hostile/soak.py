@@ -24,10 +24,11 @@ from aidre.engine.embedding.embedder import DEFAULT_SPACE
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage.format import MANIFESTS
 from aidre.engine.storage.manifest import read_manifest
-from tests.hostile.client import ANSWER_SECONDS, Answer, Connection, posted, request
+from tests.hostile.client import Answer, Connection, posted, request
 from tests.hostile.nursery import asked
 from tests.hostile.report import Report
 from tests.hostile.server import Server, Use, running, unlinked_bytes, use
+from tests.support.clocks import WAIT_SECONDS
 
 COLLECTION = "docs"
 SECRET = "soak-soak-soak-soak"
@@ -192,7 +193,7 @@ class Soak:
 
     async def seen(self) -> None:
         """Returns when both workers have opened the new collection: when many connections in a row are answered."""
-        deadline, answered = time.monotonic() + ANSWER_SECONDS, 0
+        deadline, answered = time.monotonic() + WAIT_SECONDS, 0
         while answered < SURE:
             assert time.monotonic() < deadline, "the collection is not served"
             connection = Connection(self._server.port)

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from tests.support.clients import TEXT, a_document, fill
+from tests.support.clocks import WAIT_SECONDS
 from tests.support.intent_platform import Platform, Sent
 from tests.support.processes import running
 
@@ -74,7 +75,7 @@ def test_no_question_stands_in_any_file_or_log(store: Path, tmp_path: Path) -> N
     settings = tmp_path / "aidre.toml"
     settings.write_text(CONFIGURATION)
     with running(store, settings=settings) as server:
-        with httpx.Client(base_url=server.url) as client:
+        with httpx.Client(base_url=server.url, timeout=WAIT_SECONDS) as client:
             asked_by_every_protocol(client)
         assert leaks(tmp_path) == []  # while the logs of SQLite are still there
         assert server.stop() == 0

@@ -16,6 +16,7 @@ import pytest
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import CollectionMissing, InvalidInput
 from tests.support.clients import TEXT, a_document, fill, serving
+from tests.support.clocks import WAIT_SECONDS
 from tests.support.processes import running
 
 DOTS = (
@@ -133,7 +134,7 @@ def _answer(address: tuple[str, int], request: bytes) -> list[tuple[bytes, bytes
     parser = h11.Connection(h11.CLIENT)
     parser.send(h11.Request(method="GET", target="/", headers=[("host", "a")]))
     parser.send(h11.EndOfMessage())
-    with socket.create_connection(address, timeout=120) as connection:
+    with socket.create_connection(address, timeout=WAIT_SECONDS) as connection:
         connection.sendall(request)
         while True:
             piece = connection.recv(65_536)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from aidre.ingest.prefetch import prefetch
-from tests.support.clocks import until
+from tests.support.clocks import WAIT_SECONDS, until
 
 
 def test_items_come_in_order() -> None:
@@ -59,7 +59,7 @@ def test_what_the_reading_waits_for_is_stopped_when_the_consumer_lets_go() -> No
 
     def items() -> Iterator[int]:
         yield 1
-        released.wait(60)
+        released.wait(WAIT_SECONDS)
         yield 2
 
     reading = prefetch(items(), 1, released.set)

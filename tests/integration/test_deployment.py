@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,11 +20,12 @@ import yaml
 from aidre.api.cli.main import app
 from aidre.api.cli.serve import SHUTDOWN_SECONDS
 from tests import ROOT
+from tests.support.programs import needs, path_of
 
 UNIT = ROOT / "docs" / "systemd" / "aidre.service"
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
 COMMANDS: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
-ANALYZE = shutil.which("systemd-analyze")
+ANALYZE = path_of("systemd-analyze")
 MOST_EXPOSED = 2.5
 
 
@@ -73,7 +73,7 @@ def test_the_unit_lets_a_server_finish_and_write_where_it_is_told_to() -> None:
 
 
 @pytest.mark.process
-@pytest.mark.skipif(ANALYZE is None, reason="systemd is not installed")
+@needs("systemd-analyze")
 def test_systemd_understands_the_unit_and_finds_it_little_exposed(tmp_path: Path) -> None:
     unit = tmp_path / "aidre.service"
     unit.write_text(UNIT.read_text("utf-8").replace("/opt/aidre/bin/aidre", "/bin/true"), "utf-8")

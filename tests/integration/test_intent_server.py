@@ -18,7 +18,7 @@ import pytest
 
 from aidre.api.protocols.intent.ledger import LEDGER_FILE, read_events
 from tests.support import publishers
-from tests.support.clocks import until
+from tests.support.clocks import WAIT_SECONDS, until
 from tests.support.intent_platform import Platform, Sent
 from tests.support.intent_schemas import EVENT, valid
 from tests.support.processes import Running, running
@@ -27,7 +27,6 @@ from tests.support.servers import served
 
 store = publishers.own_store
 
-ANSWER_SECONDS = 120.0
 CONNECTIONS = 4
 RETRIEVALS = 60
 """Answers after which the server is killed, and again as many from the one after it."""
@@ -62,7 +61,7 @@ class Platforms:
 
     def ask(self, seed: int) -> None:
         chance = random.Random(seed)
-        with httpx.Client(timeout=ANSWER_SECONDS) as client:
+        with httpx.Client(timeout=WAIT_SECONDS) as client:
             while not self.enough.is_set():
                 if self.server is None:
                     time.sleep(0.01)
@@ -115,7 +114,7 @@ def test_each_answer_that_arrived_has_one_event_whenever_the_server_is_killed(st
 def test_over_several_workers_one_replay_is_answered_and_a_session_gets_its_fraction_once(store: Path) -> None:
     with running(store, workers=2, settings=store.parent / "aidre.toml") as server, ExitStack() as stack:
         # Connections of their own: the workers share the port.
-        clients = [stack.enter_context(httpx.Client(timeout=ANSWER_SECONDS)) for _ in range(CONNECTIONS)]
+        clients = [stack.enter_context(httpx.Client(timeout=WAIT_SECONDS)) for _ in range(CONNECTIONS)]
         platforms = [platform_at(server.url, client) for client in clients]
         body = json.dumps(platforms[0].request(id="replayed")).encode()
         headers = platforms[0].headers("POST", "/aip/retrieve", body)
@@ -140,7 +139,7 @@ def test_over_several_workers_one_replay_is_answered_and_a_session_gets_its_frac
 def test_over_two_workers_sessions_at_the_same_time_get_six_of_twelve_chunks(store: Path) -> None:
     publishers.fill_chunks(store, "vault", {"long": publishers.an_article("long", 12, "vault")}, visibility="private")
     with running(store, workers=2, settings=store.parent / "aidre.toml") as server, ExitStack() as stack:
-        clients = [stack.enter_context(httpx.Client(timeout=ANSWER_SECONDS)) for _ in range(CONNECTIONS)]
+        clients = [stack.enter_context(httpx.Client(timeout=WAIT_SECONDS)) for _ in range(CONNECTIONS)]
         platforms = [platform_at(server.url, client) for client in clients]
 
         def turn(number: int) -> list[str]:

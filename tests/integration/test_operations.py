@@ -13,7 +13,7 @@ from aidre.api.protocols.provenance.keys import make_key
 from aidre.ingest.fetch.client import FetchRules
 from aidre.ingest.pipeline.last_read import load_read_times, save_read_times
 from tests.support.clients import COSINE, TEXT, a_document, fill, metrics_of, serving
-from tests.support.clocks import until
+from tests.support.clocks import WAIT_SECONDS, until
 from tests.support.ingests import Bench
 from tests.support.processes import running, search
 from tests.support.websites import published
@@ -99,7 +99,7 @@ def test_workers_count_together_and_change_their_key_together(store: Path, tmp_p
     with running(store, workers=2, settings=configuration) as server:
         until(lambda: metrics_at(server.url)["aidre_workers"] == 2)
         for _ in range(20):
-            with httpx.Client(base_url=server.url) as client:
+            with httpx.Client(base_url=server.url, timeout=WAIT_SECONDS) as client:
                 assert search(client, {"query": "a word to look for", "collection": "docs"}).status_code == 200
         for _ in range(6):
             found = metrics_at(server.url)
@@ -118,12 +118,12 @@ def test_workers_count_together_and_change_their_key_together(store: Path, tmp_p
 
 
 def metrics_at(url: str) -> dict[str, float]:
-    with httpx.Client(base_url=url) as client:
+    with httpx.Client(base_url=url, timeout=WAIT_SECONDS) as client:
         return metrics_of(client)
 
 
 def kids(url: str) -> list[str]:
-    with httpx.Client(base_url=url) as client:
+    with httpx.Client(base_url=url, timeout=WAIT_SECONDS) as client:
         return [one["kid"] for one in client.get("/.well-known/aidre-keys.json").json()["keys"]]
 
 
@@ -138,7 +138,10 @@ def test_no_log_repeats_what_callers_send(store: Path, tmp_path: Path) -> None:
         "from aidre.engine.collection.snapshot import Snapshot\ndef fail(self, query): raise ValueError(query.text)\n"
     )
     broken += "Snapshot.search = fail\n"
-    with running(store, settings=configuration, before=broken) as server, httpx.Client(base_url=server.url) as client:
+    with (
+        running(store, settings=configuration, before=broken) as server,
+        httpx.Client(base_url=server.url, timeout=WAIT_SECONDS) as client,
+    ):
         asked: dict[str, object] = {"query": CANARY, "collection": "docs"}
         assert search(client, asked).status_code == 500
         client.get(f"/chunks/{CANARY}?collection={CANARY}", headers={"authorization": f"Bearer {CANARY}"})

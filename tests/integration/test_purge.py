@@ -20,7 +20,7 @@ from aidre.api.cli.main import run
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import embedding_key, load_embedder
 from tests.support.clients import AGENTS, AIDRE, COSINE, DOT, TEXT, a_document, fill, vector_of
-from tests.support.clocks import until
+from tests.support.clocks import WAIT_SECONDS, until
 from tests.support.intent_platform import Platform, Sent
 from tests.support.processes import running
 from tests.support.shell import Shell
@@ -180,7 +180,7 @@ def asked_for_everything(store: Path, tmp_path: Path) -> Iterator[tuple[httpx.Cl
     configuration.write_text(CONFIGURATION)
     written: list[str] = []
     with running(store, settings=configuration) as server:
-        with httpx.Client(base_url=server.url) as client:
+        with httpx.Client(base_url=server.url, timeout=WAIT_SECONDS) as client:
             ask_everywhere(client)
             yield client, written
         assert server.stop() == 0

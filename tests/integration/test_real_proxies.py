@@ -3,6 +3,7 @@ that clients asked for, whatever a proxy makes of them on the way."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 
@@ -10,7 +11,9 @@ import httpx
 import pytest
 
 from aidre.api.protocols.provenance.keys import make_key
-from tests.support.clients import AIDRE, TEXT, a_document, fill
+from tests import ROOT
+from tests.support.clients import AGENTS, AIDRE, TEXT, a_document, fill
+from tests.support.issuer import AUDIENCE, EC, ISSUER, public
 from tests.support.proxies import PROXIES, proxied
 from tests.support.servers import served
 from tests.support.signatures import Received, verified_answer, verified_chunk
@@ -33,6 +36,7 @@ SPELLINGS = (
 def proxy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     folder = tmp_path_factory.mktemp("p")
     make_key(folder / "keys.pem", time.time())
+    (folder / "jwks.json").write_bytes(public(EC))
     fill(folder / "store", "notes", [a_document(one, "alpha") for one in IDS], (TEXT,))
     configuration = f"""
 [server]
@@ -42,7 +46,11 @@ tls = "proxy"
 trusted_proxies = ["127.0.0.1"]
 [provenance]
 key = "{folder / "keys.pem"}"
-"""
+[oauth]
+issuer = "{ISSUER}"
+audience = "{AUDIENCE}"
+jwks = "{folder / "jwks.json"}"
+{AGENTS.replace("docs", "notes")}"""
     with served(folder / "store", configuration) as (server, _), proxied(request.param, server.port, folder) as client:
         yield client
 
@@ -52,7 +60,22 @@ def keys(proxy: httpx.Client) -> bytes:
     return proxy.get(f"{ORIGIN}/.well-known/aidre-keys.json").content
 
 
-@pytest.mark.parametrize("name", ["ai-discovery", "aidre-keys.json"])
+WELL_KNOWN = [
+    "ai-discovery",
+    "aidre-keys.json",
+    "aip.json",
+    "agent-intake.json",
+    "oauth-protected-resource",
+    "oauth-protected-resource/ai/mcp",
+]
+
+
+def test_the_table_of_the_documentation_is_what_these_tests_ask_for() -> None:
+    text = (ROOT / "docs/proxies.md").read_text("utf-8").partition("## Well-known documents")[2]
+    assert set(re.findall(r"^\| `([\w.-]+)`", text, re.M)) == {name.partition("/")[0] for name in WELL_KNOWN}
+
+
+@pytest.mark.parametrize("name", WELL_KNOWN)
 def test_a_well_known_document_is_at_the_root_of_the_website(name: str, proxy: httpx.Client, keys: bytes) -> None:
     response = proxy.get(f"{ORIGIN}/.well-known/{name}")
     assert response.status_code == 200, response.text
@@ -60,9 +83,23 @@ def test_a_well_known_document_is_at_the_root_of_the_website(name: str, proxy: h
     verified_answer(Received.of(ask(proxy, f"/.well-known/{name}"), f"{BASE}/.well-known/{name}"), keys)
 
 
+REST = (
+    "/",
+    "/aid",
+    "/collections",
+    "/page/ai/collections",
+    "/.well-known/security.txt",
+    "/.well-known/ai-discovery/more",
+    "/.well-known/aip.json.txt",
+    "/.well-known/oauth-protected-resources",
+)
+
+
 def test_the_rest_of_the_website_is_its_own(proxy: httpx.Client) -> None:
-    assert proxy.get(f"{ORIGIN}/.well-known/security.txt").status_code in {403, 404}
-    assert proxy.get(f"{ORIGIN}/collections").status_code in {403, 404}
+    for path in REST:
+        response = proxy.get(ORIGIN + path)
+        assert response.status_code in {403, 404}, path
+        assert "signature" not in response.headers, f"aidre answers {path}"
 
 
 @pytest.mark.parametrize("target", SPELLINGS)

@@ -21,7 +21,7 @@ from aidre.engine.maintenance.publication import CATALOG, read_publication
 from aidre.engine.storage.manifest import seal
 from tests.support.buckets import CREDENTIALS, S3, FolderPlace, Place, S3Place, denied, proxy_of
 from tests.support.clients import AGENTS, AIDRE, a_document, fill, metrics_of, serving
-from tests.support.clocks import until
+from tests.support.clocks import WAIT_SECONDS, until
 from tests.support.fault_proxy import FaultyServer
 from tests.support.processes import Running, running, running_command
 from tests.support.shell import COMMAND, Shell
@@ -55,12 +55,12 @@ class Home:
 
     @contextmanager
     def client(self) -> Iterator[httpx.Client]:
-        with httpx.Client(base_url=self.server.url, timeout=60) as client:
+        with httpx.Client(base_url=self.server.url, timeout=WAIT_SECONDS) as client:
             yield client
 
     def everywhere(self, path: str, status: int) -> bool:
         """Whether each of many new connections, of which each worker takes some, is answered so."""
-        return all(httpx.get(f"{self.server.url}{path}").status_code == status for _ in range(12))
+        return all(httpx.get(f"{self.server.url}{path}", timeout=WAIT_SECONDS).status_code == status for _ in range(12))
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,9 @@ import httpx
 import pytest
 
 from tests.support.clients import a_document, fill
-from tests.support.clocks import until
+from tests.support.clocks import WAIT_SECONDS, until
 from tests.support.processes import running
 
-ANSWER_SECONDS = 120.0
 CONNECTIONS = 8
 PROMISES = 200
 
@@ -30,7 +29,7 @@ def test_no_promise_of_a_store_that_cannot_be_written_is_unknown_to_another_work
     with running(store, workers=2) as server, ExitStack() as stack:
         # Connections of their own: the workers share the port.
         clients = [
-            stack.enter_context(httpx.Client(base_url=server.url, timeout=ANSWER_SECONDS)) for _ in range(CONNECTIONS)
+            stack.enter_context(httpx.Client(base_url=server.url, timeout=WAIT_SECONDS)) for _ in range(CONNECTIONS)
         ]
 
         def outcome(number: int) -> str:

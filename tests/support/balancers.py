@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -10,10 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests import ROOT
-from tests.support.proxies import SEARCHED, nginx_folders, started
+from tests.support.programs import needed
+from tests.support.proxies import nginx_folders, started
 
 COMPOSE = ROOT / "docs" / "compose"
 
@@ -80,9 +79,7 @@ def settings(home: int, replicas: Sequence[int], folder: Path) -> str:
 @contextmanager
 def balanced(home: int, replicas: Sequence[int], folder: Path) -> Iterator[httpx.Client]:
     """A client of the load balancer; skips the test where nginx is not installed."""
-    program = shutil.which("nginx", path=SEARCHED)
-    if program is None:
-        pytest.skip("nginx is not installed")
+    program = needed("nginx")
     configuration = folder / "nginx.conf"
     configuration.write_text(settings(home, replicas, folder), "utf-8")
     with started([program, "-p", str(folder), "-c", str(configuration)], folder) as client:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import threading
@@ -15,11 +14,11 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
-import pytest
+from tests.support.clocks import WAIT_SECONDS
+from tests.support.programs import CHROMIUM, needs, path_of
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
-SECONDS = 60
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium on this machine")
+BROWSER = path_of(*CHROMIUM)
+needs_browser = needs(*CHROMIUM)
 
 
 @contextmanager
@@ -63,6 +62,6 @@ def told_by_page(page: str, profile: Path, host: str = "127.0.0.1", options: Seq
         silent = subprocess.DEVNULL
         with subprocess.Popen(command, stdout=silent, stderr=silent, start_new_session=True) as browser:
             try:
-                return told.get(timeout=SECONDS)
+                return told.get(timeout=WAIT_SECONDS)
             finally:
                 os.killpg(browser.pid, signal.SIGTERM)  # the program may be a script around the browser itself

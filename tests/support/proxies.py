@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -12,14 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests import ROOT
 from tests.support.clocks import WAIT_SECONDS, until
+from tests.support.programs import needed
 
 UPSTREAM = "127.0.0.1:8080"
 """The address of aidre in the documentation."""
-SEARCHED = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
 
 
 def snippet(language: str) -> str:
@@ -59,9 +57,7 @@ PROXIES: dict[str, Callable[[str, Path], tuple[str, list[str]]]] = {"nginx": ngi
 @contextmanager
 def proxied(name: str, port: int, folder: Path) -> Iterator[httpx.Client]:
     """A client of a proxy before the server on `port`; skips the test where the proxy is not installed."""
-    program = shutil.which(name, path=SEARCHED)
-    if program is None:
-        pytest.skip(f"{name} is not installed")
+    program = needed(name)
     text, arguments = PROXIES[name](snippet(name).replace(UPSTREAM, f"127.0.0.1:{port}"), folder)
     configuration = folder / "configuration"
     configuration.write_text(text + "\n", "utf-8")

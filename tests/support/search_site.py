@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests import ROOT
-from tests.support.browsers import BROWSER
 from tests.support.clients import TEXT, a_document, fill
 from tests.support.clocks import WAIT_SECONDS
+from tests.support.programs import CHROMIUM, needed
 from tests.support.servers import Served
 
 if TYPE_CHECKING:
@@ -110,7 +110,10 @@ def site(folder: Path) -> Iterator[Site]:
     (documents / "guide.md").write_text(GUIDE, encoding="utf-8")
     command = ["ingest", documents, "--store", store, "--collection", "ellery", "--url-base", "https://example.com/"]
     subprocess.run(
-        [sys.executable, "-m", "aidre.api.cli", *map(str, command)], check=True, capture_output=True, timeout=120
+        [sys.executable, "-m", "aidre.api.cli", *map(str, command)],
+        check=True,
+        capture_output=True,
+        timeout=WAIT_SECONDS,
     )
     fill(store, "odd", ODD)
     fill(store, "sealed", [a_document("secret", "a hidden marmoset", title="Sealed")], (TEXT,), "private")
@@ -123,11 +126,10 @@ def site(folder: Path) -> Iterator[Site]:
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Skips where there is no Chromium, or no library to drive it."""
-    if BROWSER is None:
-        pytest.skip("there is no Chromium on this machine")
-    driver = pytest.importorskip("playwright.sync_api", reason="the library playwright is not installed")
+    program = needed(*CHROMIUM)
+    driver = pytest.importorskip("playwright.sync_api")
     with driver.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
         browser.close()
 

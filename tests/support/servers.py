@@ -188,5 +188,5 @@ class Served(Server):
 @contextmanager
 def served(store: Path, configuration: str = "") -> Iterator[tuple[Served, httpx.Client]]:
     one = Served(store, configuration)
-    with one.run(), httpx.Client(base_url=f"http://127.0.0.1:{one.port}") as client:
+    with one.run(), httpx.Client(base_url=f"http://127.0.0.1:{one.port}", timeout=WAIT_SECONDS) as client:
         yield one, client

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -43,8 +44,8 @@ def install_python(folder: Path, requirement: str) -> Path:
 
 def install_npm(folder: Path, packages: Mapping[str, str]) -> Path:
     """A folder with packages by version; skips the test where Node is missing or old, or npm reaches no registry."""
-    if not _reaches_npm():
-        pytest.skip(f"there is no Node {'.'.join(map(str, LEAST_NODE))} or newer, or npm reaches no registry")
+    if (problem := _why_not()) is not None:
+        pytest.skip(problem)
     manifest = {"private": True, "type": "module", "dependencies": dict(packages)}
     (folder / "package.json").write_text(json.dumps(manifest), encoding="utf-8")
     run_tool(folder, "npm", "install", *OPTIONS)
@@ -52,14 +53,16 @@ def install_npm(folder: Path, packages: Mapping[str, str]) -> Path:
 
 
 @cache
-def _reaches_npm() -> bool:
+def _why_not() -> str | None:
+    """Why packages of npm cannot be installed here, None where they can."""
+    absent = f"Node {'.'.join(map(str, LEAST_NODE))} is not installed"
     if shutil.which("node") is None or shutil.which("npm") is None:
-        return False
+        return absent
     version = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout
     if tuple(map(int, version.lstrip("v").split(".")[:2])) < LEAST_NODE:
-        return False
+        return absent
     ask = ["npm", "view", "openapi-fetch", "name", "--fetch-retries=1"]
-    try:
-        return subprocess.run(ask, capture_output=True, check=False, timeout=30).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
+    with suppress(subprocess.TimeoutExpired):
+        if subprocess.run(ask, capture_output=True, check=False, timeout=30).returncode == 0:
+            return None
+    return "npm reaches no registry"

@@ -27,6 +27,7 @@ from unittest import mock
 import httpx
 
 from tests import ROOT
+from tests.support.clocks import WAIT_SECONDS
 from tests.support.intake_agent import Agent
 from tests.support.processes import Running, running_command
 from tests.upgrade import corpus, questions
@@ -135,7 +136,7 @@ def serve(release: Release) -> dict[str, Any]:
     kept: dict[str, Any] = {"retrieved": []}
     for question, ending in (("soup", signal.SIGTERM), ("herring", signal.SIGKILL)):
         command = release.words("serve", "--store", "store", "--config", "aidre.toml", "--port", "0")
-        with release.running(command) as server, httpx.Client(base_url=server.url) as client:
+        with release.running(command) as server, httpx.Client(base_url=server.url, timeout=WAIT_SECONDS) as client:
             platform, agent = questions.platform(client), Agent(client.request, server.url)
             answer = platform.retrieve(platform.request(question, domain="town.food"))
             status, _ = platform.report(platform.citation(answer))

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from aidre.client.client import connect
+from tests.support.clocks import WAIT_SECONDS
 from tests.support.intake_agent import Agent
 from tests.support.processes import running
 from tests.support.stores import copied
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.process
 def client(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     folder = copied(unpacked, tmp_path_factory.mktemp("served") / "old")
     server = running(folder / "store", settings=folder / "aidre.toml")
-    with server as started, httpx.Client(base_url=started.url, timeout=60) as one:
+    with server as started, httpx.Client(base_url=started.url, timeout=WAIT_SECONDS) as one:
         yield one
 
 

@@ -15,6 +15,7 @@ from aidre.api.app import create_app
 from aidre.api.cli.main import run
 from aidre.api.config.settings import load_settings
 from aidre.engine.collection.store import Store
+from tests.support.clocks import WAIT_SECONDS
 from tests.support.servers import Server
 from tests.upgrade import corpus, questions
 
@@ -39,7 +40,7 @@ def told(old: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
 def check_searches(old: Path, store: str, answers: dict[str, Any]) -> None:
     """Every search finds what the old release found."""
     server = Server(create_app(Store(old / store), load_settings(old / "aidre.toml")))
-    with server.run(), httpx.Client(base_url=f"http://127.0.0.1:{server.port}") as client:
+    with server.run(), httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=WAIT_SECONDS) as client:
         for asked in questions.searches():
             questions.check(questions.results(client, asked), answers["searches"][asked.name], asked.name)
 

@@ -13,13 +13,14 @@ import pytest
 
 from aidre.conformance import Exchange, Failed, Sender
 from tests.aidre.conformance.conftest import Answering
+from tests.support.clocks import WAIT_SECONDS
 
 Serve = Callable[[Answering], AbstractContextManager[str]]
 
 
 @pytest.fixture
 def sender() -> Iterator[Sender]:
-    made = Sender(timeout=5)
+    made = Sender(timeout=WAIT_SECONDS)
     yield made
     made.close()
 
@@ -85,7 +86,7 @@ def raw_server(answer: bytes) -> Iterator[str]:
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        thread.join(5)
+        thread.join(WAIT_SECONDS)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 import aidre
 from aidre.library.asynchronous import SCANNED
 from tests.aidre.library.conftest import SMALL, letters
+from tests.support.clocks import WAIT_SECONDS
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:
@@ -76,15 +77,15 @@ def test_the_event_loop_stays_free_and_searches_run_at_once(tmp_path: Path) -> N
 
         def slow(texts: list[str]) -> Any:
             loop.call_soon_threadsafe(started.set)
-            asyncio.run_coroutine_threadsafe(may_end.wait(), loop).result(20)
+            asyncio.run_coroutine_threadsafe(may_end.wait(), loop).result(WAIT_SECONDS)
             return letters(texts)
 
         docs = aidre.open_async(tmp_path / "store").collection("docs", space=SMALL, embed=slow)
         write = asyncio.create_task(docs.add("a text"))
-        await asyncio.wait_for(started.wait(), 20)
+        await asyncio.wait_for(started.wait(), WAIT_SECONDS)
         waiting.append(await docs.count())  # while the write waits for its vectors
         may_end.set()
-        await asyncio.wait_for(write, 20)
+        await asyncio.wait_for(write, WAIT_SECONDS)
         assert await docs.count() == 1
 
     run(story())

@@ -14,6 +14,7 @@ import pytest
 
 import aidre
 from tests.aidre.library.conftest import SMALL, letters
+from tests.support.clocks import WAIT_SECONDS
 
 RNG = np.random.default_rng(7)
 
@@ -524,7 +525,7 @@ def test_a_function_of_other_dimensions_is_named(db: aidre.Database) -> None:
 def hold_lock(path: str, held: Any, release: Any) -> None:
     with aidre.open(path).collection("docs", embed=letters).writer():
         held.set()
-        release.wait(60)
+        release.wait(WAIT_SECONDS)
 
 
 @pytest.mark.needs("segments")
@@ -537,7 +538,7 @@ def test_a_second_writer_waits_and_is_then_refused_with_the_process_of_the_first
     process = context.Process(target=hold_lock, args=(str(db.path), held, release))
     process.start()
     try:
-        assert held.wait(60)
+        assert held.wait(WAIT_SECONDS)
         impatient = db.collection("docs", space=SMALL, embed=letters, wait=0.1)
         with pytest.raises(aidre.StoreLocked, match=str(process.pid)) as caught:
             impatient.add("two")
@@ -547,7 +548,7 @@ def test_a_second_writer_waits_and_is_then_refused_with_the_process_of_the_first
         docs.add("two")
     finally:
         release.set()
-        process.join(60)
+        process.join(WAIT_SECONDS)
     assert len(docs) == 2
 
 

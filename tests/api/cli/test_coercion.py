@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from aidre.api.cli.coercion import convert_plainly
+from tests.support.clocks import WAIT_SECONDS
 
 
 def _command(seen: list[Any], *, plainly: bool) -> Any:
@@ -97,7 +98,7 @@ def test_a_command_loads_only_what_it_needs(words: list[str], unneeded: set[str]
         env={"AIDRE_STORE": str(filled_folder / "store"), "PATH": ""},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     assert done.stderr.splitlines()[-1] == "0 []"

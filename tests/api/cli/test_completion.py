@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from aidre.api.cli.main import run
+from tests.support.clocks import WAIT_SECONDS
+from tests.support.programs import needs
 from tests.support.shell import Shell
 
 
@@ -90,7 +92,7 @@ def test_installing_writes_into_the_home_folder(shell: Shell, tmp_path: Path, mo
 
 
 @pytest.mark.process
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@needs("bash")
 def test_bash_completes_with_the_printed_script(shell: Shell, filled_folder: Path, tmp_path: Path) -> None:
     command = tmp_path / "aidre"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m aidre.api.cli.main "$@"\n', encoding="utf-8")
@@ -101,5 +103,5 @@ def test_bash_completes_with_the_printed_script(shell: Shell, filled_folder: Pat
         f"_aidre_completion '{command}'\n"
         'echo "${COMPREPLY[@]}"'
     )
-    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
     assert (done.stdout, done.stderr) == ("docs\n", "")

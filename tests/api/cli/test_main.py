@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 from aidre.engine.collection.store import Store
+from tests.support.clocks import WAIT_SECONDS
 from tests.support.shell import COMMAND, Shell, one_line
 
 # -- calls that are wrong ----------------------------------------------------------------------------------
@@ -310,7 +311,7 @@ def test_an_interrupted_ingest_ends_with_one_line(shell: Shell, number: signal.S
     )
     words = ["ingest", shell.source, "--store", shell.store, "--collection", "docs", "--config", shell.config]
     done = subprocess.run(
-        [COMMAND[0], "-c", program, *map(str, words)], capture_output=True, text=True, timeout=120, check=False
+        [COMMAND[0], "-c", program, *map(str, words)], capture_output=True, text=True, timeout=WAIT_SECONDS, check=False
     )
     assert done.returncode == status
     assert done.stderr == (

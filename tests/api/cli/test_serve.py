@@ -23,8 +23,8 @@ from aidre.engine.collection.store import Store
 from aidre.engine.errors import ConfigurationError
 from tests import ROOT
 from tests.support.clients import AIDRE, TEXT, a_document, fill
-from tests.support.clocks import until
-from tests.support.processes import SEARCH, START_SECONDS, running, running_command, search
+from tests.support.clocks import WAIT_SECONDS, until
+from tests.support.processes import SEARCH, running, running_command, search
 from tests.support.servers import served
 from tests.support.shell import COMMAND
 
@@ -64,7 +64,7 @@ def test_a_new_generation_is_served_by_itself_and_no_request_fails(tmp_path: Pat
     done = threading.Event()
 
     def ask(url: str) -> None:
-        with httpx.Client(base_url=url) as client:
+        with httpx.Client(base_url=url, timeout=WAIT_SECONDS) as client:
             while not done.is_set():
                 statuses.append(search(client).status_code)
 
@@ -94,7 +94,7 @@ def test_a_new_generation_is_served_by_itself_and_no_request_fails(tmp_path: Pat
 @pytest.mark.process
 def test_a_server_answers_over_http_and_ends_cleanly(store: Path) -> None:
     with running(store) as server:
-        with httpx.Client(base_url=server.url) as client:
+        with httpx.Client(base_url=server.url, timeout=WAIT_SECONDS) as client:
             response = search(client)
             assert response.status_code == 200
             assert len(response.json()["results"]) == 5
@@ -142,7 +142,7 @@ def test_a_running_request_is_finished_before_the_end(tmp_path: Path) -> None:
         address = ("127.0.0.1", urlsplit(server.url).port)
 
         def ask() -> None:
-            with httpx.Client(base_url=server.url, timeout=START_SECONDS) as client:
+            with httpx.Client(base_url=server.url, timeout=WAIT_SECONDS) as client:
                 answers.append(search(client).status_code)
 
         def is_closed() -> bool:
@@ -158,7 +158,7 @@ def test_a_running_request_is_finished_before_the_end(tmp_path: Path) -> None:
         server.process.send_signal(signal.SIGTERM)
         until(is_closed)
         (tmp_path / "go").touch()
-        assert server.process.wait(START_SECONDS) == 0
+        assert server.process.wait(WAIT_SECONDS) == 0
         asker.join()
     assert answers == [200]
 
@@ -169,9 +169,9 @@ def test_two_workers_share_a_port_and_understand_each_others_cursors(store: Path
     with running(store, workers=2) as server:
         seen = set()
         for _ in range(10):
-            with httpx.Client(base_url=server.url) as client:
+            with httpx.Client(base_url=server.url, timeout=WAIT_SECONDS) as client:
                 first = search(client)
-            with httpx.Client(base_url=server.url) as client:
+            with httpx.Client(base_url=server.url, timeout=WAIT_SECONDS) as client:
                 cursor = first.json()["meta"]["next_cursor"]
                 second = search(client, {**SEARCH, "cursor": cursor})
             assert (first.status_code, second.status_code) == (200, 200)

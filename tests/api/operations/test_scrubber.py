@@ -17,7 +17,7 @@ from aidre.engine.collection.store import Store
 from aidre.engine.maintenance.scrub import Scrub
 from aidre.engine.storage.format import CHUNKS_FILE, DOCUMENTS_FILE, LEXICON_FILE
 from tests.support.clients import Client, a_document, fill, metrics_of, serving
-from tests.support.clocks import until
+from tests.support.clocks import WAIT_SECONDS, until
 from tests.support.damage import file_in, flip
 from tests.support.processes import running
 from tests.support.stores import NAME, copied
@@ -191,7 +191,12 @@ def test_one_worker_reads_and_all_of_them_know(store: Path, tmp_path: Path) -> N
         [problem] = read_findings(store / ".log").problems
         assert (problem.collection, problem.derived) == ("docs", False)
         for _ in range(8):  # each is asked by a connection of its own
-            until(lambda: httpx.get(f"{server.url}/readyz").json() == {"status": "degraded", "damaged": 1})
+            until(
+                lambda: (
+                    httpx.get(f"{server.url}/readyz", timeout=WAIT_SECONDS).json()
+                    == {"status": "degraded", "damaged": 1}
+                )
+            )
         assert server.stop() == 0
         assert server.process.stderr is not None
         assert server.process.stderr.read().count("scrub: docs/") == 1

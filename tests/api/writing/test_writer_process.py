@@ -21,6 +21,7 @@ from aidre.engine.collection.store import Store
 from aidre.engine.collection.writer import Writer
 from aidre.engine.errors import InvalidDocument, StorageFailed, StoreLocked
 from aidre.engine.model import EmbeddingSpace
+from tests.support.clocks import WAIT_SECONDS
 
 SPACE = EmbeddingSpace("mine", 2, "cosine")
 SETTINGS = parse_settings("""
@@ -61,7 +62,7 @@ class Bench:
         """Requests that come at once, and their answers in this order."""
         for request in requests:
             self.writer.put(request)
-        found = {answer.number: answer for answer in (self._answers.get(timeout=60) for _ in requests)}
+        found = {answer.number: answer for answer in (self._answers.get(timeout=WAIT_SECONDS) for _ in requests)}
         return [found[request.number] for request in requests]
 
     def together(self, *requests: AnyRequest) -> list[WriteAnswer]:
@@ -70,7 +71,7 @@ class Bench:
             self.writer.put(put(0, row("first")))
             for request in requests:
                 self.writer.put(request)
-        found = {answer.number: answer for answer in (self._answers.get(timeout=60) for _ in (0, *requests))}
+        found = {answer.number: answer for answer in (self._answers.get(timeout=WAIT_SECONDS) for _ in (0, *requests))}
         return [found[request.number] for request in requests]
 
     @contextmanager
@@ -236,7 +237,7 @@ def test_nothing_is_committed_for_a_server_that_was_killed(tmp_path: Path) -> No
     writer = CollectionWriter(Store(tmp_path), "docs", SETTINGS, answers.put, lambda: False)
     writer.put(put(1, row("a")))
     writer.close()
-    assert failure(answers.get(timeout=60)) == (StorageFailed, "the server has ended")
+    assert failure(answers.get(timeout=WAIT_SECONDS)) == (StorageFailed, "the server has ended")
     assert Store(tmp_path).collections() == []
 
 

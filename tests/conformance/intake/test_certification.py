@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 from aidre.api.cli.main import run
 from aidre.api.protocols.intake import bind_key
-from tests.support.clocks import until
+from tests.support.clocks import WAIT_SECONDS, until
 from tests.support.intake_agent import WELL_KNOWN, Agent
 from tests.support.intake_schemas import ANSWER, BOUND, MANIFEST, check
 from tests.support.intakes import CONFIGURATION, PERSON, fill_all
@@ -24,7 +24,6 @@ from tests.support.processes import Running, running
 
 pytestmark = pytest.mark.process
 
-ANSWER_SECONDS = 300
 CERTIFIED = CONFIGURATION[: CONFIGURATION.rindex("[[intakes]]")]  # without the one whose collection is missing
 CERTIFIED = CERTIFIED.replace("[server]", '[server]\ncors_origins = ["*"]')  # as of a server with a public base_url
 
@@ -65,7 +64,7 @@ def synthetic(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_certification_procedure_passes(provider: Running) -> None:
-    with httpx.Client(timeout=ANSWER_SECONDS, headers={"origin": "https://registry.example"}) as http:
+    with httpx.Client(timeout=WAIT_SECONDS, headers={"origin": "https://registry.example"}) as http:
         found = http.get(provider.url + WELL_KNOWN)
         assert found.status_code == 200
         assert found.headers["content-type"] == "application/json"
@@ -100,7 +99,7 @@ def test_the_certification_procedure_passes(provider: Running) -> None:
 
 def send(method: str, address: str, **options: Any) -> httpx.Response:
     """By a connection of its own, so by any worker."""
-    return httpx.request(method, address, timeout=ANSWER_SECONDS, **options)
+    return httpx.request(method, address, timeout=WAIT_SECONDS, **options)
 
 
 def test_an_agent_is_served_by_either_worker(provider: Running) -> None:
@@ -126,8 +125,8 @@ def test_a_full_run_leaves_no_word_of_it_in_the_clear(
             assert "canaryneed" in answer["offer"]["summary"]
             person = {"email": f"canarymail{number}@example.com", "full_name": "canaryname"}
             agent.bind(answer, person, user_agrees=True)
-        assert "canary" not in httpx.get(provider.url + "/metrics", timeout=ANSWER_SECONDS).text
-        assert "canary" not in httpx.get(provider.url + "/openapi.json", timeout=ANSWER_SECONDS).text
+        assert "canary" not in httpx.get(provider.url + "/metrics", timeout=WAIT_SECONDS).text
+        assert "canary" not in httpx.get(provider.url + "/openapi.json", timeout=WAIT_SECONDS).text
         files = [path for path in folder.rglob("*") if path.is_file()]
         assert folder / "store" / ".log" / "intake.sqlite" in files
         assert [path for path in files if b"canary" in path.read_bytes().lower()] == []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from tests.support.clocks import until
+from tests.support.clocks import WAIT_SECONDS, until
 from tests.support.processes import running
 from tests.support.recipes import query, without_time
 
@@ -35,7 +35,7 @@ def stdio(store: Path) -> Any:
 
 
 async def kept(call: Callable[..., Awaitable[Any]], token: str) -> Any:
-    async with asyncio.timeout(300):
+    async with asyncio.timeout(WAIT_SECONDS):
         while True:
             called = await call("await", {"promise_token": token, "action": "checkin"})
             if called.structured_content["_meta"]["response_type"] != "promise":
@@ -86,7 +86,7 @@ def test_both_modes_over_http_and_standard_input_get_the_same_answers(filled: Pa
     asked = {**query("pasta", limit=3), "prefer": {"mode": "list, summarize"}}
     with running(filled) as server:
         answers = [asyncio.run(over(f"{server.url}/mcp", mode)) for mode in MODES]
-        answers.append(without_time(httpx.post(f"{server.url}/ask", json=asked).json()))
+        answers.append(without_time(httpx.post(f"{server.url}/ask", json=asked, timeout=WAIT_SECONDS).json()))
         assert server.stop() == 0
         assert server.process.stderr is not None
         assert server.process.stderr.read() == ""
@@ -106,7 +106,9 @@ def test_any_of_several_workers_keeps_a_promise(filled: Path) -> None:
     with running(filled, workers=2) as server:
 
         def post(path: str, body: Any) -> httpx.Response:
-            return httpx.post(server.url + path, json=body)  # a connection of its own, so any worker may get it
+            return httpx.post(
+                server.url + path, json=body, timeout=WAIT_SECONDS
+            )  # a connection of its own, so any worker may get it
 
         for _ in range(10):
             token = post("/ask", LATER).json()["promise"]["token"]
@@ -125,7 +127,7 @@ def exchange(store: Path, *lines: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,  # a guard against hanging alone
+        timeout=WAIT_SECONDS,  # a guard against hanging alone
     )
 
 

@@ -15,6 +15,7 @@ import pytest
 from aidre.api.protocols.nlweb.answer import service
 from tests import ROOT
 from tests.support.clients import Client, serving
+from tests.support.clocks import WAIT_SECONDS
 from tests.support.mcp_calls import ENVELOPE, MODERN, call, message, post, refused, result
 from tests.support.recipes import CONFIGURATION, JSON, failed, query
 
@@ -194,7 +195,7 @@ def test_a_client_that_goes_away_ends_its_work(client: Client, monkeypatch: pyte
 
         scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "headers": headers}
         await client.app(scope, receive, send)
-        await asyncio.wait_for(ended.wait(), 60)
+        await asyncio.wait_for(ended.wait(), WAIT_SECONDS)
 
     monkeypatch.setattr(service, "find_documents", endless)
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]

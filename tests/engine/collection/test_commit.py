@@ -17,10 +17,8 @@ from aidre.engine.errors import StorageFailed
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.storage import durable
 from aidre.engine.storage.lock import WriterLock
+from tests.support.clocks import WAIT_SECONDS
 from tests.support.stores import NAME, ROWS, SPACE, everything, names, put, record, write
-
-WAIT_SECONDS = 60.0
-
 
 # -- commits under way -----------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from aidre.engine.storage import MANIFESTS, WriterLock, encode_manifest, first_m
 from aidre.engine.storage.format import FORMAT
 from aidre.engine.storage.manifest import seal, unseal
 from tests.support.clients import a_document, fill
+from tests.support.clocks import WAIT_SECONDS
 from tests.support.stores import names, normal, put, space_of
 
 SPACE = space_of("cosine", 4)
@@ -238,7 +239,7 @@ def test_a_writer_that_waited_for_the_drop_begins_a_new_collection(store: Store)
         manifest = store._manifest_to_continue("docs")
         assert manifest is not None
         dropping.publish_last(store.path / "docs", manifest)
-    thread.join(60)
+    thread.join(WAIT_SECONDS)
     assert generations == [store.current("docs")] == [5]
     assert store.open("docs").documents == 1
     assert store.open("docs").lineage != lineage

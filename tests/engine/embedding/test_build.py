@@ -20,6 +20,7 @@ from aidre.engine.embedding.graph import CARD, NotExportable
 from aidre.engine.embedding.self_test import default_reference, probe_texts
 from aidre.engine.embedding.weights import Weights, find_weights
 from aidre.engine.errors import ModelUnavailable
+from tests.support.clocks import WAIT_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -104,7 +105,7 @@ def test_a_process_without_torch_runs_the_default_model_from_an_empty_cache(tmp_
     (other / "model.safetensors").write_bytes(b"weights")
     command = [sys.executable, "-W", "error", "-c", PROGRAM, str(other)]
     environment = {**os.environ, "AIDRE_CACHE": str(tmp_path / "cache")}
-    run = subprocess.run(command, env=environment, text=True, capture_output=True, check=False, timeout=300)
+    run = subprocess.run(command, env=environment, text=True, capture_output=True, check=False, timeout=WAIT_SECONDS)
     assert (run.returncode, run.stderr) == (0, "")
     first, imported, refusal = run.stdout.splitlines()
     assert (first, imported) == ("onnxruntime int8 (1, 384)", "[]")

@@ -22,6 +22,7 @@ from aidre.engine.embedding.graph import CARD, GRAPH
 from aidre.engine.embedding.self_test import probe_texts
 from aidre.engine.errors import ConfigurationError, ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
+from tests.support.clocks import WAIT_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -153,7 +154,7 @@ def run_program(space: EmbeddingSpace, cache: Path) -> list[str]:
     """The lines of a process that loads the model; a warning or any other message is a failure."""
     environment = {**os.environ, "AIDRE_CACHE": str(cache)}
     command = [sys.executable, "-W", "error", "-c", PROGRAM, str(space.model)]
-    run = subprocess.run(command, env=environment, text=True, capture_output=True, check=False, timeout=300)
+    run = subprocess.run(command, env=environment, text=True, capture_output=True, check=False, timeout=WAIT_SECONDS)
     assert (run.returncode, run.stderr) == (0, "")
     return run.stdout.splitlines()
 

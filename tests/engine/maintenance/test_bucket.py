@@ -14,6 +14,7 @@ from aidre.engine.errors import AidreError, BucketFailed, ConfigurationError, St
 from aidre.engine.maintenance import bucket as module
 from aidre.engine.maintenance.bucket import Bucket, BucketAddress
 from tests.support.buckets import CREDENTIALS, S3, FolderPlace, Once, Place, S3Place, denied, proxy_of
+from tests.support.clocks import WAIT_SECONDS
 from tests.support.fault_proxy import RESET_AFTER, RESET_BEFORE, Fault, answering, foreign
 
 
@@ -130,7 +131,7 @@ def test_of_many_who_swap_at_once_one_wins(place: Place) -> None:
 
         def swap(number: int, etag: str | None = etag, start: threading.Barrier = start) -> bool:
             mine = place.bucket
-            start.wait(60)
+            start.wait(WAIT_SECONDS)
             return mine.swap("a", b"from %d" % number, etag)
 
         with ThreadPoolExecutor(6) as threads:

@@ -27,6 +27,7 @@ from aidre.engine.storage.arrow import open_bytes
 from aidre.engine.storage.changelog import read_changelog
 from aidre.engine.storage.manifest import seal
 from tests.support.buckets import S3, FolderPlace, Once, Place, S3Place, failing_from, proxy_of
+from tests.support.clocks import WAIT_SECONDS
 from tests.support.fault_proxy import RESET_AFTER, RESET_BEFORE, Asked, Fault
 from tests.support.stores import NAME, ROWS, SPACE, copied, delete, everything, put, write
 
@@ -274,7 +275,7 @@ class Meeting:
     def swap(self, key: str, content: bytes, etag: str | None) -> bool:
         if key == CURRENT:
             with suppress(threading.BrokenBarrierError):  # the other was refused before it came so far
-                self._barrier.wait(60)
+                self._barrier.wait(WAIT_SECONDS)
         swapped: bool = self._bucket.swap(key, content, etag)  # type: ignore[attr-defined]
         return swapped
 

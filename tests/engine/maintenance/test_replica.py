@@ -34,6 +34,7 @@ from aidre.engine.maintenance.restore import restore_archive
 from aidre.engine.storage.format import REPLICA
 from aidre.engine.storage.lock import WriterLock
 from tests.support.buckets import S3, FolderPlace, Once, Place, S3Place, proxy_of
+from tests.support.clocks import WAIT_SECONDS
 from tests.support.fault_proxy import Fault
 from tests.support.replicas import commit, found, holders, purge
 from tests.support.stores import NAME, ROWS, SPACE, everything, put, write
@@ -98,7 +99,7 @@ def test_readers_never_see_half_a_generation(place: Place, path: Path, cache: Pa
             replica.pull()
     finally:
         stopped.set()
-        reader.join(60)
+        reader.join(WAIT_SECONDS)
     assert problems == []
     assert len(opened) > 1
 

@@ -17,7 +17,7 @@ from aidre.engine.maintenance.replica import pulled_at
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.storage import durable
 from tests.support.buckets import S3, FolderPlace, Place, S3Place, denied, failing_from, proxy_of
-from tests.support.clocks import until
+from tests.support.clocks import WAIT_SECONDS, until
 from tests.support.fault_proxy import RESET_AFTER, RESET_BEFORE, Fault
 from tests.support.replicas import commit, found, holders, purge
 from tests.support.stores import NAME, copied
@@ -202,7 +202,7 @@ def test_a_bucket_that_goes_away_and_comes_back_is_followed(
             until(lambda: (pulled_at(cache) or 0) > (before or 0))
         finally:
             stopped.set()
-            thread.join(60)
+            thread.join(WAIT_SECONDS)
     assert found(cache) == ["a", "b", "c", "d"]
 
 
@@ -222,7 +222,7 @@ def test_two_replicas_of_one_folder_do_not_disturb_each_other(place: Place, path
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(WAIT_SECONDS)
         assert failures == []
         assert len(found(cache)) == 3 + number
         commit(path, place, f"d{number}", first=3 + number)

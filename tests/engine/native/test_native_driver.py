@@ -25,7 +25,7 @@ SECONDS = 20
 """`make hostile` takes thirty minutes."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]
-needs_compiler = pytest.mark.skipif(not compilers(), reason="neither gcc nor clang is found")
+needs_compiler = pytest.mark.skipif(not compilers(), reason="gcc or clang is not installed")
 
 
 @needs_compiler

