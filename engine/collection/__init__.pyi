@@ -10,4 +10,5 @@ from .lookup import DocumentLocator as DocumentLocator, find_vectors as find_vec
 from .merge_policy import LARGE_SEGMENT_ROWS as LARGE_SEGMENT_ROWS
 from .snapshot import Snapshot as Snapshot
 from .store import Store as Store, local_store as local_store, stale_spaces as stale_spaces
+from .upkeep import upkeep as upkeep
 from .writer import Writer as Writer
