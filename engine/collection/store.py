@@ -62,7 +62,7 @@ class Store:
     """
 
     def __init__(self, path: Path, fetch: Callable[[str, int], bool] | None = None) -> None:
-        self.path = path
+        self.path = path.absolute()  # whoever holds it may change the working folder
         self._fetch = fetch
         self._dropped: dict[str, tuple[Hashable, bool]] = {}
 
