@@ -75,7 +75,7 @@ def create_app(
     host has to keep (Agentic Intent, Agent Intake, promises of NLWeb) is not served by a replica.
     """
     settings = _with_base_url(settings if replica_age is None else of_replica(settings))
-    state = settings.state_folder(source.path) if state is None else state
+    state = settings.state_folder(source.path) if state is None else state.absolute()
     with suppress(OSError):  # a store that cannot be written is served all the same
         make_private_folder(state)
     signatures = mount_provenance(settings)

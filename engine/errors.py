@@ -153,6 +153,9 @@ class FormatTooNew(AidreError):
 
 
 class StorageFailed(AidreError):
+    """Details: file; reason (`full`, where the disk has no room); unconfirmed, the generation of a commit that may last
+    or not. Without `unconfirmed` a commit that failed has stored nothing."""
+
     code = "storage_failed"
 
 

@@ -70,15 +70,17 @@ def to_filter(filter: Json | None) -> Filter | None:
 
 
 def to_path(path: Any, argument: str) -> Path:
-    """A path with the home of the user expanded."""
+    """An absolute path with the home of the user expanded: the program may change its working folder. Links stay."""
     if not isinstance(path, str | os.PathLike) or not isinstance(text := os.fspath(path), str):
         raise InvalidInput(f"{argument} is a path, not {type(path).__name__}")
     if not text or "\0" in text:
         raise InvalidInput(f"{argument} is no path: it is empty or has a null character")
     try:
-        return Path(text).expanduser()
+        return Path(text).expanduser().absolute()
     except RuntimeError:
         raise InvalidInput(f"{argument} begins with the home of a user who has none: write the whole path") from None
+    except FileNotFoundError:
+        raise InvalidInput(f"{argument} is below the working folder, which is gone: write the whole path") from None
 
 
 def to_queries(queries: Any) -> Any:

@@ -307,6 +307,10 @@ class Collection(CollectionView):
         self._wait = wait
         self._mark: object = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Sent to another process, it opens the newest state there."""
+        return Collection, (self._source, self.name, self._spaces, self._is_open, self._wait)
+
     @property
     def reader(self) -> Reader | None:
         """Opened again if another state was committed, by whatever process."""

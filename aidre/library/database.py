@@ -28,6 +28,7 @@ class Database:
 
         if path.exists() and not path.is_dir():
             raise Missing(f"{path} is a file: name a folder for the store", store=str(path))
+        self._uri = uri
         self._source = open_source(path) if uri is None else open_source(path, address_of(uri))
         self._embedders: dict[EmbeddingSpace, Embedder] = {}
         self._is_open = True
@@ -38,6 +39,10 @@ class Database:
 
     def __repr__(self) -> str:
         return f"<Database {self.path}{'' if self._is_open else ', closed'}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Sent to another process, it is a database of its own of the same store."""
+        return Database, (self.path, self._uri), {"_is_open": self._is_open}
 
     def __enter__(self) -> Database:
         return self
@@ -81,7 +86,7 @@ class Database:
         check_collection_name(name)
         check_wait(wait)
         spaces = Spaces(to_spaces(space), embed, endpoint, self._embedders)
-        return Collection(self._source, name, spaces, lambda: self._is_open, wait)
+        return Collection(self._source, name, spaces, self._is_usable, wait)
 
     def drop(self, name: str, *, purge: bool = False, wait: float = WAIT_SECONDS) -> None:
         """Remove a collection with its files. CollectionMissing, StoreLocked, StorageFailed.
@@ -103,6 +108,9 @@ class Database:
         if not names:
             raise InvalidInput("there is nothing to back up: the store has no collection")
         back_up(self._source, names, path)
+
+    def _is_usable(self) -> bool:
+        return self._is_open
 
     def _check_open(self) -> None:
         if not self._is_open:

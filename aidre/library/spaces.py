@@ -46,6 +46,10 @@ class Spaces:
         self._loaded = loaded
         self._asked: dict[EmbeddingSpace, Embedder] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Embedders stay where they were loaded; a function is sent as pickle sends functions, by its name."""
+        return Spaces, (self.given, self._embed, self._endpoint, {})
+
     def for_writing(self, stored: Sequence[EmbeddingSpace] | None) -> list[EmbeddingSpace]:
         """The spaces as they are declared to a writer. InvalidInput where none is filled by what was passed."""
         from aidre.engine.embedding import DEFAULT_SPACE, FUNCTION_MODEL, OPENAI

@@ -279,7 +279,7 @@ def _verification_key(jwk: Mapping[str, Any]) -> Key | None:
 
 def _loader(oauth: OAuth) -> Load:
     if oauth.jwks is not None:
-        return Path(oauth.jwks).read_bytes
+        return Path(oauth.jwks).absolute().read_bytes
     url = read_url(str(oauth.jwks_uri))
     # The operator configured the address, so it may be private; redirects must stay on its host.
     fetcher = Fetcher(FetchRules(allow_private_addresses=True, timeout=10.0, page_bytes=MAX_DOCUMENT_BYTES))

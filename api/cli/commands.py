@@ -179,12 +179,17 @@ def drop(
 def compact(
     store: StoreOption, collection: EveryCollection = None, config: ConfigOption = None, as_json: JsonOption = False
 ) -> int:
-    """Rewrite all live rows into as few segments as possible, with newly built and calibrated indexes."""
+    """Rewrite all live rows into as few segments as possible, with newly built and calibrated indexes.
+
+    What older generations need stays for readers, ten minutes and longer: printed is how much, and until when. The
+    first commit or compact after that frees it; `delete --purge` frees it at once.
+    """
     from aidre.api.cli import maintenance
 
     for facts in maintenance.compact(_open_filled(store, config), collection):
         segments = f"{console.counted(facts['segments'], 'segment')} of {facts['segments_before']:,}"
-        print_result(as_json, f"{console.collection_line(facts)}, {segments}", **facts)
+        lines = [f"{console.collection_line(facts)}, {segments}", *console.kept_lines(facts)]
+        print_result(as_json, "\n".join(lines), **facts)
     return 0
 
 

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,6 +70,19 @@ def generation_line(facts: Mapping[str, Json]) -> str:
 
 def _counts(facts: Mapping[str, Json]) -> str:
     return f"{counted(facts['chunks'], 'chunk')} of {counted(facts['documents'], 'document')}"
+
+
+def kept_lines(facts: Mapping[str, Json]) -> Iterable[str]:
+    """What older generations keep on the disk, and how it is freed."""
+    kept = facts["kept"]
+    if kept is None:
+        return
+    until = datetime.fromisoformat(kept["until"]).astimezone().strftime("%H:%M")
+    count = f", and as one of the newest {kept['generations']} generations" if kept["generations"] > 2 else ""
+    yield (
+        f"  {format_bytes(kept['bytes'])} of older generations are kept for readers until {until}{count}: the first "
+        "commit or compact after that frees them, `aidre delete --purge` at once"
+    )
 
 
 def counted(number: int, noun: str) -> str:

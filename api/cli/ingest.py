@@ -14,6 +14,7 @@ from aidre.api.cli.maintenance import set_retention
 from aidre.api.cli.publish import publishing
 from aidre.api.cli.select import has_collection
 from aidre.api.config import Settings, load_settings, spaces_for
+from aidre.engine.collection import upkeep
 from aidre.engine.storage import check_collection_name
 from aidre.ingest.fetch import FetchRules
 from aidre.ingest.pipeline import IngestOptions, ingest
@@ -69,7 +70,10 @@ class Ingestion:
             if self.cluster is None
             else self._run_there(self.cluster, spaces, embedders, report)
         )
-        set_retention(self.store, self.collection, retained, self.options.wait)  # of a collection that this run created
+        with upkeep(self.store.path / self.collection, "the number of generations to keep was not set"):
+            set_retention(
+                self.store, self.collection, retained, self.options.wait
+            )  # where this run made the collection
         return summary
 
     def _run_here(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from aidre.api.cli.select import disk_bytes, has_collection, select_collections
@@ -81,12 +83,15 @@ def delete(
 
 
 def compact(store: Source, collection: str | None) -> Iterator[Facts]:
-    """Compact one collection or all of them."""
+    """Compact one collection or all of them; `kept` is what older generations keep on the disk for readers."""
+    from aidre.engine.collection import Snapshot, kept_for_readers
+
     for name in select_collections(store, collection):
         before = store.open(name).status()["segments"]
         with store.writer(name, spaces=None) as writer:
             writer.compact()
         snapshot = store.open(name)
+        kept = kept_for_readers(store.path / name, snapshot.manifest) if isinstance(snapshot, Snapshot) else None
         yield {
             "collection": name,
             "generation": snapshot.generation,
@@ -94,7 +99,13 @@ def compact(store: Source, collection: str | None) -> Iterator[Facts]:
             "chunks": snapshot.chunks,
             "segments": snapshot.status()["segments"],
             "segments_before": before,
+            "kept": None if kept is None else {**asdict(kept), "until": _full_minute(kept.until)},
         }
+
+
+def _full_minute(moment: float) -> str:
+    """The first full minute after a Unix time, RFC 3339."""
+    return datetime.fromtimestamp(math.ceil(moment / 60) * 60, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def set_retention(store: Source, collection: str, generations: int | None, wait: float = 0.0) -> None:

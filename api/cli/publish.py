@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aidre.engine.errors import AidreError, ConfigurationError, PublishConflict, StorageFailed
+from aidre.engine.errors import AidreError, ConfigurationError, PublishConflict
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -97,7 +97,10 @@ def _names(store: Source, collection: str | None) -> list[str]:
 @contextmanager
 def publishing(store: Source, settings: Settings, collection: str | None = None) -> Iterator[None]:
     """Within this context new generations are published in a thread, where the configuration says so; when it ends
-    without an error, the newest ones are published. StorageFailed."""
+    without an error, the newest ones are published. What cannot be published is reported: it is stored, and the next
+    ingest or `aidre publish` sends it."""
+    from aidre.api.cli import console
+
     if settings.store.publish is None:
         yield
         return
@@ -113,8 +116,8 @@ def publishing(store: Source, settings: Settings, collection: str | None = None)
     try:
         for name in _names(store, collection):
             publisher.publish([name])
-    except AidreError as error:
-        raise StorageFailed(f"what was committed is not published: {error}") from error
+    except (AidreError, OSError) as error:
+        console.print_message(f"what was committed is stored, but not published: {error}; `aidre publish` sends it")
 
 
 @contextmanager

@@ -294,7 +294,7 @@ class Settings(Section):
 
     def state_folder(self, store: Path) -> Path:
         """The folder of what one host keeps: receipts, offers, promises, secrets."""
-        return store / ".log" if self.server.state is None else Path(self.server.state).expanduser()
+        return store / ".log" if self.server.state is None else Path(self.server.state).expanduser().absolute()
 
     def collection(self, name: str) -> CollectionSettings:
         """The settings of a collection, or the defaults."""
@@ -349,9 +349,9 @@ def settings_of(tables: Mapping[str, Any]) -> Settings:
 
 
 def _beside(configuration: Path, name: str) -> str:
-    """The path of a file, searched beside the configuration first."""
+    """The path of a file, searched beside the configuration first, then in the working folder of now."""
     beside = configuration.absolute().parent / name
-    return str(beside) if beside.is_file() else name
+    return str(beside if beside.is_file() else Path(name).expanduser().absolute())
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:

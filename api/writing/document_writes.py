@@ -24,7 +24,7 @@ from aidre.api.config import CollectionSettings, Embedding, Settings, Space, Sto
 from aidre.api.http import Unavailable
 from aidre.api.writing.messages import AnyRequest, WriteAnswer
 from aidre.engine.checkout import child_environment
-from aidre.engine.errors import ModelUnavailable, StoreLocked
+from aidre.engine.errors import AidreError, ModelUnavailable, StorageFailed, StoreLocked
 
 logger = logging.getLogger("aidre")
 
@@ -32,6 +32,7 @@ MAX_WAITING_BYTES = 128 << 20
 """Bodies of requests that are not answered yet."""
 RETRY_SECONDS = 5
 RETRY_EMBEDDING_SECONDS = 30
+RETRY_FULL_SECONDS = 30
 CLOSE_SECONDS = 25.0
 """Time for what was received, when the server ends; then the process is killed."""
 
@@ -84,7 +85,8 @@ class DocumentWrites:
         """Send a request whose body has `size` bytes; what is answered without an error is durable.
 
         Raises the errors of the engine, and Unavailable: with nothing kept where another writer holds the lock, the
-        texts cannot be embedded, or too much waits; with an unknown outcome where the writer process ended.
+        texts cannot be embedded, the disk refuses, or too much waits; with an unknown outcome where the writer process
+        ended, or the disk or another engine did not confirm a commit.
         """
         if self._waiting_bytes + size > MAX_WAITING_BYTES:
             raise Unavailable("too much is waiting to be written: come back as Retry-After says", retry=RETRY_SECONDS)
@@ -96,13 +98,7 @@ class DocumentWrites:
             self._waiting_bytes -= size
         if answer.failure is not None:
             error = answer.failure.to_error()
-            if isinstance(error, StoreLocked):
-                raise Unavailable(f"nothing was written: {error.message}", retry=RETRY_SECONDS) from error
-            if isinstance(error, ModelUnavailable):
-                logger.error("documents are not embedded: %s", error)  # the caller is not told about an endpoint
-                message = "nothing was written, because the texts cannot be embedded: come back as Retry-After says"
-                raise Unavailable(message, retry=RETRY_EMBEDDING_SECONDS) from error
-            raise error
+            raise _refusal(error) from error
         return answer
 
     async def _running(self) -> _Process:
@@ -205,8 +201,28 @@ class _Process:
                 future.set_exception(_ended())
 
 
+def _refusal(error: AidreError) -> AidreError:
+    """What the caller is told, who learns nothing of the operator's disk but that it is full, and of no endpoint."""
+    if isinstance(error, StoreLocked):
+        return Unavailable(f"nothing was written: {error.message}", retry=RETRY_SECONDS)
+    if isinstance(error, ModelUnavailable):
+        logger.error("documents are not embedded: %s", error)
+        message = "nothing was written, because the texts cannot be embedded: come back as Retry-After says"
+        return Unavailable(message, retry=RETRY_EMBEDDING_SECONDS)
+    if not isinstance(error, StorageFailed):
+        return error
+    logger.error("documents are not written: %s", error)
+    if "unconfirmed" in error.details:
+        return _unknown("the commit was not confirmed")
+    if error.details.get("reason") == "full":
+        message = "nothing was written, because the disk of the server is full: come back as Retry-After says"
+        return Unavailable(message, retry=RETRY_FULL_SECONDS)
+    return Unavailable("nothing was written, because the store refuses: come back as Retry-After says")
+
+
 def _ended() -> Unavailable:
-    return Unavailable(
-        "the writer ended while it worked, so this may be written or not: send it again, it is written once",
-        retry=1,
-    )
+    return _unknown("the writer ended while it worked")
+
+
+def _unknown(cause: str) -> Unavailable:
+    return Unavailable(f"{cause}, so this may be written or not: send it again, it is written once", retry=1)

@@ -36,7 +36,7 @@ from aidre.api.writing.messages import (
     WriteAnswer,
     failed,
 )
-from aidre.engine.backend import CommitResult, Reader, Sink, Source
+from aidre.engine.backend import Reader, Sink, Source
 from aidre.engine.embedding import Embedder, load_embedder
 from aidre.engine.errors import AidreError, CollectionMissing, InvalidDocument, StorageFailed
 from aidre.engine.index.fields import parse_filter
@@ -116,7 +116,8 @@ class CollectionWriter:
 
     # -- one commit --------------------------------------------------------------------------------------------
 
-    def _commit(self, group: Sequence[AnyRequest]) -> None:
+    def _commit(self, group: list[AnyRequest]) -> None:
+        """Do the requests of a group; those that are answered leave it, so that a later error is not theirs."""
         left = group[0].arrived + LOCK_SECONDS - time.monotonic()
         settings = self._settings.collection(self._name)
         spaces = self._spaces()
@@ -132,25 +133,26 @@ class CollectionWriter:
             previous=self._newest,
             wait=max(0.0, left),
         ) as sink:
-            commit = functools.partial(self._commit_if_wanted, sink)
-            answers = _Group(sink, embedders, settings, commit).apply(group)
-            committed = commit()
-            self._newest = sink.snapshot
-            generation = self._generation() if committed is None else committed.generation
-            for answer in answers:
-                durable = answer if answer.failure else msgspec.structs.replace(answer, generation=generation)
-                self._answer(durable)
-            with suppress(AidreError):  # what was answered is durable; the next commit merges
-                sink.finish()
+            requests = _Group(sink, embedders, settings, functools.partial(self._commit_and_answer, sink, group))
+            requests.apply(group)
+            self._commit_and_answer(sink, group, requests.answers)
+            sink.finish()  # what follows the commit: nothing of it is an error
             self._newest = sink.snapshot
 
-    def _commit_if_wanted(self, sink: Sink) -> CommitResult | None:
+    def _commit_and_answer(self, sink: Sink, group: list[AnyRequest], answers: list[WriteAnswer]) -> None:
+        """Commit, and give the answers, which are durable then; their requests leave the group."""
         if not self._is_wanted():
             raise StorageFailed("the server has ended")
-        return sink.commit()
-
-    def _generation(self) -> int:
-        return 0 if self._newest is None else self._newest.generation
+        committed = sink.commit()
+        self._newest = sink.snapshot
+        stored = 0 if self._newest is None else self._newest.generation
+        generation = stored if committed is None else committed.generation
+        for answer in answers:
+            durable = answer if answer.failure else msgspec.structs.replace(answer, generation=generation)
+            self._answer(durable)
+        answered = {answer.number for answer in answers}
+        group[:] = [request for request in group if request.number not in answered]
+        answers.clear()
 
     def _spaces(self) -> Sequence[EmbeddingSpace]:
         if self._newest is None:
@@ -176,15 +178,19 @@ class _Group:
         sink: Sink,
         embedders: Mapping[str, Embedder],
         settings: CollectionSettings,
-        commit: Callable[[], object],
+        commit: Callable[[list[WriteAnswer]], object],
     ) -> None:
+        """`commit` makes durable what is done, and gives the answers that it gets."""
+        self.answers: list[WriteAnswer] = []
         self._sink, self._commit = sink, commit
         self._writer = DocumentWriter(sink, embedders)
         self._rules = VectorRules(tuple(sink.spaces.values()), embedders.keys())
         self._file = File(Path(), "", "", mapping=parse_column_mapping(settings.mapping, "mapping"))
 
-    def apply(self, group: Sequence[AnyRequest]) -> list[WriteAnswer]:
-        return [self._apply_one(request) for request in group]
+    def apply(self, group: Sequence[AnyRequest]) -> None:
+        """Do the requests; `answers` are those to be given after the next commit."""
+        for request in tuple(group):  # which loses those that are answered meanwhile
+            self.answers.append(self._apply_one(request))
 
     def _apply_one(self, request: AnyRequest) -> WriteAnswer:
         try:
@@ -204,7 +210,7 @@ class _Group:
     def _delete_passing(self, filter: bytes) -> int:
         """Deletes what passes of all that came before; for that it has to be committed."""
         parsed = parse_filter(orjson.loads(filter))
-        self._commit()
+        self._commit(self.answers)
         snapshot = self._sink.snapshot
         passing = () if snapshot is None else dict.fromkeys(chunk.document_id for chunk in snapshot.scan(parsed))
         return self._sink.delete(list(passing))

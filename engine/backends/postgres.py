@@ -26,8 +26,12 @@ class PostgresSource:
     """A `Source` of the collections in one schema of a database."""
 
     def __init__(self, path: Path, uri: str) -> None:
-        self.path = path
+        self.path = path.absolute()
+        self._uri = uri
         self._server = Server(uri)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PostgresSource, (self.path, self._uri)
 
     def collections(self) -> list[str]:
         return [name for (name,) in self._catalog(sql.SQL("name"), None)]

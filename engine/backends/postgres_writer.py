@@ -32,7 +32,8 @@ from aidre.engine.backends.postgres_tables import (
 )
 from aidre.engine.backends.sink import Declared, PendingSink
 from aidre.engine.backends.state import CollectionState, StoredSpace
-from aidre.engine.errors import StoreLocked
+from aidre.engine.collection import upkeep
+from aidre.engine.errors import BackendUnavailable, StoreLocked
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import NO_KEY, to_utf8
 
@@ -105,9 +106,13 @@ class PostgresWriter(PendingSink):
         self._reconnect()
         changes = self._pending.changes, self._sources.changes
         if not self._was_committed() or changes != self._sent_changes:
-            self._sent_changes = changes
-            with self._server.faults():
-                self._write()
+            self._sent, self._sent_changes = None, changes
+            try:
+                with self._server.faults():
+                    self._write()
+            except BackendUnavailable as error:
+                if not self._took_place(error):
+                    raise
         self._sent = None
         return self._committed()
 
@@ -194,9 +199,9 @@ class PostgresWriter(PendingSink):
             self._connection = self._lock.__enter__()
 
     def _was_committed(self) -> bool:
-        """Whether the commit that failed took place: the connection may have been lost before its answer came."""
         if self._sent is None:
             return False
+        self._reconnect()
         with self._server.faults():
             number, state = read_state(self._connection, self._server, self._name)
         if state is None or state.token != self._sent.token:
@@ -277,10 +282,10 @@ class PostgresWriter(PendingSink):
 
     def _keep_up(self) -> None:
         """Build the graphs that are due, and count anew where so much was written that the plans of searches would no
-        longer fit."""
+        longer fit. Errors are logged: what was written is stored."""
         if self._number is None or self._state.chunks < _MIN_GRAPH_ROWS:
             return
-        with self._server.faults():
+        with upkeep(f"{self._name} at {self._server.address}", "graphs were not built"), self._server.faults():
             for stored in self._state.spaces:
                 if not self._tables.has_index(self._connection, stored.table):
                     self._tables.make_index(self._connection, stored.space, stored.table)

@@ -14,7 +14,7 @@ from aidre.engine.backend import CommitResult
 from aidre.engine.backends.pending import Pending, PendingVector, Sources, check_upsert, chosen
 from aidre.engine.backends.state import CollectionState, StoredSpace, first_state
 from aidre.engine.collection import stale_spaces
-from aidre.engine.errors import CollectionMissing
+from aidre.engine.errors import BackendUnavailable, CollectionMissing, StoreLocked
 from aidre.engine.index.vectors import encode
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record, Visibility
 from aidre.engine.segment import RecordColumns, to_columns
@@ -80,6 +80,10 @@ class PendingSink(ABC):
 
     @abstractmethod
     def commit(self) -> CommitResult | None: ...
+
+    @abstractmethod
+    def _was_committed(self) -> bool:
+        """Whether the commit that failed took place: the connection may have been lost before its answer came."""
 
     # -- what is stored ------------------------------------------------------------------------------------------
 
@@ -182,6 +186,18 @@ class PendingSink(ABC):
 
     def wait_for_commit(self) -> CommitResult | None:
         return None
+
+    def _took_place(self, error: BackendUnavailable) -> bool:
+        """Whether a commit took place that failed by this error. BackendUnavailable with `unconfirmed` in its details
+        where the engine does not say."""
+        try:
+            return self._was_committed()
+        except (BackendUnavailable, StoreLocked) as unanswered:
+            raise BackendUnavailable(
+                f"{error.message}; whether the commit took place is not known: write again, it is written once",
+                **error.details,
+                unconfirmed=self._state.generation + 1,
+            ) from unanswered
 
     def _succeeded_by_pending(self, state: CollectionState, next_row: int) -> CollectionState:
         """The state of the next generation: `state`, without what was deleted, and all that is pending."""

@@ -111,6 +111,10 @@ class Committer:
 
         Requires that no other commit is in flight.
         """
+        with self._generations.discarding():
+            return self._commit(pending, declaration, release=release)
+
+    def _commit(self, pending: PendingCommit, declaration: Declaration, *, release: bool) -> CommitResult:
         # All that reads the pending rows comes before the segment is written, which may free them.
         changes = changelog.diff_table(pending.rows.states(pending.dropped_rows), self._states_before(pending))
         new_counts = pending.rows.chunk_counts() if pending.dropped_rows else None
@@ -135,6 +139,8 @@ class Committer:
         rows = sum(entry.chunks for entry in staged.entries)
         written = Written(staged.entries, staged.masks, staged.chunk_counts, changes, rows)
         return self._publish(pending, declaration, written)
+
+    # -- its steps ---------------------------------------------------------------------------------------------
 
     def _publish(self, pending: PendingCommit, declaration: Declaration, written: Written) -> CommitResult:
         generations, manifest = self._generations, self._generations.manifest

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from aidre.engine.collection import garbage
+from aidre.engine.collection.upkeep import upkeep
 from aidre.engine.errors import AidreError, CollectionDropped, StorageFailed, StoreLocked
 from aidre.engine.storage import (
     CURRENT,
@@ -27,6 +28,7 @@ from aidre.engine.storage import (
     manifest_name,
     manifest_numbers,
     now,
+    write_current,
 )
 
 KEEP_SECONDS = changelog.KEEP_SECONDS
@@ -53,8 +55,8 @@ def publish_last(folder: Path, newest: Manifest) -> None:
     )
     last = changelog.restart_history(last, generation)
     durable.replace_file(folder / MANIFESTS / manifest_name(generation), encode_manifest(last))
-    durable.replace_file(folder / CURRENT, f"{generation:06d}\n".encode())
-    with suppress(StorageFailed):  # the collection is dropped; the next writer of the name removes what is left
+    write_current(folder, generation)
+    with upkeep(folder, "the files of the dropped collection were not removed"):
         garbage.purge(folder, last)
 
 

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import itertools
 import os
+import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from aidre.engine.errors import FormatTooNew, StorageFailed, StoreDamaged, StoreLocked
+from aidre.engine.errors import AidreError, FormatTooNew, StorageFailed, StoreDamaged, StoreLocked
 from aidre.engine.storage import (
     BACKFILLS,
     CHANGES,
+    CURRENT,
     DELETES,
     MANIFESTS,
     PINS,
@@ -58,8 +61,8 @@ def collect(
 ) -> None:
     """Remove the manifests, segments, their files and the tombstone files that no kept generation names.
 
-    Does nothing as long as fewer than `at_least` manifests can be removed, unless one of them was superseded
-    `keep_seconds` ago. Requires the writer's lock.
+    Every commit calls it, and every writer that ends. Does nothing as long as fewer than `at_least` manifests can be
+    removed, unless one of them was superseded `keep_seconds` ago. Requires the writer's lock.
     """
     now = time.time()
     limit = now - keep_seconds
@@ -90,6 +93,71 @@ def _sweep(folder: Path, newest: Manifest, obsolete: Iterable[int], kept: Iterab
             durable.remove_folder(path)
         else:
             path.unlink(missing_ok=True)
+
+
+def discard(folder: Path, newest: Manifest) -> None:
+    """Remove what a commit or a merge wrote that failed before CURRENT named its generation, as far as possible.
+
+    `newest` is the generation before it. Where CURRENT names a later one, nothing is removed: readers have it. Without
+    CURRENT a manifest that stayed would be taken for the newest one. Requires the writer's lock.
+    """
+    with suppress(OSError, ValueError, StorageFailed):
+        if _current(folder) not in {None, newest.generation}:
+            return
+        numbers = [number for number, _ in _manifest_times(folder / MANIFESTS)]
+        later = [number for number in numbers if number > newest.generation]
+        _sweep(folder, newest, later, set(numbers).difference(later))
+        changelog.remove_orphans(folder, newest.changes)
+
+
+def _current(folder: Path) -> int | None:
+    with suppress(FileNotFoundError):
+        return int((folder / CURRENT).read_bytes())
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What only older generations need: so many bytes, for readers until a Unix time.
+
+    `generations` is the number of generations that the collection keeps, where one of these needs any of the bytes;
+    else 0.
+    """
+
+    bytes: int
+    until: float
+    generations: int
+
+
+def kept_for_readers(folder: Path, newest: Manifest) -> Kept | None:
+    """What stays on the disk though the newest generation does not need it; None where nothing does."""
+    written = _manifest_times(folder / MANIFESTS)
+    superseded = {number: moment for (number, _), (_, moment) in itertools.pairwise(written)}
+    needed, found, until, counted = _named_paths(folder, newest), dict[str, int](), 0.0, 0
+    for number, moment in superseded.items():
+        with suppress(AidreError, FileNotFoundError):
+            named = _named_paths(folder, read_manifest(folder / MANIFESTS, number, newest.name)) - needed
+            sizes = {path: status.st_size for path, status in _files(named)}
+            found |= sizes
+            if sizes:
+                until = max(until, moment + KEEP_SECONDS, _pinned_until(folder, number))
+                counted = newest.keep if number > newest.generation - newest.keep else counted
+    return Kept(sum(found.values()), until, counted) if found else None
+
+
+def _files(paths: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
+    """Those of the paths that are files, with their status."""
+    for path in paths:
+        with suppress(OSError):
+            status = Path(path).stat()
+            if stat.S_ISREG(status.st_mode):
+                yield path, status
+
+
+def _pinned_until(folder: Path, generation: int) -> float:
+    with suppress(OSError):
+        return (folder / PINS / f"{generation:06d}").stat().st_mtime + KEEP_SECONDS
+    return 0.0
 
 
 def purge(folder: Path, newest: Manifest) -> None:
@@ -149,10 +217,11 @@ def _abandoned_restores(store: Path) -> Iterator[Path]:
 
 def _manifest_times(folder: Path) -> list[tuple[int, float]]:
     """The stored generations in order, and when each was written."""
-    with os.scandir(folder) as entries:
-        found = [
+    found = list[tuple[int, float]]()
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        found += (
             (_generation_of(entry.name), entry.stat().st_mtime) for entry in entries if entry.name.endswith(".json")
-        ]
+        )
     return sorted(pair for pair in found if pair[0] > 0)
 
 

@@ -7,8 +7,8 @@ seen its number, so the number is not used again and another generation has to f
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,12 +27,11 @@ from aidre.engine.collection.merge_policy import (
     segments_to_merge,
 )
 from aidre.engine.collection.snapshot import Snapshot
-from aidre.engine.errors import StorageFailed
+from aidre.engine.collection.upkeep import upkeep
 from aidre.engine.index.vectors import serialize_codebook
 from aidre.engine.segment import LiveRows, Recompute, SegmentView, live_rows, split_live_rows, write_merged
 from aidre.engine.storage import (
     BACKFILLS,
-    CURRENT,
     MANIFESTS,
     SEGMENTS,
     FileEntry,
@@ -46,6 +45,7 @@ from aidre.engine.storage import (
     manifest_name,
     max_segment_rows,
     now,
+    write_current,
 )
 
 RECALL_TARGET = 0.99
@@ -128,16 +128,30 @@ class Generations:
         durable.make_folder(self.folder / MANIFESTS)
         durable.replace_file(self.folder / MANIFESTS / manifest_name(generation), encode_manifest(indexed))
         self._last_number = generation  # readers may know it from here on, also if the next step fails
-        durable.replace_file(self.folder / CURRENT, f"{generation:06d}\n".encode())
+        write_current(self.folder, generation)
         self.manifest, self.snapshot = indexed, snapshot
-        self._collect_garbage()
+        self.collect_garbage()
+
+    @contextmanager
+    def discarding(self) -> Iterator[None]:
+        """What fails within this context leaves no files of an unpublished generation: a full disk needs their room."""
+        try:
+            yield
+        except BaseException:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        """Remove the files of a commit or merge that failed, as far as possible."""
+        garbage.discard(self.folder, self._with_detached_indexes(self.manifest))
 
     def calibrate(self, given: Mapping[str, NDArray[np.float32]]) -> None:
         """Publish a generation that changes nothing but the calibration of the spaces that queries are given for."""
         self.publish(self.manifest, given=given)
 
-    def _collect_garbage(self) -> None:
-        with suppress(OSError, StorageFailed):  # the generation is durable; the next one tries again
+    def collect_garbage(self) -> None:
+        """Remove the files that only generations need that are not kept any more; see `garbage`."""
+        with upkeep(self.folder, "older generations were not removed"):
             garbage.collect(self.folder, self._with_detached_indexes(self.manifest))
             self._retention.remove_old(self.manifest.changes)
             self._retention.pack()
@@ -214,9 +228,12 @@ class Generations:
             self.merge([group])
 
     def merge_all(self, recompute: Mapping[str, Recompute] | None = None) -> None:
-        """Rewrite all live rows into as few segments as possible, and calibrate; `recompute` as for `merge`."""
-        live_rows = [entry.live_chunks for entry in self.manifest.segments]
-        if live_rows:
+        """Rewrite all live rows into as few segments as possible, and calibrate; `recompute` as for `merge`.
+
+        Without rows it is a generation too: by it the last one that had any is no longer among the newest two.
+        """
+        if self.snapshot is not None:
+            live_rows = [entry.live_chunks for entry in self.manifest.segments]
             self.merge(group_by_rows(live_rows, self.max_segment_rows), recalibrate=True, recompute=recompute)
 
     def merge(
@@ -260,15 +277,16 @@ class Generations:
     ) -> None:
         """Publish a generation with one new segment for each group of rows, without the replaced segments."""
         spaces = self.manifest.collection.spaces
-        merged = [
-            write_merged(self.folder, [rows for rows in group if len(rows.chunk_rows)], spaces, recompute)
-            for group in groups
-        ]
-        kept = [entry for segment_ord, entry in enumerate(self.manifest.segments) if segment_ord not in replaced]
-        manifest = deletes.prune_deletes(replace(self.manifest, segments=(*kept, *merged)))
-        if restart_history:
-            manifest = changelog.restart_history(manifest, self.next_generation)
-        self.publish(manifest, recalibrate=recalibrate)
+        with self.discarding():
+            merged = [
+                write_merged(self.folder, [rows for rows in group if len(rows.chunk_rows)], spaces, recompute)
+                for group in groups
+            ]
+            kept = [entry for segment_ord, entry in enumerate(self.manifest.segments) if segment_ord not in replaced]
+            manifest = deletes.prune_deletes(replace(self.manifest, segments=(*kept, *merged)))
+            if restart_history:
+                manifest = changelog.restart_history(manifest, self.next_generation)
+            self.publish(manifest, recalibrate=recalibrate)
 
     # -- purge -------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from aidre.engine.collection import dropping, garbage
 from aidre.engine.collection.snapshot import Snapshot
+from aidre.engine.collection.upkeep import upkeep
 from aidre.engine.errors import (
     AidreError,
     CollectionMissing,
@@ -37,6 +38,7 @@ from aidre.engine.storage import (
     manifest_numbers,
     read_manifest,
     with_precision,
+    write_current,
 )
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ class Store:
     """
 
     def __init__(self, path: Path, fetch: Callable[[str, int], bool] | None = None) -> None:
-        self.path = path
+        self.path = path.absolute()  # whoever holds it may change the working folder
         self._fetch = fetch
         self._dropped: dict[str, tuple[Hashable, bool]] = {}
 
@@ -238,7 +240,8 @@ class Store:
                 raise dropping.dropped_error(manifest)
             else:
                 dropping.publish_last(folder, manifest)
-                dropping.forget_old(self._dropped_folders())
+                with upkeep(folder, "collections that were dropped a month ago were not removed"):
+                    dropping.forget_old(self._dropped_folders())
 
     def _dropped_folders(self) -> Iterator[Path]:
         """The folders of dropped collections."""
@@ -290,7 +293,7 @@ class Store:
             return None
         manifest = self._read_manifest(collection, numbers[-1])
         durable.sync_folder(folder / MANIFESTS)  # whoever wrote it may have been killed before its name was durable
-        durable.replace_file(folder / CURRENT, f"{numbers[-1]:06d}\n".encode())
+        write_current(folder, numbers[-1])
         return manifest
 
     def _read_manifest(self, collection: str, generation: int | None) -> Manifest:

@@ -1,8 +1,8 @@
-"""The one writer of a collection: upsert, delete, commit, merge. It holds the collection's lock for its whole life.
+"""The one writer of a collection: upsert, delete, commit. It holds the collection's lock for its whole life.
 
 A commit appends one small segment and marks replaced and deleted documents as deleted in the others. It becomes
 durable by the order of its steps: segment, tombstones, changelog, manifest, CURRENT, each synced before the next. A
-merge follows as a generation of its own.
+merge follows as a generation of its own; where it fails, that is logged, and no error of the write that it follows.
 
 The state of a writer is spread over three objects, each the only one to change its part:
 
@@ -46,7 +46,8 @@ from aidre.engine.collection.commit import Committer, Declaration
 from aidre.engine.collection.generations import Generations
 from aidre.engine.collection.lookup import DocumentLocator, find_vectors, live_documents, stored_records
 from aidre.engine.collection.snapshot import Snapshot
-from aidre.engine.errors import InvalidDocument, InvalidInput, Missing, SpaceConflict
+from aidre.engine.collection.upkeep import upkeep
+from aidre.engine.errors import InvalidDocument, InvalidInput, Missing, SpaceConflict, StorageFailed
 from aidre.engine.index.vectors import dtype_of, encode
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record, Visibility
 from aidre.engine.segment import PendingCommit, Recompute, RecordColumns, open_staged, to_columns
@@ -108,6 +109,10 @@ class Writer:
         finally:
             try:
                 self._committer.close()
+                if kind is None:
+                    self.generations.collect_garbage()
+                elif isinstance(error, StorageFailed):  # segments that were moved here and not adopted need room, too
+                    self.generations.discard()
             finally:
                 self._lock.__exit__(kind, error, traceback)
 
@@ -130,7 +135,7 @@ class Writer:
         self._check_vectors(vectors, sum(records.chunks.counts))
         self._wait_for(records.ids)
         if self._pending.is_empty:
-            self.merge()
+            self._merge_due()
         pending = self._pending
         locations = self._locate(records.ids)
         for number in np.flatnonzero(locations[:, 0] >= 0).tolist():
@@ -164,10 +169,14 @@ class Writer:
         return result
 
     def finish(self) -> None:
-        """End a run: commit, index a first bulk load and merge its small segments, then merge what is due."""
+        """End a run: commit, index a first bulk load and merge its small segments, then merge what is due.
+
+        StorageFailed is that of the commit. What follows it is `upkeep`, whose errors are logged.
+        """
         self.commit()
-        self.generations.end_bulk_load()
-        self.merge()
+        with upkeep(self.generations.folder, "the first load was not merged and calibrated"):
+            self.generations.end_bulk_load()
+        self._merge_due()
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -320,16 +329,6 @@ class Writer:
 
     # -- whole segments ----------------------------------------------------------------------------------------
 
-    def merge(self) -> None:
-        """Merge segments as the merge policy asks for; each merge is a generation of its own.
-
-        Runs while nothing is pending: `finish` and the first `upsert` after a commit call it. A first bulk load
-        postpones it to `finish`, unless the segments become too many.
-        """
-        if self.generations.may_merge:
-            self._committer.wait()
-            self.generations.merge_due()
-
     def compact(self) -> None:
         """Commit, then rewrite all live rows into as few segments as possible, with newly trained indexes."""
         self.commit()
@@ -374,6 +373,17 @@ class Writer:
             raise
 
     # -- inside ------------------------------------------------------------------------------------------------
+
+    def _merge_due(self) -> None:
+        """Merge segments as the merge policy asks for; each merge is a generation of its own.
+
+        Runs while nothing is pending: `finish` and the first `upsert` after a commit call it. A first bulk load
+        postpones it to `finish`, unless the segments become too many.
+        """
+        if self.generations.may_merge:
+            self._committer.wait()
+            with upkeep(self.generations.folder, "segments were not merged"):
+                self.generations.merge_due()
 
     @property
     def _manifest(self) -> Manifest:

@@ -21,7 +21,7 @@ def cache_folder() -> Path:
     """The cache folder, created if missing; if it is not writable, a private folder of this user in the system's
     temporary folder."""
     named = os.environ.get("AIDRE_CACHE")
-    folder = Path(named).expanduser() if named else _home_cache() / "aidre"
+    folder = (Path(named).expanduser() if named else _home_cache() / "aidre").absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()

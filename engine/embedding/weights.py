@@ -131,7 +131,7 @@ def default_vocabulary() -> Mapping[str, int]:
 def _local_folder(model: str) -> Path:
     folder = Path(model).expanduser()
     if folder.is_dir():
-        return folder
+        return folder.absolute()
     if folder.is_absolute() or model.startswith((".", "~")) or model.count("/") != 1:
         raise ModelUnavailable(f"model {model!r} is neither a folder nor a name on the hub: correct the space's model")
     return _hub_folder(model)

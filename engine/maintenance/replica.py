@@ -72,7 +72,7 @@ class Replica:
 
     def __init__(self, bucket: Bucket, cache: Path, *, max_bytes: int = 0) -> None:
         self._bucket, self._max_bytes = bucket, max_bytes
-        self.cache = cache
+        self.cache = cache.absolute()
         self._etags: dict[str, str] = {}
         self._opened: dict[str, Manifest] = {}
         self._catalog = Catalog()

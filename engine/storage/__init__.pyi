@@ -119,5 +119,6 @@ from .manifest import (
     seal as seal,
     unseal as unseal,
     with_precision as with_precision,
+    write_current as write_current,
 )
 from .table import Table as Table

@@ -12,6 +12,7 @@ import mmap
 import os
 import struct
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -99,20 +100,23 @@ class ArrowWriter:
             return describe(self._path, self._starts, end)
 
     def abandon(self) -> None:
-        """Close the file without a footer."""
-        self._sink.close()
+        """Close the file without a footer, and remove it."""
+        with suppress(OSError):
+            self._sink.close()
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
 
 
 def write_file(path: Path, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> FileEntry:
-    """Write a whole file; not synced yet. StorageFailed."""
+    """Write a whole file; not synced yet. StorageFailed, and nothing stays of it."""
     writer = ArrowWriter(path, schema)
     try:
         for batch in batches:
             writer.write(batch)
+        return writer.close()
     except BaseException:
         writer.abandon()
         raise
-    return writer.close()
 
 
 def describe(path: Path, starts: list[int], end: int) -> FileEntry:

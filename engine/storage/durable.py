@@ -7,6 +7,7 @@ the kernel may have dropped its data and would report success. Knows no Arrow an
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
@@ -24,6 +25,7 @@ READ_ONLY = 0o440
 UNFINISHED = 0o640
 """Mode of files that are being written, and of locks."""
 _MAX_SYNC_THREADS = 8
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 # -- errors of the disk ------------------------------------------------------------------------------------------
@@ -35,7 +37,10 @@ def write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageFailed(f"cannot write {path.name}: {error.strerror or error}", file=path.name) from error
+        # Arrow's errors have a number, too, and a text that names neither file nor cause in one line.
+        cause = os.strerror(error.errno) if error.errno else str(error)
+        full = {"reason": "full"} if error.errno in _FULL else {}
+        raise StorageFailed(f"cannot write {path.name}: {cause}", file=path.name, **full) from error
 
 
 @contextmanager

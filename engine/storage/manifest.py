@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,11 +18,11 @@ import msgspec
 import orjson
 import xxhash
 
-from aidre.engine.errors import FormatTooNew, StoreDamaged
+from aidre.engine.errors import FormatTooNew, StorageFailed, StoreDamaged
 from aidre.engine.model import Collection, EmbeddingSpace, Visibility
+from aidre.engine.storage import durable
 from aidre.engine.storage.arrow import MAX_COUNT, Count, FileEntry
-from aidre.engine.storage.durable import read_errors
-from aidre.engine.storage.format import FORMAT, MANIFESTS, manifest_name, precision_of, space_files
+from aidre.engine.storage.format import CURRENT, FORMAT, MANIFESTS, manifest_name, precision_of, space_files
 
 # -- JSON with a checksum ----------------------------------------------------------------------------------------
 
@@ -225,6 +226,26 @@ def encode_manifest(manifest: Manifest) -> bytes:
     return seal(orjson.dumps({"format": FORMAT, "collection": collection, "counts": counts, **value, "spaces": spaces}))
 
 
+def write_current(folder: Path, generation: int) -> None:
+    """Make a generation of the collection in `folder` the newest one, durable on return. StorageFailed.
+
+    Where the last sync failed, readers have it nevertheless: the error says so, and has `unconfirmed` in its details.
+    """
+    path, content = folder / CURRENT, f"{generation:06d}\n".encode()
+    try:
+        durable.replace_file(path, content)
+    except StorageFailed as error:
+        with suppress(OSError):
+            if path.read_bytes() == content:
+                raise StorageFailed(
+                    f"{error.message}; generation {generation} can be read already, but a power cut may undo it: "
+                    "repeat what made it",
+                    **error.details,
+                    unconfirmed=generation,
+                ) from error
+        raise
+
+
 def _flatten_space(state: dict[str, Any]) -> dict[str, Any]:
     calibration = state["calibration"]
     learned = calibration.pop("learned") if calibration else []  # a release that lacks it refuses others below
@@ -237,7 +258,7 @@ def _flatten_space(state: dict[str, Any]) -> dict[str, Any]:
 def read_manifest(folder: Path, generation: int, collection: str) -> Manifest:
     """Read and verify one manifest. FileNotFoundError, StoreDamaged, StorageFailed, FormatTooNew."""
     name = manifest_name(generation)
-    with read_errors(folder / name):
+    with durable.read_errors(folder / name):
         content = (folder / name).read_bytes()
     return decode_manifest(content, generation, collection)
 

@@ -126,9 +126,7 @@ def test_a_commit_whose_answer_is_lost_took_place_once(store: Source, monkeypatc
         put(sink, "b")
         with monkeypatch.context() as patched:
             patched.setattr(Transaction, "__exit__", lose)
-            with pytest.raises(BackendUnavailable):
-                sink.commit()
-        result = sink.commit()
+            result = sink.commit()
         assert result is not None and result.generation == 2
         assert sink.commit() is None
         put(sink, "c")
@@ -136,28 +134,50 @@ def test_a_commit_whose_answer_is_lost_took_place_once(store: Source, monkeypatc
     assert (stored(store), store.open(NAME).generation) == (["a", "b", "c"], 3)
 
 
-def test_what_came_after_a_commit_whose_answer_is_lost_is_written_too(
+def test_what_came_after_a_commit_whose_outcome_is_not_known_is_written_too(
     store: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(store, "a")
     leave = Transaction.__exit__
 
-    def lose(self: Any, *error: Any) -> None:
-        leave(self, *error)
-        shared_server().disconnect_all()
-        self.connection.execute("select 1")
+    def silent(*_: Any) -> None:
+        raise BackendUnavailable("the server does not answer", backend="postgres", address="", reason="lost")
 
     with store.writer(NAME, spaces=[SPACE]) as sink:
         put(sink, "b")
         with monkeypatch.context() as patched:
+
+            def lose(self: Any, *error: Any) -> None:
+                leave(self, *error)
+                patched.setattr(postgres_writer.PostgresWriter, "_reconnect", silent)
+                shared_server().disconnect_all()
+                self.connection.execute("select 1")
+
             patched.setattr(Transaction, "__exit__", lose)
-            with pytest.raises(BackendUnavailable):
+            with pytest.raises(BackendUnavailable, match="is not known: write again") as caught:
                 sink.commit()
+            assert caught.value.details["unconfirmed"] == 2
         put(sink, "c")
         sink.delete(["a"])
         result = sink.commit()
         assert result is not None and (result.generation, result.documents) == (3, 2)
     assert stored(store) == ["b", "c"]
+
+
+def test_graphs_that_cannot_be_built_are_no_error_of_the_write(
+    store: Source, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any) -> None:
+        raise BackendUnavailable("no space left on device", backend="postgres", address="", reason="refused")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(postgres_writer, "_MIN_GRAPH_ROWS", 1)
+        patched.setattr(postgres_tables.Tables, "make_index", fail)
+        with store.writer(NAME, spaces=[SPACE]) as sink:
+            put(sink, "a")
+            sink.finish()
+    assert stored(store) == ["a"]
+    assert "graphs were not built: no space left on device" in caplog.text
 
 
 def test_a_writer_that_lost_its_lock_to_another_one_gives_up(store: Source) -> None:

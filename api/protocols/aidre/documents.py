@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import time
 from collections.abc import Callable
 from functools import partial
@@ -28,6 +29,7 @@ from aidre.api.http import (
     HttpError,
     NotFound,
     Unauthorized,
+    Unavailable,
     negotiate,
     parse_content_type,
     parse_object,
@@ -49,6 +51,8 @@ from aidre.api.writing import (
 )
 from aidre.engine.errors import CollectionMissing, InvalidFilter
 from aidre.engine.index.fields import parse_filter
+
+logger = logging.getLogger("aidre")
 
 ARRAY_TYPES = frozenset({JSON, AIDRE_JSON})
 LINE_TYPES = frozenset({"application/x-ndjson", "application/jsonl", "application/x-jsonlines"})
@@ -139,10 +143,18 @@ async def _write(
     try:
         content = await _answer(request, make, body, render)
     except BaseException:
-        await asyncio.shield(keys.run(keys.release, account, key))
+        await _note(keys, keys.release, account, key)
         raise
-    await asyncio.shield(keys.run(keys.keep, account, key, content))
+    await _note(keys, keys.keep, account, key, content)
     return Response(content, 200, {"Cache-Control": "no-store"}, media_type)
+
+
+async def _note(keys: IdempotencyKeys, method: Callable[..., None], *arguments: Any) -> None:
+    """Note what became of a write. Where that cannot be noted, the answer of the write is as true."""
+    try:
+        await asyncio.shield(keys.run(method, *arguments))
+    except Unavailable as error:
+        logger.warning("the answer to an Idempotency-Key is not kept: %s", error.__cause__)
 
 
 async def _answer(

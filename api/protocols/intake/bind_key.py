@@ -75,13 +75,13 @@ def _key_paths(settings: Intake, store: Path) -> Iterator[Path]:
     """The files that may hold the key, preferred first. Raises ConfigurationError for a path inside the store."""
     resolved_store = store.resolve()
     if settings.key_file is not None:
-        path = Path(settings.key_file).expanduser()
+        path = Path(settings.key_file).expanduser().absolute()
         if path.resolve().is_relative_to(resolved_store):
             raise ConfigurationError(
                 f"intake.key_file {path} is in the store, beside the data that it encrypts: name a file elsewhere"
             )
         yield path
-    folder = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
+    folder = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser().absolute()
     if not folder.resolve().is_relative_to(resolved_store):
         yield folder / "aidre" / "bind-key"
 

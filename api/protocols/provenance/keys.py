@@ -257,7 +257,7 @@ class KeyRing:
 
     def __init__(self, path: Path) -> None:
         """Raises ConfigurationError."""
-        self._path = path.expanduser()
+        self._path = path.expanduser().absolute()
         self._version = self._file_version()
         self.keys = read_keys(self._path)
         self.signing = self.keys.signing

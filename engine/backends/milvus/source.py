@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from aidre.engine.backend import EmbedQueries, Reader
 from aidre.engine.backends import Declared, collection_missing, unsupported
@@ -21,9 +22,13 @@ class MilvusSource:
     """A `Source` of the collections of one store on a server."""
 
     def __init__(self, path: Path, uri: str) -> None:
-        self.path = path
+        self.path = path.absolute()
+        self._uri = uri
         self._server = Server(uri)
         self._catalog = Catalog(self._server)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MilvusSource, (self.path, self._uri)
 
     def collections(self) -> list[str]:
         return self._catalog.names()

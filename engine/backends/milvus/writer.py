@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -41,6 +41,7 @@ from aidre.engine.backends.milvus.lookup import StoredRows
 from aidre.engine.backends.milvus.reader import MilvusReader
 from aidre.engine.backends.milvus.server import Row, Server
 from aidre.engine.backends.milvus.tables import DOCUMENT, Extent, Tables, document_rows, vector_row
+from aidre.engine.collection import upkeep
 from aidre.engine.errors import BackendUnavailable, StoreLocked
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import NO_KEY, WriterLock, make_folder
@@ -128,11 +129,16 @@ class MilvusWriter(PendingSink):
             return None
         changes = self._pending.changes, self._sources.changes
         if not self._was_committed() or changes != self._sent_changes:
-            self._sent_changes = changes
-            self._write()
+            self._sent, self._sent_changes = None, changes
+            try:
+                self._write()
+            except BackendUnavailable as error:
+                if not self._took_place(error):
+                    raise
         result = self._committed()
         if self._stored_commit is not None and len(self._stored_commit.dead) > _MOST_LISTED:
-            self._remove_dead(self._stored_commit)
+            with self._upkeep("rows of deleted documents were not removed"):
+                self._remove_dead(self._stored_commit)
         return result
 
     def finish(self) -> None:
@@ -213,7 +219,6 @@ class MilvusWriter(PendingSink):
         return [self._tables.rows, *(self._tables.space(stored.table) for stored in self._state.spaces)]
 
     def _was_committed(self) -> bool:
-        """Whether the commit that failed took place: the connection may have been lost before its answer came."""
         if self._sent is None:
             return False
         found = self._catalog.newest(self._name, strong=True)
@@ -310,15 +315,22 @@ class MilvusWriter(PendingSink):
         for name in self._names if numbers else ():
             self._server.delete(name, numbers)
 
+    def _upkeep(self, undone: str) -> AbstractContextManager[None]:
+        return upkeep(f"{self._name} at {self._server.address}", undone)
+
     def _overtaken(self) -> StoreLocked:
         return StoreLocked(
             f"collection {self._name!r} was written by another process meanwhile: start again", collection=self._name
         )
 
     def _keep_up(self) -> None:
-        """Have the graphs built of what was written since they were, where that is so much that Milvus approximates."""
-        if self._growing < _MIN_GRAPH_ROWS:
-            return
+        """Have the graphs built of what was written since they were, where that is so much that Milvus approximates.
+        Errors are logged: what was written is stored."""
+        if self._growing >= _MIN_GRAPH_ROWS:
+            with self._upkeep("graphs were not built"):
+                self._build_graphs()
+
+    def _build_graphs(self) -> None:
         for name in self._names:
             self._server.call("flush", name, seconds=_FLUSH_SECONDS)
         self._growing, deadline = 0, time.monotonic() + _GRAPH_SECONDS

@@ -160,7 +160,7 @@ def test_a_kept_manifest_that_nobody_can_open_keeps_nothing(tmp_path: Path, newe
 def test_manifests_go_together_with_the_files_that_only_they_name(
     tmp_path: Path, newest: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer, monkeypatch.context() as patched:
+    with monkeypatch.context() as patched, Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
         patched.setattr(garbage, "collect", lambda *_: None)
         writer.compact()
         for number in range(newest.keep):
