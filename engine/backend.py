@@ -64,12 +64,9 @@ class Capabilities:
     """Has a change feed."""
     vocabulary: bool = False
     """Knows its fields and their texts: `fields`, `dictionaries`, `is_object_field`."""
-    facets: bool = False
-    """Counts the values of fields."""
-    highlight: bool = False
-    """Finds the words of a query in hits."""
-    recall: bool = False
-    """Measures the recall of its searches and reports it."""
+    facets: bool = False  #: Counts the values of fields.
+    highlight: bool = False  #: Finds the words of a query in hits.
+    recall: bool = False  #: Measures the recall of its searches and reports it.
     words: bool = False
     """Knows the words of its texts: `corrected`, `completions`."""
 
@@ -384,8 +381,11 @@ class Reader(Protocol):
         """The number of documents that have so many chunks, by number of chunks."""
 
     def unknown_fields(self, filter: Filter) -> tuple[str, ...]:
-        """The fields that a filter names and no document has, sorted; none where that is not known. Only `ne` and
-        `exists: false` hold there. Names are as `fields.field_name` returns them."""
+        """The fields that a filter names and no document has, sorted, as `fields.field_name` returns them. Only `ne`
+        and `exists: false` hold there. Fields that every collection has are none of them."""
+
+    def has_field(self, name: str) -> bool:
+        """Whether a document has the field with this stored name, or a title for `fields.TITLE`."""
 
     def changes(self, cursor: ChangeCursor | None, limit: int) -> ChangesPage:
         """The page of the change feed after `cursor`; None begins with the listing of all chunks. HistoryMissing."""

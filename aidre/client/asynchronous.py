@@ -35,7 +35,7 @@ from aidre.engine.backend import Hit
 from aidre.engine.errors import Closed, RequestFailed
 from aidre.engine.model import HighlightLimits, Json, Mode
 from aidre.library.facets import Facets
-from aidre.library.results import Hits, SearchResults
+from aidre.library.results import Hits, SearchResults, join_hits
 
 if TYPE_CHECKING:
     from aidre.engine.embedding import EmbedTexts
@@ -166,14 +166,14 @@ class AsyncRemoteCollection:
         """The hits of each query, in their order; some of the searches run at once."""
         places = asyncio.Semaphore(MAX_AT_ONCE)
 
-        async def one(asked: Asked) -> list[Hit]:
+        async def one(asked: Asked) -> Hits:
             async with places:
                 return await self._transport.run(self._reader.search(asked, k, 0))
 
         searches = [to_asked(query, filter=filter, mode=mode, space=space) for query in to_queries(queries)]
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(asked)) for asked in searches]
-        return SearchResults([task.result() for task in tasks])
+        return join_hits([task.result() for task in tasks])
 
     async def pages(
         self,

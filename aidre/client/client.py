@@ -23,7 +23,7 @@ from aidre.engine.backend import Hit
 from aidre.engine.errors import Closed, InvalidInput, RequestFailed
 from aidre.engine.model import HighlightLimits, Json, Mode
 from aidre.library.facets import Facets
-from aidre.library.results import Hits, SearchResults
+from aidre.library.results import Hits, SearchResults, join_hits
 
 if TYPE_CHECKING:
     from aidre.engine.embedding import EmbedTexts
@@ -214,7 +214,7 @@ class RemoteCollection:
     ) -> SearchResults:
         """The hits of each query, one after the other: texts, or vectors as a matrix (queries, dimensions)."""
         searches = [to_asked(query, filter=filter, mode=mode, space=space) for query in to_queries(queries)]
-        return SearchResults([self._transport.run(self._reader.search(asked, k, 0)) for asked in searches])
+        return join_hits([self._transport.run(self._reader.search(asked, k, 0)) for asked in searches])
 
     def pages(
         self,

@@ -356,6 +356,7 @@ class Pager:
         if self._first is not None:
             answer.facets = {name: to_facet(facet) for name, facet in self._first.facets.items()}
             answer.corrected, answer.suggestion = self._first.meta.corrected, self._first.meta.suggestion
+            answer.unknown_fields = tuple(self._first.meta.ignored)
         return answer
 
     def next_page(self) -> Steps[list[Hit] | None]:
@@ -411,10 +412,12 @@ class Pager:
 
 
 def _of_filter(error: InvalidInput, asked: Asked) -> InvalidInput:
-    """A server does not say whether it refused the filter: it did where the library's grammar refuses it, too."""
+    """A server may not say whether it refused the filter: it did where the library's grammar refuses it, too."""
     from aidre.engine.index.fields import parse_filter
 
     try:
+        if asked.filter is not None and error.details.get("member") == "filter":
+            return InvalidFilter(error.message, **error.details)
         if asked.filter is not None and type(error) is InvalidInput:
             parse_filter(asked.filter)
     except InvalidFilter:

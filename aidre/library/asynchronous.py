@@ -136,9 +136,11 @@ class AsyncCollection(AsyncCollectionView):
         """As `Collection.add`. A task that is cancelled leaves the write to its end: it is whole or not there."""
         return await asyncio.to_thread(self.collection.add, rows, vectors=vectors)
 
-    async def delete(self, ids: Iterable[str] | None = None, *, filter: Json | None = None) -> int:
+    async def delete(
+        self, ids: Iterable[str] | None = None, *, filter: Json | None = None, allow_unknown: bool = False
+    ) -> int:
         """As `Collection.delete`."""
-        return await asyncio.to_thread(self.collection.delete, ids, filter=filter)
+        return await asyncio.to_thread(self.collection.delete, ids, filter=filter, allow_unknown=allow_unknown)
 
     async def patch(self, changes: Mapping[str, Mapping[str, Any]]) -> int:
         """As `Collection.patch`."""

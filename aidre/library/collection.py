@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from functools import partial
@@ -12,7 +13,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
 from aidre.engine.backend import Facet, can_fuse
-from aidre.engine.errors import Closed, CollectionMissing, DocumentMissing, InvalidInput, ModelUnavailable, SpaceMissing
+from aidre.engine.errors import (
+    Closed,
+    CollectionMissing,
+    DocumentMissing,
+    InvalidInput,
+    ModelUnavailable,
+    SpaceMissing,
+    printable_name,
+)
 from aidre.engine.index.fields import Filter, field_name
 from aidre.engine.model import Document, EmbeddingSpace, HighlightLimits, Json, Mode, Query
 from aidre.library.arguments import (
@@ -47,6 +56,8 @@ if TYPE_CHECKING:
     from aidre.ingest.pipeline import DocumentWriter
     from aidre.ingest.records import RowBatch
 
+logger = logging.getLogger("aidre")
+
 WAIT_SECONDS = 30.0
 """How long a writer waits for another one."""
 
@@ -66,6 +77,7 @@ class CollectionView:
     def __init__(self, source: Source, name: str, spaces: Spaces, reader: Reader | None = None) -> None:
         self._source, self._reader = source, reader
         self._spaces = spaces
+        self._logged: set[str] = set()
         self.name = name
 
     def __repr__(self) -> str:
@@ -125,13 +137,14 @@ class CollectionView:
             nothing = Hits()
             nothing.facets = {one.field: Facet((), 0, 0, None, None) for one in requests}
             return nothing
-        parsed = to_filter(filter)
+        parsed, unknown = self._to_filter(reader, filter)
         if correct and text is not None and vector is None:
             ask = partial(self._query, reader, k=k, offset=offset, filter=parsed, mode=mode, space_id=space)
             found = to_forgiving_hits(reader, text, lambda words: ask(words, None), min_score)
         else:
             query = self._query(reader, text, vector, k=k, offset=offset, filter=parsed, mode=mode, space_id=space)
             found = to_hits(reader, query, reader.search(query), min_score)
+        found.unknown_fields = unknown
         if requests or limits is not None:
             add_extras(found, requests, limits)
         return found
@@ -150,12 +163,12 @@ class CollectionView:
         if reader is None:
             return SearchResults([[] for _ in queries])
         pairs = [(query, None) if isinstance(query, str) else (None, query) for query in queries]
-        parsed = to_filter(filter)
+        parsed, unknown = self._to_filter(reader, filter)
         asked = [
             self._query(reader, text, vector, k=k, offset=0, filter=parsed, mode=mode, space_id=space)
             for text, vector in pairs
         ]
-        return SearchResults(reader.search_all(asked) if asked else [])
+        return SearchResults(reader.search_all(asked) if asked else [], unknown)
 
     def _query(
         self,
@@ -240,7 +253,7 @@ class CollectionView:
     def count(self, filter: Json | None = None) -> int:
         """The number of documents that pass a filter. InvalidFilter."""
         reader = self.reader
-        return 0 if reader is None else reader.count_documents(to_filter(filter))
+        return 0 if reader is None else reader.count_documents(self._to_filter(reader, filter)[0])
 
     def facets(self, *fields: str, filter: Json | None = None, limit: int | None = None) -> dict[str, Facet]:
         """By field, the values that it has among the documents that pass a filter, with the number of these documents
@@ -250,7 +263,8 @@ class CollectionView:
             raise InvalidInput("facets needs the names of fields")
         if limit is not None:
             check_range("limit", limit, 1, MAX_LIMIT)
-        reader, parsed = self.reader, to_filter(filter)
+        reader = self.reader
+        parsed, _ = self._to_filter(reader, filter)
         if reader is None:
             return {field: Facet((), 0, 0, None, None) for field in fields}
         return {field: reader.facet(field_name(field), parsed, limit=limit) for field in fields}
@@ -291,9 +305,22 @@ class CollectionView:
         return (select_members(chunks, names) for chunks in passing)
 
     def _passing(self, filter: Json | None) -> Iterator[list[RetrievedChunk]]:
-        reader, parsed = self.reader, to_filter(filter)
+        reader = self.reader
+        parsed, _ = self._to_filter(reader, filter)
         chunks = iter(()) if reader is None else reader.scan(parsed)
         return (list(group) for _, group in groupby(chunks, attrgetter("document_key")))
+
+    def _to_filter(self, reader: Reader | None, filter: Json | None) -> tuple[Filter | None, tuple[str, ...]]:
+        """The filter and the fields that it names and no document has, of which each is logged once. InvalidFilter."""
+        parsed = to_filter(filter)
+        if reader is None or parsed is None:
+            return parsed, ()
+        unknown = reader.unknown_fields(parsed)
+        for name in unknown:
+            if name not in self._logged:
+                self._logged.add(name)
+                logger.warning("no document of %s has the field %s of a filter", self.name, printable_name(name))
+        return parsed, unknown
 
 
 class Collection(CollectionView):
@@ -350,10 +377,16 @@ class Collection(CollectionView):
         with self.writer() as writer:
             return writer.add_all(rows, vectors=vectors)
 
-    def delete(self, ids: Iterable[str] | None = None, *, filter: Json | None = None) -> int:
-        """Delete documents by id, or all that pass a filter; returns how many existed. InvalidInput, InvalidFilter."""
+    def delete(
+        self, ids: Iterable[str] | None = None, *, filter: Json | None = None, allow_unknown: bool = False
+    ) -> int:
+        """Delete documents by id, or all that pass a filter; returns how many existed.
+
+        A filter that names a field which no document has is refused unless `allow_unknown`: its negation would delete
+        everything. So is `id` or `title` where metadata have that name, too. InvalidInput, InvalidFilter.
+        """
         with self.writer() as writer:
-            return writer.delete(ids, filter=filter)
+            return writer.delete(ids, filter=filter, allow_unknown=allow_unknown)
 
     def patch(self, changes: Mapping[str, Mapping[str, Any]]) -> int:
         """Change metadata, `title`, `url`, `type` and `updated_at` of documents, by id; None removes a name.
@@ -460,15 +493,21 @@ class CollectionWriter:
         self._flush()
         return self._write(rows, vectors)
 
-    def delete(self, ids: Iterable[str] | None = None, *, filter: Json | None = None) -> int:
+    def delete(
+        self, ids: Iterable[str] | None = None, *, filter: Json | None = None, allow_unknown: bool = False
+    ) -> int:
         """As `Collection.delete`, without the commit; a filter selects among all that was committed."""
         if (ids is None) == (filter is None):
             raise InvalidInput("delete needs ids or filter=, and not both")
+        from aidre.ingest.pipeline import delete_passing
+
         listed = None if ids is None else to_ids(ids, "delete")
         passing = to_filter(filter)
         self._check_entered()
         self._flush()
-        return self._sink.delete(list(self._passing(passing)) if listed is None else listed)
+        if passing is not None:
+            return delete_passing(self._sink, passing, allow_unknown=allow_unknown)
+        return self._sink.delete(listed or [])
 
     def patch(self, changes: Mapping[str, Mapping[str, Any]]) -> int:
         """As `Collection.patch`; what was added before is committed first."""
@@ -481,10 +520,6 @@ class CollectionWriter:
         self._check_entered()
         self._flush()
         self._sink.commit()
-
-    def _passing(self, filter: Filter | None) -> Iterable[str]:
-        snapshot = self._sink.snapshot
-        return [] if snapshot is None else dict.fromkeys(chunk.document_id for chunk in snapshot.scan(filter))
 
     def _flush(self) -> None:
         rows, self._rows = self._rows, []

@@ -21,13 +21,15 @@ class Hits(list[Hit]):
     """The hits of a search, best first: a list, with what was asked beside them.
 
     `facets` are by field as it was named, `highlights` those of the hits, in their order. `corrected` is the text that
-    was answered in place of the one as typed, `suggestion` one that finds something, too.
+    was answered in place of the one as typed, `suggestion` one that finds something, too. `unknown_fields` are those
+    of the filter that no document has: a condition on one finds nothing, and its negation everything.
     """
 
     facets: Mapping[str, Facet] = MappingProxyType({})
     highlights: Sequence[Highlight] = ()
     corrected: str | None = None
     suggestion: str | None = None
+    unknown_fields: Sequence[str] = ()
     _found: tuple[Reader, Query, Sequence[Hit]] | None = None
     _relevance: list[float] | None = None
 
@@ -90,10 +92,10 @@ def _check(reader: Reader, capability: str, can: bool) -> None:
 
 
 class SearchResults(Sequence[list[Hit]]):
-    """The hits of each query, in the order of the queries."""
+    """The hits of each query, in the order of the queries. `unknown_fields` are those of `Hits`."""
 
-    def __init__(self, hits: Sequence[list[Hit]]) -> None:
-        self._hits = hits
+    def __init__(self, hits: Sequence[list[Hit]], unknown_fields: Sequence[str] = ()) -> None:
+        self._hits, self.unknown_fields = hits, unknown_fields
 
     def __len__(self) -> int:
         return len(self._hits)
@@ -103,7 +105,9 @@ class SearchResults(Sequence[list[Hit]]):
     @overload
     def __getitem__(self, index: slice) -> SearchResults: ...
     def __getitem__(self, index: int | slice) -> list[Hit] | SearchResults:
-        return SearchResults(self._hits[index]) if isinstance(index, slice) else self._hits[index]
+        if isinstance(index, slice):
+            return SearchResults(self._hits[index], self.unknown_fields)
+        return self._hits[index]
 
     def __iter__(self) -> Iterator[list[Hit]]:
         return iter(self._hits)
@@ -124,3 +128,8 @@ class SearchResults(Sequence[list[Hit]]):
         for name in ("id", "document_id", "text", "title", "url"):
             columns[name] = pa.array([getattr(hit, name) for _, _, hit in rows], pa.string())
         return pa.table(columns)
+
+
+def join_hits(found: Sequence[Hits]) -> SearchResults:
+    """The hits of searches that were made one by one."""
+    return SearchResults(found, tuple(dict.fromkeys(name for hits in found for name in hits.unknown_fields)))

@@ -135,8 +135,17 @@ def verify(store: StoreOption, config: ConfigOption = None, as_json: JsonOption 
 
 @app.command()
 def delete(
-    document_ids: Annotated[list[str], typer.Argument(metavar="DOCUMENT_ID", help="Ids of documents.")],
     store: StoreOption,
+    document_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[DOCUMENT_ID]...", help="Ids of documents.", show_default=False)
+    ] = None,
+    filter: Annotated[
+        str | None,
+        typer.Option("--filter", metavar="JSON", help='Instead of ids: all that pass, such as \'{"type": "Draft"}\'.'),
+    ] = None,
+    allow_unknown: Annotated[
+        bool, typer.Option("--allow-unknown", help="Delete also where --filter names a field that no document has.")
+    ] = False,
     collection: AnyCollection = None,
     purge: Annotated[
         bool, typer.Option("--purge", help="Erase deleted documents from the disk now, with all older generations.")
@@ -144,12 +153,23 @@ def delete(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Delete documents in one new generation. Unknown ids are ignored."""
+    """Delete documents in one new generation, by id or all that pass a filter. Unknown ids are ignored."""
     from aidre.api.cli import maintenance
+    from aidre.api.cli.filter_option import read_filter
 
+    if bool(document_ids) == (filter is not None):
+        raise typer.BadParameter("name documents by their ids or by --filter, and not by both")
     opened = _open(store, config)
     name = select_collection(opened, collection)
-    facts = maintenance.delete(opened, name, document_ids, purge=purge, state=_state(store, config))
+    facts = maintenance.delete(
+        opened,
+        name,
+        document_ids or (),
+        filter=None if filter is None else read_filter(filter),
+        allow_unknown=allow_unknown,
+        purge=purge,
+        state=_state(store, config),
+    )
     print_result(as_json, f"{name}: {facts['deleted']} deleted, generation {facts['generation']}", **facts)
     return 0
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from aidre.api.config import Settings
     from aidre.engine.backend import Capabilities, Source
+    from aidre.engine.index.fields import Filter
     from aidre.engine.model import Json
 
 Facts = dict[str, "Json"]
@@ -58,9 +59,17 @@ def lacking(can: Capabilities) -> list[str]:
 
 
 def delete(
-    store: Source, collection: str, document_ids: Sequence[str], *, purge: bool, state: Path | None = None
+    store: Source,
+    collection: str,
+    document_ids: Sequence[str],
+    *,
+    filter: Filter | None = None,
+    allow_unknown: bool = False,
+    purge: bool,
+    state: Path | None = None,
 ) -> Facts:
-    """Delete documents; ids that the collection does not have are ignored.
+    """Delete documents by their ids, of which the collection may lack some, or by a filter. The errors of
+    `delete_passing`.
 
     `state` is the folder of receipts, by default that in the store. With `purge` everything that may repeat a deleted
     document goes as well: older generations, stored results of NLWeb
@@ -71,6 +80,10 @@ def delete(
 
     with store.writer(collection, spaces=None) as writer:
         deleted = writer.delete(document_ids)
+        if filter is not None:
+            from aidre.ingest.pipeline import delete_passing
+
+            deleted += delete_passing(writer, filter, allow_unknown=allow_unknown)
         writer.commit()
         if purge:
             for source in writer.source_roots():

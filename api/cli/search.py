@@ -10,10 +10,10 @@ from functools import cache, partial
 from typing import Final, NamedTuple, cast
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
 from aidre.api.cli.console import printable
+from aidre.api.cli.filter_option import read_filter
 from aidre.api.config import FusionSettings, Settings
 from aidre.api.retrieval import (
     RELEVANT,
@@ -26,8 +26,8 @@ from aidre.api.retrieval import (
 )
 from aidre.engine.backend import Facet, Hit, Reader, can_fuse
 from aidre.engine.embedding import Embedder, load_stored
-from aidre.engine.errors import InvalidFilter, InvalidInput, ModelUnavailable
-from aidre.engine.index.fields import Filter, field_name, parse_filter
+from aidre.engine.errors import InvalidInput, ModelUnavailable
+from aidre.engine.index.fields import field_name
 from aidre.engine.model import EmbeddingSpace, Fusion, Highlight, HighlightLimits, Json, Mode, Query, Rescore
 
 VALUES: Final = 10
@@ -66,7 +66,7 @@ def find(
     """
     if not asked.text.strip():
         raise InvalidInput("QUERY must not be blank")
-    parsed = None if asked.filter is None else _parse_filter(asked.filter)
+    parsed = None if asked.filter is None else read_filter(asked.filter)
     for name in () if parsed is None else reader.unknown_fields(parsed):
         note(f"--filter: no document has {printable(name)}")
     kept = models or Models(settings, note)
@@ -153,13 +153,6 @@ def _rescore(reader: Reader, fusion: FusionSettings, text: str, models: Models) 
             except ModelUnavailable as error:
                 models.note(f"without {space.id}: {error}")
     return None
-
-
-def _parse_filter(text: str) -> Filter:
-    try:
-        return parse_filter(orjson.loads(text))  # the parser of the server
-    except orjson.JSONDecodeError as error:
-        raise InvalidFilter(f"--filter is not JSON: {error}") from None
 
 
 def _record(rank: int, hit: Hit, relevance: float) -> dict[str, Json]:

@@ -148,7 +148,7 @@ class Retrieval:
             if cursor is None and snapshot.can.generations:
                 self.snapshots.pin(collection.name, snapshot)
             following = self._cursors.write(next_cursor(cursor, snapshot, page.offset), binding)
-        ignored = () if filter is None else snapshot.unknown_fields(filter)
+        ignored = () if filter is None else await self._unknown_fields(snapshot, filter)
         if charge and self._budget is not None:
             self.check_budget(caller)  # concurrent requests may have spent it
             self.charge_budget(caller, collection, (hit.chunk.id for hit in page.hits))
@@ -218,6 +218,11 @@ class Retrieval:
         if _json_bytes(value) > INLINE_FILTER_BYTES:
             return await self._scheduler.run_in_thread(partial(parse_filter, value))
         return parse_filter(value)
+
+    async def _unknown_fields(self, snapshot: Reader, filter: Filter) -> tuple[str, ...]:
+        if snapshot.waits:
+            return await self._scheduler.run_in_thread(partial(snapshot.unknown_fields, filter))
+        return snapshot.unknown_fields(filter)
 
     async def facets(self, question: Question, answer: Answer, asked: tuple[AskedFacet, ...]) -> list[Facet]:
         """The facets of all matches of a question, not only of the page that `answer` has, in the newest state of the

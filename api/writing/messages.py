@@ -32,9 +32,11 @@ class DeleteDocument(WriteRequest, frozen=True, tag="delete"):
 
 
 class DeletePassing(WriteRequest, frozen=True, tag="delete_passing"):
-    """Deletes the documents that pass a filter; `filter` is its JSON."""
+    """Deletes the documents that pass a filter; `filter` is its JSON. `allow_unknown`: also where it names a field that
+    no document has."""
 
     filter: bytes
+    allow_unknown: bool = False
 
 
 AnyRequest: TypeAlias = PutRows | DeleteDocument | DeletePassing

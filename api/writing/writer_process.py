@@ -31,6 +31,7 @@ from aidre.api.writing.document_writes import read_start
 from aidre.api.writing.messages import (
     AnyRequest,
     DeleteDocument,
+    DeletePassing,
     PutRows,
     RowFormat,
     WriteAnswer,
@@ -42,7 +43,7 @@ from aidre.engine.errors import AidreError, CollectionMissing, InvalidDocument, 
 from aidre.engine.index.fields import parse_filter
 from aidre.engine.model import Document, EmbeddingSpace, Json
 from aidre.ingest.formats.tables import read_json_row
-from aidre.ingest.pipeline import DocumentWriter
+from aidre.ingest.pipeline import DocumentWriter, delete_passing
 from aidre.ingest.records import File, Rejected, VectorRules, parse_column_mapping, parse_json
 
 logger = logging.getLogger("aidre")
@@ -201,19 +202,17 @@ class _Group:
                 return WriteAnswer(request.number, documents=len(documents), written=written)
             if isinstance(request, DeleteDocument):
                 return WriteAnswer(request.number, deleted=self._sink.delete([request.document_id]))
-            return WriteAnswer(request.number, deleted=self._delete_passing(request.filter))
+            return WriteAnswer(request.number, deleted=self._delete_passing(request))
         except StorageFailed:
             raise
         except AidreError as error:
             return failed(request.number, error)
 
-    def _delete_passing(self, filter: bytes) -> int:
+    def _delete_passing(self, request: DeletePassing) -> int:
         """Deletes what passes of all that came before; for that it has to be committed."""
-        parsed = parse_filter(orjson.loads(filter))
+        parsed = parse_filter(orjson.loads(request.filter))
         self._commit(self.answers)
-        snapshot = self._sink.snapshot
-        passing = () if snapshot is None else dict.fromkeys(chunk.document_id for chunk in snapshot.scan(parsed))
-        return self._sink.delete(list(passing))
+        return delete_passing(self._sink, parsed, allow_unknown=request.allow_unknown)
 
     def _documents(self, rows: Iterator[tuple[str, Json]]) -> Iterator[Document]:
         for where, row in rows:

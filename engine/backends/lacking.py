@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 from aidre.engine.backend import ChangeCursor, ChangesPage, Hit, Layout, TextDictionary
 from aidre.engine.backends.state import CollectionState, StoredSpace
 from aidre.engine.errors import GenerationMissing, InvalidInput, SpaceMissing, Unsupported
-from aidre.engine.index.fields import Filter, with_dates
+from aidre.engine.index.fields import Filter, unknown_fields, with_dates, with_members
 from aidre.engine.index.vectors import encode_query
 from aidre.engine.model import Highlight, HighlightLimits, Query
+
+_MOST_KNOWN_FIELDS = 1_000
+"""Names of fields of which a reader remembers whether a document has them."""
 
 _SECONDS = 0.02
 """About what a search takes; longer than any caller is willing to wait in its event loop."""
@@ -31,6 +34,7 @@ class DenseReader:
         self.collection = state.collection
         self.generation, self.lineage = state.generation, state.lineage
         self.documents, self.chunks, self.dates = state.documents, state.chunks, state.dates
+        self._known_fields: dict[str, bool] = {}
 
     def search(self, query: Query) -> list[Hit]:
         raise NotImplementedError
@@ -45,7 +49,20 @@ class DenseReader:
         return _SECONDS
 
     def unknown_fields(self, filter: Filter) -> tuple[str, ...]:
-        return ()
+        return unknown_fields(filter, self.has_field)
+
+    def has_field(self, name: str) -> bool:
+        known = self._known_fields.get(name)
+        if known is None:
+            known = self._find_field(name)
+            if len(self._known_fields) >= _MOST_KNOWN_FIELDS:
+                self._known_fields.clear()
+            self._known_fields[name] = known
+        return known
+
+    def _find_field(self, name: str) -> bool:
+        """As `has_field`, by asking the engine."""
+        raise NotImplementedError
 
     def highlight(self, text: str, hits: Sequence[Hit], limits: HighlightLimits) -> list[Highlight]:
         self._refuse("highlight")
@@ -99,8 +116,9 @@ class DenseReader:
             generation=self.generation,
         )
 
-    def _with_dates(self, filter_: Filter | None) -> Filter | None:
-        return None if filter_ is None else with_dates(filter_, self.dates)
+    def _resolved(self, filter_: Filter | None) -> Filter | None:
+        """The filter over stored fields, those that are declared dates compared as instants."""
+        return None if filter_ is None else with_dates(with_members(filter_, self.has_field), self.dates)
 
 
 def unsupported(engine: str, capability: str) -> Unsupported:

@@ -36,8 +36,8 @@ from aidre.engine.backends.postgres_tables import (
 from aidre.engine.backends.rows import ChunkRow, DocumentRow, plain_chunk
 from aidre.engine.backends.sql_filters import Conditions
 from aidre.engine.backends.state import CollectionState, StoredSpace, collection_status
-from aidre.engine.errors import BackendUnavailable
-from aidre.engine.index.fields import Filter, Kind, ValueRange, filter_digest
+from aidre.engine.errors import BackendUnavailable, printable_name
+from aidre.engine.index.fields import Filter, Kind, ValueRange, filter_digest, meant_field
 from aidre.engine.index.vectors import VectorColumn, decode, score_rows
 from aidre.engine.model import Query
 from aidre.engine.storage import to_utf8
@@ -85,7 +85,7 @@ class PostgresReader(DenseReader):
 
     def search(self, query: Query) -> list[Hit]:
         stored, vector, k = self._asked(query)
-        filter_ = self._with_dates(query.filter)
+        filter_ = self._resolved(query.filter)
 
         def best(connection: Connection) -> list[Hit]:
             if query.offset:
@@ -115,7 +115,7 @@ class PostgresReader(DenseReader):
         is_exact: bool,
     ) -> list[Hit]:
         """The best k hits, by way of the graph, or by comparing all rows that pass."""
-        conditions, space = Conditions(self._tables.fields), stored.space
+        conditions, space = self._conditions(), stored.space
         passes = sql.SQL("true") if filter_ is None else conditions.of(filter_, sql.SQL("n.document"))
         operator = sql.SQL("<->" if space.distance == "euclidean" else "<#>")
         is_exact = is_exact or bool(np.abs(vector).max() > _MOST_FLOAT16)
@@ -157,7 +157,7 @@ class PostgresReader(DenseReader):
         key = filter_digest(filter_)
         known = self._has_few.get(key)
         if known is None:
-            conditions = Conditions(self._tables.fields)
+            conditions = self._conditions()
             statement = sql.SQL("select count(*) from (select from {} c where {} limit {}) few").format(
                 self._tables.chunks, conditions.of(filter_, sql.SQL("c.document")), sql.Literal(_FEW_ROWS + 1)
             )
@@ -196,14 +196,14 @@ class PostgresReader(DenseReader):
         if text is not None or ranges:
             self._refuse("facets")
         conditions, where = self._where(filter)
-        key = conditions.parameter(to_uuid(to_utf8(field)), "uuid")
+        own = conditions.values(meant_field(field, self.has_field, f"facets.{printable_name(field)}"))
         statement = sql.SQL(
-            "with passing as (select d.document from {} d where {}), own as (select f.* from {} f join passing p "
-            "on p.document = f.document where f.name = {}) "
+            "with passing as (select d.document from {} d where {}), own as (select f.* from {} join passing p "
+            "on p.document = f.document) "
             "select null, null::bytea, null::int8, null::float8, (select count(*) from passing) union all "
             "select 'n', null, null, null, count(distinct document) from own union all "
             "select kind::text, s, i, r, count(distinct document) from own where kind <> 'o' group by kind, s, i, r"
-        ).format(self._tables.documents, where, self._tables.fields, key)
+        ).format(self._tables.documents, where, own)
         first, second, *values = self._rows(statement, conditions.parameters)
         counts: dict[Any, int] = {}
         for kind, word, integer, real, number in values:
@@ -246,8 +246,20 @@ class PostgresReader(DenseReader):
 
     def _where(self, filter_: Filter | None) -> tuple[Conditions, sql.Composable]:
         """A condition on the document d."""
-        conditions, dated = Conditions(self._tables.fields), self._with_dates(filter_)
-        return conditions, sql.SQL("true") if dated is None else conditions.of(dated, sql.SQL("d.document"))
+        conditions, resolved = self._conditions(), self._resolved(filter_)
+        return conditions, sql.SQL("true") if resolved is None else conditions.of(resolved, sql.SQL("d.document"))
+
+    def _conditions(self) -> Conditions:
+        return Conditions(self._tables.fields, self._tables.documents)
+
+    def _find_field(self, name: str) -> bool:
+        conditions = self._conditions()
+        # Each of the first three has an index over the names, as the last has in collections that this release made.
+        kinds = ["s is not null", "i is not null", "r is not null", "kind = 'o'"]
+        values = conditions.values(name)
+        found = [sql.SQL("exists (select from {} where f.{})").format(values, sql.SQL(kind)) for kind in kinds]
+        [(exists,)] = self._rows(sql.SQL("select {}").format(sql.SQL(" or ").join(found)), conditions.parameters)
+        return bool(exists)
 
     def _rows(self, statement: sql.Composable, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         def rows(connection: Connection) -> list[tuple[Any, ...]]:

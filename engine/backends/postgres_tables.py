@@ -67,7 +67,8 @@ create table {fields} (
 create index on {fields} (document, name);
 create index on {fields} (name, substring(s, 1, {prefix})) where s is not null;
 create index on {fields} (name, i) where i is not null;
-create index on {fields} (name, r) where r is not null
+create index on {fields} (name, r) where r is not null;
+create index on {fields} (name) where kind = 'o'
 """
 _VECTORS: Final = """
 create table {vectors} (

@@ -125,13 +125,14 @@ def _chunk_rows(records: RecordColumns) -> Iterator[ChunkRow]:
 
 def _field_rows(records: RecordColumns, updated_at: Any) -> list[list[FieldRow]]:
     """The values of the fields of each document, as the field index of local segments finds them."""
-    index = _index(
+    batch = _batch(
         [document_id.encode() for document_id in records.ids],
         updated_at.cast(pa.large_binary()),
         (records.urls, records.types),
         zip(records.metadata.to_pylist(), records.schema_objects.to_pylist(), strict=True),
         (),
     )
+    index = FieldIndex(batch)
     found: list[list[FieldRow]] = [[] for _ in records.ids]
     for name, kind in index.stored():
         if kind == "date" and name != "updated_at":
@@ -148,7 +149,8 @@ def _field_rows(records: RecordColumns, updated_at: Any) -> list[list[FieldRow]]
 
 def index_fields(documents: Sequence[DocumentRow], dates: Collection[str]) -> FieldIndex:
     """The field index of some documents, with a row for each."""
-    return _index(
+    titles = pa.array([document.title for document in documents], pa.large_binary())
+    batch = _batch(
         [document.id for document in documents],
         pa.array([document.updated_at.encode() for document in documents], pa.large_binary()),
         [
@@ -158,15 +160,16 @@ def index_fields(documents: Sequence[DocumentRow], dates: Collection[str]) -> Fi
         ((document.metadata, document.schema_object) for document in documents),
         dates,
     )
+    return FieldIndex(batch, lambda: titles)
 
 
-def _index(
+def _batch(
     ids: Sequence[bytes],
     updated_at: Any,
     urls_and_types: Sequence[Any],
     contents: Iterable[tuple[bytes | None, bytes | None]],
     dates: Collection[str],
-) -> FieldIndex:
+) -> pa.RecordBatch:
     def sparse(column: Any) -> Any:
         present = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).astype(np.int32)
         return present, column.drop_null().cast(pa.large_binary())
@@ -177,7 +180,7 @@ def _index(
         (orjson.loads(metadata or b"{}"), None if schema_object is None else orjson.loads(schema_object))
         for metadata, schema_object in contents
     )
-    return FieldIndex(build_fields(reserved, loaded, dates))
+    return build_fields(reserved, loaded, dates)
 
 
 def _field_row(name: bytes, code: Code, value: Any, dictionary: Any) -> FieldRow:

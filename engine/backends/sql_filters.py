@@ -13,24 +13,29 @@ from typing import Any, Final
 from psycopg import sql
 
 from aidre.engine.backends.rows import digest
-from aidre.engine.index.fields import And, Compare, Filter, Instant, Not, Or, Scalar
+from aidre.engine.index.fields import TITLE, And, Compare, Filter, Instant, Not, Or, Scalar
 from aidre.engine.storage import adjacent_floats, adjacent_integers, to_utf8
 
 PREFIX_BYTES: Final = 64
 """Of a string that the index of values holds: an entry of an index has at most 2,704 bytes."""
 
 _ORDERS: Final = {"gt": sql.SQL(">"), "gte": sql.SQL(">="), "lt": sql.SQL("<"), "lte": sql.SQL("<=")}
+_TITLES: Final = sql.SQL(
+    "(select document, 's'::\"char\" kind, title s, null::int8 i, null::float8 r from {} where title is not null) f"
+)
 _NEVER: Final = sql.SQL("false")
 
 
 @dataclass(slots=True)
 class Conditions:
-    """Translates filters; `parameters` are those of all conditions that it has made. `fields` is the table of values.
+    """Translates filters; `parameters` are those of all conditions that it has made. `fields` is the table of values,
+    `documents` that of documents, which has the titles.
 
     A condition refers to the number of a document by the expression `document` that is given to `of`.
     """
 
     fields: sql.Composable
+    documents: sql.Composable
     parameters: dict[str, Any] = field(default_factory=dict)
 
     def of(self, filter_: Filter, document: sql.Composable) -> sql.Composable:
@@ -62,9 +67,15 @@ class Conditions:
         return sql.SQL("({})").format(inner)
 
     def _any_value(self, name: str, condition: sql.Composable, document: sql.Composable) -> sql.Composable:
+        of_document = sql.SQL("f.document = {}").format(document)
+        return sql.SQL("exists (select from {} where {} and ({}))").format(self.values(name), of_document, condition)
+
+    def values(self, name: str) -> sql.Composable:
+        """The values of a field, as a table f."""
+        if name == TITLE:
+            return _TITLES.format(self.documents)
         key = self.parameter(uuid.UUID(bytes=digest(to_utf8(name))), "uuid")
-        exists = sql.SQL("exists (select from {} f where f.document = {} and f.name = {} and ({}))")
-        return exists.format(self.fields, document, key, condition)
+        return sql.SQL("(select * from {} where name = {}) f").format(self.fields, key)
 
     def _compared(self, op: str, value: Scalar | tuple[Scalar, ...]) -> sql.Composable:
         values = value if isinstance(value, tuple) else (value,)

@@ -25,8 +25,17 @@ from aidre.engine.backend import (
     can_fuse,
 )
 from aidre.engine.collection.change_feed import read_changes
-from aidre.engine.errors import InvalidInput, SpaceMissing
-from aidre.engine.index.fields import RESERVED, Filter, ValueRange, filter_digest, filter_fields, with_dates
+from aidre.engine.errors import InvalidInput, SpaceMissing, printable_name
+from aidre.engine.index.fields import (
+    Filter,
+    ValueRange,
+    filter_digest,
+    meant_field,
+    stored_name,
+    unknown_fields,
+    with_dates,
+    with_members,
+)
 from aidre.engine.index.text import WordFinder
 from aidre.engine.index.vectors import SearchDepth, encode_query, search_depth
 from aidre.engine.model import Highlight, HighlightLimits, Query
@@ -120,7 +129,7 @@ class Snapshot:
     # -- search ------------------------------------------------------------------------------------------------
 
     def search(self, query: Query) -> list[Hit]:
-        k, filter = _k_of(query), self._with_dates(query.filter)
+        k, filter = _k_of(query), self._resolved(query.filter)
         if query.mode == "dense":
             ranked = self._search_dense(query, k, filter)
         elif query.text is None:
@@ -144,7 +153,7 @@ class Snapshot:
             return [self.search(query) for query in queries]
         vectors = np.concatenate([self._encode(query.space, query.vector)[1] for query in queries])
         state, k = self.space(first.space or ""), _k_of(first)
-        depth, filter = self._depth(state, k), self._with_dates(first.filter)
+        depth, filter = self._depth(state, k), self._resolved(first.filter)
         ranked_all = search_dense_batch(self.segments, state.space.id, vectors, k=k, depth=depth, filter=filter)
         if first.filter is not None:
             self._remember(first.filter)
@@ -188,14 +197,14 @@ class Snapshot:
     def count(self, filter: Filter | None = None) -> int:
         if filter is None:
             return self.chunks
-        dated = self._with_dates(filter)
-        return sum(view.row_mask(dated).count for view in self.segments)
+        resolved = self._resolved(filter)
+        return sum(view.row_mask(resolved).count for view in self.segments)
 
     def count_documents(self, filter: Filter | None = None) -> int:
         if filter is None:
             return self.documents
-        dated = self._with_dates(filter)
-        return sum(int(np.count_nonzero(view.document_mask(dated))) for view in self.segments)
+        resolved = self._resolved(filter)
+        return sum(int(np.count_nonzero(view.document_mask(resolved))) for view in self.segments)
 
     def facet(
         self,
@@ -206,7 +215,8 @@ class Snapshot:
         limit: int | None = None,
         ranges: Sequence[ValueRange] = (),
     ) -> Facet:
-        asked = FacetQuery(field, self._with_dates(filter), text, limit, tuple(ranges))
+        field = meant_field(field, self.has_field, f"facets.{printable_name(field)}")
+        asked = FacetQuery(field, self._resolved(filter), text, limit, tuple(ranges))
         return Facet(*self._facets.count(asked))
 
     def highlight(self, text: str, hits: Sequence[Hit], limits: HighlightLimits) -> list[Highlight]:
@@ -216,9 +226,9 @@ class Snapshot:
 
     def scan(self, filter: Filter | None = None) -> Iterator[StoredChunk]:
         """In the order of storage: oldest segment first."""
-        dated = self._with_dates(filter)
+        resolved = self._resolved(filter)
         for view in self.segments:
-            for row in view.row_mask(dated).rows().tolist():
+            for row in view.row_mask(resolved).rows().tolist():
                 yield StoredChunk(view.segment, row)
 
     def space(self, space_id: str) -> SpaceState:
@@ -282,14 +292,16 @@ class Snapshot:
 
     def dictionaries(self, name: str) -> list[StringDictionary]:
         """Those of deleted documents included."""
-        return [view.segment.fields.dictionary(name) for view in self.segments]
+        return [view.segment.fields.dictionary(stored_name(name)) for view in self.segments]
 
     def unknown_fields(self, filter: Filter) -> tuple[str, ...]:
-        names = filter_fields(filter)
-        return tuple(sorted(name for name in names if name not in RESERVED and not self._is_live_field(name)))
+        return unknown_fields(filter, self.has_field)
+
+    def has_field(self, name: str) -> bool:
+        return self._is_live_field(name)
 
     def is_object_field(self, name: str) -> bool:
-        return self._is_live_field(name, with_schema_object=True)
+        return self._is_live_field(stored_name(name), with_schema_object=True)
 
     def _is_live_field(self, name: str, *, with_schema_object: bool = False) -> bool:
         key = name, with_schema_object
@@ -395,9 +407,9 @@ class Snapshot:
             self._known_filters.clear()
         self._known_filters.add(filter_digest(filter))
 
-    def _with_dates(self, filter: Filter | None) -> Filter | None:
-        """The filter with the fields that the collection declares as dates compared as instants."""
-        return None if filter is None else with_dates(filter, self.manifest.dates)
+    def _resolved(self, filter: Filter | None) -> Filter | None:
+        """The filter over stored fields, those that the collection declares as dates compared as instants."""
+        return None if filter is None else with_dates(with_members(filter, self.has_field), self.manifest.dates)
 
     def _hits(self, ranked: TopK, offset: int) -> list[Hit]:
         segments = [self.segments[segment_ord].segment for segment_ord in ranked.segment_ords[offset:].tolist()]

@@ -8,7 +8,7 @@ lexicon, words, keys, vector index) that are missing or damaged are rebuilt in m
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -33,11 +33,13 @@ from aidre.engine.storage import (
     LEXICON_FILE,
     WORDS_FILE,
     ArrowFile,
+    BinaryArray,
     FileProblem,
     FileUnreadable,
     Manifest,
     SegmentEntry,
     Table,
+    empty_binary_array,
     find_index_file,
     keys_file,
     open_file,
@@ -72,7 +74,7 @@ class SegmentReader:
         self.chunks = Table(self._open_primary(CHUNKS_FILE, entry.chunks))
         self.fragments = fragment_buffers(self.chunks)
         self.ids = self._open_derived(IDS_FILE, ids_file.IdIndex, self._rebuild_ids)
-        self.fields = self._open_derived(FIELDS_FILE, FieldIndex, self._rebuild_fields)
+        self.fields = self._open_derived(FIELDS_FILE, partial(FieldIndex, titles=self._titles), self._rebuild_fields)
         self.lexicon = self._open_derived(LEXICON_FILE, Lexicon, self._rebuild_lexicon)
         self.words = self._open_words()
         self.columns: dict[str, VectorColumn] = {}
@@ -163,6 +165,16 @@ class SegmentReader:
 
     def _rebuild_fields(self) -> pa.RecordBatch:
         return build_stored_fields(self.documents.file.batches, self._dates)
+
+    def _titles(self) -> BinaryArray:
+        """The titles of all documents. Their offsets are checked first: Arrow trusts them, and a search verifies no
+        content of documents.arrow."""
+        titles = self.documents.chunked("title")
+        try:
+            titles.validate(full=True)
+        except pa.ArrowInvalid as problem:
+            raise self._damaged(DOCUMENTS_FILE, FileProblem(f"has titles that are damaged ({problem})")) from problem
+        return pa.concat_arrays([empty_binary_array(), *titles.cast(pa.large_binary()).chunks])
 
     def _rebuild_lexicon(self) -> pa.RecordBatch:
         return build_lexicon(lexical_texts(self.documents.file.batches, self.chunks.file.batches))

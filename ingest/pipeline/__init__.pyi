@@ -1,6 +1,6 @@
 from . import ingest as ingest
 from .backfill import drop_space as drop_space, embed_space as embed_space
-from .documents import DocumentWriter as DocumentWriter
+from .documents import DocumentWriter as DocumentWriter, delete_passing as delete_passing
 from .last_read import (
     load_read_times as load_read_times,
     oldest_read_times as oldest_read_times,

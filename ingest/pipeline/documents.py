@@ -1,6 +1,6 @@
 """Documents of a program: the same detection of changes, chunking and embedding as for those of a source.
 
-A program hands documents to `DocumentWriter` where a run of an ingest reads them from files. What cannot be stored is
+A program hands documents to `DocumentWriter`, and filters to `delete_passing`, where a run of an ingest reads them from files. What cannot be stored is
 an error for its caller, not a line in a report.
 """
 
@@ -16,6 +16,7 @@ import orjson
 from aidre.engine.backend import Sink
 from aidre.engine.embedding import Embedder
 from aidre.engine.errors import DimensionMismatch, InvalidDocument, InvalidVector
+from aidre.engine.index.fields import Filter, check_deletion
 from aidre.engine.model import Document, EncodedVectors, Json, Record
 from aidre.engine.storage import FINGERPRINT_BYTES, NO_KEY
 from aidre.ingest.pipeline.changes import ChangeDetector
@@ -29,6 +30,19 @@ _TEXT_BYTES: Final = 4
 """Bytes at the end of a fingerprint that depend on the text alone, see `fingerprint`."""
 _EMBEDDED: Final = frozenset({"id", "text", "section", "vectors", "headings"})
 """What chunks and vectors are made of: a change of it is another document."""
+
+
+def delete_passing(writer: Sink, filter: Filter, *, allow_unknown: bool = False) -> int:
+    """Delete what passes of all that was committed; returns how many documents. The caller commits.
+
+    InvalidFilter for a filter that could remove what it seems to spare, see `check_deletion`; where no document is
+    stored, only for one that no collection can answer.
+    """
+    snapshot = writer.snapshot
+    if snapshot is None:
+        return 0
+    check_deletion(filter, snapshot.has_field, allow_unknown=allow_unknown or not snapshot.documents)
+    return writer.delete(list(dict.fromkeys(chunk.document_id for chunk in snapshot.scan(filter))))
 
 
 class DocumentWriter:

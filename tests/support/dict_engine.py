@@ -147,6 +147,9 @@ class DictReader:
     def unknown_fields(self, filter: Filter) -> tuple[str, ...]:
         return ()
 
+    def has_field(self, name: str) -> bool:
+        raise unsupported("deletions")
+
     def changes(self, cursor: ChangeCursor | None, limit: int) -> ChangesPage:
         raise unsupported("changes")
 

@@ -48,7 +48,8 @@ BEHAVIOUR = {
     "meta.mode says which; query_vector is always dense",
     "top_k": "a top_k above the maximum is clamped: meta.top_k is what was applied, meta.top_k_requested what was sent",
     "collection": "without collection the default one is searched, or the only one there is",
-    "filter": "a field that no document has matches nothing (ne, not and exists: false hold); meta.ignored names it",
+    "filter": "a field that no document has matches nothing (ne, not and exists: false hold); meta.ignored names it; "
+    "text and section, unless they are metadata, are refused: query searches them",
     "return": "unknown fields are ignored; text or vectors where they are not granted are refused with 422 "
     "unsupported_return_field",
     "normalization": "query vectors are normalised on receipt where the distance is cosine or the space says "
@@ -77,7 +78,8 @@ VECTOR_ENCODING = {"base64": "float32, little-endian"}
 
 WRITING = {
     "put": "PUT an array of rows, or one a line as application/x-ndjson: written all or none, durable when answered",
-    "delete": 'DELETE {documents}/{id}, or POST {"filter": ...} to {documents}/delete',
+    "delete": 'DELETE {documents}/{id}, or POST {"filter": ...} to {documents}/delete; a filter on a field that no '
+    "document has is refused there unless allow_unknown is true",
     "repeat": "the same Idempotency-Key with the same request again gets the first answer, for a day",
 }
 """How documents are written."""

@@ -109,9 +109,12 @@ async def delete_passing(request: Request) -> Response:
         await asyncio.to_thread(parse_filter, members["filter"])
     except InvalidFilter as error:
         raise BadRequest(error.message, member="filter") from error
+    allow_unknown = members.get("allow_unknown")
+    if not isinstance(allow_unknown, bool | None):
+        raise BadRequest("allow_unknown must be true or false", member="allow_unknown")
 
     def make(number: int, arrived: float) -> DeletePassing:
-        return DeletePassing(number, name, arrived, orjson.dumps(members["filter"]))
+        return DeletePassing(number, name, arrived, orjson.dumps(members["filter"]), bool(allow_unknown))
 
     return await _write(request, make, body, partial(_deleted, request, name), variant.media_type)
 

@@ -18,8 +18,9 @@ MAX_FACETS, MAX_RANGES = 20, 100
 FILTER = (
     'a JSON object: {"field": value}, {"field": {OPERATOR: value}} with eq, ne, in, nin, gt, gte, lt, lte, contains '
     '(a part of a string, an element of a list) or exists, {"and": [filter, ...]}, {"or": [filter, ...]} or '
-    '{"not": filter}, over the metadata and type, site, url, updated_at and document_id; dates compare as instants; '
-    "ne, nin and not hold for a missing field"
+    '{"not": filter}, over the metadata and type, site, url, updated_at, document_id (also id) and title; a metadata '
+    "field named id or title comes first where a document has one, as metadata.id it is always meant; dates compare as "
+    "instants; ne, nin and not hold for a missing field"
 )
 
 Visibility: TypeAlias = Literal["public", "private"]
@@ -71,6 +72,9 @@ class DocumentFilter(Message):
     """Which documents to delete."""
 
     filter: Annotated[dict[str, Any], Meta(description=FILTER)]
+    allow_unknown: Annotated[
+        bool, Meta(description="Delete also where the filter names a field that no document has; without it: refused")
+    ] = False
 
 
 class FacetRange(Message):

@@ -95,7 +95,9 @@ WRITES: tuple[Operation, ...] = (
         path="/collections/{name}/documents/delete",
         name="deleteDocuments",
         summary="Delete the documents that pass a filter",
-        description="Of all that was written before. Durable when the answer comes. Needs the scope `write`.",
+        description="Of all that was written before. Durable when the answer comes. A filter that could delete what it "
+        "seems to spare is refused: by a field that no document has, unless `allow_unknown` is true; by `id`, `title`, "
+        "`text` or `section` where that is a metadata field. Needs the scope `write`.",
         request=Content(DocumentFilter),
         answers={200: Content(Deleted, TYPES)},
         parameters=(NAME, KEY),

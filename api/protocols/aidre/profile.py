@@ -12,7 +12,7 @@ from typing import Literal
 from aidre.api.protocols.aidre.messages import OfferedFacet
 from aidre.api.retrieval import is_body_field
 from aidre.engine.backend import Facet, Reader
-from aidre.engine.index.fields import field_name, parse_filter
+from aidre.engine.index.fields import field_name, parse_filter, unmistakable_name
 
 ALWAYS = ("type", "site", "updated_at")
 """Names that every collection has."""
@@ -67,8 +67,9 @@ def _live_fields(snapshot: Reader) -> list[str]:
     names = names[:MAX_FIELDS]
     if not names:
         return []
-    gone = snapshot.unknown_fields(parse_filter({"or": [{name: {"exists": True}} for name in names]}))
-    return [name for name in names if name not in gone]
+    written = {name: unmistakable_name(name) for name in names}
+    gone = snapshot.unknown_fields(parse_filter({"or": [{name: {"exists": True}} for name in written.values()]}))
+    return [name for name in names if written[name] not in gone]
 
 
 def _offered(name: str, facet: Facet) -> OfferedFacet | None:

@@ -6,7 +6,7 @@ field. Equality is that a token is there. For comparisons `bounds` has the least
 and type, as hexadecimal text that sorts as the values do. Text of a filter never comes into an expression: only
 digests, hexadecimal digits and integers do, and `literal` writes all of them.
 
-What that cannot decide (substrings, texts that differ after 32 bytes, documents of thousands of values) has two
+What that cannot decide (titles, substrings, texts that differ after 32 bytes, documents of thousands of values) has two
 expressions: `sure` selects rows that pass for certain, `possible` all that may pass. The reader looks at the
 difference.
 """
@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from aidre.engine.backends import FieldRow, digest
-from aidre.engine.index.fields import And, Compare, Filter, Instant, Not, Or, Scalar
+from aidre.engine.index.fields import TITLE, And, Compare, Filter, Instant, Not, Or, Scalar
 from aidre.engine.storage import adjacent_floats, adjacent_integers, to_utf8
 
 TOKEN_CHARACTERS: Final = 16
@@ -99,19 +99,23 @@ class Expressions:
 
     def of(self, filter_: Filter) -> Expression:
         match filter_:
-            case Compare(name, "ne", value):
-                return _not(self._compared(name, "eq", value))
-            case Compare(name, "exists", value):
-                exists = self._with([_token(digest(to_utf8(name)), "exists")])
-                return exists if value else _not(exists)
-            case Compare(name, op, value):
-                return self._compared(name, op, value)
+            case Compare():
+                return self._comparison(filter_)
             case Not(operand):
                 return _not(self.of(operand))
             case And(operands):
                 return _joined("and", map(self.of, operands), ALL)
             case Or(operands):
                 return _joined("or", map(self.of, operands), NONE)
+
+    def _comparison(self, comparison: Compare) -> Expression:
+        name, op, value = comparison.field, comparison.op, comparison.value
+        if name == TITLE:
+            return Expression(NONE, ALL)  # rows have no token of it
+        if op == "exists":
+            exists = self._with([_token(digest(to_utf8(name)), "exists")])
+            return exists if value else _not(exists)
+        return _not(self._compared(name, "eq", value)) if op == "ne" else self._compared(name, op, value)
 
     def _compared(self, field: str, op: str, value: Scalar | tuple[Scalar, ...]) -> Expression:
         name, tokens, others = digest(to_utf8(field)), list[str](), list[Expression]()

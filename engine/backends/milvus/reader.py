@@ -30,7 +30,8 @@ from aidre.engine.backends.milvus.catalog import Catalog, Commit
 from aidre.engine.backends.milvus.expressions import Expressions, literal
 from aidre.engine.backends.milvus.server import Row, Server
 from aidre.engine.backends.milvus.tables import CHUNK, DOCUMENT, Extent, Tables, name_of, unpacked_rows, vector_of
-from aidre.engine.index.fields import Compare, Filter, Kind, ValueRange, filter_digest
+from aidre.engine.errors import printable_name
+from aidre.engine.index.fields import Compare, Filter, Kind, ValueRange, filter_digest, meant_field
 from aidre.engine.index.vectors import VectorColumn, decode, score_rows
 from aidre.engine.model import Query
 
@@ -76,7 +77,7 @@ class MilvusReader(DenseReader):
                 raise self._generation_missing()
         where, passing = self.commit.visible, self.chunks
         if query.filter is not None:
-            where, passing = self._passing(query.filter, table)
+            where, passing = self._passing(self._resolved(query.filter), table)
         if not passing:
             return []
         found: list[Row] = []
@@ -133,19 +134,18 @@ class MilvusReader(DenseReader):
     # -- filters -----------------------------------------------------------------------------------------------
 
     def _passing(self, filter_: Filter | None, table: str) -> tuple[str, int]:
-        """The visible rows of a table whose documents pass, as an expression, and how many they are. Of the rows of
-        documents and chunks, those of documents."""
+        """The visible rows of a table whose documents pass a filter of `_resolved`, as an expression, and how many they
+        are. Of the rows of documents and chunks, those of documents."""
         of_documents = table == self.tables.rows
         where = f"kind == {DOCUMENT} and {self.commit.visible}" if of_documents else self.commit.visible
-        dated = self._with_dates(filter_)
-        if dated is None:
+        if filter_ is None:
             return where, self.documents if of_documents else self.chunks
-        key = filter_digest(dated), table
+        key = filter_digest(filter_), table
         known = self._known.get(key)
         if known is None:
-            sure, possible = Expressions(self.commit.has_wide).of(dated)
+            sure, possible = Expressions(self.commit.has_wide).of(filter_)
             if sure != possible:
-                sure = f"{sure} or document in {literal(self._verified(dated, sure, possible))}"
+                sure = f"{sure} or document in {literal(self._verified(filter_, sure, possible))}"
             made = f"{where} and ({sure})"
             known = made, self.server.count(table, made)
             if len(self._known) >= _MOST_KNOWN:
@@ -162,13 +162,16 @@ class MilvusReader(DenseReader):
             verified += [number for (number, _), passes in zip(block, mask.tolist(), strict=True) if passes]
         return verified
 
+    def _find_field(self, name: str) -> bool:
+        return self._passing(Compare(name, "exists", True), self.tables.rows)[1] > 0
+
     def count(self, filter: Filter | None = None) -> int:
         if filter is None or not self._state.spaces:
             return self.chunks
-        return self._passing(filter, self.tables.space(self._state.spaces[0].table))[1]
+        return self._passing(self._resolved(filter), self.tables.space(self._state.spaces[0].table))[1]
 
     def count_documents(self, filter: Filter | None = None) -> int:
-        return self.documents if filter is None else self._passing(filter, self.tables.rows)[1]
+        return self.documents if filter is None else self._passing(self._resolved(filter), self.tables.rows)[1]
 
     def facet(
         self,
@@ -182,9 +185,10 @@ class MilvusReader(DenseReader):
         """Without `text` and `ranges`. Milvus groups nothing: the documents are read."""
         if text is not None or ranges:
             self._refuse("facets")
+        field = meant_field(field, self.has_field, f"facets.{printable_name(field)}")
         counts: Counter[tuple[Kind, Any]] = Counter()
         documents = present = 0
-        for block in self._documents(self._passing(filter, self.tables.rows)[0]):
+        for block in self._documents(self._passing(self._resolved(filter), self.tables.rows)[0]):
             fields = index_fields([document for _, document in block], self.dates)
             documents += len(block)
             present += int(np.count_nonzero(fields.mask(Compare(field, "exists", True))))
@@ -201,7 +205,7 @@ class MilvusReader(DenseReader):
 
     def scan(self, filter: Filter | None = None) -> Iterator[PlainChunk]:
         """Of the documents at the time of the call; those that are deleted meanwhile may be left out."""
-        extents = self.extents(self._passing(filter, self.tables.rows)[0])
+        extents = self.extents(self._passing(self._resolved(filter), self.tables.rows)[0])
         return (chunk for _, chunk in self.numbered(extents))
 
     def get(self, chunk_id: str) -> PlainChunk | None:

@@ -11,7 +11,6 @@ from .filters import (
     MAX_DEPTH as MAX_DEPTH,
     MAX_NODES as MAX_NODES,
     MAX_VALUES as MAX_VALUES,
-    RESERVED as RESERVED,
     And as And,
     Compare as Compare,
     Filter as Filter,
@@ -30,8 +29,17 @@ from .filters import (
     parse_range as parse_range,
     range_with_dates as range_with_dates,
     site_of as site_of,
+    stored_name as stored_name,
+    unmistakable_name as unmistakable_name,
     with_dates as with_dates,
     without_field as without_field,
+)
+from .members import (
+    TITLE as TITLE,
+    check_deletion as check_deletion,
+    meant_field as meant_field,
+    unknown_fields as unknown_fields,
+    with_members as with_members,
 )
 from .reader import (
     FieldIndex as FieldIndex,

@@ -17,12 +17,12 @@ import pyarrow as pa
 from aidre.engine.index.fields.columns import INT_MISSING, Column, Kind, Rows, Values, build_column, dtype_of
 from aidre.engine.index.fields.filters import (
     RESERVED,
-    field_name,
     is_schema_date,
     metadata_name,
     parse_instant,
     plain_number,
     site_of,
+    stored_name,
 )
 from aidre.engine.index.fields.flatten import PRESENT, SCALARS, Leaf, flatten_member, flatten_object
 from aidre.engine.model import Json
@@ -123,7 +123,7 @@ def columns_from(reserved: ReservedColumns, contents: Iterable[Content], dates: 
     collector.add(contents)
     builder = _ColumnBuilder(len(reserved.ids))
     _add_reserved(builder, reserved, collector.types)
-    declared = frozenset(map(field_name, dates)) - RESERVED
+    declared = frozenset(map(stored_name, dates)) - RESERVED
     members = collector.members
     for path, (rows, values) in members[str].items():
         name = metadata_name(path)
@@ -137,6 +137,13 @@ def columns_from(reserved: ReservedColumns, contents: Iterable[Content], dates: 
     for path, (rows, _) in members[object].items():
         builder.add(metadata_name(path), "other", rows, np.zeros(len(rows), np.int32))
     return builder.columns, builder.size
+
+
+def string_column(strings: BinaryArray) -> Column:
+    """The column of one string a document, or null."""
+    rows = np.flatnonzero(strings.is_valid().to_numpy(zero_copy_only=False)).astype(np.int32)
+    dictionary, codes = build_dictionary(strings.drop_null())
+    return build_column("string", len(strings), rows, codes, dictionary)
 
 
 def _add_reserved(builder: _ColumnBuilder, reserved: ReservedColumns, schema_types: Pairs) -> None:

@@ -29,6 +29,10 @@ from aidre.engine.model import Json
 Operator: TypeAlias = Literal["eq", "ne", "in", "nin", "gt", "gte", "lt", "lte", "contains", "exists"]
 
 RESERVED: Final = frozenset({"type", "site", "url", "updated_at", "document_id"})
+MEMBERS: Final = frozenset({"id", "title", "text", "section"})
+"""Members of a row whose names metadata may have, too: members.py decides for a collection which of the two is meant.
+`metadata.NAME` always means the metadata."""
+
 MAX_DEPTH: Final = 32
 """Levels of nested `and`, `or` and `not`."""
 
@@ -119,7 +123,18 @@ def metadata_name(path: str) -> str:
 
 def field_name(written: str) -> str:
     """The canonical name of a field, which a filter may write with or without `metadata.`"""
-    return metadata_name(written[len(_METADATA) :]) if written.startswith(_METADATA) else written
+    path = written.removeprefix(_METADATA)
+    return written if path in MEMBERS else stored_name(written)
+
+
+def stored_name(name: str) -> str:
+    """The name under which a metadata field is stored, from its name as written or as `field_name` returns it."""
+    return metadata_name(name[len(_METADATA) :]) if name.startswith(_METADATA) else name
+
+
+def unmistakable_name(stored: str) -> str:
+    """The name by which a filter means a stored field in every collection, also where it is a member of the row."""
+    return _METADATA + stored if stored in MEMBERS else stored
 
 
 def is_schema_date(name: str) -> bool:
@@ -173,8 +188,9 @@ def parse_filter(value: Json) -> Filter:
 
 
 def with_dates(filter_: Filter, dates: Collection[str]) -> Filter:
-    """The same filter, in which strings compared with the fields `dates` are instants. Raises InvalidFilter."""
-    names = frozenset(map(field_name, dates))
+    """The same filter, in which strings compared with the fields `dates` are instants; its fields have their stored
+    names. Raises InvalidFilter."""
+    names = frozenset(map(stored_name, dates))
     return _convert_dates(filter_, names) if names else filter_
 
 
@@ -220,7 +236,7 @@ def range_with_dates(field: str, wanted: ValueRange, dates: Collection[str]) -> 
     ends exchanged or of two types, so that no value is in it."""
     path = f"facets.{printable_name(field)}.ranges"
     bounds = [wanted.low, wanted.high]
-    if field in set(map(field_name, dates)):
+    if field in set(map(stored_name, dates)):
         bounds = [bound if bound is None else _instant(bound, path) for bound in bounds]
     low, high = bounds
     if low is not None and high is not None:
@@ -235,7 +251,7 @@ def range_with_dates(field: str, wanted: ValueRange, dates: Collection[str]) -> 
 def without_field(filter_: Filter, name: str) -> Filter | None:
     """The filter without its conditions on a field: those that stand for themselves, or joined by `and`; None if
     nothing is left. Conditions that also name another field stay."""
-    if filter_fields(filter_) == {name}:
+    if set(map(stored_name, filter_fields(filter_))) == {stored_name(name)}:
         return None
     if not isinstance(filter_, And):
         return filter_

@@ -6,7 +6,7 @@ schema of thousands of columns. Masks have one entry a document. Knows no chunks
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import takewhile
@@ -22,6 +22,7 @@ from aidre.engine.index.fields.builder import (
     ReservedColumns,
     columns_from,
     parse_instants,
+    string_column,
 )
 from aidre.engine.index.fields.columns import (
     EMPTY_DICTIONARY,
@@ -36,6 +37,7 @@ from aidre.engine.index.fields.columns import (
 )
 from aidre.engine.index.fields.counting import ValueCounts, bounds_of, count_values
 from aidre.engine.index.fields.filters import RESERVED, And, Compare, Filter, Instant, Not, Or, Scalar, ValueRange
+from aidre.engine.index.fields.members import TITLE
 from aidre.engine.storage import BinaryArray, StringDictionary, build_dictionary, empty_binary_array, to_utf8
 
 _NUMBERS: Final[dict[str, Any]] = {
@@ -56,6 +58,9 @@ _TYPES: Final[dict[str, pa.DataType]] = {
 _SCHEMA: Final = pa.schema(_TYPES)
 _VERSION: Final = 2
 """Of the values that are collected, not of the schema: version 1 had no members of schema.org objects."""
+
+_BESIDE: Final = -1
+"""Instead of the row of the batch, of the column that is not in it."""
 
 _COMPARABLE: Final[dict[Kind, tuple[type, ...]]] = {
     "string": (str,), "bool": (bool,), "int": (int, float), "float": (int, float), "date": (Instant,), "other": (),
@@ -101,11 +106,12 @@ def _list_column(arrays: Sequence[Any], values: BinaryArray) -> BinaryArray:
 class FieldIndex:
     """A view over one batch of `build_fields`, in memory or mapped; immutable, safe to share between threads.
 
-    Opening reads no name, and a column is opened when a filter first uses it. Raises ValueError for a batch of another
-    schema or version, or one whose lengths contradict each other.
+    Opening reads no name, and a column is opened when a filter first uses it. The batch has no titles: `titles` gives
+    them, one a document or null, when a filter first asks for TITLE. Raises ValueError for a batch of another schema or
+    version, or one whose lengths contradict each other.
     """
 
-    def __init__(self, batch: pa.RecordBatch) -> None:
+    def __init__(self, batch: pa.RecordBatch, titles: Callable[[], BinaryArray] | None = None) -> None:
         if not batch.schema.equals(_SCHEMA):
             raise ValueError("not a batch of fields; build it again from the documents")
         batch.validate()
@@ -116,6 +122,7 @@ class FieldIndex:
         self._lists = {name: _Lists(batch.column(name)) for name in (*_NUMBERS, "words")}
         self._dense, self._kinds = batch.column("dense"), batch.column("kind")
         self._names = StringDictionary(batch.column("name"))
+        self._titles = titles
         self._columns: Columns = {}
 
     @cached_property
@@ -125,10 +132,12 @@ class FieldIndex:
 
     def __contains__(self, name: str) -> bool:
         """Whether any document has the field."""
-        return bool(self._entries(name))
+        return bool(self._existing(name).any()) if name == TITLE else bool(self._entries(name))
 
     def _entries(self, name: str) -> dict[Kind, int]:
         """The stored columns of a field: by kind, the row of the batch."""
+        if name == TITLE:
+            return {} if self._titles is None else {"string": _BESIDE}
         key = to_utf8(name)
         entries = takewhile(lambda entry: self._names[entry] == key, range(self._names.first(key), len(self._names)))
         return {self._kinds[entry].as_py(): entry for entry in entries}
@@ -228,6 +237,8 @@ class FieldIndex:
         return column
 
     def _open_column(self, entry: int, kind: Kind) -> Column:
+        if entry == _BESIDE:
+            return string_column(empty_binary_array() if self._titles is None else self._titles())
         dictionary = StringDictionary(self._lists["words"].slice(entry)) if kind == "string" else EMPTY_DICTIONARY
         values = self._lists[np.dtype(dtype_of(kind, len(dictionary))).name].numbers(entry)
         rows = None if self._dense[entry].as_py() else self._lists["rows"].numbers(entry)

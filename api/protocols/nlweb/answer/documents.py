@@ -28,7 +28,7 @@ from aidre.api.retrieval import (
     repaired_text,
 )
 from aidre.engine.backend import Hit, Reader
-from aidre.engine.index.fields import site_of
+from aidre.engine.index.fields import site_of, unmistakable_name
 from aidre.engine.model import Json
 
 MIN_RERANKED = 50
@@ -148,7 +148,7 @@ def _build_filter(ask: Ask, scopes: Sequence[SearchScope]) -> AttributeFilter:
     """The filter for the attributes, one for all collections, over the fields that any of them is known to have."""
     readers = [scope.collection.snapshot for scope in scopes]
     snapshots = [reader for reader in readers if reader.can.vocabulary]
-    fields = frozenset[str]().union(*(snapshot.fields() for snapshot in snapshots))
+    fields = frozenset(unmistakable_name(name) for snapshot in snapshots for name in snapshot.fields())
     dates = frozenset[str]().union(*(snapshot.dates for snapshot in snapshots))
     return build_filter(ask.attributes, fields, dates, _TextScan(snapshots))
 

@@ -79,6 +79,8 @@ _CHUNK_FIELDS: Final = {
     "updatedat": "updated_at",
     "lastmodified": "updated_at",
 }
+_MEMBERS: Final = frozenset({"id", "title"})
+"""Attributes that select a document's own member beside fields, which the engine's filters know by the same name."""
 _OPERATORS: Final = frozenset({"and", "or", "not"})
 _SCHEMA_ORG_TERM: Final = re.compile(r"https?://schema\.org/(\w+)")
 _COMPARISON: Final = re.compile(r"[<>≤≥]|\d\s*(?:-|–|—|\.\.|\+$)|[^\W\d_]{2,}")
@@ -287,6 +289,8 @@ class _AttributeReader:
         if self._is_price(key):
             return self._price_condition(key, value)
         fields = [_CHUNK_FIELDS[key]] if key in _CHUNK_FIELDS else self.fields.select(name)
+        if key in _MEMBERS:
+            fields.append(key)
         if key in {"date", "published"}:
             candidates = _DATE_FIELDS if key == "date" else _DATE_FIELDS[1:]
             fields = fields or [str(field) for field in candidates if field in self.fields.names] or ["updated_at"]

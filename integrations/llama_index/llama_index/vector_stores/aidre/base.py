@@ -76,7 +76,7 @@ class AidreVectorStore(BasePydanticVectorStore):
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Delete the nodes of a document."""
         if self._collection.generation:
-            self._collection.delete(filter={PARENT: {"eq": ref_doc_id}})
+            self._collection.delete(filter={PARENT: {"eq": ref_doc_id}}, allow_unknown=True)  # none may have it
 
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
