@@ -78,11 +78,12 @@ class Reporter:
             console.print_message(summary.refused)
         would = "would be " if summary.dry_run else ""
         documents = console.counted(summary.documents, "document")
+        left_out = f"{summary.left_out:,} left out, " if summary.left_out else ""
         self._print_summary(
             summary,
             f"{documents}: {summary.updated:,} {would}written, {summary.unchanged:,} unchanged, "
-            f"{summary.deleted:,} {would}deleted, {summary.skipped:,} without text, {summary.failed:,} failed; "
-            f"{console.counted(summary.chunks, 'chunk')}, {console.counted(summary.embedded, 'text')} embedded, "
+            f"{summary.deleted:,} {would}deleted, {summary.skipped:,} without text, {left_out}"
+            f"{summary.failed:,} failed; {console.counted(summary.chunks, 'chunk')}, {console.counted(summary.embedded, 'text')} embedded, "
             f"{summary.seconds:.1f} s",
         )
 
