@@ -37,7 +37,6 @@ from .mapping import (
 )
 from .publication import (
     PUBLISHED as PUBLISHED,
-    Publication as Publication,
     mark_expiry as mark_expiry,
     read_publication as read_publication,
     read_robots as read_robots,

@@ -9,7 +9,7 @@ from .folder import (
     source_files as source_files,
 )
 from .locate import Source as Source, check_source_roots as check_source_roots, locate_sources as locate_sources
-from .own_ids import FileIds as FileIds, Survey as Survey, settle_ids as settle_ids, survey_sources as survey_sources
+from .own_ids import FileIds as FileIds, settle_ids as settle_ids, survey_sources as survey_sources
 from .readers import READERS as READERS, read_file as read_file
 from .web import (
     FetchSession as FetchSession,

@@ -58,7 +58,9 @@ def survey_sources(sources: Sequence[Source]) -> Survey:
     naming: dict[str, NamingFiles] = {}
     files = ReadFiles()
     for source in sources:
-        for file in source_files(source, lambda _: None, files) if isinstance(source, FileSource) else ():
+        if not isinstance(source, FileSource):
+            continue
+        for file in source_files(source, lambda _: None, files):
             total += not isinstance(file, Rejected)
             if isinstance(file, Rejected) or not may_name_itself(file.origin):
                 continue
