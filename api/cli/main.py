@@ -91,6 +91,12 @@ UrlBaseOption = Annotated[
     str | None,
     typer.Option("--url-base", metavar="URL", help="Base of the URLs of files that do not state their own."),
 ]
+DraftsOption = Annotated[
+    bool,
+    typer.Option(
+        "--include-drafts", help="Take documents that are not published: drafts, future or expired ones, noindex."
+    ),
+]
 WaitOption = Annotated[
     float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for another writer.")
 ]
@@ -108,6 +114,7 @@ def ingest(
     source: SourceOption = None,
     url_base: UrlBaseOption = None,
     wait: WaitOption = 30.0,
+    include_drafts: DraftsOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read, chunk and count; embed and write nothing.")] = False,
     on: Annotated[
         str | None,
@@ -123,13 +130,16 @@ def ingest(
     """Ingest new and changed documents into a collection.
 
     Reads Markdown, text, HTML, PDF, DOCX, CSV, JSON Lines, Parquet, schema.org JSON-LD, feeds and sitemaps. Exit
-    status 1: some documents failed; each is named on standard error, and the others are stored.
+    status 1: some documents failed; each is named on standard error, and the others are stored; or a source has no
+    document at all.
     """
     from aidre.api.cli.ingest import prepare
     from aidre.api.cli.progress import Reporter
     from aidre.ingest.pipeline import IngestOptions
 
-    options = IngestOptions(source, url_base, mirror, force, commit_every, dry_run, wait=wait)
+    options = IngestOptions(
+        source, url_base, mirror, force, commit_every, dry_run, wait=wait, include_drafts=include_drafts
+    )
     ingestion = prepare(store, collection, sources, config, options, cluster=on)
     with terminable(), ingestion.published(), Reporter(as_json, stores=not dry_run) as report:
         return ingestion.run(report).exit_status
@@ -147,6 +157,7 @@ def watch(
     source: SourceOption = None,
     url_base: UrlBaseOption = None,
     wait: WaitOption = 30.0,
+    include_drafts: DraftsOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Ingest files and folders, then follow them and ingest what changes, until interrupted.
@@ -160,7 +171,7 @@ def watch(
     from aidre.api.cli.watch import reporter, watch as follow
     from aidre.ingest.pipeline import IngestOptions
 
-    options = IngestOptions(source, url_base, mirror, force, commit_every, wait=wait)
+    options = IngestOptions(source, url_base, mirror, force, commit_every, wait=wait, include_drafts=include_drafts)
     with terminable():
         ingestion = prepare(store, collection, sources, config, options)
         with ingestion.published():

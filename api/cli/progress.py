@@ -78,13 +78,13 @@ class Reporter:
             console.print_message(summary.refused)
         would = "would be " if summary.dry_run else ""
         documents = console.counted(summary.documents, "document")
-        self._print_summary(
-            summary,
+        left_out = f"{summary.left_out:,} left out, " if summary.left_out else ""
+        counts = (
             f"{documents}: {summary.updated:,} {would}written, {summary.unchanged:,} unchanged, "
-            f"{summary.deleted:,} {would}deleted, {summary.skipped:,} without text, {summary.failed:,} failed; "
-            f"{console.counted(summary.chunks, 'chunk')}, {console.counted(summary.embedded, 'text')} embedded, "
-            f"{summary.seconds:.1f} s",
+            f"{summary.deleted:,} {would}deleted, {summary.skipped:,} without text, {left_out}{summary.failed:,} failed"
         )
+        chunks, texts = console.counted(summary.chunks, "chunk"), console.counted(summary.embedded, "text")
+        self._print_summary(summary, f"{counts}; {chunks}, {texts} embedded, {summary.seconds:.1f} s")
 
     def _embed_summary(self, summary: EmbedSummary) -> None:
         self._print_summary(

@@ -105,7 +105,10 @@ def _size_of(file: File) -> int:
 
 def block_to_json(block: Block) -> str:
     """A block as one flat value. JSON in ASCII: a name of a file need not be text."""
-    files = [[str(one.path), one.source, one.origin, one.url, one.within and str(one.within)] for one in block.files]
+    files = [
+        [str(one.path), one.source, one.origin, one.url, one.within and str(one.within), one.is_called_by_path]
+        for one in block.files
+    ]
     return json.dumps([block.number, block.part, block.parts, files])
 
 
@@ -114,8 +117,15 @@ def block_from_json(text: str) -> Block:
     return Block(
         number,
         tuple(
-            File(Path(path), source, origin, url, within=None if within is None else Path(within))
-            for path, source, origin, url, within in files
+            File(
+                Path(path),
+                source,
+                origin,
+                url,
+                within=None if within is None else Path(within),
+                is_called_by_path=is_called_by_path,
+            )
+            for path, source, origin, url, within, is_called_by_path in files
         ),
         part,
         parts,

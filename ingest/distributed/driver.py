@@ -32,11 +32,21 @@ from aidre.ingest.pipeline import (
     SeenIds,
     Summary,
     Tally,
+    find_stored_drafts,
     ingest,
     save_read_times,
 )
 from aidre.ingest.records import File, Rejected
-from aidre.ingest.sources import FileSource, ReadFiles, Source, check_source_roots, source_files
+from aidre.ingest.sources import (
+    FileIds,
+    FileSource,
+    ReadFiles,
+    Source,
+    check_source_roots,
+    settle_ids,
+    source_files,
+    survey_sources,
+)
 
 
 def ingest_distributed(
@@ -66,7 +76,7 @@ def ingest_distributed(
         live = ingest.live_spaces(writer, spaces, report)
         chunker = ingest.chunker_for(live, embedders, options.chunk_tokens)
         tally = Tally(report, ingest.reembed(writer, spaces, embedders, chunker, report))
-        merged = _Merged(writer, tally, located, options)
+        merged = _Merged(writer, tally, located, options, settle_ids(survey_sources(located), writer))
         staging = writer.stage()
         try:
             job = _job(writer, collection, staging, sources=located, spaces=live, options=options, load=load)
@@ -125,21 +135,25 @@ def _job(
 class _Merged:
     """The answers of all blocks, as one run. Requires the lock of `writer`."""
 
-    def __init__(self, writer: Writer, tally: Tally, sources: Sequence[FileSource], options: IngestOptions) -> None:
-        self._writer, self._tally, self._sources = writer, tally, sources
+    def __init__(
+        self, writer: Writer, tally: Tally, sources: Sequence[FileSource], options: IngestOptions, ids: FileIds
+    ) -> None:
+        self._writer, self._tally, self._sources, self._ids = writer, tally, sources, ids
         self._roots = {source.name: str(source.root) for source in sources}
         check_source_roots(writer.source_roots(), self._roots)
         self._mirror = Mirror(sources, whole=options.source is not None) if options.mirror else None
         if self._mirror is not None:
             self._mirror.count_stored(writer)
         self._seen = SeenIds()
+        self._left_out: dict[str, set[str]] = {}
         self._answers: dict[int, Answer] = {}
 
     # -- the blocks --------------------------------------------------------------------------------------------
 
     def run(self, job: Job, runner: Runner) -> None:
         """Have all blocks done, and take their answers as they come."""
-        files = list(self._files())
+        read_files = ReadFiles()
+        files = list(self._files(read_files))
         blocks = divide(files, runner.workers)
         sizes = {block.number: len(block.files) if block.part == 0 else 0 for block in blocks}
         read = 0
@@ -152,17 +166,24 @@ class _Merged:
         lost = sizes.keys() - self._answers.keys()
         if lost:
             raise StorageFailed(f"{len(lost)} of {len(blocks)} blocks got no answer: run the ingest again")
+        for text in self._ids.notices:
+            self._tally.note(text)
+        ingest.report_empty(self._tally, self._sources, read_files)
 
-    def _files(self) -> Iterator[File]:
+    def _files(self, files: ReadFiles) -> Iterator[File]:
         """The files of all sources; what cannot be read is reported."""
-        files = ReadFiles()
         for source in self._sources:
             notes: list[str] = []
             for found in source_files(source, notes.append, files):
                 if isinstance(found, Rejected):
                     self._reject(found)
                 else:
-                    yield replace(found, path=found.path.absolute(), within=found.within and found.within.absolute())
+                    yield replace(
+                        found,
+                        path=found.path.absolute(),
+                        within=found.within and found.within.absolute(),
+                        is_called_by_path=found.id in self._ids.called_by_path,
+                    )
             for note in notes:
                 self._tally.note(note)
 
@@ -174,10 +195,14 @@ class _Merged:
         self._answers[answer.block] = answer
         for rejected in answer.rejected:
             self._reject(rejected)
+        for unpublished in answer.left_out:
+            self._tally.leave_out(unpublished)
+            self._left_out.setdefault(unpublished.source, set()).add(unpublished.origin)
+        self._tally.found_sources.update(answer.found)
         for text in answer.notices:
             self._tally.note(text)
         counts = self._tally.counts
-        for name in (one.name for one in fields(Counts) if one.name != "failed"):
+        for name in (one.name for one in fields(Counts) if one.name not in ("failed", "left_out")):
             setattr(counts, name, getattr(counts, name) + getattr(answer.counts, name))
         self._tally.add_repeated(answer.repeated_ids)
 
@@ -202,10 +227,13 @@ class _Merged:
         withdrawn = {one for answer in answers for one in answer.written} - kept
         for name in dict.fromkeys(name for answer in answers for name in answer.sources):
             self._writer.set_source_root(name, self._roots[name])
+        former = [one for new_id in last for one in self._ids.replaced.get(new_id, ()) if one not in last]
+        self._tally.counts.deleted += self._writer.delete(former)
         result = self._writer.adopt(staging, [entry for answer in answers for entry in answer.segments], withdrawn)
         if result is not None:
             self._tally.report(Committed(result.generation, self._tally.counts.documents, self._tally.counts.chunks))
         self._tally.note_repeated_ids()
+        self._tally.note_left_out()
 
     def _count_once(self, answers: Sequence[Answer], last: Mapping[str, int]) -> None:
         """Count a document as written in its last block alone."""
@@ -220,17 +248,23 @@ class _Merged:
     def delete_missing(self, *, force: bool) -> str | None:
         """Delete the documents that mirrored sources no longer have; the reason where they are too many."""
         if self._mirror is None:
+            self._note_stored_drafts("--mirror deletes them")
             return None
         missing = self._mirror.missing_ids(self._writer, self._seen)
         refused = None if force else self._mirror.refusal(missing)
         document_ids = [document_id for ids in missing.values() for document_id in ids]
         if refused is None and document_ids:
             counts = self._tally.counts
-            counts.deleted = self._writer.delete(document_ids)
+            counts.deleted += self._writer.delete(document_ids)
             result = self._writer.commit()
             if result is not None:
                 self._tally.report(Committed(result.generation, counts.documents, counts.chunks))
+        if refused is not None:
+            self._note_stored_drafts("--mirror --force deletes them")
         return refused
+
+    def _note_stored_drafts(self, cure: str) -> None:
+        self._tally.note_stored_drafts(find_stored_drafts(self._writer, self._left_out), cure)
 
 
 def _error_of(code: str, message: str) -> AidreError:

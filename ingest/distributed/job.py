@@ -19,7 +19,7 @@ from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import SegmentEntry
 from aidre.ingest.distributed.blocks import Block
 from aidre.ingest.pipeline import Counts, IngestOptions
-from aidre.ingest.records import Rejected
+from aidre.ingest.records import Rejected, Unpublished
 from aidre.ingest.sources import FileSource
 
 LoadModels: TypeAlias = Callable[[], Mapping[str, Embedder]]
@@ -79,8 +79,12 @@ class Answer:
     written: dict[str, WrittenDocument] = field(default_factory=dict)
     unchanged: list[str] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
+    left_out: list[Unpublished] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
+    """Sources of the documents that it wrote."""
+    found: list[str] = field(default_factory=list)
+    """Sources of all documents that it read."""
     counts: Counts = field(default_factory=Counts)
     repeated_ids: int = 0
     fault: tuple[str, str] | None = None
@@ -93,8 +97,10 @@ def to_table(answer: Answer) -> pa.Table:
         *(("new" if one.is_new else "changed", name, str(one.chunks)) for name, one in answer.written.items()),
         *(("unchanged", document_id, None) for document_id in answer.unchanged),
         *(("rejected", "", orjson.dumps(one).decode()) for one in answer.rejected),
+        *(("left out", "", orjson.dumps(one).decode()) for one in answer.left_out),
         *(("notice", "", text) for text in answer.notices),
         *(("source", name, None) for name in answer.sources),
+        *(("found", name, None) for name in answer.found),
         ("counts", "", orjson.dumps({**asdict(answer.counts), "repeated_ids": answer.repeated_ids}).decode()),
         *([("fault", *answer.fault)] if answer.fault is not None else []),
     ]
@@ -117,10 +123,14 @@ def from_table(table: pa.Table) -> Answer:
                 answer.unchanged.append(name)
             case "rejected":
                 answer.rejected.append(msgspec.json.decode(value or "", type=Rejected))
+            case "left out":
+                answer.left_out.append(msgspec.json.decode(value or "", type=Unpublished))
             case "notice":
                 answer.notices.append(value or "")
             case "source":
                 answer.sources.append(name)
+            case "found":
+                answer.found.append(name)
             case "fault":
                 answer.fault = name, value or ""
             case _:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 import pyarrow as pa
 
@@ -13,7 +14,7 @@ from aidre.ingest.distributed.blocks import Block, block_from_json, items_of_par
 from aidre.ingest.distributed.job import ANSWER_SCHEMA, Answer, Job, to_table
 from aidre.ingest.distributed.segment_sink import SegmentSink
 from aidre.ingest.pipeline import Event, Notice, Run, ingest
-from aidre.ingest.records import Item, Rejected, VectorRules
+from aidre.ingest.records import Item, Rejected, Unpublished, VectorRules
 from aidre.ingest.sandbox import SHARED, TABLES
 from aidre.ingest.sources import read_file
 
@@ -67,12 +68,15 @@ class Worker:
         sink.commit()
         answer.segments, answer.written, answer.sources = sink.segments, sink.written, sink.source_names
         answer.unchanged = [one for one in answer.unchanged if one not in sink.written]
+        answer.found = sorted(run.tally.found_sources)
         answer.counts, answer.repeated_ids = run.tally.counts, run.tally.repeated_ids
         return answer
 
     def _items(self, block: Block, rules: VectorRules) -> Iterator[Item]:
+        options = self._job.options
+        as_of = None if options.include_drafts else datetime.fromisoformat(self._job.now)
         for file in block.files:
-            yield from read_file(file, rules, self._job.options.mapping)
+            yield from read_file(file, rules, options.mapping, as_of)
 
 
 class _Witness:
@@ -86,6 +90,9 @@ class _Witness:
 
     def rejected(self, rejected: Rejected) -> None:
         self._answer.rejected.append(rejected)
+
+    def left_out(self, unpublished: Unpublished) -> None:
+        self._answer.left_out.append(unpublished)
 
     def report(self, event: Event) -> None:
         if isinstance(event, Notice):

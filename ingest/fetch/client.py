@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from aidre.engine.errors import FetchFailed
 from aidre.ingest.fetch.addresses import Resolve, checked_addresses, look_up
 from aidre.ingest.fetch.urls import PORTS, Url
-from aidre.ingest.records import escape_unprintable
+from aidre.ingest.records import escape_unprintable, read_robots
 
 if TYPE_CHECKING:
     from httpcore2 import Response
@@ -111,6 +111,7 @@ class FetchResult:
     """A fetched body: `url` after redirects, `kind` the media type in lower case, `charset` if the header has one.
 
     `state` holds the validators for the next conditional request: etag, last_modified, and the url they belong to.
+    `robots` are the values of X-Robots-Tag.
     """
 
     url: Url
@@ -118,6 +119,7 @@ class FetchResult:
     charset: str | None
     state: Mapping[str, str] = field(default_factory=dict)
     bytes: int = 0
+    robots: tuple[str, ...] = ()
 
 
 def dial(address: str, port: int, seconds: float) -> socket.socket:
@@ -219,7 +221,10 @@ class Fetcher:
             return response.status
 
     def _request(self, url: Url, into: Path, state: Mapping[str, str], deadline: Deadline) -> FetchResult | str | None:
-        """Send one GET request; returns the result, or the Location of a redirect."""
+        """Send one GET request; returns the result, or the Location of a redirect.
+
+        A page that has not changed but asks not to be indexed now is requested whole.
+        """
         own_state = state if state.get("url") == str(url) else {}
         with self._send("GET", url, self._headers(own_state), deadline) as response:
             if response.status in REDIRECTS:
@@ -227,15 +232,20 @@ class Fetcher:
                 if not location:
                     raise FetchFailed(f"answered {_status(response)} without a Location", status=response.status)
                 return location
-            if response.status == HTTPStatus.NOT_MODIFIED and own_state:
+            if response.status != HTTPStatus.NOT_MODIFIED or not own_state:
+                return self._save(url, response, into)
+            if read_robots(_headers(response, b"X-Robots-Tag"), datetime.now(UTC)).reason is None:
                 return None
-            if response.status not in (200, 203):
-                raise _failure(response)
-            encoding = _header(response, b"Content-Encoding").lower()
-            with into.open("wb") as file:
-                for block in decompress(response.iter_stream(), encoding, self.rules.page_bytes):
-                    file.write(block)
-                return _result(url, response, file.tell())
+        return self._request(url, into, {}, deadline)
+
+    def _save(self, url: Url, response: Response, into: Path) -> FetchResult:
+        if response.status not in (200, 203):
+            raise _failure(response)
+        encoding = _header(response, b"Content-Encoding").lower()
+        with into.open("wb") as file:
+            for block in decompress(response.iter_stream(), encoding, self.rules.page_bytes):
+                file.write(block)
+            return _result(url, response, file.tell())
 
     @contextmanager
     def _send(
@@ -341,7 +351,8 @@ def _result(url: Url, response: Response, count: int) -> FetchResult:
     if state:
         state["url"] = str(url)
     kind = content_type.partition(";")[0].strip().lower()
-    return FetchResult(url, kind, charset[1].lower() if charset else None, state, count)
+    robots = _headers(response, b"X-Robots-Tag")
+    return FetchResult(url, kind, charset[1].lower() if charset else None, state, count, robots)
 
 
 def _failure(response: Response) -> FetchFailed:
@@ -362,8 +373,16 @@ def _status(response: Response) -> str:
 
 
 def _header(response: Response, name: bytes) -> str:
-    """The first header of a name, or "". Most servers send UTF-8; what is none is Latin-1."""
-    value = next((value for one, value in response.headers if one.lower() == name.lower()), b"")
+    """The first header of a name, or ""."""
+    return next(iter(_headers(response, name)), "")
+
+
+def _headers(response: Response, name: bytes) -> tuple[str, ...]:
+    """The headers of a name. Most servers send UTF-8; what is none is Latin-1."""
+    return tuple(_decode(value) for one, value in response.headers if one.lower() == name.lower())
+
+
+def _decode(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeError:

@@ -10,14 +10,33 @@ from collections.abc import Iterator, Mapping
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document, Json
 from aidre.ingest.formats import jsonld, schemaorg
-from aidre.ingest.records import File, Item, VectorRules, normalize_timestamp, read_content, to_document, to_document_id
+from aidre.ingest.records import (
+    PUBLISHED,
+    File,
+    Item,
+    Unpublished,
+    VectorRules,
+    mark_expiry,
+    normalize_timestamp,
+    read_content,
+    read_robots,
+    to_document,
+    to_document_id,
+)
 from aidre.ingest.sandbox import SHARED, Extracted, check_answer
 
 
 def read_html(file: File, rules: VectorRules) -> Iterator[Item]:
-    """The one document of a page; raises InvalidDocument, OSError."""
-    page = SHARED.parse("html", read_content(file), {} if file.url is None else {"url": file.url})
-    yield file.origin, page_to_document(check_answer(page), file)
+    """The one document of a page, unless it is fetched and asks not to be indexed; raises InvalidDocument, OSError.
+
+    A publisher's own folder may hold pages for other readers than search engines, so there it is ingested.
+    """
+    page = check_answer(SHARED.parse("html", read_content(file), {} if file.url is None else {"url": file.url}))
+    publication = PUBLISHED if file.as_of is None or not file.fetched else read_robots(page.robots, file.as_of)
+    if publication.reason is not None:
+        yield Unpublished(file.origin, publication.reason, file.source, file.origin)
+    else:
+        yield file.origin, mark_expiry(page_to_document(page, file), file, publication)
 
 
 def page_to_document(page: Extracted, file: File) -> Document:

@@ -33,6 +33,8 @@ MAX_OBJECTS = 1000
 """Characters of JSON-LD that are read from a page, and objects that are kept of it."""
 
 MAX_TITLE_CHARACTERS = 1000
+MAX_ROBOTS = 100
+"""Directives for robots that are kept of a page."""
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([a-zA-Z0-9_:.-]{1,40})", re.IGNORECASE)
 _CHARSET_BYTES = 1024
@@ -46,6 +48,9 @@ _UNCLOSED = frozenset(
 """Elements without an end tag, or with an optional one."""
 
 _DATES = ("article:modified_time", "og:updated_time", "article:published_time", "last-modified", "dcterms.modified")
+_ROBOTS = ("robots", "aidre")
+"""Names of the elements with directives for all robots, and for this one."""
+
 _DECLARATION = re.compile(r"\s*<\?xml[^>]{0,200}\?>")
 
 
@@ -105,9 +110,13 @@ def _measure_depth(raw: bytes) -> int:
 
 def _read_head(tree: LexborHTMLParser, url: str | None) -> dict[str, Json]:
     metas: dict[str, str] = {}
+    robots: list[str] = []
     for node in tree.css("meta[content]"):
         name = (node.attributes.get("property") or node.attributes.get("name") or "").lower()
-        metas.setdefault(name, (node.attributes.get("content") or "").strip())
+        content = (node.attributes.get("content") or "").strip()
+        metas.setdefault(name, content)
+        if name.strip() in _ROBOTS:
+            robots.append(f"{name.strip()}: {content}")
     title = tree.css_first("head > title") or tree.css_first("title:not(svg title)")
     language = tree.root.attributes.get("lang") if tree.root is not None else None
     description = metas.get("description") or metas.get("og:description")
@@ -117,6 +126,7 @@ def _read_head(tree: LexborHTMLParser, url: str | None) -> dict[str, Json]:
         "canonical": _find_canonical(tree, metas.get("og:url"), url),
         "updated_at": first_date(metas.get(name) for name in _DATES),
         "language": (language or "").strip(),
+        "robots": robots[:MAX_ROBOTS],
         "metadata": {"description": description} if description else {},
     }
 

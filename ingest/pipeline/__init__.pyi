@@ -6,7 +6,7 @@ from .last_read import (
     oldest_read_times as oldest_read_times,
     save_read_times as save_read_times,
 )
-from .mirror import Mirror as Mirror, SeenIds as SeenIds
+from .mirror import Mirror as Mirror, SeenIds as SeenIds, find_stored_drafts as find_stored_drafts
 from .progress import (
     Committed as Committed,
     Counts as Counts,

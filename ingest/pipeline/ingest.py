@@ -6,9 +6,10 @@ passed to a callable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import monotonic, time
@@ -23,7 +24,7 @@ from aidre.ingest.fetch import Fetcher
 from aidre.ingest.pipeline.embedding import StoredChunkEncoder
 from aidre.ingest.pipeline.fingerprint import settings_digest
 from aidre.ingest.pipeline.last_read import save_read_times
-from aidre.ingest.pipeline.progress import Event, Notice, Progress, Summary
+from aidre.ingest.pipeline.progress import Event, Notice, Progress, Summary, Tally
 from aidre.ingest.pipeline.run import IngestOptions, Run
 from aidre.ingest.prefetch import prefetch
 from aidre.ingest.records import Item, VectorRules
@@ -36,12 +37,14 @@ from aidre.ingest.sources import (
     StoredState,
     WebSource,
     check_mapping,
-    count_files,
+    explain_empty,
     load_stored_state,
     locate_sources,
     read_file,
     read_source,
     read_web_source,
+    settle_ids,
+    survey_sources,
 )
 
 PREFETCHED_ITEMS = 4
@@ -60,8 +63,9 @@ def ingest(
     embedders: Mapping[str, Embedder],
     options: IngestOptions,
     report: Callable[[Event], None],
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Summary:
-    """Bring a collection up to date with some sources.
+    """Bring a collection up to date with some sources. `clock` says which dates of publication are ahead.
 
     Raises ConfigurationError for a source that cannot be read at all, StoreLocked, SpaceConflict, StorageFailed. The
     failure of a single document is reported as a Problem and counted. The Summary is also the last event.
@@ -70,13 +74,15 @@ def ingest(
     located = locate(sources, options, f"collections.{collection}.mapping")
     spaces = [embedders[space.id].space if space.id in embedders else space for space in spaces]
     rules = VectorRules(spaces, embedders.keys())
-    files = ReadFiles()
-    report = _with_files(report, files, located)
+    as_of = None if options.include_drafts else clock()
+    survey, files = survey_sources(located), ReadFiles()
+    report = _with_files(report, files, survey.total)
     with open_writer(store, collection, spaces, embedders, options=options, report=report) as writer, SHARED, TABLES:
         report(Progress(0, 0))
         spaces = live_spaces(writer, spaces, report) if writer else spaces
         chunker = chunker_for(spaces, embedders, options.chunk_tokens)
         embedded = reembed(writer, spaces, embedders, chunker, report) if writer and not options.dry_run else 0
+        ids = settle_ids(survey, writer)
         run = Run(
             writer,
             sources=located,
@@ -86,14 +92,18 @@ def ingest(
             options=options,
             report=report,
             embedded=embedded,
+            replaced=ids.replaced,
         )
-        settings = settings_digest(spaces, chunker) + repr(options.mapping).encode()
+        settings = settings_digest(spaces, chunker) + repr((options.mapping, options.include_drafts)).encode()
+        reading = _Reading(rules, options, as_of, files, ids.called_by_path)
         for source in located:
-            stored = load_stored_state(writer, source, settings) if isinstance(source, WebSource) else StoredState()
             notes: list[str] = []
-            run.take(_read(source, stored, rules, options, notes.append, files=files))
+            run.take(reading.items(source, _stored_state(writer, source, settings, as_of), notes.append))
             for note in notes:
                 run.note(note)
+        for note in ids.notices:
+            run.note(note)
+        report_empty(run.tally, located, files)
         run.finish()
         if writer is not None and not options.dry_run:
             read = {source.name for source in located} - run.unread_sources
@@ -103,17 +113,23 @@ def ingest(
     return summary
 
 
-def _with_files(
-    report: Callable[[Event], None], files: ReadFiles, sources: Sequence[Source]
-) -> Callable[[Event], None]:
+def report_empty(tally: Tally, sources: Sequence[Source], files: ReadFiles) -> None:
+    """Name the sources that have no document, of which `files` are those that were found."""
+    for source in {source.name: source for source in sources}.values():
+        if source.name not in tally.found_sources and source.name not in files.again:
+            tally.note_empty(source.name, explain_empty(source, files))
+
+
+def _stored_state(writer: Sink | None, source: Source, settings: bytes, as_of: datetime | None) -> StoredState:
+    return load_stored_state(writer, source, settings, as_of) if isinstance(source, WebSource) else StoredState()
+
+
+def _with_files(report: Callable[[Event], None], files: ReadFiles, total: int | None) -> Callable[[Event], None]:
     """The receiver, which gets with all progress the number of files processed and that of all files.
 
     Small files are read many at a time, before the first of their documents is embedded: no more files count as
     processed than documents are.
     """
-    counts = [None if isinstance(source, WebSource) else count_files(source) for source in sources]
-    known = [count for count in counts if count is not None]
-    total = sum(known) if len(known) == len(counts) else None
 
     def report_with_files(event: Event) -> None:
         if isinstance(event, Progress):
@@ -204,28 +220,38 @@ def reembed(
     return sum(encoder.embedded for encoder in encoders.values())
 
 
-def _read(
-    source: Source,
-    stored: StoredState,
-    rules: VectorRules,
-    options: IngestOptions,
-    note: Callable[[str], None],
-    *,
-    files: ReadFiles,
-) -> Iterator[Item]:
-    """The items of a source, without the `files` that were read already.
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How the sources of a run are read: without the `files` that were read already, and without documents that are not
+    published at `as_of`."""
 
-    The next pages of a web source are fetched while one is stored.
-    """
-    if not isinstance(source, WebSource):
-        return read_source(source, rules, note, options.mapping, files=files)
-    fetcher = Fetcher(options.fetching)
-    session = FetchSession(
-        source,
-        fetcher,
-        read_file=partial(read_file, rules=rules, mapping=options.mapping),
-        suffixes=_WEB_SUFFIXES,
-        stored=stored,
-        read_all=options.mirror,
-    )
-    return prefetch(read_web_source(session, note), PREFETCHED_ITEMS, fetcher.stop)
+    rules: VectorRules
+    options: IngestOptions
+    as_of: datetime | None
+    files: ReadFiles
+    called_by_path: Collection[str]
+
+    def items(self, source: Source, stored: StoredState, note: Callable[[str], None]) -> Iterator[Item]:
+        """The items of a source. The next pages of a web source are fetched while one is stored."""
+        mapping = self.options.mapping
+        if not isinstance(source, WebSource):
+            return read_source(
+                source,
+                self.rules,
+                note,
+                mapping,
+                files=self.files,
+                as_of=self.as_of,
+                called_by_path=self.called_by_path,
+            )
+        fetcher = Fetcher(self.options.fetching)
+        session = FetchSession(
+            source,
+            fetcher,
+            read_file=partial(read_file, rules=self.rules, mapping=mapping, as_of=self.as_of),
+            suffixes=_WEB_SUFFIXES,
+            stored=stored,
+            read_all=self.options.mirror,
+            as_of=self.as_of,
+        )
+        return prefetch(read_web_source(session, note), PREFETCHED_ITEMS, fetcher.stop)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,19 @@ class SeenIds:
     @staticmethod
     def _hashes(ids: Sequence[str]) -> NDArray[np.int64]:
         return np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids))
+
+
+def find_stored_drafts(writer: Sink, left_out: Mapping[str, Set[str]]) -> list[str]:
+    """Ids of the stored documents of files and pages, by source name, that are not published any more.
+
+    Call it with nothing pending.
+    """
+    return [
+        document_id
+        for name, origins in left_out.items()
+        for document_id, origin in writer.documents_of(name)
+        if origin in origins
+    ]
 
 
 class Mirror:

@@ -63,6 +63,10 @@ class CollectionOutput:
             state = {} if has_failures else listed.state
             self._writer.set_source_state(listed.origin, {**state, "kind": listed.kind})
 
+    def replace(self, document_ids: Sequence[str]) -> int:
+        """Delete documents with the commit of those that were written last; returns the number deleted."""
+        return self._writer.delete(document_ids)
+
     def delete(self, document_ids: Sequence[str]) -> int:
         """Delete documents and commit; returns the number of documents deleted."""
         if not document_ids:
@@ -128,6 +132,9 @@ class DryRunOutput:
     def write_columns(self, rows: RowBatch, fingerprints: Sequence[bytes], vectors: ChunkVectors) -> None: ...
 
     def save_listing(self, listed: ListingEnd) -> None: ...
+
+    def replace(self, document_ids: Sequence[str]) -> int:
+        return len(document_ids)
 
     def delete(self, document_ids: Sequence[str]) -> int:
         return len(document_ids)

@@ -4,15 +4,18 @@ lines, a list in a test."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
 from aidre.engine.model import Json
-from aidre.ingest.records import Rejected, escape_unprintable
+from aidre.ingest.records import Rejected, Unpublished, escape_unprintable
 
 MAX_REASON = 500
 """Characters of the reason for a failure; parsers quote their input."""
+
+MAX_NAMED = 20
+"""Documents that the summary names of those that are left out, and of stored ones that should be."""
 
 MAX_NAMED_ROWS = 3
 """Rows without text that are named of a file; the others are counted."""
@@ -71,6 +74,7 @@ class Counts:
     deleted: int = 0
     failed: int = 0
     skipped: int = 0
+    left_out: int = 0
     new: int = 0
 
 
@@ -79,7 +83,9 @@ class Summary:
     """The counts of a run.
 
     `documents` were read, `updated` of them written (`new` of those for the first time), `embedded` texts went
-    through an Embedder, `skipped` documents had no text. `refused` is the reason why --mirror deleted nothing.
+    through an Embedder, `skipped` documents had no text, `left_out` ones are not published. `refused` is the reason why
+    --mirror deleted nothing. `drafts` name documents that were left out, with the reason; `stored_drafts` are ids of
+    stored documents that would be left out now; `empty` are names of sources without a document.
     """
 
     documents: int
@@ -94,17 +100,24 @@ class Summary:
     new: int = 0
     refused: str | None = None
     dry_run: bool = False
+    left_out: int = 0
+    drafts: Sequence[str] = ()
+    stored_drafts: Sequence[str] = ()
+    empty: Sequence[str] = ()
 
     @property
     def exit_status(self) -> int:
-        return 1 if self.failed or self.refused else 0
+        return 1 if self.failed or self.refused or self.empty else 0
 
     def as_json(self) -> dict[str, Json]:
-        names = ["documents", "chunks", "embedded", "updated", "unchanged", "deleted", "failed", "skipped"]
+        names = ["documents", "chunks", "embedded", "updated", "unchanged", "deleted", "failed", "skipped", "left_out"]
         counts = {name: getattr(self, name) for name in names}
         extra: dict[str, Json] = {"new": self.new, "dry_run": True} if self.dry_run else {}
         if self.refused:
             extra["refused"] = self.refused
+        extra |= {
+            name: list(getattr(self, name)) for name in ("drafts", "stored_drafts", "empty") if getattr(self, name)
+        }
         return {"event": "done"} | counts | {"seconds": round(self.seconds, 3)} | extra
 
 
@@ -135,6 +148,12 @@ class Tally:
         """Names of sources with at least one failed document."""
         self.unread_sources: set[str] = set()
         """Names of sources that could not be read at all."""
+        self.found_sources: set[str] = set()
+        """Names of sources with a document, even one that failed or was left out."""
+        self.drafts: list[str] = []
+        """The first documents that were left out."""
+        self.stored_drafts: list[str] = []
+        self.empty: list[str] = []
         self.repeated_ids = 0
         self._rows_without_text: Counter[str] = Counter()
         """By file."""
@@ -167,8 +186,16 @@ class Tally:
         if self._rows_without_text[file] <= MAX_NAMED_ROWS:
             self.note(f"{where}: no text, skipped{hint}")
 
+    def leave_out(self, unpublished: Unpublished) -> None:
+        """A document is not published: no failure, and not counted as read."""
+        self.counts.left_out += 1
+        self.found_sources.add(unpublished.source)
+        if len(self.drafts) < MAX_NAMED:
+            self.drafts.append(f"{escape_unprintable(unpublished.where)} ({unpublished.reason})")
+
     def reject(self, rejected: Rejected) -> None:
         self.counts.failed += 1
+        self.found_sources.add(rejected.source)
         self.failed_sources.add(rejected.source)
         if rejected.folder and rejected.origin == ".":
             self.unread_sources.add(rejected.source)
@@ -187,8 +214,39 @@ class Tally:
                 more = f"{rows - MAX_NAMED_ROWS:,} more rows without text skipped"
                 self.note(f"{file}: {more}: if they have one, map its column in [collections.NAME.mapping]")
 
+    def note_left_out(self) -> None:
+        if self.counts.left_out:
+            left_out = "1 document is" if self.counts.left_out == 1 else f"{self.counts.left_out:,} documents are"
+            names = _named(self.drafts, self.counts.left_out)
+            self.note(f"{left_out} not published and left out: {names}; --include-drafts takes drafts, too")
+
+    def note_stored_drafts(self, document_ids: Sequence[str], cure: str) -> None:
+        """Name stored documents that are not published any more."""
+        if document_ids:
+            self.stored_drafts = [escape_unprintable(one) for one in document_ids[:MAX_NAMED]]
+            stored = "1 stored document is" if len(document_ids) == 1 else f"{len(document_ids):,} stored documents are"
+            names = _named(self.stored_drafts, len(document_ids))
+            self.note(f"{stored} not published any more: {cure} ({names})")
+
+    def note_empty(self, source: str, reason: str) -> None:
+        """A source has no document at all."""
+        self.empty.append(escape_unprintable(source))
+        self.report(Problem(escape_unprintable(source), reason))
+
     def report_progress(self) -> None:
         self.report(Progress(self.counts.documents, self.counts.chunks))
 
     def summary(self, seconds: float, *, refused: str | None, dry_run: bool) -> Summary:
-        return Summary(**asdict(self.counts), seconds=seconds, refused=refused, dry_run=dry_run)
+        return Summary(
+            **asdict(self.counts),
+            seconds=seconds,
+            refused=refused,
+            dry_run=dry_run,
+            drafts=tuple(self.drafts),
+            stored_drafts=tuple(self.stored_drafts),
+            empty=tuple(self.empty),
+        )
+
+
+def _named(names: Sequence[str], count: int) -> str:
+    return ", ".join(names) + (", ..." if count > len(names) else "")

@@ -22,12 +22,21 @@ from aidre.ingest.pipeline.batching import BatchPolicy, CommitPolicy
 from aidre.ingest.pipeline.changes import Candidate, ChangeDetector
 from aidre.ingest.pipeline.embedding import VectorStage
 from aidre.ingest.pipeline.fingerprint import settings_digest
-from aidre.ingest.pipeline.mirror import Mirror, SeenIds
+from aidre.ingest.pipeline.mirror import Mirror, SeenIds, find_stored_drafts
 from aidre.ingest.pipeline.output import CollectionOutput, DryRunOutput, Output
 from aidre.ingest.pipeline.prechunk import Prechunker
 from aidre.ingest.pipeline.progress import Event, Summary, Tally
 from aidre.ingest.pipeline.record_builder import RecordBuilder
-from aidre.ingest.records import ColumnMapping, Item, ListingEnd, Rejected, RowBatch, Unchanged, VectorRules
+from aidre.ingest.records import (
+    ColumnMapping,
+    Item,
+    ListingEnd,
+    Rejected,
+    RowBatch,
+    Unchanged,
+    Unpublished,
+    VectorRules,
+)
 from aidre.ingest.sources import Source, check_source_roots
 
 _NO_TEXT_HINTS = {".pdf": ": scanned pages need text recognition (OCR) first"}
@@ -42,7 +51,8 @@ class IngestOptions:
 
     `source` names the source; `commit_every` is the largest number of documents in a commit and `chunk_tokens` the size
     of a chunk; `dates` are the metadata fields to compare as instants; `mapping` gives columns their meaning;
-    `fetching` are the rules for addresses; `wait` is how many seconds another writer is waited for.
+    `fetching` are the rules for addresses; `wait` is how many seconds another writer is waited for; `include_drafts`
+    takes documents that their authors have not published.
     """
 
     source: str | None = None
@@ -58,6 +68,7 @@ class IngestOptions:
     mapping: ColumnMapping | None = None
     fetching: FetchRules = PUBLIC_ONLY
     wait: float = 0.0
+    include_drafts: bool = False
 
 
 class Witness(Protocol):
@@ -65,13 +76,15 @@ class Witness(Protocol):
 
     def unchanged(self, document_ids: Sequence[str]) -> None: ...
     def rejected(self, rejected: Rejected) -> None: ...
+    def left_out(self, unpublished: Unpublished) -> None: ...
 
 
 class Run:
     """The state of one ingest. A dry run into a collection that does not exist has no `writer`.
 
-    `embedded` is the number of texts that were embedded again before the first document. Raises ConfigurationError for
-    a source name that is stored with another folder.
+    `embedded` is the number of texts that were embedded again before the first document; `replaced` are ids of stored
+    documents by the id of the document that takes their place. Raises ConfigurationError for a source name that is
+    stored with another folder.
     """
 
     def __init__(
@@ -86,8 +99,9 @@ class Run:
         report: Callable[[Event], None],
         embedded: int = 0,
         witness: Witness | None = None,
+        replaced: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        self._writer, self._options, self._witness = writer, options, witness
+        self._writer, self._options, self._witness, self._replaced = writer, options, witness, replaced or {}
         self._tally = Tally(report, embedded)
         commits = CommitPolicy(options.commit_every)
         models = [space.id for space in spaces if space.id in embedders]
@@ -107,6 +121,8 @@ class Run:
         self._seen = SeenIds()
         self._mirror = Mirror(sources, whole=options.source is not None) if options.mirror else None
         self._refused: str | None = None
+        self._left_out: dict[str, set[str]] = {}
+        """Origins of documents that are not published, by source."""
         if writer is not None:
             check_source_roots(writer.source_roots(), roots)
             if self._mirror is not None:
@@ -134,6 +150,8 @@ class Run:
         for item in self._prechunker.stream(self._columns_to_documents(items)):
             if isinstance(item, Rejected):
                 self._reject(item)
+            elif isinstance(item, Unpublished):
+                self._leave_out(item)
             elif isinstance(item, Unchanged):
                 self._keep_unchanged(item)
             elif isinstance(item, ListingEnd):
@@ -143,8 +161,10 @@ class Run:
             elif isinstance(item, RowBatch):
                 self._write_documents(batch)
                 batch = []
+                self._tally.found_sources.add(item.file.source)
                 self._write_rows(item)
             elif self._accept_content(*item):
+                self._tally.found_sources.add(item[1].source)
                 batch.append(item)
                 if self._batches.is_full_with(item[1]):
                     self._write_documents(batch)
@@ -156,14 +176,20 @@ class Run:
         self._output.commit()
         self._tally.note_repeated_ids()
         self._tally.note_rows_without_text()
+        self._tally.note_left_out()
         if self._mirror is not None and self._writer is not None:
             self._delete_missing(self._mirror, self._writer)
+        if self._writer is not None and (self._mirror is None or self._refused is not None):
+            cure = "--mirror deletes them" if self._mirror is None else "--mirror --force deletes them"
+            self._tally.note_stored_drafts(find_stored_drafts(self._writer, self._left_out), cure)
         self._output.finish()
 
     # -- items that are not written --------------------------------------------------------------------------
 
     def _keep_unchanged(self, unchanged: Unchanged) -> None:
         self._tally.add_unchanged(unchanged.documents)
+        if unchanged.documents:
+            self._tally.found_sources.add(unchanged.source)
         if self._mirror is not None:
             self._mirror.keep_unchanged(unchanged)
         self._tally.report_progress()
@@ -187,6 +213,12 @@ class Run:
         if self._witness is not None:
             self._witness.unchanged([document_id for document_id in document_ids if document_id not in changed])
 
+    def _leave_out(self, unpublished: Unpublished) -> None:
+        self._tally.leave_out(unpublished)
+        self._left_out.setdefault(unpublished.source, set()).add(unpublished.origin)
+        if self._witness is not None:
+            self._witness.left_out(unpublished)
+
     def _reject(self, rejected: Rejected) -> None:
         self._tally.reject(rejected)
         if self._witness is not None:
@@ -201,20 +233,32 @@ class Run:
     def _write_documents(self, batch: Batch) -> None:
         candidates = self._candidates(batch)
         changed = self._changes.changed_documents(candidates)
-        self._keep_stored([one.document.id for one in candidates], {one.document.id for one in changed})
+        changed_ids = {one.document.id for one in changed}
+        stored = [one.document.id for one in candidates if one.document.id not in changed_ids]
+        self._keep_stored([one.document.id for one in candidates], changed_ids)
         changed, records = self._build_records(changed)
         if records:
             faults = self._output.write(records)
             for position, reason in sorted(faults.items()):
                 self._fail(changed[position].where, changed[position].document, reason)
             written = [position for position in range(len(records)) if position not in faults]
+            stored += [changed[position].document.id for position in written]
             self._tally.add_written(
                 len(written),
                 new=sum(changed[position].is_new for position in written),
                 chunks=sum(len(records[position].chunks) for position in written),
             )
         self._prechunker.clear()
+        self._replace_former(stored)
         self._end_batch()
+
+    def _replace_former(self, document_ids: Sequence[str]) -> None:
+        """Delete the documents that the files of these had under other ids, in the same commit."""
+        former = [one for document_id in document_ids for one in self._replaced.get(document_id, ())]
+        if former:
+            seen = self._seen.contains(former).tolist()
+            gone = [one for one, is_seen in zip(former, seen, strict=True) if not is_seen]
+            self._tally.counts.deleted += self._output.replace(gone)
 
     def _candidates(self, batch: Batch) -> list[Candidate]:
         """The last document of each id, with its fingerprint."""
@@ -296,4 +340,4 @@ class Run:
         self._refused = None if self._options.force else mirror.refusal(missing)
         if self._refused is None:
             document_ids = [document_id for ids in missing.values() for document_id in ids]
-            self._tally.counts.deleted = self._output.delete(document_ids)
+            self._tally.counts.deleted += self._output.delete(document_ids)

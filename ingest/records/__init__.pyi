@@ -16,7 +16,13 @@ from .file import (
     open_file as open_file,
     read_content as read_content,
 )
-from .items import Item as Item, ListingEnd as ListingEnd, Rejected as Rejected, Unchanged as Unchanged
+from .items import (
+    Item as Item,
+    ListingEnd as ListingEnd,
+    Rejected as Rejected,
+    Unchanged as Unchanged,
+    Unpublished as Unpublished,
+)
 from .json_values import (
     MAX_CONVERTED_VALUES as MAX_CONVERTED_VALUES,
     MAX_FILE_VALUES as MAX_FILE_VALUES,
@@ -28,6 +34,12 @@ from .mapping import (
     ColumnMapping as ColumnMapping,
     get_column as get_column,
     parse_column_mapping as parse_column_mapping,
+)
+from .publication import (
+    PUBLISHED as PUBLISHED,
+    mark_expiry as mark_expiry,
+    read_publication as read_publication,
+    read_robots as read_robots,
 )
 from .safe_open import open_beneath as open_beneath
 from .vectors import RowVectors as RowVectors, VectorRules as VectorRules, format_wrong_length as format_wrong_length

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,7 +22,8 @@ class File:
 
     For a fetched file `origin` is the requested address, which is also its id, and `url` the address that answered.
     `mapping` is the configured meaning of the columns of rows. `within` is the folder outside which the file is not
-    opened; None means anywhere.
+    opened; None means anywhere. Documents that are not published at the moment `as_of` are left out; None means that
+    drafts are read, too. `is_called_by_path` ignores the id that a front matter gives the file.
     """
 
     path: Path
@@ -31,6 +33,8 @@ class File:
     fetched: bool = False
     mapping: ColumnMapping | None = None
     within: Path | None = None
+    as_of: datetime | None = None
+    is_called_by_path: bool = False
 
     @property
     def id(self) -> str:

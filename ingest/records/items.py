@@ -42,6 +42,17 @@ class Unchanged:
 
 
 @dataclass(frozen=True, slots=True)
+class Unpublished:
+    """A document that its author has not published, with the `reason` ("draft: true"). It is left out: --mirror deletes
+    what is stored of its `origin`."""
+
+    where: str
+    reason: str
+    source: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
 class ListingEnd:
     """Follows the last document of a listing (a feed, a sitemap, rows), whose kind is stored in any case.
 
@@ -54,5 +65,5 @@ class ListingEnd:
     state: Mapping[str, str]
 
 
-Item: TypeAlias = "tuple[str, Document] | RowBatch | Rejected | Unchanged | ListingEnd"
+Item: TypeAlias = "tuple[str, Document] | RowBatch | Rejected | Unchanged | Unpublished | ListingEnd"
 """A document comes with its location for messages, "file" or "file:line"."""

@@ -41,6 +41,8 @@ class Extracted:
     verbatim: tuple[tuple[int, int], ...]
     metadata: Mapping[str, Json]
     objects: tuple[dict[str, Json], ...]
+    robots: tuple[str, ...] = ()
+    """Directives for robots, each as "name: directives"."""
 
     def document(self, file: File) -> Document:
         """The Document of a file; the file name is the title of one that has none."""
@@ -83,6 +85,7 @@ def check_answer(answer: Json) -> Extracted:
         _spans(answer.get("verbatim", []), len(answer["text"])),
         metadata,
         _objects(answer.get("objects", [])),
+        _strings(answer.get("robots", []), "robots"),
     )
 
 
@@ -138,6 +141,12 @@ def _heading(found: Json, length: int) -> Heading:
 def _objects(found: Json) -> tuple[dict[str, Json], ...]:
     if type(found) is not list or len(found) > MAX_OBJECTS or any(type(each) is not dict for each in found):
         raise _nonsense("objects")
+    return tuple(found)
+
+
+def _strings(found: Json, member: str) -> tuple[str, ...]:
+    if type(found) is not list or len(found) > MAX_OBJECTS or any(type(each) is not str for each in found):
+        raise _nonsense(member)
     return tuple(found)
 
 

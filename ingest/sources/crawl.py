@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from aidre.engine.errors import AidreError, FetchFailed, InvalidDocument
 from aidre.ingest.fetch import FetchResult, Robots, Url, read_url
 from aidre.ingest.formats import Sitemap, is_settled, read_sitemap
-from aidre.ingest.records import File, Item, ListingEnd, escape_unprintable, read_content
+from aidre.ingest.records import File, Item, ListingEnd, Unpublished, escape_unprintable, read_content
 from aidre.ingest.sandbox import SHARED
 from aidre.ingest.sources.body import PAGE_KINDS, gunzip, listing_of
 from aidre.ingest.sources.web import FetchSession
@@ -162,6 +162,8 @@ class _SitemapReader:
         else:
             self._is_settled = False
         state = session.stored.state_of(origin)
+        if "expires" in state:
+            self._is_settled = False
         if "lastmod" in page_state and state.get("lastmod") == date:
             yield from session.unchanged(origin)
             return
@@ -197,13 +199,22 @@ class _SitemapReader:
         fetched, path, kind = response
         try:
             if kind in PAGE_KINDS:
-                yield from self._session.documents(path, kind, str(url), fetched, page_state)
+                for item in self._session.documents(path, kind, str(url), fetched, page_state):
+                    self._is_settled = self._is_settled and not _may_change_with_time(item)
+                    yield item
             elif str(url) in self._session.stored.pages:
                 raise InvalidDocument("is no page any more")
             else:
                 self._skipped[fetched.kind or "of no content type"] += 1
         finally:
             path.unlink(missing_ok=True)
+
+
+def _may_change_with_time(item: Item) -> bool:
+    """Whether a page may be published, or not any more, though its sitemap stays as it is."""
+    if isinstance(item, tuple):
+        return "expires" in (item[1].state or {})
+    return isinstance(item, Unpublished)
 
 
 def _reason(error: Exception) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
@@ -36,9 +37,15 @@ class FileSource:
 
 @dataclass(frozen=True, slots=True)
 class ReadFiles:
-    """The files that one ingest has read, by device and inode, each with its name ("source/path")."""
+    """The files that one ingest has read, by device and inode, each with its name ("source/path").
+
+    `other_kinds` counts by source the files that are not read, by suffix. `again` are sources with files that another
+    name was read of.
+    """
 
     names: dict[tuple[int, int], str] = field(default_factory=dict)
+    other_kinds: dict[str, Counter[str]] = field(default_factory=dict)
+    again: set[str] = field(default_factory=set)
 
     def first_name(self, path: Path, name: str) -> str:
         """The name under which the file was read first: this one for a file that was not, or that cannot be opened."""
@@ -56,21 +63,25 @@ def read_source(
     mapping: ColumnMapping | None = None,
     *,
     files: ReadFiles | None = None,
+    as_of: datetime | None = None,
+    called_by_path: Collection[str] = (),
 ) -> Iterator[Item]:
     """All items of a source, in the order of its file names; skipped files and links are reported to `note`.
 
-    A file that has several names (links) is read once; `files` are those that other sources have read.
+    A file that has several names (links) is read once; `files` are those that other sources have read. Documents that
+    are not published at `as_of` are left out. The files `called_by_path` ("source/path") get no id of their own.
     """
     for found in source_files(source, note, files or ReadFiles()):
         if isinstance(found, Rejected):
             yield found
         else:
-            yield from read_file(found, rules, mapping)
+            file = replace(found, is_called_by_path=True) if found.id in called_by_path else found
+            yield from read_file(file, rules, mapping, as_of)
 
 
 def source_files(source: FileSource, note: Callable[[str], None], files: ReadFiles) -> Iterator[File | Rejected]:
     """The files of a source that are to be read, in order, as `read_source` reads them."""
-    other_kinds: Counter[str] = Counter()
+    other_kinds = files.other_kinds.setdefault(source.name, Counter())
     outside_links: list[str] = []
     second_names: list[str] = []
     for path in walk(source, outside_links.append):
@@ -83,9 +94,10 @@ def source_files(source: FileSource, note: Callable[[str], None], files: ReadFil
                 yield source.file(path)
             else:
                 second_names.append(f"{name} is {first}")
+                files.again.add(source.name)
         else:
             other_kinds[path.suffix.lower() or "no suffix"] += 1
-    if other_kinds:
+    if other_kinds and source.only is None:
         kinds = ", ".join(f"{suffix} {count}" for suffix, count in other_kinds.most_common(_MAX_NAMED))
         skipped = "1 file" if other_kinds.total() == 1 else f"{other_kinds.total()} files"
         note(f"{source.name}: {skipped} of other kinds skipped ({escape_unprintable(kinds)})")
@@ -100,12 +112,6 @@ def source_files(source: FileSource, note: Callable[[str], None], files: ReadFil
         )
         skipped = f"{len(outside_links)} links that leave the folder skipped ({links})"
         note(f"{source.name}: {skipped}: ingest their targets as a source of their own")
-
-
-def count_files(source: FileSource) -> int:
-    """The files of a source that have a reader by their suffix; opens none of them."""
-    paths = walk(source, lambda _: None)
-    return sum(isinstance(path, Path) and path.suffix.lower() in READERS for path in paths)
 
 
 def walk(source: FileSource, on_outside_link: Callable[[str], object]) -> Iterator[Path | Rejected]:

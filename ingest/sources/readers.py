@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
+from pathlib import PurePath
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -39,9 +41,14 @@ READERS: dict[str, Reader] = {
 }
 
 
-def read_file(file: File, rules: VectorRules, mapping: ColumnMapping | None = None) -> Iterator[Item]:
-    """The items of a file. A file whose reader fails is one failure, not the end of the run."""
-    file = file if mapping is None else replace(file, mapping=mapping)
+def read_file(
+    file: File, rules: VectorRules, mapping: ColumnMapping | None = None, as_of: datetime | None = None
+) -> Iterator[Item]:
+    """The items of a file, without those that are not published at `as_of`; None takes drafts, too.
+
+    A file whose reader fails is one failure, not the end of the run.
+    """
+    file = file if mapping is None and as_of is None else replace(file, mapping=mapping, as_of=as_of)
     where = escape_unprintable(file.origin)
     if where != file.origin:
         yield Rejected(where, "the file name is not printable text: rename it", file.source, file.origin)
@@ -80,6 +87,16 @@ def xml_kind(file: File) -> XmlKind | None:
             return sniff_xml(stream.read(SNIFF_BYTES))
     except OSError:
         return None
+
+
+def is_readable(path: str) -> bool:
+    """Whether the suffix of a file has a reader."""
+    return PurePath(path).suffix.lower() in READERS
+
+
+def may_name_itself(path: str) -> bool:
+    """Whether a file of that name may have a front matter, with an id of its own."""
+    return READERS.get(PurePath(path).suffix.lower()) is read_markdown
 
 
 def _first_line(error: Exception) -> str:

@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote
@@ -17,14 +18,15 @@ import orjson
 
 from aidre.engine.backend import Sink
 from aidre.engine.errors import FetchFailed
+from aidre.engine.model import Document
 from aidre.ingest.fetch import Fetcher, FetchResult, Url, display_url, read_url
 from aidre.ingest.formats import feed
-from aidre.ingest.records import File, Item, ListingEnd, Rejected, Unchanged
+from aidre.ingest.records import PUBLISHED, File, Item, ListingEnd, Rejected, Unchanged, Unpublished, read_robots
 from aidre.ingest.sources.body import convert_to_utf8, gunzip, kind_of, listing_of
 
 ReadFile: TypeAlias = Callable[[File], Iterator[Item]]
 
-VERSION = "2"
+VERSION = "3"
 """Version of the conversion of pages to documents. A new one causes every page to be fetched again."""
 
 _TEXT_KINDS = frozenset({".html", ".txt", ".md", ".csv", ".tsv"})
@@ -60,22 +62,26 @@ class StoredPage:
 class StoredState:
     """A source in the store: pages by address, and states of listings by address.
 
-    `settings` names the current settings of chunking and embedding; pages stored under others are fetched again.
+    `settings` names the current settings of chunking and embedding; pages stored under others are fetched again, and
+    those that were to be published until a time before `now`.
     """
 
     settings: str = ""
+    now: datetime | None = None
     pages: Mapping[str, StoredPage] = field(default_factory=dict)
     listings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def state_of(self, origin: str) -> Mapping[str, str]:
         """The state that makes a request conditional.
 
-        Empty if the settings have changed, or if the store has no document of the address, which a sitemap never has.
+        Empty if the settings have changed, if the store has no document of the address, which a sitemap never has, or
+        if that document is not to be published any more.
         """
         page = self.pages.get(origin)
         state = self.listings.get(origin) or (page.state if page else {})
         is_stored = page is not None or state.get("kind") == "sitemap"
-        return state if is_stored and state.get("settings") == self.settings else {}
+        is_over = "expires" in state and self.now and datetime.fromisoformat(state["expires"]) <= self.now
+        return state if is_stored and state.get("settings") == self.settings and not is_over else {}
 
 
 class FetchedFile(NamedTuple):
@@ -96,7 +102,7 @@ def web_source(address: str, name: str | None = None) -> WebSource:
     return WebSource(name or f"{url.authority}{url.target}".rstrip("/"), address, f"{url.scheme}://{url.authority}")
 
 
-def load_stored_state(writer: Sink | None, source: WebSource, settings: bytes) -> StoredState:
+def load_stored_state(writer: Sink | None, source: WebSource, settings: bytes, now: datetime | None) -> StoredState:
     """Reads the state of a source from the store. Call it with nothing pending.
 
     `settings` is a digest of the settings that stored chunks and vectors depend on.
@@ -110,14 +116,14 @@ def load_stored_state(writer: Sink | None, source: WebSource, settings: bytes) -
         states[origin] = state or states.get(origin)
     pages = {origin: StoredPage(count, states[origin]) for origin, count in counts.items()}
     digest = hashlib.blake2b(settings, digest_size=12).hexdigest()
-    return StoredState(f"{VERSION}-{digest}", pages, writer.source_states())
+    return StoredState(f"{VERSION}-{digest}", now, pages, writer.source_states())
 
 
 class FetchSession:
     """Fetches the addresses of one source during one run, within its budget of bytes.
 
     `read_file` reads files of `suffixes`. With `read_all`, which --mirror needs, a list of pages is read even if it has
-    not changed.
+    not changed. Documents that are not published at `as_of` are left out; None takes them.
     """
 
     def __init__(
@@ -129,9 +135,10 @@ class FetchSession:
         suffixes: frozenset[str],
         stored: StoredState,
         read_all: bool,
+        as_of: datetime | None = None,
     ) -> None:
         self.source, self.fetcher, self.stored, self.read_all = source, fetcher, stored, read_all
-        self._read_file, self._suffixes = read_file, suffixes
+        self._read_file, self._suffixes, self._as_of = read_file, suffixes, as_of
         self._remaining_bytes = fetcher.rules.total_bytes
 
     def check_budget(self) -> None:
@@ -162,8 +169,17 @@ class FetchSession:
         self, path: Path, kind: str, origin: str, fetched: FetchResult, page_state: Mapping[str, str] | None = None
     ) -> Iterator[Item]:
         """The documents of a fetched file; `page_state` is added to the state that is stored with each."""
+        listing = listing_of(kind)
+        # What a server says of a list is for the list alone: many exclude their feeds and sitemaps.
+        as_of = self._as_of if listing is None else None
+        publication = PUBLISHED if as_of is None else read_robots(fetched.robots, as_of)
+        if publication.reason is not None:
+            reason = f"X-Robots-Tag: {publication.reason}"
+            yield Unpublished(display_url(origin), reason, self.source.name, origin)
+            return
         file = File(path, self.source.name, origin, str(fetched.url), fetched=True)
-        state = {**fetched.state, **(page_state or {})}
+        expiry = {"expires": publication.expires} if publication.expires else {}
+        state = {**fetched.state, **(page_state or {}), **expiry}
         if state:
             state["settings"] = self.stored.settings
         if kind == "feed":
@@ -173,12 +189,12 @@ class FetchSession:
             if fetched.charset and kind in _TEXT_KINDS:
                 convert_to_utf8(path, fetched.charset)
             items = self._read_file(file)
-        listing = listing_of(kind)
-        has_own_state = bool(state) and listing is None
         for item in items:
             if isinstance(item, tuple):
                 where, document = item
-                yield display_url(where), replace(document, state=state) if has_own_state else document
+                yield display_url(where), document if listing else _with_state(document, state)
+            elif isinstance(item, Unpublished):
+                yield replace(item, where=display_url(item.where))
             else:
                 yield item
         if listing is not None:
@@ -201,3 +217,11 @@ class FetchSession:
         return Rejected(
             display_url(address), reason, self.source.name, "." if everything else address, folder=everything
         )
+
+
+def _with_state(document: Document, state: Mapping[str, str]) -> Document:
+    """The document with the state of its response. Of two times until which it is published the earlier counts."""
+    own = document.state or {}
+    times = [each["expires"] for each in (own, state) if "expires" in each]
+    merged = {**own, **state} | ({"expires": min(times)} if times else {})
+    return replace(document, state=merged) if merged else document

@@ -80,7 +80,8 @@ class TextBlock:
 
 
 def find_blocks(root: LexborNode | None, skipped: frozenset[str], parts: PageParts) -> list[TextBlock]:
-    """The blocks below an element, without `skipped` tags and the navigation and contents of `parts`."""
+    """The blocks below an element, without `skipped` tags and the navigation, contents and hidden elements of
+    `parts`."""
     writer = _BlockWriter()
     if root is not None:
         for tag, text in _walk(root, skipped, parts):
@@ -99,7 +100,7 @@ def _walk(root: LexborNode, skipped: frozenset[str], parts: PageParts) -> Iterat
     Titles of boxes and rows of data have names of their own.
     """
     node, end = root, root.mem_id  # `==` on nodes would compare their whole markup
-    left_out = parts.navigation | parts.contents
+    left_out = parts.navigation | parts.contents | parts.hidden
     names = {
         **dict.fromkeys(parts.rows, _DATA_ROW),
         **dict.fromkeys(parts.boxes, _BOX),

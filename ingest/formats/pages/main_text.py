@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from aidre.ingest.formats.pages.blocks import SKIPPED, TextBlock, find_blocks
-from aidre.ingest.formats.pages.parts import NO_PARTS, PageParts, find_parts
+from aidre.ingest.formats.pages.parts import PageParts, find_hidden_parts, find_parts
 
 MIN_WORD_SHARE = 0.5
 """trafilatura is trusted if it keeps at least this share of the words that the walk finds outside link lists."""
@@ -52,8 +52,8 @@ def extract_main_text(tree: LexborHTMLParser, markup: str, *, deep: bool) -> Mai
     The walk begins at <main>, else the only <article>, else the body. If most of what trafilatura finds is elsewhere
     in the page, it begins at the body and includes forms.
     """
-    parts = NO_PARTS if deep else find_parts(tree)
-    blocks = _find_own_blocks(_find_root(tree), SKIPPED, parts)
+    parts = find_hidden_parts(tree) if deep else find_parts(tree)
+    blocks = _find_own_blocks(_find_root(tree, parts.hidden), SKIPPED, parts)
     is_selected = not (deep or parts.is_book) and len(markup) <= MAX_CHARACTERS and markup.count("<") <= MAX_TAGS
     lines = _trafilatura(markup) if is_selected else []
     if lines and tree.body is not None:
@@ -65,19 +65,23 @@ def extract_main_text(tree: LexborHTMLParser, markup: str, *, deep: bool) -> Mai
 
 def extract_fragment_text(markup: str) -> str:
     """All text of a fragment of HTML, as feeds have them, in paragraphs."""
-    return _join_blocks(find_blocks(LexborHTMLParser(markup).body, SKIPPED, NO_PARTS)).text
+    tree = LexborHTMLParser(markup)
+    return _join_blocks(find_blocks(tree.body, SKIPPED, find_hidden_parts(tree))).text
 
 
 def _find_own_blocks(root: LexborNode | None, skipped: frozenset[str], parts: PageParts) -> list[TextBlock]:
     """The blocks without navigation and lists of contents, if a page without them has words of its own.
 
-    The page of a chapter may be nothing but a list of its sections.
+    The page of a chapter may be nothing but a list of its sections. A page of hidden elements alone is shown by a
+    script.
     """
     blocks = find_blocks(root, skipped, parts)
     if parts.contents and _count_words(blocks) < MIN_OWN_WORDS:
         blocks = find_blocks(root, skipped, replace(parts, contents=frozenset()))
     if parts.navigation and _count_words(blocks) == 0:
         blocks = find_blocks(root, skipped, replace(parts, navigation=frozenset(), contents=frozenset()))
+    if parts.hidden and not blocks and root is not None and root.tag == "body":
+        blocks = find_blocks(root, skipped, replace(parts, hidden=frozenset()))
     return blocks
 
 
@@ -182,6 +186,15 @@ class _Passages:
         return tuple(words) in self._lines or (len(squeezed) >= _MIN_SQUEEZED_CHARACTERS and squeezed in self._squeezed)
 
 
-def _find_root(tree: LexborHTMLParser) -> LexborNode | None:
-    articles = tree.css("article")
+def _find_root(tree: LexborHTMLParser, hidden: frozenset[int]) -> LexborNode | None:
+    articles = [article for article in tree.css("article") if not hidden or not _is_within(article, hidden)]
     return tree.css_first("main, [role=main]") or (articles[0] if len(articles) == 1 else tree.body)
+
+
+def _is_within(node: LexborNode | None, elements: frozenset[int]) -> bool:
+    """Whether a node is one of these elements, or stands in one."""
+    while node is not None:
+        if node.mem_id in elements:
+            return True
+        node = node.parent
+    return False

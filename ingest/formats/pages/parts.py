@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from aidre.ingest.formats.pages.hidden import find_hidden
+
 _NAVIGATION = ",".join(
     (
         "[role=navigation],[role=search],.navheader,.navfooter,.docnav,.sphinxsidebar,.breadcrumb,.breadcrumbs",
@@ -54,7 +56,8 @@ _MAX_ROW_CHARACTERS = 1500
 
 @dataclass(frozen=True, slots=True)
 class PageParts:
-    """Nodes by `mem_id`: navigation, lists of contents, boxes and the titles that they begin with, rows of data.
+    """Nodes by `mem_id`: navigation, lists of contents, boxes and the titles that they begin with, rows of data, and
+    elements that no reader sees.
 
     A page of a book says by access keys which links are navigation, as pages of DocBook, Sphinx and Texinfo do.
     """
@@ -64,16 +67,19 @@ class PageParts:
     boxes: frozenset[int]
     titles: frozenset[int]
     rows: frozenset[int]
+    hidden: frozenset[int]
     is_book: bool = False
 
 
-NO_PARTS = PageParts(frozenset(), frozenset(), frozenset(), frozenset(), frozenset())
+def find_hidden_parts(tree: LexborHTMLParser) -> PageParts:
+    """The parts of a fragment, or of a page that is too deep for the others: hidden elements alone."""
+    return PageParts(frozenset(), frozenset(), frozenset(), frozenset(), frozenset(), find_hidden(tree))
 
 
 def find_parts(tree: LexborHTMLParser) -> PageParts:
     body = tree.body
     if body is None:
-        return NO_PARTS
+        return find_hidden_parts(tree)
     half = len(_text_of(body)) // 2
     navigation = {node.mem_id for node in tree.css(_NAVIGATION) if _is_small(node, half)}
     contents = {node.mem_id for node in tree.css(_CONTENTS) if _is_small(node, half) and _is_linked(node)}
@@ -84,6 +90,7 @@ def find_parts(tree: LexborHTMLParser) -> PageParts:
         frozenset(boxes),
         frozenset(boxes.values()),
         frozenset(node.mem_id for node in tree.css("tr") if _is_data(node)),
+        find_hidden(tree),
         len(tree.css(_KEYS)) > 1,
     )
 

@@ -218,6 +218,7 @@ def test_ingest_reports_commits_and_a_summary(shell: Shell) -> None:
         "deleted": 0,
         "failed": 0,
         "skipped": 0,
+        "left_out": 0,
     }
 
 

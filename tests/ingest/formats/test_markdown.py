@@ -13,7 +13,8 @@ import pytest
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document
 from aidre.ingest.formats import markdown
-from aidre.ingest.formats.markdown import find_headings, read_markdown, read_text, split_front_matter
+from aidre.ingest.formats.front_matter import split_front_matter
+from aidre.ingest.formats.markdown import find_headings, read_markdown, read_text
 from aidre.ingest.records.file import File
 from aidre.ingest.records.vectors import VectorRules
 from aidre.ingest.sandbox.parent import Sandbox, SandboxLimits

@@ -9,8 +9,9 @@ from tests.support.ingests import Bench
 def test_a_document_without_text_is_skipped_and_no_failure(bench: Bench) -> None:
     bench.write("a.md", " \n\n")
     bench.rows("r.jsonl", {"id": "a", "title": "only a title"})
+    bench.write("z.md", "Apples.")
     summary = bench.run()
-    assert (summary.skipped, summary.failed, summary.documents, summary.exit_status) == (2, 0, 0, 0)
+    assert (summary.skipped, summary.failed, summary.documents, summary.exit_status) == (2, 0, 1, 0)
     assert bench.notices == ["a.md: no text, skipped", "r.jsonl:1: no text, skipped"]
 
 
@@ -50,7 +51,7 @@ def test_the_done_event_has_the_promised_members(bench: Bench) -> None:
     bench.write("a.md", "Apples.")
     summary = bench.run()
     assert bench.events[-1] is summary
-    members = "event documents chunks embedded updated unchanged deleted failed skipped seconds"
+    members = "event documents chunks embedded updated unchanged deleted failed skipped left_out seconds"
     assert list(summary.as_json()) == members.split()
     assert bench.commits[0].as_json() == {"event": "commit", "generation": 1, "documents": 1, "chunks": 1}
 

@@ -1,0 +1,184 @@
+"""Front matter: the members that an author gives a Markdown file at its beginning, in YAML, TOML or JSON.
+
+YAML stands between lines of `---`, TOML between lines of `+++`, and JSON is an object whose braces stand at the
+beginning of the file and at the end of a line, as Hugo, Zola, Jekyll and others write them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import yaml
+
+from aidre.engine.errors import InvalidDocument
+from aidre.engine.model import Json
+from aidre.ingest.records import (
+    MAX_CONVERTED_VALUES,
+    RESERVED_METADATA,
+    ROW_MEMBERS,
+    File,
+    normalize_timestamp,
+    open_file,
+    to_document_id,
+    to_json_value,
+)
+
+MAX_FRONT_MATTER_CHARACTERS = 1 << 18
+_HEAD_BYTES = 1 << 12
+"""Bytes of a file that are read first to find the id in its front matter; most front matters are shorter."""
+
+_OPENING = re.compile(r"(?:[ \t]*\r?\n)*(---|\+\+\+)[ \t]*\r?\n")
+_CLOSINGS = {
+    "---": re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE),
+    "+++": re.compile(r"^\+\+\+[ \t]*\r?$", re.MULTILINE),
+}
+_JSON_OPENING = re.compile(r"(?:[ \t]*\r?\n)*(?=\{\s*\")")
+_LINE_END = re.compile(r"[ \t]*(?:\r\n?|\n|\Z)")
+_ID = re.compile(r"\bid[\"']?\s*[:=]")
+"""What every front matter with an id contains."""
+
+_MAX_DOTS = 1000
+"""Dots on a line of TOML: the time of the parser grows with the square of the parts of a dotted key."""
+
+_ROW_ONLY_MEMBERS = ("text", "vectors", "@type", "@id")
+"""Members with a meaning in rows that are a page author's own fields in front matter."""
+
+
+class _Block(NamedTuple):
+    """The text of a front matter, how it is read, and where the body begins."""
+
+    text: str
+    load: Callable[[str], Any]
+    end: int
+
+
+def split_front_matter(text: str) -> tuple[dict[str, Json], str]:
+    """The members of the front matter, if there is any, and the body; raises InvalidDocument.
+
+    Without a closing line, or if it is no YAML mapping that follows, the `---` at the start is a thematic break.
+    """
+    block = _find_block(text)
+    loaded = None if block is None else block.load(block.text)
+    if block is None or (loaded is not None and not isinstance(loaded, dict)):
+        return {}, text
+    members: dict[str, Json] = to_json_value(loaded or {}, "front matter")
+    if members.get("updated_at") is None and members.get("date") is not None:
+        members["updated_at"] = normalize_timestamp(members.pop("date"), "date")
+    _normalize_language(members)
+    own = {name: members.pop(name) for name in _ROW_ONLY_MEMBERS if name in members}
+    if own and type(members.setdefault("metadata", {})) is dict:
+        members["metadata"] = own | members["metadata"]
+    return members, text[block.end :]
+
+
+def read_own_id(file: File) -> str | None:
+    """The id that the front matter of a file gives it; None without a valid one, and for a file that cannot be read.
+
+    Of most files only the first kilobytes are read, and only a front matter that may have an id is parsed.
+    """
+    try:
+        with open_file(file) as stream:
+            head = stream.read(_HEAD_BYTES)
+            text = head.decode("utf-8", "replace").removeprefix("\ufeff")
+            if not (_OPENING.match(text) or _JSON_OPENING.match(text)):
+                return None
+            block = _find_block(text)
+            if block is None and len(head) == _HEAD_BYTES:
+                head += stream.read(4 * MAX_FRONT_MATTER_CHARACTERS)
+                block = _find_block(head.decode("utf-8", "replace").removeprefix("\ufeff"))
+        if block is None or not _ID.search(block.text):
+            return None
+        loaded = block.load(block.text)
+        identity = loaded.get("id") if isinstance(loaded, dict) else None
+        return None if identity is None else to_document_id(identity)
+    except (OSError, InvalidDocument):
+        return None
+
+
+def _find_block(text: str) -> _Block | None:
+    braces = _JSON_OPENING.match(text)
+    if braces is not None:
+        return _find_json(text, braces.end())
+    opening = _OPENING.match(text)
+    closing = _CLOSINGS[opening[1]].search(text, opening.end()) if opening else None
+    if opening is None or closing is None or closing.start() - opening.end() > MAX_FRONT_MATTER_CHARACTERS:
+        return None
+    ending = _LINE_END.match(text, closing.end())
+    load = _load_yaml if opening[1] == "---" else _load_toml
+    return _Block(text[opening.end() : closing.start()], load, ending.end() if ending else closing.end())
+
+
+def _find_json(text: str, start: int) -> _Block | None:
+    """The object that begins at `start`, if a line ends behind it; else the braces are text."""
+    try:
+        _, end = json.JSONDecoder().raw_decode(text[: start + MAX_FRONT_MATTER_CHARACTERS], start)
+    except (ValueError, RecursionError):
+        return None
+    ending = _LINE_END.match(text, end)
+    return None if ending is None else _Block(text[start:end], json.loads, ending.end())
+
+
+def _load_yaml(text: str) -> Any:
+    try:
+        return _Loader(text).get_single_data()
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidDocument(f"front matter is not valid YAML: {_describe(error)}") from None
+    except (LookupError, AttributeError, TypeError):  # PyYAML does not check `!!bool maybe` or `!!timestamp soon`
+        raise InvalidDocument("front matter is not valid YAML: a value is not what its tag says") from None
+
+
+def _load_toml(text: str) -> dict[str, Any]:
+    """The members; what Zola writes into the tables `taxonomies` and `extra` becomes metadata, as elsewhere."""
+    if any(line.count(".") > _MAX_DOTS for line in text.splitlines()):
+        raise InvalidDocument(f"front matter is not valid TOML: a line has more than {_MAX_DOTS:,} dots")
+    try:
+        members = tomllib.loads(text.replace("\r\n", "\n"))
+    except (ValueError, RecursionError) as error:
+        raise InvalidDocument(f"front matter is not valid TOML: {_describe(error)}") from None
+    metadata = members.setdefault("metadata", {})
+    for name in ("taxonomies", "extra"):
+        table = members.get(name)
+        if isinstance(table, dict) and isinstance(metadata, dict):
+            taken = members.keys() | metadata.keys() | RESERVED_METADATA | set(ROW_MEMBERS)
+            metadata |= {key: value for key, value in table.items() if key not in taken}
+            members[name] = {key: value for key, value in table.items() if key in taken}
+            if not members[name]:
+                del members[name]
+    return members
+
+
+class _Loader(yaml.SafeLoader):
+    """Counts the pairs that merge keys (`<<`) copy into mappings: each copy may be copied again."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._pairs = 0
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)
+        self._pairs += len(node.value)
+        if self._pairs > MAX_CONVERTED_VALUES:
+            raise InvalidDocument(f"front matter has more than {MAX_CONVERTED_VALUES} values")
+
+
+def _normalize_language(members: dict[str, Json]) -> None:
+    """Rename `lang` to `language`, and read false as Norwegian: YAML 1.1 takes `no` for a boolean."""
+    for name in ("language", "lang"):
+        if members.get(name) is False:
+            members[name] = "no"
+    if type(members.get("lang")) is str and "language" not in members:
+        members["language"] = members.pop("lang")
+
+
+def _describe(error: Any) -> str:
+    """The message of an error of a parser on one line, with the line of the file."""
+    mark = getattr(error, "problem_mark", None)
+    message = getattr(error, "problem", None) or str(error) or type(error).__name__
+    problem = " ".join(message.split())
+    if problem == "mapping values are not allowed here":
+        problem += " (put a value that holds a colon in quotes)"
+    return f"{problem}, line {mark.line + 2}" if mark else problem

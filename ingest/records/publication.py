@@ -1,0 +1,116 @@
+"""Whether the author of a document has published it: flags and dates of a front matter, and directives for robots."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple
+
+from aidre.engine.errors import InvalidDocument
+from aidre.engine.model import Document, Json
+from aidre.ingest.records.document import escape_unprintable, normalize_timestamp
+from aidre.ingest.records.file import File
+
+_YES = frozenset({"true", "yes", "on", "1"})
+_NO = frozenset({"false", "no", "off", "0"})
+_UNPUBLISHED_FLAGS = {"draft": _YES, "published": _NO, "publish": _NO}
+"""Flags of a front matter, in lower case, with the values that keep a document from being published."""
+
+_MAX_SHOWN = 40
+"""Characters of a value that a reason shows."""
+
+_WEEKDAY = re.compile(r"\b(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,", re.IGNORECASE)
+_OWN_AGENT = "aidre"
+_VALUED_DIRECTIVES = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
+"""Directives with a colon, which would otherwise be read as the name of a robot."""
+
+
+class Publication(NamedTuple):
+    """`reason` says why a document is not published, None for one that is; that one is until `expires` (RFC 3339)."""
+
+    reason: str | None = None
+    expires: str | None = None
+
+
+PUBLISHED = Publication()
+
+
+def read_publication(members: Mapping[str, Json], now: datetime) -> Publication:
+    """By `draft`, `published`, `publish`, `publishDate` and `expiryDate` of a front matter, in upper or lower case.
+
+    A date that cannot be read leaves the document out: nothing is published by mistake.
+    """
+    expires: str | None = None
+    for name, value in members.items():
+        key = name.lower()
+        shown = escape_unprintable(f"{name}: {_to_flag(value)}"[:_MAX_SHOWN])
+        if key in _UNPUBLISHED_FLAGS and _to_flag(value) in _UNPUBLISHED_FLAGS[key]:
+            return Publication(shown)
+        if key in ("publishdate", "expirydate") and value is not None and value != "":
+            try:
+                date = normalize_timestamp(value, name)
+            except InvalidDocument:
+                return Publication(f"{shown} is no date that can be read")
+            is_over = datetime.fromisoformat(date) <= now
+            if is_over != (key == "publishdate"):
+                return Publication(f"{name} {date} {'has passed' if is_over else 'is ahead'}")
+            expires = date if key == "expirydate" else expires
+    return Publication(None, expires)
+
+
+def read_robots(values: Sequence[str], now: datetime) -> Publication:
+    """By values of X-Robots-Tag headers, or of a page's meta elements, that are for all robots or for this one."""
+    expires: str | None = None
+    for agent, directive in _directives(values):
+        name, _, value = directive.partition(":")
+        if agent not in ("", "*", "robots", _OWN_AGENT):
+            continue
+        if name.strip() in ("noindex", "none"):
+            return Publication(name.strip())
+        date = _read_date(value.strip()) if name.strip() == "unavailable_after" else None
+        if date is not None and date <= now:
+            return Publication(f"unavailable_after {_to_timestamp(date)} has passed")
+        if date is not None:
+            expires = _to_timestamp(date)
+    return Publication(None, expires)
+
+
+def mark_expiry(document: Document, file: File, publication: Publication) -> Document:
+    """A fetched document with the moment at which it has to be fetched again, in its state; files are always read."""
+    if publication.expires is None or not file.fetched:
+        return document
+    return replace(document, state={"expires": publication.expires})
+
+
+def _to_flag(value: Json) -> str:
+    return str(value).strip().lower() if type(value) in (bool, int, str) else ""
+
+
+def _directives(values: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each directive in lower case, with the name of the robot that it is for, "" for all."""
+    for value in values:
+        agent = ""
+        for part in _WEEKDAY.sub("", value).lower().split(","):
+            name, colon, rest = part.partition(":")
+            is_named = bool(colon) and name.strip() not in _VALUED_DIRECTIVES
+            agent = name.strip() if is_named else agent
+            yield agent, (rest if is_named else part).strip()
+
+
+def _read_date(value: str) -> datetime | None:
+    """A date in RFC 822, RFC 850 or ISO 8601, in UTC; None for another one."""
+    readers: tuple[Callable[[str], datetime], ...] = (datetime.fromisoformat, parsedate_to_datetime)
+    for read in readers:
+        try:
+            date = read(value.upper())
+            return (date if date.tzinfo else date.replace(tzinfo=UTC)).astimezone(UTC)
+        except (ValueError, OverflowError, TypeError, IndexError):
+            continue
+    return None
+
+
+def _to_timestamp(date: datetime) -> str:
+    return date.replace(tzinfo=None).isoformat() + "Z"
