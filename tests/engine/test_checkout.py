@@ -188,4 +188,5 @@ def text_at(place: Any) -> str:
     """What follows a reference: its name and the next character."""
     path = Path(place["uri"].removeprefix("file://"))
     begin, end = place["range"]["start"], place["range"]["end"]
-    return path.read_text(encoding="utf-8").splitlines()[begin["line"]][begin["character"] : end["character"] + 1]
+    line: str = path.read_text(encoding="utf-8").splitlines()[begin["line"]]
+    return line[begin["character"] : end["character"] + 1]

@@ -122,7 +122,7 @@ def _run_at_import(node: ast.AST) -> Iterator[ast.AST]:
         return
     if isinstance(node, _Function | ast.Lambda):
         decorators = node.decorator_list if isinstance(node, _Function) else []
-        evaluated = [*decorators, *node.args.defaults, *filter(None, node.args.kw_defaults)]
+        evaluated: list[ast.AST] = [*decorators, *node.args.defaults, *filter(None, node.args.kw_defaults)]
     else:
         yield node
         evaluated = [*ast.iter_child_nodes(node)]
