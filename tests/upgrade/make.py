@@ -108,6 +108,8 @@ def checked_out() -> Iterator[Release]:
         archived = subprocess.run(["git", "archive", COMMIT], cwd=ROOT, capture_output=True, check=True).stdout
         checkout.mkdir()
         subprocess.run(["tar", "-x"], cwd=checkout, input=archived, check=True)
+        # Links alone are a namespace package, before which Python takes the regular one that is installed.
+        (checkout / ".types" / "aidre" / "__init__.py").touch()
         yield Release(checkout, place)
 
 
