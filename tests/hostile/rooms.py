@@ -24,7 +24,8 @@ SECONDS = 1_800.0
 RED = {1, 2}
 """Exit statuses of pytest where a test failed, and where a module could not be imported."""
 NOTHING_CHOSEN = 5
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+_FAILED = re.compile(r"^(?:FAILED|ERROR) ([^\s\[]+)", re.MULTILINE)
+"""The name of a test, without its parameters, which may hold any character."""
 
 
 def rooms() -> Iterator[Path]:
