@@ -152,7 +152,7 @@ def run_adapter(name: str, options: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return 1
-    print("tests of", ADAPTERS / name, "in", python.parent.parent.relative_to(ROOT), flush=True)
+    print("tests of", ADAPTERS / name, "in", python.parent.parent, flush=True)
     return subprocess.run([python, "-m", "pytest", *options], cwd=ROOT / ADAPTERS / name, check=False).returncode
 
 
