@@ -206,16 +206,22 @@ class Copies:
         return "timed out" if status is None else "found" if status else "lives"
 
 
+@contextmanager
+def copies_in(folder: Path) -> Iterator[tuple[Copies, ThreadPoolExecutor]]:
+    """Copies of the project below a folder, and as many threads, each of which uses one at a time."""
+    with ExitStack() as stack:
+        copies = [Copy(folder / f"copy-{number}") for number in range(AT_ONCE)]
+        for copy in copies:
+            stack.callback(copy.close)
+        yield Copies(copies), stack.enter_context(ThreadPoolExecutor(AT_ONCE))
+
+
 def outcomes(report: Report, table: Table, mutants: Sequence[Mutant]) -> tuple[dict[Mutant, Outcome], list[str]]:
     """What becomes of each mutant, and the modules whose tests do not pass without one."""
     modules = list(dict.fromkeys(mutant.module for mutant in mutants))
     tests = {module: table.tests(module) for module in modules}
     found: dict[Mutant, Outcome] = {}
-    with ExitStack() as stack:
-        copies = [Copy(report.folder / f"copy-{number}") for number in range(AT_ONCE)]
-        for copy in copies:
-            stack.callback(copy.close)
-        places, threads = Copies(copies), stack.enter_context(ThreadPoolExecutor(AT_ONCE))
+    with copies_in(report.folder) as (places, threads):
         baselines = dict(zip(modules, threads.map(places.baseline, tests.values()), strict=True))
         for module, problem in baselines.items():
             if isinstance(problem, str):

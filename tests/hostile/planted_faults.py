@@ -144,6 +144,33 @@ def mutants_of(
     return [found[key] for key in sorted(found)]
 
 
+def returning_none(module: str, content: bytes) -> Iterator[Mutant]:
+    """The coarsest faults of a module: each of its public functions that return something returns None at once."""
+    lines = content.splitlines(keepends=True)
+    for name, function in functions_of(content).items():
+        statement = _first_statement(function)
+        if statement is not None and _is_public(name) and _returns_something(function):
+            decorators = getattr(statement, "decorator_list", None)
+            line = decorators[0].lineno if decorators else statement.lineno
+            start = sum(map(len, lines[: line - 1]))
+            text = f"{' ' * statement.col_offset}return None\n"
+            yield Mutant(module, name, "return", line, start, start, text, "", text.strip())
+
+
+def _is_public(name: str) -> bool:
+    return not any(part.startswith("_") for part in name.split("."))
+
+
+def _returns_something(function: Function) -> bool:
+    return function.returns is not None and ast.unparse(function.returns) not in {"None", "NoReturn", "Never"}
+
+
+def _first_statement(function: Function) -> ast.stmt | None:
+    """None for a declaration: of a protocol, or of one more signature."""
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return None if not body or ast.unparse(body[0]) == "..." or body[0].lineno == function.lineno else body[0]
+
+
 class _Planter:
     """Finds the faults of one function. `_rules` has the faults of each type of node."""
 

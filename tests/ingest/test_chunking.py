@@ -30,6 +30,14 @@ def solid(text: str) -> str:
     return "".join(text.split())
 
 
+def test_settings_differ_where_boundaries_may() -> None:
+    """Documents are chunked anew where they differ."""
+    chunkers = [Chunker(words, 20, 10), Chunker(words, 21, 10), Chunker(words, 20, 11), Chunker(None, 20, 10)]
+    assert len({chunker.settings for chunker in chunkers}) == len(chunkers)
+    assert Chunker(characters, 20, 10).settings == chunkers[0].settings == Chunker(words, 20, 10).settings
+    assert Chunker(words, 8, 40).settings == Chunker(words, 8, 50).settings
+
+
 MARKS = list(" \n\t#`~-=.!?。aA漢\r\u2028\u00a0\u200b\x00\U0001f600")
 texts = st.text(st.one_of(st.sampled_from(MARKS), st.characters(exclude_categories=["Cs"])), max_size=400)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+import pytest
 
 from aidre.api.retrieval.pagination import Page, first_page, later_page
 from aidre.engine.collection.snapshot import Snapshot
@@ -24,13 +25,14 @@ class Hit:
 
 
 class Careless:
-    """A snapshot of the chunks "00" to "29" whose search misses "02" while it is asked for few results."""
+    """A snapshot of the chunks "00" to "29" whose search misses one of them while it is asked for few results."""
 
-    def __init__(self, gone: Sequence[str] = ()) -> None:
+    def __init__(self, gone: Sequence[str] = (), missed: int = 2) -> None:
         self.gone = gone
+        self.missed = missed
 
     def search(self, query: Query) -> list[Any]:
-        ids = [f"{number:02}" for number in range(30) if number != 2 or query.top_k > 5]
+        ids = [f"{number:02}" for number in range(30) if number != self.missed or query.top_k > 5]
         return [Hit(Chunk(id)) for id in ids][query.offset : query.offset + query.top_k]
 
     def count(self, wanted: object = None) -> int:
@@ -80,3 +82,13 @@ def test_what_is_gone_today_is_passed_over_and_pages_stay_full() -> None:
     last = later_page(then, now, asked(6, 24), 4, 1_000)
     assert ids(last) == ["24", "25", "26", "27", "28"]
     assert last.offset is None
+
+
+@pytest.mark.parametrize(("missed", "best"), [(2, "00"), (0, "01")])
+def test_every_page_is_measured_by_the_best_hit_of_the_first(missed: int, best: str) -> None:
+    """The relevance of a hit depends on the best one: a page with a measure of its own would be on another scale."""
+    snapshot = cast(Snapshot, Careless(missed=missed))
+    first = first_page(snapshot, asked(5), 1_000)
+    later = later_page(snapshot, snapshot, asked(5, 10), 5, 1_000)
+    assert first.best == later.best == Hit(Chunk(best))
+    assert best not in ids(later)

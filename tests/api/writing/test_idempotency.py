@@ -45,6 +45,13 @@ def test_a_key_belongs_to_its_caller(keys: IdempotencyKeys) -> None:
     assert keys.claim("key b", "k", b"other", NOW) is None
 
 
+def test_callers_and_keys_that_join_to_the_same_text_are_different(keys: IdempotencyKeys) -> None:
+    keys.claim("ab", "c", b"request", NOW)
+    keys.keep("ab", "c", b"answer")
+    assert keys.claim("a", "bc", b"request", NOW) is None
+    assert keys.claim("abc", "", b"request", NOW) is None
+
+
 def test_a_running_request_is_not_run_again(keys: IdempotencyKeys) -> None:
     keys.claim("key a", "k", b"request", NOW)
     with pytest.raises(Conflict, match="still running") as caught:

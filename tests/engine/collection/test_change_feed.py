@@ -287,6 +287,25 @@ def test_what_came_while_a_client_listed_is_told_after_the_listing(tmp_path: Pat
     assert len(pages) == 3
 
 
+@pytest.mark.parametrize("pages", [0, 1])
+def test_a_generation_that_vanished_while_a_client_listed_leaves_nothing_with_it(pages: int, tmp_path: Path) -> None:
+    """The client was shown chunks of a generation that a crash, or a backup, took back: there is another one now. It
+    may have read some of the changes that it has to read after the listing."""
+    client, store, other = Follower(), Store(tmp_path / "store"), Store(tmp_path / "other")
+    client.read([commit(store, ["a", "b", "c", "d"])], 1)
+    kept = contents(commit(store, ["e", "f"]))
+    shutil.copytree(tmp_path / "store", tmp_path / "other")
+    vanishing = commit(store, names(8))
+    assert client.read([vanishing], 100)
+    assert client.held.keys() - kept.keys()
+    for _ in range(pages):
+        client.read([vanishing], 1)
+    now = commit(other, ["g"])
+    while client.read([now], 100):
+        pass
+    assert client.held == contents(now)
+
+
 @pytest.mark.parametrize(("limit", "sizes"), [(3, [3, 2]), (4, [4, 1]), (5, [5])])
 def test_a_commit_is_told_in_parts_and_a_merge_is_not_told(limit: int, sizes: list[int], tmp_path: Path) -> None:
     store = Store(tmp_path)

@@ -7,7 +7,13 @@ import math
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from aidre.engine.collection.merge_policy import MAX_SEGMENTS, SegmentSize, group_by_rows, segments_to_merge
+from aidre.engine.collection.merge_policy import (
+    LARGE_SEGMENT_ROWS,
+    MAX_SEGMENTS,
+    SegmentSize,
+    group_by_rows,
+    segments_to_merge,
+)
 
 MOST_ROWS = 1 << 21
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -46,6 +52,17 @@ def test_merging_ends_and_loses_no_row(lives: list[int], most_rows: int) -> None
     assert sum(size.live for size in sizes) == sum(lives)
     # Segments that are nearly full cannot be merged; all others stay few.
     assert len(sizes) <= MAX_SEGMENTS + 2 * math.ceil(sum(lives) / most_rows)
+
+
+@pytest.mark.parametrize("more", [1, 2, 5])
+def test_one_segment_too_many_merges_the_two_smallest_and_each_further_one_one_more(more: int) -> None:
+    """The segments are too large for a tier."""
+    lives = [LARGE_SEGMENT_ROWS + rows for rows in range(MAX_SEGMENTS + more, 0, -1)]
+    sizes = [SegmentSize(live, live) for live in lives]
+    assert segments_to_merge(sizes[:MAX_SEGMENTS], MOST_ROWS) == []
+    chosen = segments_to_merge(sizes, MOST_ROWS)
+    assert chosen == list(range(len(sizes) - more - 1, len(sizes)))
+    assert len(sizes) - len(chosen) + 1 == MAX_SEGMENTS
 
 
 def test_a_segment_that_is_mostly_deleted_is_rewritten_alone() -> None:

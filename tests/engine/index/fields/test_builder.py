@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from aidre.engine.errors import InvalidFilter
+from aidre.engine.index.fields.builder import Content, field_names
 from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.index.fields.reader import FieldIndex
 from tests.support.fields import build_fields, dated, matches, row
@@ -24,6 +25,16 @@ def test_a_type_is_the_documents_or_any_of_its_schema_object() -> None:
     assert matches(rows, {"type": "Recipe"}) == [0, 1, 2]
     assert matches(rows, {"type": "https://schema.org/Recipe"}) == [2]
     assert matches(rows, {"type": {"exists": False}}) == [3, 4]
+
+
+def test_the_fields_of_a_document_are_those_that_a_filter_finds_it_by() -> None:
+    metadata = {"a": 1, "b": {"c": [{"d": "x"}, 5]}, "url": "hidden by a reserved name", "none": None}
+    content: Content = metadata, {"@type": "Recipe", "offers": [{"price": 4.5}], "@context": "https://schema.org"}
+    names = field_names(content)
+    assert names >= {"a", "b", "b.c", "b.c.d", "metadata.url", "offers", "offers.price"}
+    assert not names & {"url", "none", "@context"}
+    rows = [row(metadata, schema_object=content[1])]
+    assert [name for name in names if matches(rows, {name: {"exists": True}}) != [0]] == []
 
 
 def test_dates_compare_as_instants() -> None:

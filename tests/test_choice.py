@@ -1,0 +1,84 @@
+"""Which tests `make check FILE=` runs: those that can tell what is wrong with the file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT, __main__ as choice
+
+CASES: Sequence[tuple[str, Sequence[str]]] = [
+    ("engine/search/cost.py", ["engine/search/test_cost.py"]),
+    ("engine/search/bm25.py", ["engine/search/test_bm25.py", "engine/search/test_bm25_bounds.py"]),
+    ("aidre/library/collection.py", ["aidre/library/test_collection.py"]),
+    ("aidre/library/arguments.py", ["aidre/library"]),
+    ("aidre/client/messages.py", ["aidre/client/test_changes.py", "aidre/client/test_verification.py"]),
+    ("aidre/conformance/checks/search.py", ["aidre/conformance"]),
+    ("aidre/__init__.py", ["test_architecture.py", "aidre/library"]),
+    ("aidre/__main__.py", ["engine/test_checkout.py"]),
+    ("engine/backends/postgres_writer.py", ["backends/test_postgres.py"]),
+    ("engine/backends/address.py", ["backends"]),
+    ("engine/native/search.c", ["engine/native"]),
+    ("engine/search/__init__.pyi", ["test_architecture.py", "engine/search"]),
+    ("tests/engine/search/test_hybrid.py", ["engine/search/test_hybrid.py"]),
+    ("examples/README.md", ["examples/test_examples.py", "test_docs.py"]),
+    ("docs/guide.md", ["test_docs.py"]),
+    ("integrations/langchain/README.md", ["test_docs.py"]),
+    (".ci/programs", ["test_not_proved.py"]),
+]
+
+
+@pytest.mark.parametrize(("file", "tests"), CASES, ids=[file for file, _ in CASES])
+def test_a_file_has_its_tests(file: str, tests: Sequence[str]) -> None:
+    assert [path.relative_to(ROOT / "tests").as_posix() for path in choice.tests_of(Path(file))] == tests
+
+
+def test_a_module_without_tests_in_its_room_is_tested_by_the_room_and_by_those_that_import_it() -> None:
+    chosen = choice.tests_of(Path("api/writing/document_writes.py"))
+    assert chosen[-1] == ROOT / "tests" / "api" / "writing"
+    assert ROOT / "tests" / "api" / "config" / "test_settings_endpoints.py" in chosen
+
+
+def test_an_example_is_tested_by_its_own_commands() -> None:
+    chosen = choice.tests_of(Path("examples/agent/agent.py"))
+    assert [path.name.partition("::")[2] for path in chosen] == [f"{choice.COMMANDS}[agent]", choice.LISTED]
+
+
+@pytest.mark.process
+def test_the_tests_of_an_example_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert choice.main(["examples/agent/agent.py", "--collect-only", "-q", "-pno:cacheprovider"]) == 0
+    assert f"{choice.COMMANDS}[agent]" in capsys.readouterr().out
+
+
+def test_a_file_behind_a_link_is_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Path] = []
+    monkeypatch.setattr(choice, "run_ours", lambda files, options: asked.extend(files) or 0)
+    assert choice.main(["aidre/engine/search/hybrid.py", "-x"]) == 0
+    assert asked == [Path("engine/search/hybrid.py")]
+
+
+def test_an_adapter_without_its_environment_is_not_said_to_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(choice, "ENVIRONMENTS", tmp_path)
+    monkeypatch.setattr(choice, "run_ours", lambda files, options: pytest.fail("its own tests alone can tell"))
+    assert choice.main(["integrations/langchain/langchain_aidre/retrievers.py"]) == 1
+    assert "`make integrations INTEGRATIONS=langchain` makes it" in capsys.readouterr().err
+
+
+def test_an_adapter_is_tested_in_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = tmp_path / "langchain" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\npwd > {tmp_path}/said\necho "$@" >> {tmp_path}/said\nexit 3\n', "utf-8")
+    python.chmod(0o755)
+    monkeypatch.setattr(choice, "ENVIRONMENTS", tmp_path)
+    assert choice.main(["integrations/langchain/pyproject.toml", "-x"]) == 3
+    said = (tmp_path / "said").read_text("utf-8").splitlines()
+    assert said == [str(ROOT / "integrations" / "langchain"), "-m pytest -x"]
+
+
+def test_a_file_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert choice.main(["engine/no_such.py"]) == 2
+    assert "no such file: engine/no_such.py" in capsys.readouterr().err
