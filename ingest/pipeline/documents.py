@@ -1,7 +1,7 @@
 """Documents of a program: the same detection of changes, chunking and embedding as for those of a source.
 
-A program hands documents to `DocumentWriter`, and filters to `delete_passing`, where a run of an ingest reads them from files. What cannot be stored is
-an error for its caller, not a line in a report.
+A program hands documents to `DocumentWriter`, and filters to `delete_passing`, where a run of an ingest reads them from
+files. What cannot be stored is an error for its caller, not a line in a report.
 """
 
 from __future__ import annotations
