@@ -136,9 +136,7 @@ def verify(store: StoreOption, config: ConfigOption = None, as_json: JsonOption 
 @app.command()
 def delete(
     store: StoreOption,
-    document_ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[DOCUMENT_ID]...", help="Ids of documents.", show_default=False)
-    ] = None,
+    document_ids: Annotated[list[str] | None, typer.Argument(metavar="DOCUMENT_ID", help="Ids of documents.")] = None,
     filter: Annotated[
         str | None,
         typer.Option("--filter", metavar="JSON", help='Instead of ids: all that pass, such as \'{"type": "Draft"}\'.'),
@@ -158,7 +156,7 @@ def delete(
     from aidre.api.cli.filter_option import read_filter
 
     if bool(document_ids) == (filter is not None):
-        raise typer.BadParameter("name documents by their ids or by --filter, and not by both")
+        raise typer.BadParameter("name documents by their ids or by --filter, and not by both.")
     opened = _open(store, config)
     name = select_collection(opened, collection)
     facts = maintenance.delete(

@@ -67,8 +67,6 @@ def find(
     if not asked.text.strip():
         raise InvalidInput("QUERY must not be blank")
     parsed = None if asked.filter is None else read_filter(asked.filter)
-    for name in () if parsed is None else reader.unknown_fields(parsed):
-        note(f"--filter: no document has {printable(name)}")
     kept = models or Models(settings, note)
 
     def ask(text: str) -> Query:
@@ -76,6 +74,8 @@ def find(
 
     answer = search_forgiving(reader, asked.text, ask) if asked.correct else _typed(reader, ask(asked.text))
     query, hits = answer.query, answer.hits
+    for name in () if parsed is None else reader.unknown_fields(parsed):
+        note(f"--filter: no document has {printable(name)}")
     relevances = scale_of(reader, query, best_of(reader, query, hits)).relevances(hit.score for hit in hits)
     said = {"corrected": answer.corrected, "suggestion": answer.suggestion}
     more = {name: text for name, text in said.items() if text is not None}

@@ -227,9 +227,9 @@ class Snapshot:
     def scan(self, filter: Filter | None = None) -> Iterator[StoredChunk]:
         """In the order of storage: oldest segment first."""
         resolved = self._resolved(filter)
-        for view in self.segments:
-            for row in view.row_mask(resolved).rows().tolist():
-                yield StoredChunk(view.segment, row)
+        return (
+            StoredChunk(view.segment, row) for view in self.segments for row in view.row_mask(resolved).rows().tolist()
+        )
 
     def space(self, space_id: str) -> SpaceState:
         """A live space with its calibration. SpaceMissing."""

@@ -31,7 +31,7 @@ from aidre.engine.backend import (
 )
 from aidre.engine.embedding import load_embedder
 from aidre.engine.errors import CollectionMissing, Unsupported
-from aidre.engine.index.fields import Compare, Filter
+from aidre.engine.index.fields import Compare, Filter, unknown_fields
 from aidre.engine.index.fields.filters import And, Not
 from aidre.engine.model import Collection, Document, EmbeddingSpace, Highlight, HighlightLimits, Query, Record
 from tests.support.stores import TIME
@@ -145,10 +145,10 @@ class DictReader:
         return Counter(len(record.chunks) for record in self._records.values())
 
     def unknown_fields(self, filter: Filter) -> tuple[str, ...]:
-        return ()
+        return unknown_fields(filter, self.has_field)
 
     def has_field(self, name: str) -> bool:
-        raise unsupported("deletions")
+        return any(name in record.document.metadata for record in self._records.values())
 
     def changes(self, cursor: ChangeCursor | None, limit: int) -> ChangesPage:
         raise unsupported("changes")

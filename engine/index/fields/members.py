@@ -89,8 +89,8 @@ def check_deletion(filter_: Filter, has_field: HasField, *, allow_unknown: bool)
     unknown = [_path(name) for name, stored in sorted(meant.items()) if not has_field(stored)]
     if unknown and not allow_unknown:
         raise InvalidFilter(
-            f"no document has {', '.join(unknown)}, so the deletion is refused: correct the name, or allow it by "
-            "allow_unknown",
+            f"no document has {', '.join(unknown)}, so the deletion is refused: correct the name, or allow it "
+            "(allow_unknown)",
             member="filter",
         )
     _check_strings(filter_, meant)

@@ -50,6 +50,18 @@ def test_a_server_says_what_the_library_says(
     assert len(here.highlights) == (len(here) if "highlight" in asked else 0)
 
 
+def test_a_server_names_the_fields_that_no_document_has(proxy: FaultyServer) -> None:
+    wrong = {"kin": {"ne": 1}, "id": {"in": ["a b/1", "a b/2"]}}
+    with connected(proxy.url) as client:
+        docs = client.collection("docs")
+        found = docs.search("alpha", filter=wrong)
+        assert (sorted(hit.document_id for hit in found), found.unknown_fields) == (["a b/1", "a b/2"], ("kin",))
+        assert docs.search("alpha", filter={"title": "T7"}).unknown_fields == ()
+        assert docs.search_many(["alpha", "word"], filter=wrong).unknown_fields == ("kin",)
+        with pytest.raises(aidre.InvalidFilter, match="mode lexical"):
+            docs.search("alpha", filter={"text": {"ne": "a"}})
+
+
 def test_asynchronous_verbs_say_the_same(proxy: FaultyServer, store: Path) -> None:
     asked: dict[str, Any] = {"facets": "even", "highlight": True, "correct": True, "mode": "lexical"}
 

@@ -55,6 +55,32 @@ def test_delete_removes_documents_and_passes_over_unknown_ones(filled: Shell) ->
     assert {hit["document_id"] for hit in filled.json("search", "tea")} == {"texts/rain.md", "texts/bread.md"}
 
 
+def test_delete_removes_what_passes_a_filter(filled: Shell) -> None:
+    [answer] = filled.json("delete", "--filter", '{"id": {"nin": ["texts/tea.md", "texts/rain.md"]}}')
+    assert answer["deleted"] == 1
+    assert {hit["document_id"] for hit in filled.json("search", "tea")} == {"texts/tea.md", "texts/rain.md"}
+    [answer] = filled.json("delete", "--filter", '{"id": "texts/tea.md", "kin": {"ne": 1}}', "--allow-unknown")
+    assert answer["deleted"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--filter", '{"kin": {"ne": "draft"}}'], "no document has filter.kin"),
+        (["--filter", '{"text": {"ne": "a"}}', "--allow-unknown"], "mode lexical"),
+        (["--filter", "{kin"], "--filter is not JSON"),
+        (["--filter", '{"id": "a"}', "texts/tea.md"], "not by both"),
+        ([], "by their ids or by --filter"),
+    ],
+)
+def test_delete_refuses_in_one_line_and_removes_nothing(read_only: Shell, words: list[str], said: str) -> None:
+    status, _, err = read_only.run("delete", *words, "--store", read_only.store)
+    assert status == 2
+    assert one_line(err)
+    assert said in err
+    assert read_only.json("status")[0]["documents"] == 3
+
+
 def test_purge_leaves_no_byte_of_a_deleted_document(filled: Shell) -> None:
     def held() -> bool:
         return any(b"taped seams" in path.read_bytes() for path in filled.store.rglob("*") if path.is_file())

@@ -93,6 +93,16 @@ def test_an_unknown_name_is_one_line_and_2(read_only: Shell, words: list[str]) -
     assert words[1] in err
 
 
+def test_a_filter_on_a_field_that_no_document_has_is_answered_and_said(read_only: Shell) -> None:
+    words = ["search", "tea", "--store", read_only.store, "--filter"]
+    status, out, err = read_only.run(*words, '{"kin": {"ne": 1}, "id": {"ne": "texts/rain.md"}}')
+    assert (status, "no document has kin" in err, one_line(err)) == (0, True, True)
+    assert "tea.md" in out
+    assert "rain.md" not in out
+    status, _, err = read_only.run(*words, '{"text": "tea"}')
+    assert (status, "mode lexical" in err, one_line(err)) == (2, True, True)
+
+
 def test_a_blank_query_is_refused(read_only: Shell) -> None:
     assert read_only.run("search", "  ", "--store", read_only.store)[0] == 2
 

@@ -150,7 +150,6 @@ def test_18_a_cursor_is_of_one_mode(tmp_path: Path) -> None:
         refused(client.search({"query": "apple tree", "mode": "dense", "cursor": cursor}), 400, "invalid_request")
 
 
-@pytest.mark.needs("vocabulary")
 def test_a_field_that_no_document_has_matches_nothing_and_is_named(tmp_path: Path) -> None:
     _fill(tmp_path, TEXT)
     with serving(tmp_path) as client:
@@ -160,3 +159,15 @@ def test_a_field_that_no_document_has_matches_nothing_and_is_named(tmp_path: Pat
         absent = client.search({"query": "apple", "filter": {"colour": {"exists": False}}}).json()
         assert len(absent["results"]) == 4
         assert "ignored" not in client.search({"query": "apple", "filter": {"document_id": "a"}}).json()["meta"]
+
+
+def test_a_filter_knows_the_members_of_a_row_and_refuses_what_is_searched(tmp_path: Path) -> None:
+    _fill(tmp_path, TEXT)
+    with serving(tmp_path) as client:
+        found = client.search({"query": "apple", "filter": {"id": {"nin": ["b", "c", "d"]}}}).json()["results"]
+        assert [hit["id"] for hit in found] == ["a#chunk_1"]
+        assert not client.search({"query": "apple", "filter": {"title": "none"}}).json()["results"]
+        for name in ("text", "section"):
+            answer = client.search({"query": "apple", "filter": {"not": {name: "a"}}})
+            assert refused(answer, 400, "invalid_request") == {"member": "filter"}
+            assert f"filter.{name} " in answer.json()["message"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.clients import Client, fill, serving
+from tests.support.clients import Client, a_document, fill, serving
 from tests.support.recipes import CONFIGURATION, an_object, ask, failed, names, query, results, told
 
 RULES = """
@@ -94,6 +94,23 @@ def test_r8_a_location_is_found_in_an_address_of_words(tmp_path: Path, monkeypat
         monkeypatch.setattr("aidre.api.protocols.nlweb.answer.documents.MAX_TEXTS_SCANNED", 500)
         answer = told(ask(client, query("food", location="Boston")), "answer")
         assert answer["_meta"]["ignored_filters"] == ["location"]
+
+
+def test_r5_an_attribute_selects_by_the_members_of_documents(client: Client) -> None:
+    assert names(ask(client, query("cinnamon", title="story", site="docs"))) == ["Story"]
+    assert names(ask(client, query("cinnamon", id="page", site="docs"))) == ["Page"]
+    answer = told(ask(client, query("cinnamon", section="one", site="docs")), "answer")
+    assert answer["_meta"]["ignored_filters"] == ["section"]
+
+
+def test_r5_metadata_of_one_collection_select_there_alone(tmp_path: Path) -> None:
+    members = {"section": "news", "title": "Soup", "id": "sku"}
+    fill(tmp_path, "marked", [a_document("a", "warm soup", title="A", url="https://a.example/", metadata=members)])
+    fill(tmp_path, "plain", [a_document("b", "cold soup", title="Soup", url="https://b.example/")])
+    with serving(tmp_path, CONFIGURATION) as client:
+        assert names(ask(client, query("soup", section="news"))) == ["A"]
+        assert sorted(names(ask(client, query("soup", title="soup")))) == ["A", "Soup"]
+        assert names(ask(client, query("soup", id="b"))) == ["Soup"]
 
 
 def test_r5_what_was_not_applied_is_listed(client: Client) -> None:

@@ -115,6 +115,40 @@ def test_documents_are_deleted_by_id_and_by_filter(client: Client) -> None:
     assert answer.json()["deleted"] == 2
 
 
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ({"filter": {"text": {"ne": "a"}}, "allow_unknown": True}, "mode lexical"),
+        ({"filter": {"sku": {"ne": "a"}}}, "allow_unknown"),
+        ({"filter": {"sku": {"ne": "a"}}, "allow_unknown": None}, "allow_unknown"),
+        ({"filter": {"sku": {"ne": "a"}}, "allow_unknown": False}, "allow_unknown"),
+        ({"filter": {"id": {"nin": [1]}}}, "strings"),
+        ({"filter": {"title": {"ne": "Keep"}}, "allow_unknown": True}, "metadata.title"),
+        ({"filter": {"document_id": "none"}, "allow_unknown": 1}, "allow_unknown must be true or false"),
+    ],
+)
+def test_a_deletion_that_could_take_what_it_seems_to_spare_is_refused(
+    client: Client, members: dict[str, Any], words: str
+) -> None:
+    put(client, row("ambiguous", metadata={"title": "x"}))
+    before = client.app.state.retrieval.snapshots.collections["docs"].snapshot.documents
+    answer = call(client, "POST", "/collections/docs/documents/delete", members)
+    call(client, "DELETE", "/collections/docs/documents/ambiguous")
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
+    assert words in answer.json()["message"]
+    assert answer.json()["details"]["member"] in members
+    assert client.app.state.retrieval.snapshots.collections["docs"].snapshot.documents == before - 1
+
+
+def test_a_deletion_by_members_and_by_unknown_fields_that_are_allowed(client: Client) -> None:
+    put(client, row("keep/1", title="Keep"), row("keep/2", title="Other"), row("keep/3"))
+    path, kept = "/collections/docs/documents/delete", {"id": {"in": ["keep/1", "keep/2", "keep/3"]}}
+    assert call(client, "POST", path, {"filter": {"title": {"ne": "Keep"}, **kept}}).json()["deleted"] == 2
+    assert client.get("/chunks/keep%2F1%23chunk_1").status_code == 200
+    asked = {"filter": {"id": "keep/1", "sku": {"exists": False}}, "allow_unknown": True}
+    assert call(client, "POST", path, asked).json()["deleted"] == 1
+
+
 def test_what_is_not_there_cannot_be_deleted(client: Client) -> None:
     answer = call(client, "DELETE", "/collections/docs/documents/none")
     assert (answer.status_code, answer.json()["error"]) == (404, "not_found")

@@ -31,6 +31,8 @@ from aidre.engine.index.fields.filters import (
     parse_range,
     range_with_dates,
     site_of,
+    stored_name,
+    unmistakable_name,
     with_dates,
     without_field,
 )
@@ -279,8 +281,14 @@ def test_the_site_of_a_url_is_its_host(url: str, site: str | None) -> None:
 
 @given(st.text())
 def test_every_member_of_the_metadata_has_a_name_of_its_own(path: str) -> None:
-    assert field_name("metadata." + path) == metadata_name(path)
+    assert stored_name(field_name("metadata." + path)) == metadata_name(path)
     assert field_name(metadata_name(path)) == metadata_name(path)
+
+
+@pytest.mark.parametrize("name", ["id", "title", "text", "section"])
+def test_metadata_that_are_named_as_a_member_are_told_from_it(name: str) -> None:
+    assert field_name(name) != field_name(f"metadata.{name}") == unmistakable_name(name)
+    assert stored_name(name) == stored_name(f"metadata.{name}") == metadata_name(name)
 
 
 json_values = st.recursive(
