@@ -44,6 +44,10 @@ _ID = re.compile(r"\bid[\"']?\s*[:=]")
 _MAX_DOTS = 1000
 """Dots on a line of TOML: the time of the parser grows with the square of the parts of a dotted key."""
 
+_PLAIN_ID = re.compile(r"^id:[ \t]+([A-Za-z][\w./-]*)[ \t]*\r?$", re.MULTILINE)
+_NO_STRINGS = frozenset({"y", "yes", "n", "no", "true", "false", "on", "off", "null"})
+"""Plain words that are no strings in YAML."""
+
 _ROW_ONLY_MEMBERS = ("text", "vectors", "@type", "@id")
 """Members with a meaning in rows that are a page author's own fields in front matter."""
 
@@ -78,7 +82,7 @@ def split_front_matter(text: str) -> tuple[dict[str, Json], str]:
 def read_own_id(file: File) -> str | None:
     """The id that the front matter of a file gives it; None without a valid one, and for a file that cannot be read.
 
-    Of most files only the first kilobytes are read, and only a front matter that may have an id is parsed.
+    Of most files only the first kilobytes are read, and only a front matter whose id is no plain word is parsed.
     """
     try:
         with open_file(file) as stream:
@@ -92,6 +96,9 @@ def read_own_id(file: File) -> str | None:
                 block = _find_block(head.decode("utf-8", "replace").removeprefix("\ufeff"))
         if block is None or not _ID.search(block.text):
             return None
+        plain = _PLAIN_ID.findall(block.text) if block.load is _load_yaml else ()
+        if len(plain) == 1 and plain[0].lower() not in _NO_STRINGS:
+            return to_document_id(plain[0])
         loaded = block.load(block.text)
         identity = loaded.get("id") if isinstance(loaded, dict) else None
         return None if identity is None else to_document_id(identity)

@@ -53,13 +53,13 @@ class CollectionOutput:
     def save_listing(self, listed: ListingEnd) -> None:
         """Remember the state of a listing whose documents are all written.
 
-        A new state alone is no reason for a commit. After a failure the state is empty: the listing is read again.
+        A new state alone is no reason for a commit. After a failure the state is empty: the listing is read again. A
+        stored state that does not hold any more, as after a run that took drafts, goes in any case.
         """
-        counts = self._tally.counts
-        if not counts.documents:
-            return
+        counts, stored = self._tally.counts, self._writer.source_states().get(listed.origin)
         has_failures = listed.source in self._tally.failed_sources
-        if has_failures or counts.updated or listed.origin not in self._writer.source_states():
+        is_void = not listed.state and stored is not None and stored.keys() > {"kind"}
+        if is_void or (counts.documents and (has_failures or counts.updated or stored is None)):
             state = {} if has_failures else listed.state
             self._writer.set_source_state(listed.origin, {**state, "kind": listed.kind})
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from aidre.engine.backend import Sink
 from aidre.ingest.formats import read_own_id
 from aidre.ingest.records import Rejected, escape_unprintable
-from aidre.ingest.sources.folder import FileSource, ReadFiles, source_files
+from aidre.ingest.sources.folder import FileSource, ReadFiles, walk
 from aidre.ingest.sources.locate import Source
 from aidre.ingest.sources.readers import is_readable, may_name_itself
 
@@ -35,7 +35,7 @@ class NamingFiles:
 @dataclass(frozen=True, slots=True)
 class Survey:
     """What the sources of a run hold before anything is read. `total` is the number of their files, None where a source
-    is an address; `naming` are by source name the files that may have an id, `files` all of them."""
+    is an address; `naming` are by source name the files that may have an id, and `files` all of these."""
 
     total: int | None
     naming: Mapping[str, NamingFiles]
@@ -60,9 +60,14 @@ def survey_sources(sources: Sequence[Source]) -> Survey:
     for source in sources:
         if not isinstance(source, FileSource):
             continue
-        for file in source_files(source, lambda _: None, files):
-            total += not isinstance(file, Rejected)
-            if isinstance(file, Rejected) or not may_name_itself(file.origin):
+        for path in walk(source, lambda _: None):
+            if isinstance(path, Rejected) or not is_readable(path.name):
+                continue
+            total += 1
+            if not may_name_itself(path.name):
+                continue
+            file = source.file(path)
+            if files.first_name(path, file.id) != file.id:
                 continue
             found = naming.setdefault(file.source, NamingFiles(replace(source, only=None)))
             found.origins.add(file.origin)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ class Bench:
     spaces: tuple[EmbeddingSpace, ...] = (WORDS,)
     events: list[Event] = field(default_factory=list)
     embedder: CountingEmbedder = field(default_factory=lambda: CountingEmbedder(WORDS))
+    now: datetime = datetime(2026, 6, 1, tzinfo=UTC)
+    """For dates of publication."""
 
     @property
     def store(self) -> Store:
@@ -74,6 +77,7 @@ class Bench:
             embedders=embedders,
             options=IngestOptions(**options),
             report=self.events.append,
+            clock=lambda: self.now,
         )
 
     @property
