@@ -33,7 +33,7 @@ RANK = {"engine": 0, "ingest": 1, "api": 2, "aidre": 3}
 LAYERS: Mapping[str, tuple[str, ...]] = {
     "engine": (
         "errors model checkout",
-        "storage native",
+        "storage native schema_text",
         "index index/text index/fields index/vectors embedding",
         "segment",
         "search",
@@ -128,6 +128,7 @@ BESIDE_THE_SEAM = {
     "aidre.engine.index.fields",
     "aidre.engine.index.text",
     "aidre.engine.native",
+    "aidre.engine.schema_text",
 }
 EXTENSIONS = {"aidre.engine.native.kernel"}
 """Modules in C."""
