@@ -110,6 +110,13 @@ def test_a_description_that_is_an_object_gives_none_of_its_names_away() -> None:
     assert without_text(item, extract_text(item)) == without_text(item) == {"@type": "Thing", "name": "n"}
 
 
+@pytest.mark.parametrize("words", ["https://x.org/a", "2026-04-01", "1.5"])
+def test_a_text_is_a_text_also_where_it_has_no_words(words: str) -> None:
+    for name in (*BODIES, *SUMMARIES, *PARTS):
+        item = {"name": "n", name: words}
+        assert without_text(item, extract_text(item)) == without_text(item) == {"name": "n"}
+
+
 def test_members_that_a_mapping_takes_text_from_are_text_wherever_they_are() -> None:
     item = {"name": "n", "brand": "words", "offers": {"brand": {"name": "more"}, "price": 3}}
     assert without_text(item, own={"brand"}) == {"name": "n", "offers": {"price": 3}}

@@ -3,6 +3,7 @@ read, with a word of its own in every member, and a look for these words whereve
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from starlette.routing import Route
 from tests.support.canaries import (
     CANARY,
     COMMON,
+    MAPPING,
     MOST,
     TELLS_TEXT,
     Stored,
@@ -41,7 +43,7 @@ endpoint = "https://example.org/read?of={{description}}&id={{@id}}"
 [collections.docs]
 COLLECTION
 [collections.mapped]
-mapping = {{ title = "name", text = ["body", "brand", "notes.inner", "articleBody"] }}
+mapping = {{ title = "name", text = {json.dumps(MAPPING["text"])} }}
 COLLECTION
 """
 

@@ -35,7 +35,9 @@ LETTERS = str.maketrans("0123456789", "bcdfghjklm")
 DECOY = {"id": "decoy", "text": f"{COMMON} and nothing to hide"}
 CUSTOM = ("tool", "backstory", "experienceRequirements", "body", "comment", "hasPart", "offers")
 """Members that no text is taken from, and that a page may show all the same."""
-MAPPING: Mapping[str, Any] = {"title": "name", "text": ["body", "brand", "notes.inner", "articleBody"]}
+MAPPING: Mapping[str, Any] = {"title": "name", "text": ["body", "brand", "articleBody", "notes.inner"]}
+FILLER = "which is told at length. " * 2_000
+"""As long as several chunks."""
 TYPES = sorted({*subtypes_of("Thing"), *PART_TYPES})
 MOST = 4_000
 """Results of one answer: more than there are documents."""
@@ -150,10 +152,11 @@ def mapped_rows(mint: Mint) -> list[dict[str, Any]]:
     """Rows whose text a mapping takes from members of its own choice, whatever an object of the type is usually."""
     plain = {"name": "plain", "body": mint.words(), "brand": mint.words(), "notes": {"inner": mint.words()}}
     first = mint.words()
+    inner, long = mint.words(), f"{first} {FILLER}"
     made: list[dict[str, Any]] = [
         {"id": "m1", **plain},
         {"@type": "Product", "id": "m2", "name": "typed", "body": mint.words(), "brand": mint.words()},
-        {"@type": "Article", "id": "m3", "name": "both", "articleBody": first, "notes": {"inner": mint.words()}},
+        {"@type": "Article", "id": "m3", "name": "both", "articleBody": long, "notes": {"inner": inner}, "copy": inner},
         {"@type": "Article", "id": "m4", "name": "nested", "body": first, "x": {"brand": {"name": mint.words()}}},
     ]
     return [{**row, "url": f"https://example.org/{row['id']}"} for row in made]
