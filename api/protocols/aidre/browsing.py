@@ -63,7 +63,8 @@ SITES = 20
 BROWSING = {
     "profile": "GET /collections/{name}/profile: fields, languages, bytes and calibration",
     "documents": "GET /collections/{name}/browse: its documents, in the order of storage; limit and offset",
-    "document": "GET /collections/{name}/browse/{id}: a document with its chunks in order; limit and offset",
+    "document": "GET /collections/{name}/browse/{id}: a document with its chunks in order; limit and offset; it "
+    "is charged at least one chunk",
     "documents_default": DOCUMENTS_DEFAULT,
     "documents_max": DOCUMENTS_MAX,
     "offset_max": DOCUMENTS_DEEPEST,

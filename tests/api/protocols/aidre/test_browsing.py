@@ -162,8 +162,9 @@ def test_a_payload_costs_a_chunk_on_whatever_page_it_is_sent(tmp_path: Path, off
 @pytest.mark.needs("facets", "vocabulary")
 @pytest.mark.parametrize("limits", ["", "[limits]\nchunks_per_day = 100"])
 def test_a_field_of_texts_is_offered_where_no_chunks_are_counted(tmp_path: Path, limits: str) -> None:
-    items = [{"@type": "Recipe", "recipeIngredient": ["egg"], "brand": "x"}, {"@type": "Recipe", "brand": "y"}]
-    items[1]["recipeIngredient"] = ["leek"]
+    items = [
+        {"@type": "Recipe", "recipeIngredient": [food], "brand": brand} for food, brand in (("egg", "x"), ("leek", "y"))
+    ]
     documents = [a_document(f"d{number}", "alpha", schema_object=items[number % 2]) for number in range(8)]
     fill(tmp_path, "docs", documents)
     with serving(tmp_path, limits) as client:
