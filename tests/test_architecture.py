@@ -38,7 +38,7 @@ from tests.support.source_tree import (
 LAYERS: Mapping[str, tuple[str, ...]] = {
     "engine": (
         "errors model checkout",
-        "storage native",
+        "storage native schema_text",
         "index index/text index/fields index/vectors embedding",
         "segment",
         "search",
@@ -92,6 +92,7 @@ BESIDE_THE_SEAM = {
     "aidre.engine.index.fields",
     "aidre.engine.index.text",
     "aidre.engine.native",
+    "aidre.engine.schema_text",
 }
 EXTENSIONS = {"aidre.engine.native.kernel"}
 """Modules in C."""

@@ -44,6 +44,7 @@ from aidre.api.config.toml import (
 from aidre.engine.embedding import DEFAULT_SPACE, HASHING, OPENAI, Endpoint, dimensions_of
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import Distance, EmbeddingSpace, Precision, Visibility
+from aidre.engine.schema_text import TITLES
 from aidre.engine.storage import MAX_KEPT_GENERATIONS, MIN_KEPT_GENERATIONS
 from aidre.ingest.records import parse_column_mapping
 
@@ -146,6 +147,15 @@ class CollectionSettings(Section):
     def restricts_vector_queries(self) -> bool:
         """Whether a query by vector needs the scope `vectors`."""
         return (self.vector_queries or ("open" if self.return_text else "scope")) == "scope"
+
+    @property
+    def text_columns(self) -> frozenset[str]:
+        """The names of columns that the mapping makes the text of, without those that it makes the title of."""
+        mapping = parse_column_mapping(self.mapping, "mapping") if "text" in self.mapping else None
+        if mapping is None:
+            return frozenset()
+        titles = mapping.columns_of("title") if "title" in self.mapping else TITLES
+        return frozenset(column.rpartition(".")[2] for column in mapping.columns_of("text") if column not in titles)
 
 
 class Space(Section):

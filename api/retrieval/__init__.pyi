@@ -38,7 +38,7 @@ from .question import (
     text_modes as text_modes,
     text_spaces as text_spaces,
 )
-from .redaction import is_body_field as is_body_field, strip_bodies as strip_bodies, visible_payload as visible_payload
+from .redaction import tells_text as tells_text, visible_object as visible_object, visible_payload as visible_payload
 from .relevance import RELEVANT as RELEVANT, RelevanceScale as RelevanceScale, relevance_scale as relevance_scale
 from .retrieve import Answer as Answer, Retrieval as Retrieval
 from .snapshots import LiveSnapshots as LiveSnapshots

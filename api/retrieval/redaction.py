@@ -1,52 +1,63 @@
-"""Whole texts inside of stored schema.org objects, which a collection without `return_text` must not reveal.
+"""Objects and fields as callers may see them where texts are withheld or counted (`engine/schema_text.py`).
 
-They are removed from payloads, and filters must not test them.
+A collection without `return_text` reveals no text inside of stored objects either, and answers no filter about it.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Final
+from typing import Any
 
 import orjson
 
+from aidre.api.config import CollectionSettings
 from aidre.engine.backend import Reader, RetrievedChunk
 from aidre.engine.errors import InvalidFilter, printable_name
 from aidre.engine.index.fields import Filter, filter_fields
 from aidre.engine.model import Json
-
-_BODY: Final = re.compile(
-    r"(?:^|\.)(?:schema:|https?://schema\.org/)?(?:articleBody|reviewBody|text|transcript)(?:\.|$)"
-)
-"""A member of schema.org for a whole text, anywhere in a dotted name."""
+from aidre.engine.schema_text import extract_text, is_text_field, without_text
 
 
-def is_body_field(field: str) -> bool:
-    """Whether a dotted name, also with prefix or IRI, is a whole text or lies inside of one."""
-    return _BODY.search(field) is not None
-
-
-def strip_bodies(value: Json) -> Json:
-    """A copy without whole texts, at any depth."""
-    if type(value) is dict:
-        return {name: strip_bodies(member) for name, member in value.items() if not is_body_field(name)}
-    return [strip_bodies(member) for member in value] if type(value) is list else value
-
-
-def visible_payload(chunk: RetrievedChunk, return_text: bool) -> bytes | None:
-    """The semantic payload as JSON, without whole texts unless `return_text`; None if the chunk has none."""
+def visible_payload(chunk: RetrievedChunk, settings: CollectionSettings) -> bytes | None:
+    """The semantic payload as JSON, without text where it is withheld; None if there is none, or nothing is left."""
     stored = chunk.json_payload
-    return stored if stored is None or return_text else orjson.dumps(strip_bodies(orjson.loads(stored)))
+    if stored is None or settings.return_text:
+        return stored
+    shown = visible_object(orjson.loads(stored), chunk, settings, is_object=stored == chunk.schema_object)
+    return None if shown is None else orjson.dumps(shown)
 
 
-def check_tests_no_body(filter: Filter, reader: Reader) -> None:
-    """Raises InvalidFilter for a filter on a whole text: answer by answer it would reveal the words.
+def visible_object(stored: Json, chunk: RetrievedChunk, settings: CollectionSettings, *, is_object: bool = True) -> Any:
+    """An object of the chunk's document without its text, if texts are withheld; None if nothing is left.
 
-    A metadata field of the same name is allowed, since metadata are returned anyway, where the engine can tell the two
-    apart (vocabulary).
+    `is_object` says that it is the document's schema.org object, which the text may have been taken from.
     """
+    if settings.return_text:
+        return stored
+    text = _text_of(stored, chunk) if is_object and "text" not in settings.mapping else None
+    return without_text(stored, text, settings.text_columns)
+
+
+def _text_of(schema_object: Json, chunk: RetrievedChunk) -> str | None:
+    """The text of an object, if the chunk is a piece of it; that of a page or of a mapping comes from elsewhere."""
+    text = extract_text(schema_object)
+    start, end = chunk.span
+    return text if text[start:end] == chunk.text else None
+
+
+def tells_text(field: str, reader: Reader, settings: CollectionSettings) -> bool:
+    """Whether the values of a field are texts of objects, or parts of such.
+
+    Metadata of the same name are not, since they are returned anyway, where the engine can tell the two apart
+    (vocabulary).
+    """
+    is_text = is_text_field(field) or not settings.text_columns.isdisjoint(field.split("."))
+    return is_text and (not reader.can.vocabulary or reader.is_object_field(field))
+
+
+def check_tests_no_text(filter: Filter, reader: Reader, settings: CollectionSettings) -> None:
+    """Raises InvalidFilter for a filter on a text: answer by answer it would reveal the words."""
     for name in sorted(filter_fields(filter)):
-        if is_body_field(name) and (not reader.can.vocabulary or reader.is_object_field(name)):
+        if tells_text(name, reader, settings):
             raise InvalidFilter(
                 f"filter.{printable_name(name)} is a text, which this collection does not return: leave it out"
             )

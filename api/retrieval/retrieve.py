@@ -26,7 +26,7 @@ from aidre.api.retrieval.facets import AskedFacet, count_facets
 from aidre.api.retrieval.pagination import Page, PageSearch
 from aidre.api.retrieval.query_embedding import QueryEmbedders
 from aidre.api.retrieval.question import Question, resolve_mode
-from aidre.api.retrieval.redaction import check_tests_no_body
+from aidre.api.retrieval.redaction import check_tests_no_text
 from aidre.api.retrieval.scheduler import Scheduler
 from aidre.api.retrieval.snapshots import LiveSnapshots
 from aidre.api.retrieval.visibility import VisibleCollection, VisibleCollections
@@ -91,6 +91,8 @@ class Retrieval:
         """Whether `warm` loads models; if not, the first question to a collection does."""
         self.is_replica = False
         """Whether the store is pulled from a bucket, and others answer the same requests."""
+        self.counts_chunks = budget is not None
+        """Whether callers have a budget of chunks, past which no text may be told."""
         self._budget = budget
         self._cursors = cursors
         self._scheduler = Scheduler(settings.limits.wait)
@@ -135,7 +137,7 @@ class Retrieval:
                 # The cursor names another generation; a newer one has been opened by now.
                 collection = self.collections.find(collection.name, caller, protocol)
         if filter is not None and not collection.settings.return_text:
-            check_tests_no_body(filter, snapshot)
+            check_tests_no_text(filter, snapshot, collection.settings)
         offset = 0 if cursor is None else cursor.offset
         query = Query(vector, space_id, question.top_k, offset, filter, text=question.text, mode=mode)
         if mode == "hybrid":
@@ -280,6 +282,7 @@ class Retrieval:
             raise Conflict("several collections have this chunk: add ?collection=", collections=holders)
         if not matches:
             raise unavailable or NotFound("there is no chunk with this id")
+        self.check_budget(caller)  # concurrent requests may have spent it
         self.charge_budget(caller, matches[0][0], (chunk_id,))
         return matches[0]
 

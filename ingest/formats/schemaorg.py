@@ -1,32 +1,23 @@
 """schema.org objects as rows: finds the properties that are a document's title, text, url and date.
 
-Does not change the object, which callers store beside the row.
+What is text of them `engine/schema_text.py` says. Does not change the object, which callers store beside the row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
+from aidre.engine.schema_text import by_property, extract_text, extract_title
 from aidre.ingest.records import normalize_timestamp
 
-_BODIES = ("text", "articleBody", "reviewBody", "transcript", "description", "abstract")
-_COMPLETE_BODIES = 4
-"""The first of these with text is the document's text; the last two are followed by the parts."""
-
-_PARTS = (
-    "recipeIngredient", "recipeInstructions", "step", "itemListElement", "mainEntity", "acceptedAnswer",
-    "suggestedAnswer", "qualifications", "responsibilities", "skills",
-)  # fmt: skip
-_TITLES = ("title", "name", "headline", "alternativeHeadline")
 _DATES = ("dateModified", "datePublished", "dateCreated", "uploadDate", "datePosted")
 _SHARED_MEMBERS = ("id", "section", "canonical", "metadata", "semantic_payload", "updated_at", "@id")
 """Members of a row with the same meaning in a schema.org object."""
 
-_MAX_DEPTH = 8
 _PREFIXES = ("https://schema.org/", "http://schema.org/", "schema:")
 
 
@@ -38,29 +29,14 @@ def strip_engine_members(row: Mapping[str, Json]) -> dict[str, Json]:
 def to_row(item: Mapping[str, Any]) -> dict[str, Json]:
     """The members of a row, read from the properties of an object; raises InvalidDocument for a wrong type."""
     row = {name: item[name] for name in _SHARED_MEMBERS if name in item}
-    row["title"] = next(filter(None, (_first_text(item.get(name)) for name in _TITLES)), None)
+    row["title"] = extract_title(item)
     row["text"] = extract_text(item)
+    item = by_property(item)
     row["url"] = _read_url(item.get("url")) or _read_url(item.get("mainEntityOfPage"))
     row["type"] = read_main_type(item)
     if row.get("updated_at") is None:
         row["updated_at"] = first_date(item.get(name) for name in _DATES)
     return row
-
-
-def extract_text(item: Mapping[str, Any]) -> str:
-    """The text of an object: its body, else its description and its parts, else its name."""
-    for name in _BODIES:
-        body = "\n\n".join(_find_texts(item.get(name)))
-        if body.strip():
-            break
-    else:
-        name, body = "", ""
-    if name in _BODIES[:_COMPLETE_BODIES]:
-        return body
-    parts = [body] if body else []
-    for member in _PARTS:
-        parts.extend(_find_texts(item.get(member)))
-    return "\n\n".join(parts) or next(filter(None, (_first_text(item.get(name)) for name in _TITLES)), "")
 
 
 def read_main_type(item: Mapping[str, Any]) -> str | None:
@@ -83,23 +59,6 @@ def _strip_prefix(type_name: str) -> str:
     for prefix in _PREFIXES:
         type_name = type_name.removeprefix(prefix)
     return type_name
-
-
-def _find_texts(value: Json, depth: int = _MAX_DEPTH) -> Iterator[str]:
-    """The texts in a value: strings, lists of strings, and objects by their names and texts (steps, questions)."""
-    if type(value) is str:
-        if value.strip():
-            yield value
-    elif type(value) is list and depth:
-        for item in value:
-            yield from _find_texts(item, depth - 1)
-    elif type(value) is dict and depth:
-        for name in ("@value", "name", "text", "description", *_PARTS, "item"):
-            yield from _find_texts(value.get(name), depth - 1)
-
-
-def _first_text(value: Json) -> str | None:
-    return next(_find_texts(value), None)
 
 
 def _read_url(value: Json) -> str | None:

@@ -1,7 +1,8 @@
 """Browsing a collection (an extension of ours): what it holds, its documents, one document with its chunks in order.
 
 Whatever is shown here a search shows, too, or an operator publishes it on purpose. A collection that withholds its text
-lists no fields, and its chunks come without theirs. The chunks of a document are charged to the caller's budget.
+lists no fields, and its chunks come without theirs. The chunks of a document are charged to the caller's budget, at
+least one for each answer.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ SITES = 20
 BROWSING = {
     "profile": "GET /collections/{name}/profile: fields, languages, bytes and calibration",
     "documents": "GET /collections/{name}/browse: its documents, in the order of storage; limit and offset",
-    "document": "GET /collections/{name}/browse/{id}: a document with its chunks in order; limit and offset",
+    "document": "GET /collections/{name}/browse/{id}: a document with its chunks in order; limit and offset; it "
+    "is charged at least one chunk",
     "documents_default": DOCUMENTS_DEFAULT,
     "documents_max": DOCUMENTS_MAX,
     "offset_max": DOCUMENTS_DEEPEST,
@@ -111,13 +113,13 @@ def listed_documents(snapshot: Reader, offset: int, limit: int) -> tuple[list[Li
 
 def browsed_document(
     collection: VisibleCollection, document_id: str, offset: int, limit: int
-) -> tuple[BrowsedDocument, list[BrowsedChunk]]:
-    """A document and some of its chunks. Raises NotFound."""
+) -> tuple[BrowsedDocument, list[BrowsedChunk], str]:
+    """A document, some of its chunks, and the id of its first one. Raises NotFound."""
     chunks = collection.snapshot.document(document_id)
     if not chunks:
         raise NotFound("there is no document with this id")
     first: RetrievedChunk = chunks[0]
-    payload = visible_payload(first, collection.settings.return_text)
+    payload = visible_payload(first, collection.settings)
     document = BrowsedDocument(
         id=first.document_id,
         title=present(first.title),
@@ -137,11 +139,11 @@ def browsed_document(
         )
         for chunk in islice(chunks, offset, offset + limit)
     ]
-    return document, shown
+    return document, shown, first.id
 
 
-def profile_of(collection: VisibleCollection, read_times: Mapping[str, float]) -> Profile:
-    """What a collection holds, for people: as far as its callers may know."""
+def profile_of(collection: VisibleCollection, read_times: Mapping[str, float], *, counts_texts: bool) -> Profile:
+    """What a collection holds, for people: as far as its callers may know. `counts_texts` is for `offered_facets`."""
     snapshot = collection.snapshot
     status: CollectionStatus = snapshot.status()
     may_count = collection.settings.return_text and snapshot.can.facets
@@ -156,7 +158,7 @@ def profile_of(collection: VisibleCollection, read_times: Mapping[str, float]) -
         languages=dict(status["languages"]),
         spaces=[_profiled_space(one) for one in status["spaces"] if one["state"] == "live"],
         sites=_sites(snapshot) if may_count else UNSET,
-        facets=offered_facets(snapshot) if may_count else UNSET,
+        facets=offered_facets(collection, counts_texts=counts_texts) if may_count else UNSET,
         request_id="",
     )
 
@@ -186,7 +188,8 @@ async def show_profile(request: Request) -> Response:
     collection = retrieval.collections.find(request.path_params["name"], caller_of(request), "aidre")
 
     def make() -> Profile:
-        return profile_of(collection, oldest_read_times(retrieval.snapshots.source.path))
+        read_times = oldest_read_times(retrieval.snapshots.source.path)
+        return profile_of(collection, read_times, counts_texts=not retrieval.counts_chunks)
 
     return _conditional(request, variant, await retrieval.in_thread(make))
 
@@ -220,9 +223,10 @@ async def show_document(request: Request) -> Response:
     collection = retrieval.collections.find(request.path_params["name"], caller, "aidre")
     retrieval.check_budget(caller)
     make = partial(browsed_document, collection, request.path_params["id"], offset, limit)
-    document, chunks = await asyncio.to_thread(make)
+    document, chunks, first_id = await asyncio.to_thread(make)
     retrieval.check_budget(caller)  # concurrent requests may have spent it
-    retrieval.charge_budget(caller, collection, (chunk.id for chunk in chunks))
+    # The payload, which may be the whole text, leaves with every page: beyond the last one it costs a chunk, too.
+    retrieval.charge_budget(caller, collection, [chunk.id for chunk in chunks] or [first_id])
     following = offset + len(chunks)
     content = DocumentAnswer(
         collection=collection.name,

@@ -51,7 +51,10 @@ BEHAVIOUR = {
     "filter": "a field that no document has matches nothing (ne, not and exists: false hold); meta.ignored names it; "
     "text and section, unless they are metadata, are refused: query searches them",
     "return": "unknown fields are ignored; text or vectors where they are not granted are refused with 422 "
-    "unsupported_return_field",
+    "unsupported_return_field; where a collection returns no text, semantic_payload comes without what is text, or may "
+    "be, and filters on such members are refused (400)",
+    "budget": "where limits.chunks_per_day is: an answer with a chunk or with the object of its document is charged; "
+    "facets of texts are refused (422); once it is spent, completions and lists of documents are, too (429)",
     "normalization": "query vectors are normalised on receipt where the distance is cosine or the space says "
     f"normalized: a zero vector is refused there; one longer than {MAX_NORM:.0e} is refused everywhere",
     "pagination": "meta.next_cursor goes into the request member cursor, with the same query, filter and collection; "

@@ -1,6 +1,7 @@
 """Facets and highlights of `POST /search`, as extensions of the draft: what is asked, and how it is said.
 
-Both are refused where a collection withholds its text: counts and spans would tell its words.
+Both are refused where a collection withholds its text: counts and spans would tell its words. Where chunks are
+counted, facets of texts are refused: their values would be texts that no budget counts.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from aidre.api.protocols.aidre.messages import (
     FacetValue,
     HighlightRequest,
 )
-from aidre.api.retrieval import AskedFacet, VisibleCollection
+from aidre.api.retrieval import AskedFacet, VisibleCollection, tells_text
 from aidre.engine import backend
 from aidre.engine.errors import printable_name
 from aidre.engine.index.fields import MAX_CHARACTERS, field_name, parse_range
@@ -114,6 +115,17 @@ def check_extensions(facets: bool, highlight: bool, collection: VisibleCollectio
         if is_asked and not is_possible:
             raise Unprocessable(
                 f"this collection has no {name}: its engine lacks the capability {name}: leave {name} out", member=name
+            )
+
+
+def check_facets(asked: Sequence[AskedFacet], collection: VisibleCollection) -> None:
+    """Raises UnsupportedReturnField for a facet of a text, where chunks are counted."""
+    for number, one in enumerate(asked):
+        if tells_text(one.field, collection.snapshot, collection.settings):
+            raise UnsupportedReturnField(
+                f"facets[{number}] names {printable_name(one.name)}, a text, and texts are counted here "
+                "(limits.chunks_per_day): leave it out",
+                field="facets",
             )
 
 

@@ -10,9 +10,10 @@ from collections import OrderedDict
 from typing import Literal
 
 from aidre.api.protocols.aidre.messages import OfferedFacet
-from aidre.api.retrieval import is_body_field
+from aidre.api.retrieval import VisibleCollection, tells_text
 from aidre.engine.backend import Facet, Reader
 from aidre.engine.index.fields import field_name, parse_filter, unmistakable_name
+from aidre.engine.schema_text import is_body_field
 
 ALWAYS = ("type", "site", "updated_at")
 """Names that every collection has."""
@@ -30,13 +31,13 @@ MAX_CACHED = 64
 class _Cache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, int], list[OfferedFacet]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, int, bool], list[OfferedFacet]] = OrderedDict()
 
-    def get(self, key: tuple[str, int]) -> list[OfferedFacet] | None:
+    def get(self, key: tuple[str, int, bool]) -> list[OfferedFacet] | None:
         with self._lock:
             return self._kept.get(key)
 
-    def put(self, key: tuple[str, int], found: list[OfferedFacet]) -> None:
+    def put(self, key: tuple[str, int, bool], found: list[OfferedFacet]) -> None:
         with self._lock:
             self._kept[key] = found
             while len(self._kept) > MAX_CACHED:
@@ -46,12 +47,17 @@ class _Cache:
 _cache = _Cache()
 
 
-def offered_facets(snapshot: Reader) -> list[OfferedFacet]:
-    """The fields that are worth a filter, those of most documents first."""
-    key = snapshot.lineage, snapshot.generation
+def offered_facets(collection: VisibleCollection, *, counts_texts: bool) -> list[OfferedFacet]:
+    """The fields that are worth a filter, those of most documents first; with `counts_texts` also descriptions and
+    parts of objects, such as ingredients."""
+    snapshot = collection.snapshot
+    key = snapshot.lineage, snapshot.generation, counts_texts
     known = _cache.get(key)
     if known is None:
-        names = dict.fromkeys((*ALWAYS, *_live_fields(snapshot)))
+        fields = _live_fields(snapshot)
+        if not counts_texts:
+            fields = [name for name in fields if not tells_text(name, snapshot, collection.settings)]
+        names = dict.fromkeys((*ALWAYS, *fields))
         offered = [one for name in names if (one := _offered(name, snapshot.facet(field_name(name), limit=1)))]
         offered.sort(key=lambda one: (one.field != "type", -one.documents, one.distinct, one.field))
         known = offered[:MAX_OFFERED]

@@ -60,6 +60,7 @@ from aidre.api.http import (
 from aidre.api.protocols.aidre import discovery
 from aidre.api.protocols.aidre.extensions import (
     check_extensions,
+    check_facets,
     parse_facets,
     parse_highlight,
     read_limits,
@@ -340,7 +341,7 @@ def _more_members(chunk: RetrievedChunk, fields: ReturnFields, collection: Visib
     members = b""
     if fields.text:
         members += b',"text":' + orjson.dumps(chunk.text)
-    payload = visible_payload(chunk, collection.settings.return_text) if fields.semantic_payload else None
+    payload = visible_payload(chunk, collection.settings) if fields.semantic_payload else None
     if payload is not None:
         members += b',"semantic_payload":' + payload
     if fields.vectors:
@@ -357,7 +358,7 @@ def _etag_parts(collection: VisibleCollection, variant: Variant, provenance: Pro
 @lru_cache(maxsize=MAX_CACHED_SPLICES)
 def _cached_etag_parts(visibility: Visibility, return_text: bool, variant: str, signer: str | None) -> EtagParts:
     private = "p" if visibility == "private" else ""
-    textless = "" if return_text else "b"
+    textless = "" if return_text else "c"  # another letter whenever less is shown: copies of caches must not revive
     suffix = f"-{variant}{private}{textless}"
     if signer is None:
         return EtagParts(suffix.encode(), visibility.encode())
@@ -379,7 +380,7 @@ def render_chunk(
         body = body[:-1] + b',"provenance":"%b"}' % signature.encode()
     if collection.settings.return_text:
         body += b',"text":' + orjson.dumps(chunk.text)
-    payload = visible_payload(chunk, collection.settings.return_text)
+    payload = visible_payload(chunk, collection.settings)
     if payload is not None:
         body += b',"semantic_payload":' + payload
     return body + b"}"
@@ -447,6 +448,8 @@ async def search(request: Request) -> Response:
         raise _vector_query_refused(request, caller)
     check_granted(asked.fields, collection, caller.vectors)
     check_extensions(bool(asked.facets), asked.highlight is not None, collection)
+    if retrieval.counts_chunks:
+        check_facets(asked.facets, collection)
     found = await search_corrected(retrieval, collection, question, caller, "aidre", correct=asked.correct)
     if found.corrected is not None:
         question = replace(question, text=found.corrected)

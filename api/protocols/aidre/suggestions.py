@@ -1,6 +1,7 @@
 """Completions of a query as it is typed (an extension of ours): the collection's own words, the most frequent first.
 
-A completion tells a word of the collection, so one that withholds its texts refuses them.
+A completion tells a word of the collection, so one that withholds its texts refuses them, and a caller whose budget of
+chunks is spent gets none.
 """
 
 from __future__ import annotations
@@ -59,8 +60,10 @@ async def suggest(request: Request) -> Response:
     retrieval: Retrieval = request.app.state.retrieval
     text = parse_query(request.query_params.get("q"), retrieval.settings.limits)
     limit = parse_limit(request.query_params.get("limit"), SUGGESTIONS_DEFAULT, SUGGESTIONS_MAX)
-    collection = retrieval.collections.find(request.path_params["name"], caller_of(request), "aidre")
+    caller = caller_of(request)
+    collection = retrieval.collections.find(request.path_params["name"], caller, "aidre")
     check_tells_words(collection)
+    retrieval.check_budget(caller)
     suggestions = await asyncio.to_thread(collection.snapshot.completions, text, limit)  # long in many segments
     content = SuggestAnswer(collection=collection.name, suggestions=suggestions, request_id="")
     etag = f'W/"{etag_digest(msgspec.json.encode(content))}-{variant.mark}"'  # weak: the request_id differs

@@ -225,6 +225,7 @@ async def _fetch(arguments: Arguments, caller: Caller, service: Service) -> byte
     chunks = await service.retrieval.read(collection.snapshot, collection.snapshot.document, document_id)
     if not chunks:
         raise _unknown_document()
+    service.retrieval.check_budget(caller)  # concurrent requests may have spent it
     service.retrieval.charge_budget(caller, collection, (chunk.id for chunk in chunks))
     first = chunks[0]
     metadata = {**first.metadata, "collection": collection.name, "type": first.type, "updated_at": first.updated_at}

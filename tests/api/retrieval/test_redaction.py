@@ -15,9 +15,24 @@ COMMENT = {"@type": "Comment", "author": "Ada", "context": "kept"}
 OBJECT = {
     "@type": "Article",
     "name": "On tea",
-    "articleBody": SECRET,
+    "articleBody": "tea is steeped",
     "schema:transcript": SECRET,
+    "description": "How it is made.",
     "hasPart": [{**COMMENT, "https://schema.org/text": SECRET}],
+}
+RECIPE = {
+    "@type": "Recipe",
+    "name": "Tea",
+    "description": "tea is cooked",
+    "recipeIngredient": ["a leaf"],
+    "tool": "pot",
+}
+PAGE = {
+    "@type": "Article",
+    "name": "Page",
+    "author": "Ada",
+    "description": "the text of a page",
+    "tool": "tea is on it",
 }
 CONFIGURATION = "[collections.quiet]\nreturn_text = false\n"
 CHUNK = "d%23chunk_1"
@@ -30,6 +45,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         a_document("d", "tea is steeped", type="Article", semantic_payload=OBJECT, schema_object=OBJECT),
         a_document("e", "tea is poured", metadata={"text": "green", "transcript": {"by": "Ada"}, "name": "e"}),
         a_document("f", "tea is drunk", metadata={"name": "f"}, semantic_payload={"text": SECRET}),
+        a_document("r", "tea is cooked\n\na leaf", type="Recipe", semantic_payload=RECIPE, schema_object=RECIPE),
+        a_document("p", "tea is on it", type="Article", semantic_payload=PAGE, schema_object=PAGE),
     ]
     for name in ("quiet", "open"):
         fill(path, name, documents, (TEXT,))
@@ -49,11 +66,64 @@ def test_no_payload_carries_a_text_out(client: Client) -> None:
         assert payload == {
             "@type": "Article",
             "name": "On tea",
-            "hasPart": [{"@type": "Comment", "author": "Ada", "context": "kept"}],
+            "description": "How it is made.",
+            "hasPart": [COMMENT],
         }
     assert SECRET not in chunk.text
     [hit] = asked(client, "open", **only).json()["results"]
     assert hit["semantic_payload"] == OBJECT
+
+
+@pytest.mark.parametrize(
+    ("document", "shown"),
+    [
+        ("r", {"@type": "Recipe", "name": "Tea", "tool": "pot"}),
+        ("p", {"@type": "Article", "name": "Page", "author": "Ada"}),
+        ("f", None),
+    ],
+)
+def test_a_payload_is_shown_without_what_the_text_was_made_of_or_may_have_been(
+    client: Client, document: str, shown: Any
+) -> None:
+    path = f"/chunks/{document}%23chunk_1?collection="
+    assert client.get(path + "quiet").json().get("semantic_payload") == shown
+    assert client.get(path + "open").json()["semantic_payload"] != shown
+    browsed = client.get(f"/collections/quiet/browse/{document}").json()["document"]
+    assert browsed.get("semantic_payload") == shown
+
+
+@pytest.mark.parametrize("format", ["conversational_search", "chatgpt_app"])
+@pytest.mark.parametrize("mode", ["list", "summarize"])
+def test_an_item_of_nlweb_its_prose_and_its_actions_are_made_of_what_is_shown(
+    client: Client, mode: str, format: str
+) -> None:
+    prefer = {"mode": mode, "response_format": format}
+    for site, are_shown in (("quiet", False), ("open", True)):
+        body = {"query": {"text": "tea", "site": site, "limit": 5}, "prefer": prefer}
+        answer = client.request("POST", "/ask", json=body, headers={"content-type": "application/json"})
+        assert answer.status_code == 200 and "On tea" in answer.text
+        shown = [words in answer.text for words in ("tea is cooked", "a leaf", "the text of a page")]
+        assert any(shown) is are_shown
+
+
+def test_an_attribute_of_nlweb_never_selects_a_text_that_stays(client: Client) -> None:
+    for site, is_ignored in (("quiet", True), ("open", False)):
+        query = {"text": "tea", "site": site, "ingredients": "a leaf"}
+        answer = client.request("POST", "/ask", json={"query": query}, headers={"content-type": "application/json"})
+        assert answer.status_code == 200
+        assert (answer.json()["_meta"].get("ignored_filters") == ["ingredients"]) is is_ignored
+
+
+def test_members_that_a_mapping_takes_text_from_are_text(tmp_path: Path) -> None:
+    item = {"@type": "Product", "name": "Pot", "brand": "Pottery", "color": "red"}
+    document = a_document("m", "Pottery tea", schema_object=item, semantic_payload=item)
+    fill(tmp_path / "store", "quiet", [document], (TEXT,))
+    mapping = '[collections.quiet.mapping]\ntext = ["brand", "shape"]\n'
+    with serving(tmp_path / "store", CONFIGURATION + mapping) as client:
+        shown = client.get("/chunks/m%23chunk_1").json()["semantic_payload"]
+        assert shown == {"@type": "Product", "name": "Pot", "color": "red"}
+        assert asked(client, "quiet", filter={"brand": {"contains": "P"}}).status_code == 400
+        assert asked(client, "quiet", filter={"color": "red"}).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -62,6 +132,8 @@ def test_no_payload_carries_a_text_out(client: Client) -> None:
         {"articleBody": {"gte": "S"}},
         {"schema:transcript": {"eq": "S"}},
         {"not": {"hasPart.https://schema.org/text": {"exists": True}}},
+        {"description": {"contains": "cooked"}},
+        {"recipeIngredient": "a leaf"},
     ],
 )
 def test_no_filter_asks_about_a_text_that_stays(client: Client, filter: Any) -> None:
@@ -80,7 +152,7 @@ def test_metadata_that_leave_with_every_answer_can_be_asked_about_whatever_they_
     [hit] = asked(client, "quiet", filter={name: value}).json()["results"]
     assert hit["id"] == "e#chunk_1" and hit["metadata"]["text"] == "green"
     hits = asked(client, "quiet", filter={"not": {name: value}}).json()["results"]
-    assert sorted(each["id"] for each in hits) == ["d#chunk_1", "f#chunk_1"]
+    assert sorted(each["id"][0] for each in hits) == ["d", "f", "p", "r"]
 
 
 def test_of_a_name_that_metadata_and_an_object_have_neither_can_be_asked_about(tmp_path: Path) -> None:

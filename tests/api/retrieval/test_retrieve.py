@@ -194,3 +194,10 @@ def test_who_would_have_to_wait_too_long_is_told_to_come_back(store: Path, gate:
         statuses = [answer.status_code for answer in answers]
         assert statuses == [200, 503], "one runs, and what waits is more than may"
         assert client.search({"query": "alpha", "mode": "lexical"}).status_code == 200, "and all is well again"
+
+
+def test_a_budget_that_was_spent_while_a_search_ran_is_spent_for_its_answer(store: Path, gate: Gate) -> None:
+    with serving(store, "[limits]\nchunks_per_day = 1\n") as client:
+        answers, other = meanwhile(client, gate, 1, lambda http: http.get("/chunks/d0%23chunk_1"))
+        assert other.status_code == 200, "the budget is spent by another request"
+        assert [answer.status_code for answer in answers] == [429]

@@ -26,6 +26,7 @@ from aidre.api.retrieval import (
     is_surely_error,
     relevance_scale,
     repaired_text,
+    tells_text,
 )
 from aidre.engine.backend import Hit, Reader
 from aidre.engine.index.fields import site_of, unmistakable_name
@@ -146,9 +147,13 @@ def _boost(document: DocumentHit, keywords: Sequence[str]) -> DocumentHit:
 
 def _build_filter(ask: Ask, scopes: Sequence[SearchScope]) -> AttributeFilter:
     """The filter for the attributes, one for all collections, over the fields that any of them is known to have."""
-    readers = [scope.collection.snapshot for scope in scopes]
-    snapshots = [reader for reader in readers if reader.can.vocabulary]
-    fields = frozenset(unmistakable_name(name) for snapshot in snapshots for name in snapshot.fields())
+    collections = [scope.collection for scope in scopes if scope.collection.snapshot.can.vocabulary]
+    snapshots = [collection.snapshot for collection in collections]
+    fields = frozenset[str]().union(*(snapshot.fields() for snapshot in snapshots))
+    for collection in collections:
+        if not collection.settings.return_text:  # its texts are no fields to ask for, as if no document had them
+            fields -= {name for name in fields if tells_text(name, collection.snapshot, collection.settings)}
+    fields = frozenset(map(unmistakable_name, fields))
     dates = frozenset[str]().union(*(snapshot.dates for snapshot in snapshots))
     return build_filter(ask.attributes, fields, dates, _TextScan(snapshots))
 

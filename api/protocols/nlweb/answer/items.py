@@ -19,7 +19,7 @@ import orjson
 from aidre.api.config import ActionSettings
 from aidre.api.protocols.nlweb.answer.actions import build_actions
 from aidre.api.protocols.nlweb.answer.documents import DocumentHit
-from aidre.api.retrieval import VisibleCollection, strip_bodies
+from aidre.api.retrieval import VisibleCollection, visible_object
 from aidre.engine.backend import RetrievedChunk
 from aidre.engine.index.fields import site_of
 from aidre.engine.model import Json
@@ -123,15 +123,16 @@ class Items:
         self, collection: VisibleCollection, chunk: RetrievedChunk, stored: bytes | None, as_articles: bool
     ) -> _CachedItem:
         returns_text, url = collection.settings.return_text, chunk.url
+        schema_object: dict[str, Json]
         if stored is None:  # describe the document by its first chunk, whichever chunk this query matched
             chunk = next(iter(collection.snapshot.document(chunk.document_id)), chunk)
-        schema_object: dict[str, Json] = (
-            _default_object(chunk, returns_text, as_articles) if stored is None else orjson.loads(stored)
-        )
+            schema_object = _default_object(chunk, returns_text, as_articles)
+        else:
+            schema_object = visible_object(orjson.loads(stored), chunk, collection.settings) or {}
         added = self._added_members(schema_object, chunk.document_id, url, collection.name)
         if stored is None or not returns_text or not {*ADDED_MEMBERS, *added}.isdisjoint(schema_object):
             own = {name: value for name, value in schema_object.items() if name not in ADDED_MEMBERS}
-            head = orjson.dumps({**(own if returns_text else strip_bodies(own)), **added})
+            head = orjson.dumps({**own, **added})
         else:
             head = stored[:-1] + b"," + orjson.dumps(added)[1:]
         source = b"" if url is None else b'"source_url":%b,' % orjson.dumps(url)

@@ -29,9 +29,9 @@ from aidre.api.protocols.nlweb.query.places import (
 )
 from aidre.api.protocols.nlweb.query.quantities import Bounds, read_bounds
 from aidre.api.protocols.nlweb.query.schema_types import normalize_type, subtypes_of
-from aidre.api.retrieval import is_body_field
 from aidre.engine.index.fields import field_name, is_schema_date
 from aidre.engine.model import Json
+from aidre.engine.schema_text import is_body_field
 
 Condition: TypeAlias = dict[str, Json]
 """A condition in the JSON form of the engine's filter grammar; an empty one matches every document."""

@@ -146,3 +146,42 @@ def test_discovery_advertises_them(client: Client) -> None:
     assert about["endpoints"]["profile"].endswith("/collections/{name}/profile")
     assert about["endpoints"]["browse"].endswith("/collections/{name}/browse")
     assert about["extensions"]["browse"]["offset_max"] == 10_000
+
+
+@pytest.mark.parametrize("offset", [0, 1, 1_000_000])
+def test_a_payload_costs_a_chunk_on_whatever_page_it_is_sent(tmp_path: Path, offset: int) -> None:
+    item = {"@type": "Article", "articleBody": "alpha"}
+    documents = [a_document(f"d{number}", "alpha", schema_object=item, semantic_payload=item) for number in range(4)]
+    fill(tmp_path, "docs", documents)
+    with serving(tmp_path, "[limits]\nchunks_per_day = 2") as limited:
+        answers = [limited.get(f"/collections/docs/browse/d{number}?offset={offset}") for number in range(4)]
+        assert [answer.status_code for answer in answers] == [200, 200, 429, 429]
+        assert answers[0].json()["document"]["semantic_payload"] == item
+
+
+@pytest.mark.needs("facets", "vocabulary")
+@pytest.mark.parametrize("limits", ["", "[limits]\nchunks_per_day = 100"])
+def test_a_field_of_texts_is_offered_where_no_chunks_are_counted(tmp_path: Path, limits: str) -> None:
+    items = [
+        {"@type": "Recipe", "recipeIngredient": [food], "brand": brand} for food, brand in (("egg", "x"), ("leek", "y"))
+    ]
+    documents = [a_document(f"d{number}", "alpha", schema_object=items[number % 2]) for number in range(8)]
+    fill(tmp_path, "docs", documents)
+    with serving(tmp_path, limits) as client:
+        offered = {one["field"] for one in client.get("/collections/docs/profile").json()["facets"]}
+        assert "brand" in offered and ("recipeIngredient" in offered) is not bool(limits)
+        facets = client.search({"query": "alpha", "facets": ["brand", "recipeIngredient"]})
+        assert facets.status_code == (422 if limits else 200)
+        if limits:
+            assert "facets[1] names recipeIngredient, a text" in facets.json()["message"]
+            assert client.search({"query": "alpha", "facets": ["brand"]}).status_code == 200
+
+
+@pytest.mark.needs("words")
+def test_no_word_is_completed_once_the_budget_is_spent(tmp_path: Path) -> None:
+    fill(tmp_path, "docs", [a_document("d", "alphabet")])
+    with serving(tmp_path, "[limits]\nchunks_per_day = 1") as limited:
+        suggest = "/collections/docs/suggest?q=alph"
+        assert limited.get(suggest).json()["suggestions"] == ["alphabet"]
+        assert limited.get("/collections/docs/browse/d").status_code == 200
+        assert limited.get(suggest).status_code == 429
