@@ -105,7 +105,7 @@ class PlainModel:
         return [len(text.split()) for text in texts]
 
 
-def _load_plain(space: EmbeddingSpace, _: Weights) -> PlainModel:
+def load_plain(space: EmbeddingSpace, _: Weights) -> PlainModel:
     return PlainModel(space)
 
 
@@ -173,7 +173,7 @@ def site(folder: Path) -> Iterator[Site]:
     store, config = folder / "store", folder / "aidre.toml"
     config.write_text(configuration(), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setitem(embedding.RUNTIMES, "auto", _load_plain)  # type: ignore[arg-type]
+        patched.setitem(embedding.RUNTIMES, "auto", load_plain)
         fill(store)
         with serving(store, parse_settings(configuration())) as client:
             yield Site(store, config, client)
