@@ -40,6 +40,7 @@ from tests.support.intent_platform import Platform
 from tests.support.questions import (
     AWAY,
     GIVEN,
+    OFFERED,
     PASSAGES,
     QUESTIONS,
     REFUSED,
@@ -66,7 +67,7 @@ class Found:
     """What a door says of an answer; None for what its protocol has no words for.
 
     `ids` are those of chunks, or of documents where the door answers with documents, each with its chunks in `chunks`.
-    `refused` is the code of an error, where the door has one.
+    `refused` is the status and the code of an error, or what is said of it where there is none.
     """
 
     ids: tuple[str, ...] = ()
@@ -194,7 +195,7 @@ def ask_aidre(place: Site, question: Question) -> Found:
     response = place.client.search(body)
     answer = response.json()
     if response.status_code != 200:
-        return Found(refused=answer["error"])
+        return Found(refused=f"{response.status_code} {answer['error']}")
     results, meta = answer["results"], answer["meta"]
     return Found(
         ids=tuple(one["id"] for one in results),
@@ -262,12 +263,14 @@ def ask_nlweb(place: Site, question: Question) -> Found:
         **(question.attributes or {}),
     }
     body = {"query": query, "prefer": {"correct": question.correct, "streaming": False}}
-    answer = place.client.request("POST", "/ask", json=body, headers={"content-type": "application/json"}).json()
+    response = place.client.request("POST", "/ask", json=body, headers={"content-type": "application/json"})
+    answer = response.json()
     meta = answer["_meta"]
     corrections = meta.get("corrected"), meta.get("suggestion")
     if meta["response_type"] == "failure":
-        code = answer["error"]["code"]
-        return Found(relevance=(), corrections=corrections, chunks=()) if code == "NO_RESULTS" else Found(refused=code)
+        if answer["error"]["code"] == "NO_RESULTS":
+            return Found(relevance=(), corrections=corrections, chunks=())
+        return Found(refused=f"{response.status_code} {answer['error']['code']}")
     items = answer["results"]
     return Found(
         ids=tuple(one["@id"] for one in items),
@@ -279,11 +282,11 @@ def ask_nlweb(place: Site, question: Question) -> Found:
 
 def ask_intent(place: Site, question: Question) -> Found:
     """`POST /aip/retrieve`, which returns passages without scores."""
-    request = place.platform.request(question.text, domain=f"of.{ways(question)}")
-    answer = place.platform.retrieve(request)
+    path, request = "/aip/retrieve", place.platform.request(question.text, domain=f"of.{ways(question)}")
+    status, answer = place.platform.verified(path, place.platform.post(path, request))
     if answer["status"] != "ok":
         code = answer["error"]["code"]
-        return Found() if code == "no_results" else Found(refused=code)
+        return Found() if code == "no_results" else Found(refused=f"{status} {code}")
     return Found(ids=tuple(one["id"] for one in answer["content"]["chunks"]))
 
 
@@ -296,9 +299,10 @@ def ask_intake(place: Site, question: Question) -> Found:
         "session_id": SESSION,
     }
     path, headers = f"/intakes/{ways(question)}", {"content-type": "application/json"}
-    answer = place.client.request("POST", path, json=body, headers=headers).json()
+    response = place.client.request("POST", path, json=body, headers=headers)
+    answer = response.json()
     if answer["status"] == "error":
-        return Found(refused=answer["error"]["code"])
+        return Found(refused=f"{response.status_code} {answer['error']['code']}")
     items = answer["offer"]["details"]["items"] if answer["status"] == "offer" else []
     return Found(ids=tuple(one["id"] for one in items), relevance=tuple(one["score"] for one in items))
 
@@ -406,7 +410,7 @@ def can_ask(door: Door, question: Question) -> bool:
         return False
     if door == "nlweb":
         return question.attributes is not None
-    return question.page == 1 and question in QUESTIONS
+    return question.page == 1 and question in OFFERED
 
 
 def expected(place: Site, door: Door, question: Question) -> Found:

@@ -47,6 +47,8 @@ SHELVES: Final[Mapping[str, Shelf]] = {
     "away": Shelf((AWAY,)),
     "wordless": Shelf((MODEL,), "lexical = false"),
     "withheld": Shelf((MODEL,), "return_text = false"),
+    "mute": Shelf((GIVEN,), "lexical = false"),
+    "lost": Shelf((AWAY,), "lexical = false"),
 }
 
 
@@ -163,9 +165,18 @@ REFUSED: Final[tuple[Question, ...]] = (
     Question("lexical where no words are searched", "kettle", shelf="wordless", mode="lexical"),
     Question("filter that is none", "kettle", filter={"topic": {"near": "tea"}}, attributes=None),
     Question("space that is none", "kettle", space="nowhere"),
+    Question("text where none is taken", "kettle", shelf="mute"),
+    Question("model missing and no words", "kettle", shelf="lost"),
 )
 """What a door refuses where it can be asked."""
 
+
+OFFERED: Final = tuple(
+    one
+    for one in (*QUESTIONS, *REFUSED)
+    if one.text is not None and one.mode is None and one.space is None and one.name != "filter that is none"
+)
+"""Questions of a text and a filter alone, which an editorial domain or an intake can be made for."""
 
 # -- the configuration -----------------------------------------------------------------------------------------
 
@@ -174,7 +185,7 @@ PLATFORM_SECRET: Final = "test-secret-0123456789abcdef"
 
 def ways(question: Question) -> str:
     """The name under which Agentic Intent and Agent Intake open the collection of a question, with its filter."""
-    return f"q{QUESTIONS.index(question)}"
+    return f"q{[one.name for one in OFFERED].index(question.name)}"
 
 
 def configuration() -> str:
@@ -187,7 +198,7 @@ def configuration() -> str:
         lines.append(f'[[spaces]]\nid = "{space.id}"\ndimensions = {space.dimensions}{model}{provider}')
         lines.append(f'distance = "{space.distance}"')
     lines += [f"[collections.{name}]\n{shelf.configured}" for name, shelf in SHELVES.items()]
-    for one in (one for one in QUESTIONS if one.text is not None):
+    for one in OFFERED:
         filtered = "" if one.filter is None else f"filter = {inline(one.filter)}\n"
         lines.append(f'[intent.editorial_domains."of.{ways(one)}"]\ncollection = "{one.shelf}"\n{filtered}')
         lines.append(f'[[intakes]]\nid = "{ways(one)}"\ncollection = "{one.shelf}"\n{filtered}')
